@@ -1,0 +1,69 @@
+# `make help` lists the targets. Every one takes PYTHON=…: the interpreter to use in place of our own .venv,
+# for a machine that already has torch, xdsl and the rest (PYTHON=python3 make test-gpu).
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+BASE_PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.installed
+
+# Nothing is installed into an interpreter that was given: it sees the package through the links in build/links/.
+ifdef PYTHON
+READY := links
+RUN := PYTHONPATH=build/links$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON)
+else
+READY := $(STAMP)
+RUN := $(VENV)/bin/python
+endif
+
+# Two workers: the tests are many and small, and two cores is what we can count on.
+WORKERS ?= 2
+PYTEST_ARGS ?=
+
+##@ For everyone
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## watch one model walk down the levels
+	$(RUN) examples/demo.py
+
+##@ Tests
+test: $(READY) ## the whole test suite, on the CPU
+	$(RUN) -m pytest -n $(WORKERS) -m "not gpu" $(PYTEST_ARGS)
+
+test-fast: $(READY) ## what to run between edits: under a minute
+	$(RUN) -m pytest -n $(WORKERS) -m "not gpu and not slow" $(PYTEST_ARGS)
+
+test-gpu: $(READY) ## the tests that need a CUDA device
+	$(RUN) -m pytest -m gpu $(PYTEST_ARGS)
+
+lint: $(READY) ## style (ruff)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+types: $(READY) links ## types (pyright, strict in the compiler folders)
+	$(RUN) scripts/check_types.py
+
+##@ Measurements
+bench: $(READY) ## compile time and run time on the CPU, side by side with eager and TorchInductor
+	$(RUN) -m benchmarks.cpu
+
+bench-gpu: $(READY) ## the same on a CUDA device
+	$(RUN) -m benchmarks.gpu
+
+##@ Upkeep
+links: ## build/links/: the import package as a tree of links, for tools that follow no import hook
+	@$(or $(PYTHON),$(BASE_PYTHON)) scripts/links.py
+
+venv: $(STAMP) ## our own virtual environment, with the versions in constraints.txt
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) build/links build dist *.egg-info .pytest_cache .ruff_cache
+
+$(STAMP): pyproject.toml setup.py constraints.txt
+	$(BASE_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cuesta needs Python 3.11 or newer")'
+	$(BASE_PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
+	@touch $@
+
+.PHONY: help demo test test-fast test-gpu lint types bench bench-gpu links venv clean

@@ -1,0 +1,24 @@
+"""Cuesta: a `torch.compile` backend that walks a model down one readable level at a time.
+
+`torch.compile(model, backend="cuesta")` is all that most users need; torch finds the backend through its entry point.
+Importing this package costs nothing: what needs torch is loaded when it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cuesta import backend
+    from cuesta.record import CompileRecord, Statistics, clear_records, records, statistics
+
+__all__ = ["CompileRecord", "Statistics", "backend", "clear_records", "records", "statistics"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "backend":
+        return importlib.import_module("cuesta.backend")
+    if name in __all__:
+        return getattr(importlib.import_module("cuesta.record"), name)
+    raise AttributeError(f"module 'cuesta' has no attribute '{name}'")

@@ -1,0 +1,98 @@
+"""The `torch.compile` hook: from Dynamo's graph to calls of our compiler.
+
+Dynamo hands over one graph per captured frame. AOTAutograd, which is PyTorch's, makes it functional, takes ops apart
+as `lowering/decompositions.py` says, traces the backward pass and splits the two; each of the resulting graphs goes to
+`cuesta.compiler.compile_graph`. Nothing else of the front is ours.
+
+AOTAutograd's own cache is not used: it engages only for compilers that declare their output serialisable, and its
+keys do not know which backend an entry belongs to. (It follows that entries of TorchInductor are never ours.) Importing
+AOTAutograd makes PyTorch import parts of TorchInductor, about a quarter of a second; no setting avoids that.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from cuesta.options import Options
+from cuesta.record import GraphKind, records
+
+if TYPE_CHECKING:
+    import torch
+
+BoxedFunction = Callable[[list[Any]], Any]
+
+
+def cuesta(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compile one Dynamo graph. This is the backend that `torch.compile(backend="cuesta")` finds.
+
+    A function of a module is the same object at every `torch.compile`, as it must be: torch compares backends by
+    identity, and a fresh object would recompile.
+
+    Errors: `OptionError` for a mode or an option that does not exist.
+    """
+    from functorch.compile import min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    from cuesta.lowering.decompositions import decomposition_table
+
+    compilers = _Compilers(Options.parse(mode, options))
+    # A backend of its own for each graph: it keeps state about the graph, and making one is free.
+    capture = aot_autograd(
+        fw_compiler=compilers.of("forward"),
+        bw_compiler=compilers.of("backward"),
+        inference_compiler=compilers.of("inference"),
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=decomposition_table(),
+        # Graphs stay functional; AOTAutograd's wrapper copies a mutated input back.
+        keep_inference_input_mutations=False,
+    )
+    first_record = len(records)
+    start = perf_counter()
+    compiled = capture(gm, example_inputs)
+    if len(records) > first_record:
+        records[first_record].capture_seconds = perf_counter() - start - compilers.seconds
+    return compiled
+
+
+class _Compilers:
+    """The three compilers that AOTAutograd calls, with their options, and the time spent in them."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.seconds = 0.0
+
+    def of(self, kind: GraphKind) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
+        return functools.partial(self._compile, kind)
+
+    def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
+        from cuesta.compiler import compile_graph
+
+        start = perf_counter()
+        drop_aliases(gm)
+        compiled = compile_graph(gm, example_inputs, kind=kind, options=self.options)
+        self.seconds += perf_counter() - start
+        return compiled
+
+
+def drop_aliases(gm: torch.fx.GraphModule) -> None:
+    """alias(x) -> x and detach(x) -> x, in place; autograd leaves one for each tensor that it saves.
+
+    One that is an output stays: who gets the outputs may expect different objects.
+    """
+    import torch
+
+    aliases = (torch.ops.aten.alias.default, torch.ops.aten.detach.default)
+    output = gm.graph.output_node()
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and node.target in aliases and output not in node.users:
+            node.replace_all_uses_with(node.args[0])
+            gm.graph.erase_node(node)

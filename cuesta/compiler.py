@@ -1,0 +1,181 @@
+"""One graph, from FX to a function: import, pipeline, code generation, wrapper."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuesta.context import make_context
+from cuesta.options import Options
+from cuesta.pipeline import STAGES, Stage, run_pipeline, stages_of
+from cuesta.record import CompileRecord, GraphKind, records
+
+if TYPE_CHECKING:
+    import torch
+    from xdsl.dialects.builtin import ModuleOp
+
+BoxedFunction = Callable[[list[Any]], Any]
+
+
+def compile_graph(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, kind: GraphKind, options: Options
+) -> BoxedFunction:
+    """Compiles a functional ATen graph; the function takes a list of inputs, which it empties.
+
+    A graph that lies on a device we have no target for, or that our levels cannot say, runs in eager, with a warning that says why.
+    """
+    from functorch.compile import make_boxed_func
+
+    from cuesta.lowering.fx_to_aten import UnsupportedGraphError, import_graph
+
+    record = CompileRecord(kind=kind)
+    records.append(record)
+    if (device := _unsupported_device(example_inputs)) is not None:
+        warnings.warn(f"cuesta has no target for the device {device}; this graph runs in eager", stacklevel=2)
+        return make_boxed_func(gm.forward)
+    try:
+        with record.stage("import"):
+            imported = import_graph(gm)
+    except UnsupportedGraphError as error:
+        warnings.warn(f"cuesta runs a graph in eager: {error}", stacklevel=2)
+        return make_boxed_func(gm.forward)
+    record.aten_ops = sum(1 for node in gm.graph.nodes if node.op == "call_function")
+    dump = Dump.create(options.dump, kind) if options.dump else None
+    record.dump = None if dump is None else str(dump.folder)
+    function = compile_module(imported.module, options, record, dump)
+    constants = [tensor for _, tensor in imported.constants]
+    if not constants:
+        return make_boxed(function)
+    return make_boxed(lambda args: function([*_taken(args), *constants]))
+
+
+def compile_module(
+    module: ModuleOp, options: Options, record: CompileRecord, dump: Dump | None = None
+) -> Callable[[list[Any]], Sequence[Any]]:
+    """Compiles a program at any level: stages that lie behind it find nothing to do.
+
+    Returns the wrapper's function, which takes the list of @main's arguments and empties it.
+    """
+    from cuesta.targets.cpu.emit_module import emit_module
+    from cuesta.targets.cpu.jit import compile_module as compile_llvm
+    from cuesta.targets.cpu.jit import load_object
+    from cuesta.targets.host.runtime import build
+    from cuesta.targets.host.wrapper import WrapperWriter
+
+    if dump is not None:
+        dump.level("aten", module)
+
+    def after_stage(name: str, current: ModuleOp, seconds: float) -> None:
+        record.seconds[name] = record.seconds.get(name, 0.0) + seconds
+        if dump is not None:
+            dump.level(name, current)
+
+    stages: Sequence[Stage] = STAGES if options.pipeline is None else stages_of(options.pipeline)
+    run_pipeline(
+        make_context(),
+        module,
+        stages,
+        verify_each=options.verify == "each",
+        after_stage=after_stage,
+        keep_input=None if dump is None else dump.before,
+    )
+    with record.stage("wrapper"):
+        writer = WrapperWriter(module)
+        wrapper = writer.write()
+    with record.stage("llvm-text"):
+        emitted = emit_module(writer.kernels, wrapper.runs)
+    if dump is not None:
+        dump.text("kernels.ll", emitted.text)
+        dump.text("wrapper.py", wrapper.source)
+    loaded = None
+    if wrapper.runs:
+        with record.stage("llvm"):
+            code = compile_llvm(emitted.text)
+        with record.stage("load"):
+            loaded = load_object(code, [run.name for run in wrapper.runs])
+    _count(module, record, wrapper.launches)
+    with record.stage("build"):
+        return build(wrapper, loaded, emitted.sites)
+
+
+def make_boxed(function: Callable[[list[Any]], Any]) -> BoxedFunction:
+    """Marks a function as boxed for AOTAutograd."""
+    if getattr(function, "_boxed_call", False):
+        return function
+    function._boxed_call = True  # type: ignore[attr-defined]
+    return function
+
+
+def _taken(args: list[Any]) -> list[Any]:
+    taken = list(args)
+    args.clear()
+    return taken
+
+
+def _unsupported_device(example_inputs: Sequence[Any]) -> str | None:
+    import torch
+
+    for value in example_inputs:
+        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            return str(value.device)
+    return None
+
+
+def _count(module: ModuleOp, record: CompileRecord, launches: int) -> None:
+    from cuesta.dialects import host
+    from cuesta.dialects.core.entry import entry_block
+    from cuesta.lowering.library_calls import is_library_call
+
+    record.kernels = launches
+    for op in entry_block(module).ops:
+        if isinstance(op, host.ExternOp):
+            if is_library_call(op.overload):
+                record.library_calls += 1
+            else:
+                record.fallbacks[op.overload] += 1
+
+
+class Dump:
+    """A folder with the text of every level, numbered in order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.number = 0
+
+    @classmethod
+    def create(cls, root: str, kind: str) -> Dump:
+        """A new folder in `root`: `000_inference`, `001_forward`, … Safe under several processes."""
+        base = Path(root)
+        base.mkdir(parents=True, exist_ok=True)
+        number = sum(1 for _ in base.iterdir())
+        while True:
+            folder = base / f"{number:03d}_{kind}"
+            try:
+                folder.mkdir()
+                return cls(folder)
+            except FileExistsError:
+                number += 1
+
+    def level(self, name: str, module: ModuleOp) -> None:
+        """Writes the program after the stage `name`."""
+        from cuesta.dialects.core.locations import print_text
+
+        self.text(f"{self.number:02d}_{name.partition('{')[0]}.mlir", print_text(module, locations=True))
+        self.number += 1
+
+    def before(self, module: ModuleOp, name: str) -> str:
+        """Writes the program as it was before a stage that failed; gives the file's path."""
+        from cuesta.dialects.core.locations import print_text
+
+        return self.text(f"{self.number:02d}_before_{name}.mlir", print_text(module, locations=True))
+
+    def text(self, name: str, text: str) -> str:
+        """Writes a file whole or not at all."""
+        path = self.folder / name
+        temporary = path.with_suffix(path.suffix + ".part")
+        temporary.write_text(text)
+        os.replace(temporary, path)
+        return str(path)

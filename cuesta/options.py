@@ -1,0 +1,102 @@
+"""What a user may ask for through `torch.compile(..., backend="cuesta", mode=..., options=...)`.
+
+Both arrive from torch unchecked. A wrong name or a wrong type is an `OptionError` that lists what there is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""The modes of torch.compile: `reduce-overhead` replays CUDA graphs, `max-autotune` also tries several schedules."""
+
+VERIFY_CHOICES = ("none", "boundaries", "each")
+
+
+class OptionError(ValueError):
+    """A mode or an option that does not exist, or a value of the wrong kind."""
+
+
+def _option(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"help": help, "choices": choices})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one `torch.compile` call. The fields but `mode` are the keys of its `options` dictionary."""
+
+    mode: str = "default"
+    dump: str | None = _option(None, "directory that receives the text of every level, one folder per graph")
+    pipeline: str | None = _option(None, 'passes in place of the default ones, as in cuesta-opt -p "a,b"')
+    verify: str = _option("boundaries", "when to check the program", VERIFY_CHOICES)
+    fallback_random: bool = _option(True, "draw random numbers from eager's stream: same seed, same numbers")
+    emulate_precision_casts: bool = _option(False, "round reduced-precision intermediates wherever eager would")
+    trace: bool = _option(False, "record every rewrite, with its time and the line of its rule")
+
+    @classmethod
+    def parse(cls, mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
+        """Check what torch.compile passed on.
+
+        Errors: `OptionError`, whose text names every valid mode or option.
+        """
+        chosen: dict[str, Any] = {"mode": _checked_mode(mode)}
+        if options is not None and not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionError(f"options must be a dictionary, not {_described(options)}\n{_options_help()}")
+        known = {entry.name: entry for entry in fields(cls) if entry.name != "mode"}
+        for name, value in (options or {}).items():
+            if name not in known:
+                raise OptionError(f"unknown option {name!r}{_suggestion(name, known)}\n{_options_help()}")
+            chosen[name] = _checked_value(name, value, known[name].default, known[name].metadata["choices"])
+        return cls(**chosen)
+
+
+def _checked_mode(mode: object) -> str:
+    if mode is None:
+        return "default"
+    if isinstance(mode, str) and mode in MODES:
+        return mode
+    said = repr(mode) if isinstance(mode, str) else _described(mode)
+    raise OptionError(f"unknown mode {said}{_suggestion(mode, MODES)}\n  valid modes: {', '.join(MODES)}")
+
+
+def _checked_value(name: str, value: object, default: object, choices: tuple[str, ...]) -> object:
+    """The value as `Options` stores it. What an option takes follows from its default: a bool, or else text."""
+    if isinstance(default, bool):
+        if isinstance(value, bool):
+            return value
+        raise OptionError(f"option {name!r} must be True or False, not {_described(value)}")
+    if value is None and default is None:
+        return None
+    if choices:
+        if value in choices:
+            return value
+        allowed = ", ".join(map(repr, choices))
+        raise OptionError(f"option {name!r} must be one of {allowed}, not {_described(value)}")
+    if name == "dump" and isinstance(value, os.PathLike):
+        value = os.fspath(value)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, str) and value:
+        return value
+    raise OptionError(f"option {name!r} must be a string that is not empty, not {_described(value)}")
+
+
+def _described(value: object) -> str:
+    return f"{value!r} of type {type(value).__name__}"
+
+
+def _suggestion(name: object, known: Mapping[str, object] | tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _options_help() -> str:
+    lines = ["  valid options:"]
+    for entry in fields(Options):
+        if entry.name != "mode":
+            choices = entry.metadata["choices"]
+            kind = " | ".join(choices) if choices else "bool" if isinstance(entry.default, bool) else "str"
+            lines.append(f"    {entry.name} ({kind}, default {entry.default!r}): {entry.metadata['help']}")
+    return "\n".join(lines)

@@ -1,0 +1,98 @@
+"""The passes, found by the rule: file name = pass name.
+
+`transforms/eliminate_views.py` (or the package `transforms/eliminate_views/`) holds `EliminateViewsPass`, and that is
+the pass `eliminate-views`. Nothing registers itself, and nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
+from xdsl.utils.exceptions import ArgSpecParseError
+
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+
+_PACKAGES = ("cuesta.transforms", "cuesta.lowering")
+
+
+def class_name_of(pass_name: str) -> str:
+    """`eliminate-views` → `EliminateViewsPass`."""
+    return "".join(word.capitalize() for word in pass_name.split("-")) + "Pass"
+
+
+def _discover() -> Iterator[tuple[str, str]]:
+    """Every (pass name, module). A file without its pass's class is not a pass but something that passes share."""
+    for package in _PACKAGES:
+        for entry in sorted(files(package).iterdir(), key=lambda one: one.name):
+            source = entry / "__init__.py" if entry.is_dir() else entry
+            stem = entry.name.removesuffix(".py")
+            if stem.startswith("_") or not source.name.endswith(".py") or not source.is_file():
+                continue
+            name = stem.replace("_", "-")
+            if _mentions(source, class_name_of(name)):
+                yield name, f"{package}.{stem}"
+
+
+def _mentions(source: Traversable, name: str) -> bool:
+    return name in source.read_text(encoding="utf-8")
+
+
+def _loader(name: str, module: str) -> Callable[[], type[ModulePass]]:
+    def load() -> type[ModulePass]:
+        found = getattr(import_module(module), class_name_of(name), None)
+        if not (isinstance(found, type) and issubclass(found, ModulePass) and found.name == name):
+            raise CuestaError(Diagnostic(f"{module} does not define {class_name_of(name)} with the name {name!r}"))
+        return found
+
+    return load
+
+
+ALL_PASSES: dict[str, Callable[[], type[ModulePass]]] = {name: _loader(name, module) for name, module in _discover()}
+"""Every pass by name; calling the value imports it."""
+
+
+def parse_passes(
+    specification: str, available: Mapping[str, Callable[[], type[ModulePass]]] = ALL_PASSES
+) -> tuple[ModulePass, ...]:
+    """The passes that a text such as `eliminate-views,fuse-nests{explain=true}` asks for, in order.
+
+    Errors: CuestaError for an unknown pass or option, with the valid ones.
+    """
+    if not specification.strip():
+        return ()
+    try:
+        specifications = list(parse_pipeline(specification))
+    except ArgSpecParseError as error:
+        raise CuestaError(Diagnostic(str(error).strip())) from None
+    return tuple(_make(one, available) for one in specifications)
+
+
+def _make(specification: ArgSpec, available: Mapping[str, Callable[[], type[ModulePass]]]) -> ModulePass:
+    name = specification.name
+    if name not in available:
+        near = difflib.get_close_matches(name, available, n=1)
+        hint = f", did you mean {near[0]}?" if near else ""
+        raise CuestaError(Diagnostic(f"there is no pass {name}{hint}; the passes are: {', '.join(sorted(available))}"))
+    pass_type = available[name]()
+    try:
+        return pass_type.from_spec(specification)
+    except ValueError as error:
+        options = describe_options(pass_type)
+        raise CuestaError(Diagnostic(f"{name}: {error}; its options are: {options or 'none'}")) from None
+
+
+def describe_options(pass_type: type[ModulePass]) -> str:
+    """A pass's options with types and defaults, on one line."""
+    from xdsl.passes import get_pass_option_infos
+
+    return ", ".join(
+        f"{option.name.replace('_', '-')}: {option.expected_type}"
+        + (f" = {option.default_value}" if option.default_value is not None else "")
+        for option in get_pass_option_infos(pass_type)
+    )

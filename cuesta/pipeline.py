@@ -1,0 +1,113 @@
+"""The pipeline: every stage by name, in order, with why it stands there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
+
+from cuesta.dialects.core.contracts import Contract, check_level
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
+from cuesta.dialects.core.dominance import verify_dominance
+from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS
+from cuesta.passes import parse_passes
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One pass in its place."""
+
+    name: str
+    """As on the command line: `fuse-nests` or `fuse-nests{explain=true}`."""
+    why: str
+    begins: Contract | None = None
+    """The level that begins after this stage; its contract is checked then, always."""
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage("aten-to-loops", "say what every op computes and where it reads; the rest becomes calls", begins=LOOPS),
+    Stage("eliminate-views", "reads go through views, so that views cost nothing and hide nothing from fusion"),
+    Stage("cse", "layers share masks, positions and casts; merge them before fusion copies them apart"),
+    Stage("dce", "what only views kept alive goes, and with it users that would hold fusion back"),
+    Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
+    Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
+    Stage("elide-roundings", "fusion brought casts face to face that memory kept apart"),
+    Stage("cse", "inlined bodies repeat one another's loads"),
+    Stage("hoist-invariants", "what a row shares is computed once a row"),
+    Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED),
+    Stage("loops-to-kernel", "choose a schedule; identical layers become one kernel", begins=KERNEL),
+    Stage("kernel-to-host", "values become buffers"),
+    Stage("free-buffers", "buffers die at their last use, and later ones take their place", begins=HOST),
+)
+"""The whole compiler between capture and the targets."""
+
+
+def stages_of(passes: str) -> tuple[Stage, ...]:
+    """The stages of a pipeline given as text: `fuse-nests,loops-to-kernel{lanes=8}`.
+
+    Errors: CuestaError for an unknown pass, listing those there are.
+    """
+    names = [str(one.pipeline_pass_spec()) for one in parse_passes(passes)]
+    return tuple(Stage(name, "asked for by the caller") for name in names)
+
+
+StageCallback: TypeAlias = Callable[[str, ModuleOp, float], None]
+"""Called after every stage with its name, the module and the seconds it took."""
+
+
+def run_pipeline(
+    context: Context,
+    module: ModuleOp,
+    stages: Sequence[Stage],
+    *,
+    verify_each: bool = False,
+    after_stage: StageCallback | None = None,
+    keep_input: Callable[[ModuleOp, str], str] | None = None,
+) -> None:
+    """Run the stages on the module, in place.
+
+    A failure says the stage, and with `keep_input` (which stores the program as it was before the stage, and returns
+    the file's path) also the command that repeats it. As passes work in place, the program is then copied before each.
+
+    Errors: CuestaError.
+    """
+    passes = [(stage, one) for stage in stages for one in parse_passes(stage.name)]
+    for stage, one in passes:
+        before = module.clone() if keep_input is not None else None
+        start = perf_counter()
+        try:
+            _run_pass(context, module, one, verify_each)
+            if stage.begins is not None:
+                check_level(module, stage.begins, established_by=one.name)
+        except CuestaError as error:
+            repeat = ""
+            if keep_input is not None and before is not None:
+                repeat = repeat_command(keep_input(before, one.name), stage.name)
+            error.add_context(stage=one.name, repeat=repeat)
+            raise
+        if after_stage is not None:
+            after_stage(stage.name, module, perf_counter() - start)
+
+
+def _run_pass(context: Context, module: ModuleOp, one: ModulePass, verify_each: bool) -> None:
+    try:
+        one.apply(context, module)
+    except CuestaError:
+        raise
+    except DiagnosticException as error:  # xDSL's own kind, from a pass or a verifier of xDSL's
+        raise CuestaError(Diagnostic(str(error))) from error
+    if verify_each:
+        verify_module(module)
+        verify_dominance(module)
+
+
+def repeat_command(path: str, passes: str) -> str:
+    """The command that runs the passes on the file."""
+    return f"cuesta-opt {shlex.quote(path)} -p {shlex.quote(passes)}"

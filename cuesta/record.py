@@ -1,0 +1,97 @@
+"""What was compiled, what it became, and what that cost: one record per graph, in the order of compilation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Literal
+
+GraphKind = Literal["inference", "forward", "backward"]
+
+
+@dataclass(slots=True)
+class CompileRecord:
+    """The compilation of one graph.
+
+    Units: seconds.
+    """
+
+    kind: GraphKind
+    aten_ops: int = 0
+    """ATen calls in the graph that AOTAutograd handed over."""
+    kernels: int = 0
+    """Launches of kernels of ours in one run of the graph."""
+    library_calls: int = 0
+    """Calls to a library on purpose: matrix products, convolutions, attention."""
+    fallbacks: Counter[str] = field(default_factory=Counter[str])
+    """Overloads that no lowering of ours takes, and how often eager runs each in one run of the graph."""
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    """Time by stage, ours only; stages do not overlap, so they add up."""
+    capture_seconds: float = 0.0
+    """Time in AOTAutograd (tracing, partitioning) before this graph and its siblings; told once per capture."""
+    dump: str | None = None
+    """The directory with the text of every level, when `options["dump"]` asked for it."""
+
+    @property
+    def own_seconds(self) -> float:
+        """Everything after capture."""
+        return sum(self.seconds.values())
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time of a `with` block as the stage `name`; a name used twice accumulates."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Records summed up; `seconds` by stage, in the order in which the stages were first seen."""
+
+    graphs: int
+    aten_ops: int
+    kernels: int
+    library_calls: int
+    fallbacks: Counter[str]
+    seconds: dict[str, float]
+    capture_seconds: float
+
+    @property
+    def own_seconds(self) -> float:
+        """Everything after capture."""
+        return sum(self.seconds.values())
+
+
+records: list[CompileRecord] = []
+"""Every graph that this process compiled. It only grows; `clear_records()` empties it."""
+
+
+def clear_records() -> None:
+    """Forget what was compiled so far. Compiled functions are not affected."""
+    records.clear()
+
+
+def statistics(of: Iterable[CompileRecord] | None = None) -> Statistics:
+    """The sums over the given records, or over all of this process."""
+    chosen = list(records if of is None else of)
+    seconds: dict[str, float] = {}
+    fallbacks: Counter[str] = Counter()
+    for record in chosen:
+        fallbacks.update(record.fallbacks)
+        for stage, spent in record.seconds.items():
+            seconds[stage] = seconds.get(stage, 0.0) + spent
+    return Statistics(
+        graphs=len(chosen),
+        aten_ops=sum(record.aten_ops for record in chosen),
+        kernels=sum(record.kernels for record in chosen),
+        library_calls=sum(record.library_calls for record in chosen),
+        fallbacks=fallbacks,
+        seconds=seconds,
+        capture_seconds=sum(record.capture_seconds for record in chosen),
+    )

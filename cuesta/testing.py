@@ -1,0 +1,238 @@
+"""Is a compiled function as right as eager is? Both are measured against float64.
+
+A tolerance that is found by trying says little: what is close enough for a softmax is wrong for a rotation. Here the
+yardstick is eager itself. The same computation in float64 is the truth; a result passes when its distance from the
+truth is at most `factor` times eager's distance, plus a few units in the last place.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_map
+
+Inputs = Sequence[Any] | Mapping[str, Any]
+Results = dict[str, Any]
+
+REDUCED = (torch.float32, torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One tensor, compared. Errors are the largest and the root mean square of |result − truth|."""
+
+    name: str
+    largest: float
+    eager_largest: float
+    mean: float
+    eager_mean: float
+    allowed_largest: float
+    allowed_mean: float
+    problem: str | None = None
+
+    @property
+    def passes(self) -> bool:
+        """Within what eager's own error allows, and of eager's dtype, shape and strides."""
+        return self.problem is None and self.largest <= self.allowed_largest and self.mean <= self.allowed_mean
+
+    def __str__(self) -> str:
+        verdict = "ok  " if self.passes else "FAIL"
+        told = f" ({self.problem})" if self.problem else ""
+        return (
+            f"{verdict} {self.name}: max error {self.largest:.3g} (eager {self.eager_largest:.3g}, "
+            f"allowed {self.allowed_largest:.3g}), rms {self.mean:.3g} (eager {self.eager_mean:.3g}){told}"
+        )
+
+
+def assert_close_to_float64(
+    compiled: Callable[..., Any],
+    eager: Callable[..., Any],
+    inputs: Inputs,
+    *,
+    factor: float = 3.0,
+    ulps: float = 4.0,
+    gradients: bool = True,
+    strides: bool = True,
+) -> list[Comparison]:
+    """Run compiled, eager and float64 on copies of the inputs, and compare all they leave behind.
+
+    Compared are the outputs, the gradients of floating inputs that require one and of parameters (for fixed random
+    cotangents), and the inputs and buffers afterwards, since either may be written to. Integers and booleans must be
+    eager's exactly. `ulps` is the floor of what is allowed, in units in the last place of the tensor's largest
+    magnitude: eager is sometimes right by luck.
+
+    Requires: `compiled` shares parameters with `eager` (as `torch.compile(eager)` does), and draws no random numbers.
+    Errors: AssertionError that lists every tensor that is off.
+    """
+    expected = _run(eager, eager, inputs, gradients)
+    actual = _run(compiled, eager, inputs, gradients)
+    truth_model = copy.deepcopy(eager).double() if isinstance(eager, torch.nn.Module) else eager
+    truth = _run(truth_model, truth_model, inputs, gradients, torch.float64)
+    assert actual.keys() == expected.keys(), (
+        f"compiled gives {sorted(actual.keys() - expected.keys())}, eager {sorted(expected.keys() - actual.keys())}"
+    )
+    comparisons = [
+        compare(name, actual[name], expected[name], truth[name], factor=factor, ulps=ulps, strides=strides)
+        for name in expected
+    ]
+    wrong = [comparison for comparison in comparisons if not comparison.passes]
+    assert not wrong, f"{len(wrong)} of {len(comparisons)} results are off:\n" + "\n".join(map(str, wrong))
+    return comparisons
+
+
+def compare(
+    name: str,
+    actual: Any,
+    expected: Any,
+    truth: Any,
+    *,
+    factor: float = 3.0,
+    ulps: float = 4.0,
+    strides: bool = True,
+) -> Comparison:
+    """Compare one result with eager's and with the truth; what is no tensor must be equal to eager's."""
+    if not isinstance(expected, torch.Tensor):
+        return _exact(name, None if _same_value(actual, expected) else f"{actual!r}, eager {expected!r}")
+    problem = _metadata_problem(actual, expected, strides)
+    if problem is not None:
+        return _exact(name, problem)
+    if not (expected.is_floating_point() or expected.is_complex()):
+        return _exact(name, None if torch.equal(actual, expected) else "not eager's values")
+    if expected.numel() == 0:
+        return _exact(name, None)
+    wide = torch.complex128 if expected.is_complex() else torch.float64
+    actual, reference = actual.detach().to(wide), expected.detach().to(wide)
+    truth = truth.detach().to(wide)
+    problem = _non_finite_problem(actual, reference, truth)
+    if problem is not None:
+        return _exact(name, problem)
+    finite = torch.isfinite(truth) & torch.isfinite(actual) & torch.isfinite(reference)
+    if not finite.any():
+        return _exact(name, None)
+    truth = truth[finite]
+    error, eager_error = (actual[finite] - truth).abs(), (reference[finite] - truth).abs()
+    unit = torch.finfo(expected.dtype).eps * ulps
+    return Comparison(
+        name,
+        largest=error.max().item(),
+        eager_largest=eager_error.max().item(),
+        mean=_root_mean_square(error),
+        eager_mean=_root_mean_square(eager_error),
+        allowed_largest=factor * eager_error.max().item() + unit * truth.abs().max().item(),
+        allowed_mean=factor * _root_mean_square(eager_error) + unit * _root_mean_square(truth.abs()),
+    )
+
+
+class _Float64Mode(TorchDispatchMode):
+    """Makes float64 of every narrower floating type that a model asks for by name (`x.to(torch.float32)`)."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = {name: torch.float64 if _is_reduced(value) else value for name, value in (kwargs or {}).items()}
+        args = tuple(torch.float64 if _is_reduced(value) else value for value in args)
+        return func(*args, **kwargs)
+
+
+def _is_reduced(value: Any) -> bool:
+    return isinstance(value, torch.dtype) and value in REDUCED
+
+
+def _run(
+    function: Callable[..., Any],
+    owner: Callable[..., Any],
+    inputs: Inputs,
+    gradients: bool,
+    dtype: torch.dtype | None = None,
+) -> Results:
+    """Everything that one call leaves behind, by name. Buffers of `owner` are put back afterwards."""
+    module = owner if isinstance(owner, torch.nn.Module) else None
+    buffers = {name: buffer.clone() for name, buffer in module.named_buffers()} if module else {}
+    inputs = tree_map(lambda value: _copied(value, dtype), inputs)
+    # Only the computation itself runs in the mode: copies and cotangents must be the same for every run.
+    mode = _Float64Mode if dtype is torch.float64 else nullcontext
+    with mode():
+        outputs = function(**inputs) if isinstance(inputs, Mapping) else function(*inputs)
+    results = {f"output{path}": value for path, value in _leaves(outputs)}
+    if gradients:
+        wanted = {f"input{path}": value for path, value in _leaves(inputs) if _requires_gradient(value)}
+        if module:
+            wanted |= {name: value for name, value in module.named_parameters() if value.requires_grad}
+        differentiable = [value for value in results.values() if _requires_gradient(value)]
+        cotangents = _cotangents(differentiable)
+        if differentiable and wanted:
+            with mode():
+                found = torch.autograd.grad(differentiable, list(wanted.values()), cotangents, allow_unused=True)
+            results |= {f"gradient of {name}": gradient for name, gradient in zip(wanted, found, strict=True)}
+    results |= {f"input{path} afterwards": value for path, value in _leaves(inputs)}
+    if module:
+        for name, buffer in module.named_buffers():
+            results[f"buffer {name} afterwards"] = buffer.clone()
+            buffer.detach().copy_(buffers[name])
+    return {name: value.detach() if isinstance(value, torch.Tensor) else value for name, value in results.items()}
+
+
+def _cotangents(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Fixed random numbers that every dtype holds exactly, so that all runs get the same."""
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(output.shape, generator=generator).bfloat16().to(output.detach()) for output in outputs]
+
+
+def _copied(value: Any, dtype: torch.dtype | None) -> Any:
+    """A leaf with the same numbers, sizes, strides and offset in memory of its own, overlaps included."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    flat = torch.empty(0, dtype=value.dtype, device=value.device).set_(value.untyped_storage())
+    flat = flat.clone() if dtype is None or not value.is_floating_point() else flat.to(dtype, copy=True)
+    copied = flat.as_strided(value.shape, value.stride(), value.storage_offset()).detach()
+    return copied.requires_grad_(value.requires_grad)
+
+
+def _leaves(tree: Any) -> list[tuple[str, Any]]:
+    return [(keystr(path), value) for path, value in tree_flatten_with_path(tree)[0]]
+
+
+def _requires_gradient(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _metadata_problem(actual: Any, expected: torch.Tensor, strides: bool) -> str | None:
+    if not isinstance(actual, torch.Tensor):
+        return f"{type(actual).__name__}, eager gives a tensor"
+    for aspect in ("dtype", "shape", "device"):
+        if getattr(actual, aspect) != getattr(expected, aspect):
+            return f"{aspect} {getattr(actual, aspect)}, eager {getattr(expected, aspect)}"
+    # The stride of a dimension of size one, or of an empty tensor, is never used.
+    used = [dim for dim, size in enumerate(expected.shape) if size > 1] if expected.numel() else []
+    if strides and any(actual.stride(dim) != expected.stride(dim) for dim in used):
+        return f"strides {actual.stride()}, eager {expected.stride()}"
+    return None
+
+
+def _non_finite_problem(actual: torch.Tensor, expected: torch.Tensor, truth: torch.Tensor) -> str | None:
+    """Where the truth is NaN or infinite the result must be too; it may be elsewhere only where eager is."""
+    bad = ~torch.isfinite(truth)
+    if not torch.allclose(actual[bad], truth[bad], equal_nan=True) and not torch.allclose(
+        actual[bad], expected[bad], equal_nan=True
+    ):
+        return "NaN or infinity is lost or differs"
+    if (~torch.isfinite(actual) & torch.isfinite(truth) & torch.isfinite(expected)).any():
+        return "NaN or infinity where eager is finite"
+    return None
+
+
+def _exact(name: str, problem: str | None) -> Comparison:
+    return Comparison(name, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, problem)
+
+
+def _same_value(actual: Any, expected: Any) -> bool:
+    both_nan = isinstance(expected, float) and expected != expected and actual != actual
+    return both_nan or (type(actual) is type(expected) and actual == expected)
+
+
+def _root_mean_square(values: torch.Tensor) -> float:
+    return values.square().mean().sqrt().item()

@@ -1,0 +1,1 @@
+"""The levels: what each one is. Ops, types, attributes, verifiers and textual syntax."""

@@ -1,0 +1,1 @@
+"""What every level shares: locations, diagnostics, contracts, fingerprints and the rewrite driver."""

@@ -1,0 +1,97 @@
+"""Diagnostics: what is wrong with a program, where, and how to see it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from cuesta.dialects.core.locations import format_location, location_of
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One thing that is wrong. Printed as place and op, then what was there, then the command."""
+
+    message: str
+    place: str = ""
+    """File and line, such as `model.py:42`."""
+    op_name: str = ""
+    got: str = ""
+    stage: str = ""
+    repeat: str = ""
+    """A command that shows the same error."""
+
+    @classmethod
+    def on(cls, op: Operation, message: str, *, got: str | None = None) -> Diagnostic:
+        """A diagnostic on an op; what it got is its operands' types, unless said otherwise."""
+        return cls(
+            message,
+            place=format_location(location_of(op)),
+            op_name=op.name,
+            got=_format_types(op.operand_types or op.result_types) if got is None else got,
+        )
+
+    def __str__(self) -> str:
+        head = f"{self.op_name}: {self.message}" if self.op_name else self.message
+        lines = [f"{self.place}  {head}" if self.place else head]
+        rows = [f"{label}: {value}" for label, value in (("got", self.got), ("stage", self.stage)) if value]
+        if rows:
+            lines.append("  " + "    ".join(rows))
+        if self.repeat:
+            lines.append(f"  repeat: {self.repeat}")
+        return "\n".join(lines)
+
+
+class CuestaError(DiagnosticException):
+    """A program or a request that cannot be compiled, said for the user. Shown without a traceback."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__(*diagnostics)
+        self.diagnostics = diagnostics
+
+    def __str__(self) -> str:
+        return "\n".join(str(diagnostic) for diagnostic in self.diagnostics)
+
+    def add_context(self, *, stage: str = "", repeat: str = "") -> None:
+        """Say at which stage it happened and how to repeat it, where that is not said yet."""
+        self.diagnostics = tuple(
+            replace(one, stage=one.stage or stage, repeat=one.repeat or repeat) for one in self.diagnostics
+        )
+
+
+def fail(op: Operation, message: str, *, got: str | None = None) -> NoReturn:
+    """Refuse an op.
+
+    Errors: CuestaError, always.
+    """
+    raise CuestaError(Diagnostic.on(op, message, got=got))
+
+
+def verify_module(module: ModuleOp) -> None:
+    """Verify every op as xDSL does, with failures as diagnostics on the op at fault.
+
+    Errors: CuestaError.
+    """
+    try:
+        module.verify()
+    except VerifyException as error:
+        # xDSL puts the whole program into the exception's notes and does not say which op it was.
+        raise CuestaError(Diagnostic.on(_first_invalid(module) or module, str(error))) from None
+
+
+def _first_invalid(module: ModuleOp) -> Operation | None:
+    for op in module.walk(region_first=True):
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException:
+            return op
+    return None
+
+
+def _format_types(types: Sequence[Attribute]) -> str:
+    return ", ".join(str(one) for one in types)

@@ -1,0 +1,163 @@
+"""Source locations: which line of the model, or of a text file, an op comes from.
+
+xDSL keeps a location on every op but loses it when it parses custom syntax without one and when it replaces an op. The
+parser here stamps what was written, or else the op's own place in the text; `rewriting` carries locations on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from io import StringIO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    LocationAttr,
+    ModuleOp,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, AttributeInvT, Operation, SSAValue
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Span
+
+
+def location_of(op: Operation) -> LocationAttr:
+    """Where the op comes from; the innermost enclosing op that knows, where the op itself does not."""
+    current: Operation | None = op
+    while current is not None:
+        if not isinstance(current.location, UnknownLoc):
+            return current.location
+        current = current.parent_op()
+    return UNKNOWN_LOC
+
+
+def set_location(op: Operation, file: str, line: int, col: int = 0) -> None:
+    """Say that the op comes from this line."""
+    op.location = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(col))
+
+
+def copy_location(source: Operation, target: Operation) -> None:
+    """Give `target`, and the ops inside it, the location of `source` where they have none of their own."""
+    stamp_location(target, source.location)
+
+
+def stamp_location(op: Operation, location: LocationAttr) -> None:
+    """Set the location of the op and of the ops inside it, where they have none."""
+    if isinstance(location, UnknownLoc):
+        return
+    for inner in op.walk() if op.regions else (op,):
+        if isinstance(inner.location, UnknownLoc):
+            inner.location = location
+
+
+def fuse_locations(*locations: LocationAttr) -> LocationAttr:
+    """The location of what was made from several ops: each source once, in order, none of them unknown."""
+    distinct = dict.fromkeys(part for location in locations for part in _parts(location))
+    if not distinct:
+        return UNKNOWN_LOC
+    if len(distinct) == 1:
+        return next(iter(distinct))
+    return FusedLoc(tuple(distinct), NoneAttr())
+
+
+def source_lines(location: Attribute) -> Iterator[tuple[str, int]]:
+    """Every (file, line) a location names, in order."""
+    match location:
+        case FileLineColLoc():
+            yield location.filename.data, location.line.data
+        case FusedLoc(locations=ArrayAttr() as parts):
+            for part in parts:
+                yield from source_lines(part)
+        case NameLoc():
+            yield from source_lines(location.location)
+        case CallSiteLoc():
+            yield from source_lines(location.callee)
+            yield from source_lines(location.caller)
+        case _:
+            return
+
+
+def format_location(location: Attribute) -> str:
+    """`model.py:42`, or `model.py:42, model.py:45`; empty when nothing is known."""
+    return ", ".join(dict.fromkeys(f"{file}:{line}" for file, line in source_lines(location)))
+
+
+def _parts(location: LocationAttr) -> Iterable[LocationAttr]:
+    match location:
+        case UnknownLoc():
+            return ()
+        case FusedLoc(locations=ArrayAttr() as parts, metadata=NoneAttr()):
+            return [inner for part in parts if isinstance(part, LocationAttr) for inner in _parts(part)]
+        case _:
+            return (location,)
+
+
+class CuestaParser(Parser):
+    """xDSL's parser, which keeps locations.
+
+    An op without a `loc(...)` gets its own place in the text, so that a diagnostic can always name a line.
+    """
+
+    def __init__(self, ctx: Context, input: str | bytes, name: str = "<unknown>", *, first_line: int = 1) -> None:
+        """`first_line` is the number of the text's first line in the file `name`."""
+        super().__init__(ctx, input, name)
+        text = self.lexer.input.content
+        self._file = StringAttr(name)
+        self._first_line = first_line
+        self._first_uses: dict[str, Span] = {}
+        self._line_starts = [0]
+        position = text.find("\n")
+        while position >= 0:
+            self._line_starts.append(position + 1)
+            position = text.find("\n", position + 1)
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """Parse a module.
+
+        Errors: ParseError; for a value that is never defined, at its first use.
+        """
+        try:
+            return super().parse_module(allow_implicit_module)
+        except ParseError as error:
+            undefined = [name for name in self.forward_ssa_references if name in self._first_uses]
+            if not undefined or not error.msg.startswith("values used but not defined"):
+                raise
+            raise ParseError(self._first_uses[undefined[0]], f"%{undefined[0]} is used but not defined") from None
+
+    def resolve_operand(self, operand: UnresolvedOperand, type: AttributeInvT) -> SSAValue[AttributeInvT]:
+        """Resolve an operand, and remember where a value was used that is not defined yet."""
+        if operand.operand_name not in self.ssa_values:
+            self._first_uses.setdefault(operand.operand_name, operand.span)
+        return super().resolve_operand(operand, type)
+
+    def parse_operation(self) -> Operation:
+        """Parse an operation, and give it a location."""
+        start = self._current_token.span.start
+        op = super().parse_operation()
+        if isinstance(op.location, UnknownLoc):
+            line = bisect_right(self._line_starts, start)
+            column = start - self._line_starts[line - 1] + 1
+            op.location = FileLineColLoc(self._file, IntAttr(line + self._first_line - 1), IntAttr(column))
+        return op
+
+
+def print_text(op: Operation, *, locations: bool = False, generic: bool = False) -> str:
+    """The op as text that parses back, ending in a newline.
+
+    With `locations`, `CuestaParser` reads back the same locations too.
+    """
+    stream = StringIO()
+    Printer(stream=stream, print_debuginfo=locations, print_generic_format=generic).print_op(op)
+    stream.write("\n")
+    return stream.getvalue()

@@ -1,0 +1,125 @@
+"""Tracing of rewrites: which rule fired, where, what it cost, and why another did not.
+
+with trace_rewrites() as trace:
+    EliminateViewsPass().apply(context, module)
+print(trace.summary())
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xdsl.ir import Operation
+from xdsl.pattern_rewriter import RewritePattern
+
+from cuesta.dialects.core.locations import format_location, location_of
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One rule that fired."""
+
+    pattern: str
+    source: str
+    """The rule's own file and line."""
+    place: str
+    """The model's line."""
+    before: str
+    after: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One rule that nearly matched, and why it did not."""
+
+    pattern: str
+    place: str
+    op_name: str
+    reason: str
+
+
+@dataclass
+class Statistics:
+    """Of one pattern."""
+
+    tried: int = 0
+    fired: int = 0
+    seconds: float = 0.0
+
+    def add(self, seconds: float, fired: bool) -> None:
+        """Count one try."""
+        self.tried += 1
+        self.fired += fired
+        self.seconds += seconds
+
+
+@dataclass
+class RewriteTrace:
+    """What happened, in order."""
+
+    rewrites: list[Rewrite] = field(default_factory=list[Rewrite])
+    refusals: list[Refusal] = field(default_factory=list[Refusal])
+    statistics: defaultdict[str, Statistics] = field(default_factory=lambda: defaultdict(Statistics))
+    current_pattern: str = ""
+
+    def summary(self) -> str:
+        """A table of the patterns, the dearest first, then the refusals."""
+        rows = sorted(self.statistics.items(), key=lambda row: -row[1].seconds)
+        lines = [f"{'pattern':40} {'fired':>7} {'tried':>7} {'ms':>9}"]
+        lines += [f"{name:40} {one.fired:7} {one.tried:7} {one.seconds * 1e3:9.3f}" for name, one in rows]
+        for refusal in dict.fromkeys(self.refusals):
+            place = f"{refusal.place}  " if refusal.place else ""
+            lines.append(f"{place}{refusal.op_name}: {refusal.pattern or 'a pattern'} did not fire: {refusal.reason}")
+        return "\n".join(lines)
+
+
+_ACTIVE: ContextVar[RewriteTrace | None] = ContextVar("active_trace", default=None)
+
+
+def active_trace() -> RewriteTrace | None:
+    """The trace that is being recorded, if any."""
+    return _ACTIVE.get()
+
+
+@contextmanager
+def trace_rewrites() -> Generator[RewriteTrace, None, None]:
+    """Record every rewrite in the block (printing each op before and after: much slower)."""
+    trace = RewriteTrace()
+    token = _ACTIVE.set(trace)
+    try:
+        yield trace
+    finally:
+        _ACTIVE.reset(token)
+
+
+def no_match(op: Operation, reason: str) -> None:
+    """Say why a pattern refuses an op that it nearly matched.
+
+    A pattern ends by it: `return no_match(op, "the producer has two users")`.
+    """
+    trace = _ACTIVE.get()
+    if trace is not None:
+        place = format_location(location_of(op))
+        trace.refusals.append(Refusal(trace.current_pattern, place, op.name, reason))
+
+
+def pattern_name(pattern: RewritePattern) -> str:
+    """The name of a pattern in traces and errors."""
+    return type(pattern).__name__
+
+
+def pattern_source(pattern: RewritePattern) -> str:
+    """File and line of a pattern's class."""
+    try:
+        file = inspect.getsourcefile(type(pattern))
+        _, line = inspect.getsourcelines(type(pattern))
+    except (OSError, TypeError):  # made at a prompt: it has no source file
+        return ""
+    return f"{Path(file).name}:{line}" if file else ""

@@ -1,0 +1,315 @@
+"""The op classes of `elem`: `TableOp` and its generated subclasses, and the ops with type rules of their own."""
+
+from __future__ import annotations
+
+import math
+import struct
+from functools import lru_cache
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    VectorType,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.irdl import traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from cuesta.dialects.elem.table import TABLE, Row
+
+_FLOATS = (Float32Type, Float64Type, BFloat16Type, Float16Type)
+
+
+def scalar_of(value_type: Attribute) -> Attribute:
+    """The element type of a vector, or the scalar type itself."""
+    return value_type.element_type if isinstance(value_type, VectorType) else value_type
+
+
+@lru_cache(maxsize=None)
+def with_scalar(value_type: Attribute, scalar: Attribute) -> Attribute:
+    """`value_type` with its scalar type replaced: the shape of `value_type`, the element of `scalar`."""
+    return VectorType(scalar, value_type.get_shape()) if isinstance(value_type, VectorType) else scalar
+
+
+def bool_like(value_type: Attribute) -> Attribute:
+    """i1, or the vector of i1 that has the shape of `value_type`."""
+    return with_scalar(value_type, i1)
+
+
+@lru_cache(maxsize=None)
+def kind_of(value_type: Attribute) -> str:
+    """The operand kind of a type: `f`, `i`, `u`, `b`, or `x` for index values; `?` for anything else."""
+    scalar = scalar_of(value_type)
+    if isinstance(scalar, _FLOATS):
+        return "f"
+    if isinstance(scalar, IndexType):
+        return "x"
+    if isinstance(scalar, IntegerType):
+        if scalar.width.data == 1:
+            return "b"
+        return "u" if scalar.signedness.data == Signedness.UNSIGNED else "i"
+    return "?"
+
+
+class ElementwiseOp(Operation):
+    """A pure elementwise op with one result."""
+
+    traits = traits_def(Pure())
+
+    @property
+    def result(self) -> SSAValue:
+        """The value computed."""
+        return self.results[0]
+
+
+class TableOp(ElementwiseOp):
+    """An op that a row of the table describes: operands of one type, a result of that type or its bool."""
+
+    row: ClassVar[Row]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TableOp:
+        """Parses `%a, %b : type`."""
+        unresolved = [parser.parse_unresolved_operand()]
+        while parser.parse_optional_punctuation(","):
+            unresolved.append(parser.parse_unresolved_operand())
+        parser.parse_punctuation(":")
+        operand_type = parser.parse_type()
+        operands = [parser.resolve_operand(operand, operand_type) for operand in unresolved]
+        result = bool_like(operand_type) if cls.row.result == "bool" else operand_type
+        return cls.create(operands=operands, result_types=(result,))
+
+    def print(self, printer: Printer) -> None:
+        """Prints `%a, %b : type`."""
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_string(" : ")
+        printer.print_attribute(self.operands[0].type)
+
+    def verify_(self) -> None:
+        """Checks the arity, the operand kind and the result type against the row."""
+        row = self.row
+        operands = self.operands
+        if len(operands) != row.arity:
+            raise VerifyException(f"{self.name} takes {row.arity} operands, got {len(operands)}")
+        operand_type = operands[0].type
+        if any(operand.type != operand_type for operand in operands):
+            raise VerifyException(f"{self.name} takes operands of one type, got {', '.join(str(o.type) for o in operands)}")
+        if kind_of(operand_type) not in row.kinds:
+            raise VerifyException(f"{self.name} is not defined on {operand_type} (kinds: {row.kinds})")
+        expected = bool_like(operand_type) if row.result == "bool" else operand_type
+        if self.results[0].type != expected:
+            raise VerifyException(f"{self.name} on {operand_type} gives {expected}, not {self.results[0].type}")
+
+
+def _class_of(row: Row) -> type[TableOp]:
+    class_name = "".join(part.capitalize() for part in row.name.split("_")) + "Op"
+    return type(class_name, (TableOp,), {"name": f"elem.{row.name}", "row": row, "__doc__": f"{row.reference}"})
+
+
+OPS: dict[str, type[TableOp]] = {name: _class_of(row) for name, row in TABLE.items()}
+"""The generated op class of every row."""
+
+
+def make(name: str, *operands: SSAValue) -> TableOp:
+    """Builds the table op `elem.NAME` on operands of one type."""
+    op_class = OPS[name]
+    operand_type = operands[0].type
+    result = bool_like(operand_type) if op_class.row.result == "bool" else operand_type
+    return op_class.create(operands=operands, result_types=(result,))
+
+
+def _round_to_type(value: float, scalar: Attribute) -> float:
+    if math.isnan(value) or math.isinf(value) or isinstance(scalar, Float64Type):
+        return value
+    if isinstance(scalar, Float32Type):
+        try:
+            return struct.unpack("<f", struct.pack("<f", value))[0]
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    return value
+
+
+@lru_cache(maxsize=4096)
+def _float_attr(text: str, scalar: AnyFloat) -> FloatAttr:
+    # The key is the text of the float, because 0.0 == -0.0 and nan != nan as keys.
+    return FloatAttr(float(text), scalar)
+
+
+@lru_cache(maxsize=4096)
+def _integer_attr(value: int) -> IntegerAttr:
+    return IntegerAttr(value, i64)
+
+
+def constant(value: float | int | bool, value_type: Attribute) -> ConstantOp:
+    """Builds `elem.constant VALUE : TYPE`; the value is rounded to the type as torch would (f32: to nearest)."""
+    kind = kind_of(value_type)
+    if kind == "f":
+        scalar = scalar_of(value_type)
+        assert isinstance(scalar, _FLOATS)
+        attr: Attribute = _float_attr(repr(_round_to_type(float(value), scalar)), scalar)
+    else:
+        attr = _integer_attr(int(value))
+    return ConstantOp.create(result_types=(value_type,), properties={"value": attr})
+
+
+class ConstantOp(ElementwiseOp):
+    """A constant scalar, or a vector with that scalar in every lane."""
+
+    name = "elem.constant"
+
+    @property
+    def value(self) -> float | int:
+        """The Python value: a float for float types, else an int (bools are 0 and 1)."""
+        attr = self.properties["value"]
+        return attr.value.data  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantOp:
+        """Parses `1.0 : f32`, `-3 : i64`, `true : i1`, `inf : f32`, `nan : f32`."""
+        negative = parser.parse_optional_punctuation("-") is not None
+        value: float | int
+        if (word := parser.parse_optional_keyword_in(("inf", "nan", "true", "false"))) is not None:
+            value = {"inf": math.inf, "nan": math.nan, "true": 1, "false": 0}[word]
+        else:
+            value = parser.parse_number(allow_boolean=False)
+        if negative:
+            value = -value
+        parser.parse_punctuation(":")
+        position = parser.pos
+        value_type = parser.parse_type()
+        kind = kind_of(value_type)
+        if kind not in "fiub":
+            parser.raise_error(f"elem.constant has no constants of type {value_type}", position, parser.pos)
+        if kind != "f" and not float(value).is_integer():
+            parser.raise_error(f"{value} is not a constant of {value_type}", position, parser.pos)
+        return constant(value, value_type)
+
+    def print(self, printer: Printer) -> None:
+        """Prints the value so that it parses back to the same bits (NaN payloads excepted)."""
+        value_type = self.results[0].type
+        printer.print_string(f" {format_number(self.value, kind_of(value_type))} : ")
+        printer.print_attribute(value_type)
+
+    def verify_(self) -> None:
+        """Checks that the value suits the type."""
+        kind = kind_of(self.results[0].type)
+        attr = self.properties.get("value")
+        if not isinstance(attr, FloatAttr if kind == "f" else IntegerAttr) or kind not in "fiub":
+            raise VerifyException(f"elem.constant of type {self.results[0].type} cannot hold {attr}")
+
+
+def format_number(value: float | int, kind: str) -> str:
+    """The text of a constant: Python's shortest round-trip digits, always with a point for floats."""
+    if kind == "b":
+        return "true" if value else "false"
+    if kind != "f":
+        return str(int(value))
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    text = repr(float(value))
+    if "." in text:
+        return text
+    mantissa, exponent, power = text.partition("e")
+    return f"{mantissa}.0{exponent}{power}"
+
+
+class ConvertOp(ElementwiseOp):
+    """A cast as torch's `.to(dtype)`: float to int truncates, anything to i1 is `!= 0`, float to a narrower float rounds to nearest even."""
+
+    name = "elem.convert"
+
+    @classmethod
+    def build(cls, value: SSAValue, scalar: Attribute) -> ConvertOp:
+        """Converts `value` to the scalar type, keeping a vector's shape."""
+        return cls.create(operands=(value,), result_types=(with_scalar(value.type, scalar),))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConvertOp:
+        """Parses `%a : f32 to bf16`."""
+        unresolved = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        source = parser.parse_type()
+        parser.parse_keyword("to")
+        result = parser.parse_type()
+        return cls.create(operands=(parser.resolve_operand(unresolved, source),), result_types=(result,))
+
+    def print(self, printer: Printer) -> None:
+        """Prints `%a : f32 to bf16`."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.operands[0])
+        printer.print_string(" : ")
+        printer.print_attribute(self.operands[0].type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.results[0].type)
+
+    def verify_(self) -> None:
+        """Checks that both types are numbers and have one shape."""
+        source, result = self.operands[0].type, self.results[0].type
+        if kind_of(source) not in "fiub" or kind_of(result) not in "fiub":
+            raise VerifyException(f"elem.convert does not convert {source} to {result}")
+        if with_scalar(source, scalar_of(result)) != result:
+            raise VerifyException(f"elem.convert keeps the shape, but {source} and {result} differ in it")
+
+
+class SelectOp(ElementwiseOp):
+    """`condition ? a : b`, lane by lane. Both values are computed; NaN in the one not chosen does no harm."""
+
+    name = "elem.select"
+
+    @classmethod
+    def build(cls, condition: SSAValue, on_true: SSAValue, on_false: SSAValue) -> SelectOp:
+        """Chooses between two values of one type."""
+        return cls.create(operands=(condition, on_true, on_false), result_types=(on_true.type,))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SelectOp:
+        """Parses `%c, %a, %b : f32`."""
+        condition = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        on_true = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        on_false = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        value_type = parser.parse_type()
+        return cls.build(
+            parser.resolve_operand(condition, bool_like(value_type)),
+            parser.resolve_operand(on_true, value_type),
+            parser.resolve_operand(on_false, value_type),
+        )
+
+    def print(self, printer: Printer) -> None:
+        """Prints `%c, %a, %b : f32`."""
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_string(" : ")
+        printer.print_attribute(self.results[0].type)
+
+    def verify_(self) -> None:
+        """Checks that the condition is a bool of the values' shape and the values have one type."""
+        if len(self.operands) != 3:
+            raise VerifyException("elem.select takes a condition and two values")
+        condition, on_true, on_false = self.operands
+        if not on_true.type == on_false.type == self.results[0].type:
+            raise VerifyException(f"elem.select takes values of one type, got {on_true.type} and {on_false.type}")
+        if condition.type != bool_like(on_true.type):
+            raise VerifyException(f"elem.select on {on_true.type} takes a condition of {bool_like(on_true.type)}, got {condition.type}")
+
+
+ELEM = Dialect("elem", [ConstantOp, ConvertOp, SelectOp, *OPS.values()], [])

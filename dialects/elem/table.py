@@ -1,0 +1,160 @@
+"""The table of elementwise scalar operations: one row says everything about one op.
+
+A row gives the type rule, PyTorch's meaning as a torch expression (used by the reference interpreter), the Triton spelling, the
+LLVM spelling per operand kind, and an accuracy bound. Adding a scalar op is one row here and one test.
+
+Operand kinds are one letter each: ``f`` floating point, ``i`` signed integer, ``u`` unsigned integer, ``b`` bool (i1).
+
+LLVM spellings are templates over ``{r}`` (result name; ``{r}.x`` may be used for temporaries), ``{a}``/``{b}`` (operand names),
+``{t}`` (the LLVM type, scalar or vector), ``{m}`` (its bool type), ``{s}`` (the intrinsic suffix, such as ``v8f32``), ``{zero}`` and
+``{one}`` (constants of the type). A spelling ``math:NAME`` calls the CPU target's vector math function of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One elementwise op.
+
+    ``result`` is ``same`` (the operand type) or ``bool`` (i1, or a vector of it).
+    ``ulp`` bounds the error in units in the last place for f32 operands; 0 means exact or correctly rounded.
+    """
+
+    name: str
+    arity: int
+    kinds: str
+    reference: str
+    triton: str
+    llvm: Mapping[str, str] = field(default_factory=dict[str, str])
+    result: str = "same"
+    ulp: float = 0.0
+    commutes: bool = False
+
+
+def _float(name: str, reference: str | None = None, triton: str | None = None, llvm: str | None = None, ulp: float = 0.0) -> Row:
+    """A function of one floating-point operand; without an LLVM spelling it is a vector math function."""
+    return Row(
+        name,
+        1,
+        "f",
+        reference or f"torch.{name}(a)",
+        triton or f"libdevice.{name}({{a}})",
+        {"f": llvm or f"math:{name}"},
+        ulp=ulp,
+    )
+
+
+def _compare(name: str, symbol: str, float_predicate: str, signed: str, unsigned: str) -> Row:
+    # IEEE comparisons with NaN are false, except ne, which is true: the predicates are ordered except `une`.
+    spellings = {
+        "f": f"{{r}} = fcmp {float_predicate} {{t}} {{a}}, {{b}}",
+        "i": f"{{r}} = icmp {signed} {{t}} {{a}}, {{b}}",
+        "u": f"{{r}} = icmp {unsigned} {{t}} {{a}}, {{b}}",
+        "b": f"{{r}} = icmp {unsigned} {{t}} {{a}}, {{b}}",
+    }
+    return Row(
+        name, 2, "fiub", f"a {symbol} b", f"{{a}} {symbol} {{b}}", spellings, "bool", commutes=name in ("eq", "ne")
+    )
+
+
+def _intrinsic(name: str, operands: int = 1) -> str:
+    arguments = ", ".join(f"{{t}} {{{letter}}}" for letter in "ab"[:operands])
+    return f"{{r}} = call {{t}} @llvm.{name}.{{s}}({arguments})"
+
+
+def _same(template: str, kinds: str) -> dict[str, str]:
+    return dict.fromkeys(kinds, template)
+
+
+_ROWS = (
+    # Arithmetic. Integers wrap. `div` is true division, floats only.
+    Row("add", 2, "fiu", "a + b", "{a} + {b}", {"f": "{r} = fadd {t} {a}, {b}", **_same("{r} = add {t} {a}, {b}", "iu")}, commutes=True),
+    Row("sub", 2, "fiu", "a - b", "{a} - {b}", {"f": "{r} = fsub {t} {a}, {b}", **_same("{r} = sub {t} {a}, {b}", "iu")}),
+    Row("mul", 2, "fiu", "a * b", "{a} * {b}", {"f": "{r} = fmul {t} {a}, {b}", **_same("{r} = mul {t} {a}, {b}", "iu")}, commutes=True),
+    Row("div", 2, "f", "a / b", "{a} / {b}", {"f": "{r} = fdiv {t} {a}, {b}"}),
+    # fmod has the sign of the dividend (C). remainder and floor_div round towards −∞ (Python): they are composed where they are lowered.
+    # Integer division by zero is undefined here; who emits it guards it.
+    Row(
+        "fmod", 2, "fiu", "torch.fmod(a, b)", "libdevice.fmod({a}, {b})",
+        {"f": "{r} = frem {t} {a}, {b}", "i": "{r} = srem {t} {a}, {b}", "u": "{r} = urem {t} {a}, {b}"},
+    ),
+    Row(
+        "trunc_div", 2, "iu", "torch.div(a, b, rounding_mode='trunc')", "{a} // {b}",
+        {"i": "{r} = sdiv {t} {a}, {b}", "u": "{r} = udiv {t} {a}, {b}"},
+    ),
+    Row("neg", 1, "fi", "-a", "-{a}", {"f": "{r} = fneg {t} {a}", "i": "{r} = sub {t} zeroinitializer, {a}"}),
+    Row(
+        "abs", 1, "fi", "torch.abs(a)", "tl.abs({a})",
+        {"f": _intrinsic("fabs"), "i": "{r} = call {t} @llvm.abs.{s}({t} {a}, i1 false)"},
+    ),
+    # maximum and minimum propagate NaN; −0 < +0.
+    Row(
+        "maximum", 2, "fiub", "torch.maximum(a, b)", "tl.maximum({a}, {b}, tl.PropagateNan.ALL)",
+        {
+            "f": "{r}.n = fcmp uno {t} {a}, {a}\n{r}.g = fcmp ogt {t} {a}, {b}\n{r}.c = or {m} {r}.n, {r}.g\n{r} = select {m} {r}.c, {t} {a}, {t} {b}",
+            "i": _intrinsic("smax", 2), "u": _intrinsic("umax", 2), "b": "{r} = or {t} {a}, {b}",
+        }, commutes=True,
+    ),
+    Row(
+        "minimum", 2, "fiub", "torch.minimum(a, b)", "tl.minimum({a}, {b}, tl.PropagateNan.ALL)",
+        {
+            "f": "{r}.n = fcmp uno {t} {a}, {a}\n{r}.g = fcmp olt {t} {a}, {b}\n{r}.c = or {m} {r}.n, {r}.g\n{r} = select {m} {r}.c, {t} {a}, {t} {b}",
+            "i": _intrinsic("smin", 2), "u": _intrinsic("umin", 2), "b": "{r} = and {t} {a}, {b}",
+        }, commutes=True,
+    ),
+    Row("copysign", 2, "f", "torch.copysign(a, b)", "libdevice.copysign({a}, {b})", {"f": _intrinsic("copysign", 2)}),
+    Row("pow", 2, "f", "torch.pow(a, b)", "libdevice.pow({a}, {b})", {"f": "math:pow"}, ulp=1.0),
+    Row("atan2", 2, "f", "torch.atan2(a, b)", "libdevice.atan2({a}, {b})", {"f": "math:atan2"}, ulp=1.0),
+    # Rounding. `round` goes to the nearest even integer.
+    _float("floor", llvm=_intrinsic("floor"), triton="libdevice.floor({a})"),
+    _float("ceil", llvm=_intrinsic("ceil"), triton="libdevice.ceil({a})"),
+    _float("trunc", llvm=_intrinsic("trunc"), triton="libdevice.trunc({a})"),
+    _float("round", llvm=_intrinsic("roundeven"), triton="libdevice.rint({a})"),
+    # Roots and exponentials.
+    _float("sqrt", llvm=_intrinsic("sqrt"), triton="tl.sqrt_rn({a})"),
+    _float("rsqrt", llvm="{r}.s = call {t} @llvm.sqrt.{s}({t} {a})\n{r} = fdiv {t} {one}, {r}.s", ulp=1.0),
+    _float("exp", triton="tl.exp({a})", ulp=1.0),
+    _float("exp2", triton="tl.exp2({a})", ulp=1.0),
+    _float("expm1", ulp=1.5),
+    _float("log", triton="tl.log({a})", ulp=1.0),
+    _float("log2", triton="tl.log2({a})", ulp=1.0),
+    _float("log10", ulp=1.0),
+    _float("log1p", ulp=1.5),
+    _float("sigmoid", triton="tl.sigmoid({a})", ulp=2.5),
+    # Trigonometry and the hyperbolic functions.
+    _float("sin", triton="tl.sin({a})", ulp=1.5),
+    _float("cos", triton="tl.cos({a})", ulp=1.5),
+    _float("tan", ulp=1.5),
+    _float("asin", ulp=1.0),
+    _float("acos", ulp=1.0),
+    _float("atan", ulp=1.0),
+    _float("sinh", ulp=1.0),
+    _float("cosh", ulp=1.0),
+    _float("tanh", ulp=2.0),
+    _float("asinh", ulp=1.0),
+    _float("acosh", ulp=1.0),
+    _float("atanh", ulp=1.0),
+    # Special functions.
+    _float("erf", triton="tl.erf({a})", ulp=2.0),
+    _float("erfc", ulp=2.0),
+    _float("lgamma", reference="torch.lgamma(a)", ulp=2.0),
+    # Comparison.
+    _compare("eq", "==", "oeq", "eq", "eq"),
+    _compare("ne", "!=", "une", "ne", "ne"),
+    _compare("lt", "<", "olt", "slt", "ult"),
+    _compare("le", "<=", "ole", "sle", "ule"),
+    _compare("gt", ">", "ogt", "sgt", "ugt"),
+    _compare("ge", ">=", "oge", "sge", "uge"),
+    # Bits; on i1 they are the logical connectives. Shifts by the width or more give 0 (shl), or the sign (shr), as in eager.
+    Row("and", 2, "iub", "a & b", "{a} & {b}", _same("{r} = and {t} {a}, {b}", "iub"), commutes=True),
+    Row("or", 2, "iub", "a | b", "{a} | {b}", _same("{r} = or {t} {a}, {b}", "iub"), commutes=True),
+    Row("xor", 2, "iub", "a ^ b", "{a} ^ {b}", _same("{r} = xor {t} {a}, {b}", "iub"), commutes=True),
+    Row("not", 1, "iub", "~a", "~{a}", _same("{r} = xor {t} {a}, {ones}", "iub")),
+)
+
+TABLE: dict[str, Row] = {row.name: row for row in _ROWS}
+"""Every row by its name: `elem.NAME` is the op."""

@@ -1,0 +1,295 @@
+"""The ops of `host`. Values of tensor type are buffers here: a launch writes into its out operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import FunctionType, StringAttr, SymbolRefAttr, TensorType
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.irdl import traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from cuesta.dialects import sym
+from cuesta.dialects.aten.named_call import NamedCall
+from cuesta.dialects.sym.syntax import parse_size
+
+
+class FuncOp(Operation):
+    """The host program: runs in order."""
+
+    name = "host.func"
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    @classmethod
+    def build(cls, name: str, function_type: FunctionType, region: Region, attributes: dict[str, Attribute]) -> FuncOp:
+        """A host program with the body `region`."""
+        return cls.create(
+            properties={"sym_name": StringAttr(name), "function_type": function_type}, attributes=attributes, regions=[region]
+        )
+
+    @property
+    def sym_name(self) -> str:
+        """The program's name."""
+        attr = self.properties["sym_name"]
+        assert isinstance(attr, StringAttr)
+        return attr.data
+
+    @property
+    def function_type(self) -> FunctionType:
+        """The types of what comes in and what is returned."""
+        attr = self.properties["function_type"]
+        assert isinstance(attr, FunctionType)
+        return attr
+
+    @property
+    def body(self) -> Block:
+        """The program."""
+        block = self.regions[0].first_block
+        assert block is not None
+        return block
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FuncOp:
+        """Parses `@main(%x : tensor<4xf32>) -> (tensor<4xf32>) attributes {…} { … }`."""
+        name = parser.parse_symbol_name().data
+        arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+        parser.parse_punctuation("->")
+        results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        region = parser.parse_region(arguments)
+        function_type = FunctionType.from_lists([argument.type for argument in arguments], results)
+        return cls.build(name, function_type, region, {} if attributes is None else dict(attributes.data))
+
+    def print(self, printer: Printer) -> None:
+        """Prints the signature, the attributes and the body."""
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name)
+        printer.enter_scope()
+        printer.print_string("(")
+        printer.print_list(self.body.args, printer.print_block_argument)
+        printer.print_string(") -> (")
+        printer.print_list(self.function_type.outputs.data, printer.print_attribute)
+        printer.print_string(") ")
+        if self.attributes:
+            printer.print_string("attributes")
+            printer.print_op_attributes(self.attributes)
+            printer.print_string(" ")
+        printer.print_region(self.regions[0], print_entry_block_args=False)
+        printer.exit_scope()
+
+    def verify_(self) -> None:
+        """Checks the signature against the body."""
+        if len(self.regions) != 1 or len(self.regions[0].blocks) != 1:
+            raise VerifyException("host.func needs one region of one block")
+        if tuple(argument.type for argument in self.body.args) != self.function_type.inputs.data:
+            raise VerifyException("host.func: the arguments of the body are not those of the signature")
+        last = self.body.last_op
+        if not isinstance(last, ReturnOp):
+            raise VerifyException("host.func must end in host.return")
+        if tuple(operand.type for operand in last.operands) != self.function_type.outputs.data:
+            raise VerifyException("host.func: what is returned does not have the types of the signature")
+
+
+class AllocOp(Operation):
+    """A fresh buffer, undefined contents, on the type's device with the type's strides."""
+
+    name = "host.alloc"
+    traits = traits_def()
+
+    @classmethod
+    def build(cls, buffer: Attribute) -> AllocOp:
+        """A buffer of the type `buffer`."""
+        return cls.create(result_types=(buffer,))
+
+    @property
+    def result(self) -> SSAValue:
+        """The buffer."""
+        return self.results[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AllocOp:
+        """Parses `: tensor<4xf32>`."""
+        parser.parse_punctuation(":")
+        return cls.build(parser.parse_type())
+
+    def print(self, printer: Printer) -> None:
+        """Prints the type."""
+        printer.print_string(" : ")
+        printer.print_attribute(self.results[0].type)
+
+    def verify_(self) -> None:
+        """Checks that it makes a tensor."""
+        if not isinstance(self.results[0].type, TensorType):
+            raise VerifyException(f"host.alloc makes a tensor, not {self.results[0].type}")
+
+
+class LaunchOp(Operation):
+    """Runs a kernel on buffers: inputs, then outs, in the order of the kernel's arguments."""
+
+    name = "host.launch"
+    traits = traits_def()
+
+    @classmethod
+    def build(cls, kernel: str, buffers: Sequence[SSAValue]) -> LaunchOp:
+        """Launches `@kernel` on `buffers`."""
+        return cls.create(operands=buffers, properties={"kernel": SymbolRefAttr(kernel)})
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        attr = self.properties["kernel"]
+        assert isinstance(attr, SymbolRefAttr)
+        return attr.root_reference.data
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LaunchOp:
+        """Parses `@k(%x, %y) : tensor<4xf32>, tensor<4xf32>`."""
+        name = parser.parse_symbol_name().data
+        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        return cls.build(name, parser.resolve_operands(operands, types, parser.pos))
+
+    def print(self, printer: Printer) -> None:
+        """Prints the kernel, the buffers and their types."""
+        printer.print_string(" ")
+        printer.print_symbol_name(self.kernel)
+        printer.print_string("(")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_string(") : ")
+        printer.print_list(self.operands, lambda operand: printer.print_attribute(operand.type))
+
+    def verify_(self) -> None:
+        """Checks that the operands are buffers; the module's contract checks them against the kernel."""
+        if not self.operands:
+            raise VerifyException("host.launch needs a buffer to write to")
+        for operand in self.operands:
+            if not isinstance(operand.type, TensorType):
+                raise VerifyException(f"host.launch takes buffers, not {operand.type}")
+
+
+class ReinterpretOp(Operation):
+    """The same memory as another buffer: torch's `as_strided` with the sizes and strides of the result type.
+
+    Units: the offset counts elements of the *source's first element*, as `kernel` pointers do.
+    """
+
+    name = "host.reinterpret"
+    traits = traits_def()
+
+    @classmethod
+    def build(cls, source: SSAValue, offset: sym.IndexExpr, result: Attribute) -> ReinterpretOp:
+        """`source`'s memory, from `offset` elements after its first on, as a buffer of type `result`."""
+        return cls.create(operands=(source,), result_types=(result,), properties={"offset": sym.MapAttr.get(0, (offset,))})
+
+    @property
+    def offset(self) -> sym.IndexExpr:
+        """Elements between the source's first element and the result's."""
+        attr = self.properties["offset"]
+        assert isinstance(attr, sym.MapAttr)
+        return attr.results[0]
+
+    @property
+    def source(self) -> SSAValue:
+        """The buffer whose memory it is."""
+        return self.operands[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReinterpretOp:
+        """Parses `%b offset 16 : tensor<4x8xf32> to tensor<32xf32>`."""
+        source = parser.parse_unresolved_operand()
+        parser.parse_keyword("offset")
+        offset = parse_size(parser)
+        parser.parse_punctuation(":")
+        source_type = parser.parse_type()
+        parser.parse_keyword("to")
+        return cls.build(parser.resolve_operand(source, source_type), offset, parser.parse_type())
+
+    def print(self, printer: Printer) -> None:
+        """Prints the source, the offset and both types."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        printer.print_string(f" offset {sym.format_expr(self.offset)} : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.results[0].type)
+
+    def verify_(self) -> None:
+        """Checks that both are tensors of one element type."""
+        source, result = self.operands[0].type, self.results[0].type
+        if not isinstance(source, TensorType) or not isinstance(result, TensorType):
+            raise VerifyException("host.reinterpret makes a buffer of a buffer")
+        if source.element_type != result.element_type:
+            raise VerifyException(f"host.reinterpret keeps the element type: {source} to {result}")
+
+
+class ExternOp(NamedCall):
+    """Calls an ATen overload on buffers; its results are fresh buffers, or alias operands where the overload says so."""
+
+    name = "host.extern"
+
+
+class FreeOp(Operation):
+    """The last use of a buffer: its memory may be taken for another from here on."""
+
+    name = "host.free"
+    traits = traits_def()
+
+    @classmethod
+    def build(cls, buffers: Sequence[SSAValue]) -> FreeOp:
+        """Frees `buffers`."""
+        return cls.create(operands=buffers)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FreeOp:
+        """Parses `%a, %b : tensor<4xf32>, tensor<4xf32>`."""
+        operands = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        return cls.build(parser.resolve_operands(operands, types, parser.pos))
+
+    def print(self, printer: Printer) -> None:
+        """Prints the buffers and their types."""
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_string(" : ")
+        printer.print_list(self.operands, lambda operand: printer.print_attribute(operand.type))
+
+
+class ReturnOp(Operation):
+    """What the program gives back: buffers, integers, literals."""
+
+    name = "host.return"
+    traits = traits_def(IsTerminator())
+
+    @classmethod
+    def build(cls, values: Sequence[SSAValue]) -> ReturnOp:
+        """Returns `values`."""
+        return cls.create(operands=values)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReturnOp:
+        """Parses `%a, %b : tensor<4xf32>, !sym.int<s0>`, or nothing."""
+        if (first := parser.parse_optional_unresolved_operand()) is None:
+            return cls.build(())
+        operands = [first]
+        while parser.parse_optional_punctuation(","):
+            operands.append(parser.parse_unresolved_operand())
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        return cls.build(parser.resolve_operands(operands, types, parser.pos))
+
+    def print(self, printer: Printer) -> None:
+        """Prints the values and their types."""
+        if not self.operands:
+            return
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_string(" : ")
+        printer.print_list(self.operands, lambda operand: printer.print_attribute(operand.type))
+
+
+HOST = Dialect("host", [AllocOp, ExternOp, FreeOp, FuncOp, LaunchOp, ReinterpretOp, ReturnOp], [])

@@ -1,0 +1,470 @@
+"""Ops of a kernel that touch memory or make values: loads, stores, indices, bounds, broadcasts, scratch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, UnitAttr, VectorType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import traits_def
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from cuesta.dialects import sym
+from cuesta.dialects.elem import bool_like, kind_of, scalar_of, with_scalar
+from cuesta.dialects.kernel.types import PointerType
+from cuesta.dialects.sym.syntax import canonical_operands, parse_indices, parse_size, print_indices
+
+_INDEX = IndexType()
+
+
+class AddressedOp(Operation):
+    """An op with one index expression, the only result of its `map`, over scalar or lane-wise `index` operands."""
+
+    first_index: int
+
+    @property
+    def map(self) -> sym.MapAttr:
+        """The map from the index operands (its dims) to the offset in elements."""
+        attr = self.properties["map"]
+        assert isinstance(attr, sym.MapAttr)
+        return attr
+
+    @property
+    def offset(self) -> sym.IndexExpr:
+        """The index expression."""
+        return self.map.results[0]
+
+    @property
+    def indices(self) -> Sequence[SSAValue]:
+        """The `index` operands, one per dim of the map."""
+        return self.operands[self.first_index : self.first_index + self.map.num_dims]
+
+    @property
+    def rest(self) -> Sequence[SSAValue]:
+        """The operands after the indices: the mask, and what stands in for masked elements."""
+        return self.operands[self.first_index + self.map.num_dims :]
+
+    @property
+    def lanes(self) -> int:
+        """The lanes of the index operands; 1 when all are scalars."""
+        return lanes_of(self.indices)
+
+    def verify_address(self) -> None:
+        """Checks the map and the index operands."""
+        if len(self.map.results) != 1:
+            raise VerifyException(f"{self.name}: an address is one index expression, got {len(self.map.results)}")
+        if len(self.operands) < self.first_index + self.map.num_dims:
+            raise VerifyException(f"{self.name}: the map has {self.map.num_dims} dims, more than there are index operands")
+        shapes: set[Attribute] = {index.type for index in self.indices} - {_INDEX}
+        if any(kind_of(shape) != "x" for shape in shapes) or len(shapes) > 1:
+            raise VerifyException(f"{self.name}: index operands of types {', '.join(sorted(map(str, shapes)))}")
+
+
+def lanes_of(values: Sequence[SSAValue]) -> int:
+    """The lanes of the vectors among `values`; 1 when there are none."""
+    return max((value.type.get_shape()[0] for value in values if isinstance(value.type, VectorType)), default=1)
+
+
+@lru_cache(maxsize=None)
+def shaped(scalar: Attribute, lanes: int) -> Attribute:
+    """The scalar type, or the vector of `lanes` of it."""
+    return VectorType(scalar, [lanes]) if lanes > 1 else scalar
+
+
+def _pointee(pointer: SSAValue) -> Attribute:
+    pointer_type = pointer.type
+    if not isinstance(pointer_type, PointerType):
+        raise VerifyException(f"expected a !kernel.ptr, got {pointer_type}")
+    return pointer_type.element_type
+
+
+class LoadOp(AddressedOp):
+    """Reads the elements at an address: a scalar, or a vector when an index has lanes. Masked lanes read nothing and give `other`."""
+
+    name = "kernel.load"
+    traits = traits_def()
+    first_index = 1
+
+    @classmethod
+    def build(
+        cls,
+        pointer: SSAValue,
+        offset: sym.IndexExpr,
+        indices: Sequence[SSAValue],
+        mask: SSAValue | None = None,
+        other: SSAValue | None = None,
+    ) -> LoadOp:
+        """`pointer[offset]`, where dim k of the expression is `indices[k]`. A mask has the shape of the result."""
+        used, canonical = canonical_operands(indices, (offset,))
+        masked = () if mask is None or other is None else (mask, other)
+        lanes = lanes_of([*used, *masked])
+        return cls.create(
+            operands=(pointer, *used, *masked),
+            result_types=(shaped(_pointee(pointer), lanes),),
+            properties={"map": sym.MapAttr.get(len(used), tuple(canonical))},
+        )
+
+    @property
+    def pointer(self) -> SSAValue:
+        """The memory read."""
+        return self.operands[0]
+
+    @property
+    def result(self) -> SSAValue:
+        """The value read."""
+        return self.results[0]
+
+    @property
+    def mask(self) -> SSAValue | None:
+        """Where it is false nothing is read."""
+        return self.rest[0] if self.rest else None
+
+    @property
+    def other(self) -> SSAValue | None:
+        """The value where the mask is false."""
+        return self.rest[1] if self.rest else None
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadOp:
+        """Parses `%p[%i * 64 + %j] if %m else %v : vector<8xf32>`."""
+        pointer = parser.parse_unresolved_operand()
+        indices, results = parse_indices(parser)
+        masked = None
+        if parser.parse_optional_keyword("if"):
+            mask = parser.parse_unresolved_operand()
+            parser.parse_keyword("else")
+            masked = (mask, parser.parse_unresolved_operand())
+        parser.parse_punctuation(":")
+        value = parser.parse_type()
+        operands = [parser.resolve_operand(pointer, PointerType(scalar_of(value)))]
+        operands += _resolve_indices(parser, indices, value)
+        if masked:
+            operands += [parser.resolve_operand(masked[0], bool_like(value)), parser.resolve_operand(masked[1], value)]
+        return cls.create(
+            operands=operands,
+            result_types=(value,),
+            properties={"map": sym.MapAttr.get(len(indices), tuple(results))},
+        )
+
+    def print(self, printer: Printer) -> None:
+        """Prints the pointer, the inline address, the mask and the value's type."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.pointer)
+        print_indices(printer, self.indices, self.map.results)
+        if self.rest:
+            printer.print_string(" if ")
+            printer.print_ssa_value(self.rest[0])
+            printer.print_string(" else ")
+            printer.print_ssa_value(self.rest[1])
+        printer.print_string(" : ")
+        printer.print_attribute(self.results[0].type)
+
+    def verify_(self) -> None:
+        """Checks the address, the mask and the value's type."""
+        self.verify_address()
+        value = self.results[0].type
+        rest = self.rest
+        expected = shaped(_pointee(self.pointer), lanes_of([*self.indices, *rest]))
+        if value != expected:
+            raise VerifyException(f"kernel.load gives {expected}, not {value}")
+        if rest and (len(rest) != 2 or rest[0].type != bool_like(value) or rest[1].type != value):
+            raise VerifyException("kernel.load: a mask is a bool of the value's shape, with a value to stand in")
+
+
+def _resolve_indices(parser: Parser, indices: Sequence[UnresolvedOperand], value: Attribute) -> list[SSAValue]:
+    """Index operands are scalars or vectors; a name already defined says which, any other is taken to be a scalar."""
+    resolved: list[SSAValue] = []
+    for index in indices:
+        known = parser.ssa_values.get(index.operand_name)
+        index_type = known[index.index].type if known else _INDEX
+        if index_type not in (_INDEX, with_scalar(value, _INDEX)):
+            parser.raise_error(f"an index of type {index_type} does not fit a value of type {value}", index.span)
+        resolved.append(parser.resolve_operand(index, index_type))
+    return resolved
+
+
+class StoreOp(AddressedOp):
+    """Writes a value to an address: a scalar, or a vector when an index has lanes."""
+
+    name = "kernel.store"
+    traits = traits_def()
+    first_index = 2
+
+    @classmethod
+    def build(
+        cls,
+        value: SSAValue,
+        pointer: SSAValue,
+        offset: sym.IndexExpr,
+        indices: Sequence[SSAValue],
+        mask: SSAValue | None = None,
+    ) -> StoreOp:
+        """`pointer[offset] = value`, where dim k of the expression is `indices[k]`."""
+        used, canonical = canonical_operands(indices, (offset,))
+        return cls.create(
+            operands=(value, pointer, *used, *(() if mask is None else (mask,))),
+            properties={"map": sym.MapAttr.get(len(used), tuple(canonical))},
+        )
+
+    @property
+    def value(self) -> SSAValue:
+        """The value written."""
+        return self.operands[0]
+
+    @property
+    def pointer(self) -> SSAValue:
+        """The memory written."""
+        return self.operands[1]
+
+    @property
+    def mask(self) -> SSAValue | None:
+        """Where it is false nothing is written."""
+        return self.rest[0] if self.rest else None
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StoreOp:
+        """Parses `%v, %p[%i] if %m : vector<8xf32>`."""
+        value = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        pointer = parser.parse_unresolved_operand()
+        indices, results = parse_indices(parser)
+        mask = parser.parse_unresolved_operand() if parser.parse_optional_keyword("if") else None
+        parser.parse_punctuation(":")
+        value_type = parser.parse_type()
+        operands = [
+            parser.resolve_operand(value, value_type),
+            parser.resolve_operand(pointer, PointerType(scalar_of(value_type))),
+            *_resolve_indices(parser, indices, value_type),
+        ]
+        if mask:
+            operands.append(parser.resolve_operand(mask, bool_like(value_type)))
+        return cls.create(operands=operands, properties={"map": sym.MapAttr.get(len(indices), tuple(results))})
+
+    def print(self, printer: Printer) -> None:
+        """Prints the value, the pointer with its inline address, the mask and the value's type."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.value)
+        printer.print_string(", ")
+        printer.print_ssa_value(self.pointer)
+        print_indices(printer, self.indices, self.map.results)
+        if self.rest:
+            printer.print_string(" if ")
+            printer.print_ssa_value(self.rest[0])
+        printer.print_string(" : ")
+        printer.print_attribute(self.value.type)
+
+    def verify_(self) -> None:
+        """Checks the address, the value and the mask."""
+        self.verify_address()
+        expected = shaped(_pointee(self.pointer), lanes_of([*self.indices, *self.rest]))
+        if self.value.type != expected:
+            raise VerifyException(f"kernel.store writes {expected} here, not {self.value.type}")
+        if len(self.rest) > 1 or (self.rest and self.rest[0].type != bool_like(self.value.type)):
+            raise VerifyException("kernel.store: a mask is a bool of the value's shape")
+
+
+class IndexOp(AddressedOp):
+    """The value of an index expression, as data."""
+
+    name = "kernel.index"
+    traits = traits_def(Pure())
+    first_index = 0
+
+    @classmethod
+    def build(cls, expression: sym.IndexExpr, indices: Sequence[SSAValue], scalar: Attribute) -> IndexOp:
+        """`expression` over `indices`, as integers of type `scalar`."""
+        used, canonical = canonical_operands(indices, (expression,))
+        return cls.create(
+            operands=used,
+            result_types=(shaped(scalar, lanes_of(used)),),
+            properties={"map": sym.MapAttr.get(len(used), tuple(canonical))},
+        )
+
+    @property
+    def result(self) -> SSAValue:
+        """The integers."""
+        return self.results[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IndexOp:
+        """Parses `[%i * 2 + 1] : vector<8xi64>`."""
+        indices, results = parse_indices(parser)
+        parser.parse_punctuation(":")
+        value = parser.parse_type()
+        return cls.create(
+            operands=_resolve_indices(parser, indices, value),
+            result_types=(value,),
+            properties={"map": sym.MapAttr.get(len(indices), tuple(results))},
+        )
+
+    def print(self, printer: Printer) -> None:
+        """Prints the expression and the type."""
+        printer.print_string(" ")
+        print_indices(printer, self.indices, self.map.results)
+        printer.print_string(" : ")
+        printer.print_attribute(self.results[0].type)
+
+    def verify_(self) -> None:
+        """Checks the expression and the result."""
+        self.verify_address()
+        value = self.results[0].type
+        if kind_of(value) not in "iu" or value != shaped(scalar_of(value), self.lanes):
+            raise VerifyException(f"kernel.index of {self.lanes} lanes does not give {value}")
+
+
+class BoundOp(Operation):
+    """Integers as indices: reports an IndexError for any active lane out of range (as `loops.bound`), which then reads index 0."""
+
+    name = "kernel.bound"
+    traits = traits_def()
+
+    @classmethod
+    def build(cls, value: SSAValue, size: sym.IndexExpr, *, wrap: bool) -> BoundOp:
+        """`value` as an index into an axis of `size`."""
+        properties: dict[str, Attribute] = {"size": sym.MapAttr.get(0, (size,))}
+        if wrap:
+            properties["wrap"] = UnitAttr()
+        return cls.create(operands=(value,), result_types=(with_scalar(value.type, _INDEX),), properties=properties)
+
+    @property
+    def size(self) -> sym.IndexExpr:
+        """The size of the axis indexed."""
+        attr = self.properties["size"]
+        assert isinstance(attr, sym.MapAttr)
+        return attr.results[0]
+
+    @property
+    def wrap(self) -> bool:
+        """Whether negative values count from the end."""
+        return "wrap" in self.properties
+
+    @property
+    def result(self) -> SSAValue:
+        """The index, or indices."""
+        return self.results[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BoundOp:
+        """Parses `%v, 128 wrap : vector<8xi64>`."""
+        value = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        size = parse_size(parser)
+        wrap = parser.parse_optional_keyword("wrap") is not None
+        parser.parse_punctuation(":")
+        return cls.build(parser.resolve_operand(value, parser.parse_type()), size, wrap=wrap)
+
+    def print(self, printer: Printer) -> None:
+        """Prints the value, the size, `wrap` and the value's type."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.operands[0])
+        printer.print_string(f", {sym.format_expr(self.size)}{' wrap' if self.wrap else ''} : ")
+        printer.print_attribute(self.operands[0].type)
+
+    def verify_(self) -> None:
+        """Checks the operand and the result."""
+        if len(self.operands) != 1 or kind_of(self.operands[0].type) not in "iu":
+            raise VerifyException("kernel.bound makes an index of integers")
+        if self.results[0].type != with_scalar(self.operands[0].type, _INDEX):
+            raise VerifyException(f"kernel.bound of {self.operands[0].type} does not give {self.results[0].type}")
+
+
+class BroadcastOp(Operation):
+    """A scalar in every lane: the only way from scalars to vectors."""
+
+    name = "kernel.broadcast"
+    traits = traits_def(Pure())
+
+    @classmethod
+    def build(cls, value: SSAValue, lanes: int) -> BroadcastOp:
+        """`value` in each of `lanes` lanes."""
+        return cls.create(operands=(value,), result_types=(VectorType(value.type, [lanes]),))
+
+    @property
+    def result(self) -> SSAValue:
+        """The vector."""
+        return self.results[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BroadcastOp:
+        """Parses `%m : f32 to vector<8xf32>`."""
+        value = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        source = parser.parse_type()
+        parser.parse_keyword("to")
+        return cls.create(operands=(parser.resolve_operand(value, source),), result_types=(parser.parse_type(),))
+
+    def print(self, printer: Printer) -> None:
+        """Prints `%m : f32 to vector<8xf32>`."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.operands[0])
+        printer.print_string(" : ")
+        printer.print_attribute(self.operands[0].type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.results[0].type)
+
+    def verify_(self) -> None:
+        """Checks that a scalar becomes a vector of it."""
+        source, result = self.operands[0].type, self.results[0].type
+        if isinstance(source, VectorType) or not isinstance(result, VectorType) or result.element_type != source:
+            raise VerifyException(f"kernel.broadcast does not make {result} of {source}")
+
+
+class LocalOp(Operation):
+    """Scratch memory of a fixed number of elements, private to the program and undefined at its start."""
+
+    name = "kernel.local"
+    traits = traits_def()
+
+    @classmethod
+    def build(cls, size: int, scalar: Attribute) -> LocalOp:
+        """Scratch for `size` elements of type `scalar`."""
+        return cls.create(result_types=(PointerType(scalar),), properties={"size": IntegerAttr(size, i64)})
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        attr = self.properties["size"]
+        assert isinstance(attr, IntegerAttr)
+        return attr.value.data
+
+    @property
+    def result(self) -> SSAValue:
+        """The pointer."""
+        return self.results[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LocalOp:
+        """Parses `1024 : !kernel.ptr<f32>`."""
+        size = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_punctuation(":")
+        pointer = parser.parse_type()
+        if not isinstance(pointer, PointerType):
+            parser.raise_error(f"kernel.local gives a !kernel.ptr, not {pointer}")
+        return cls.build(size, pointer.element_type)
+
+    def print(self, printer: Printer) -> None:
+        """Prints the size and the pointer's type."""
+        printer.print_string(f" {self.size} : ")
+        printer.print_attribute(self.results[0].type)
+
+    def verify_(self) -> None:
+        """Checks the result's type."""
+        if not isinstance(self.results[0].type, PointerType):
+            raise VerifyException("kernel.local gives a !kernel.ptr")
+
+
+__all__ = [
+    "AddressedOp",
+    "BoundOp",
+    "BroadcastOp",
+    "IndexOp",
+    "LoadOp",
+    "LocalOp",
+    "StoreOp",
+    "lanes_of",
+    "shaped",
+]

@@ -1,0 +1,533 @@
+"""`kernel.func`, `kernel.launch`, `kernel.program_id`, and the loops `kernel.for` and `kernel.reduce`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    VectorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.irdl import traits_def
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from cuesta.dialects import sym
+from cuesta.dialects.elem import scalar_of
+from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
+from cuesta.dialects.loops.structure import REDUCTIONS
+from cuesta.dialects.sym.syntax import canonical_operands, parse_expr, print_expr
+
+_INDEX = IndexType()
+
+
+class FuncOp(Operation):
+    """One kernel: isolated, run once for every program of its grid."""
+
+    name = "kernel.func"
+    traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
+
+    @classmethod
+    def build(
+        cls,
+        name: str,
+        inputs: Sequence[Attribute],
+        outs: Sequence[Attribute],
+        symbols: Sequence[str],
+        schedule: ScheduleAttr,
+    ) -> FuncOp:
+        """A kernel with an empty body. `inputs` and `outs` are pointer types."""
+        return cls.create(
+            properties=cls.properties_of(name, len(outs), symbols, schedule),
+            regions=[Region(Block(arg_types=[*inputs, *outs]))],
+        )
+
+    @staticmethod
+    def properties_of(name: str, outs: int, symbols: Sequence[str], schedule: ScheduleAttr) -> dict[str, Attribute]:
+        """The properties of a kernel, for those who have its block already."""
+        return {
+            "sym_name": StringAttr(name),
+            "outs": IntegerAttr(outs, i64),
+            "symbols": ArrayAttr([StringAttr(symbol) for symbol in symbols]),
+            "schedule": schedule,
+        }
+
+    @property
+    def sym_name(self) -> str:
+        """The kernel's name."""
+        attr = self.properties["sym_name"]
+        assert isinstance(attr, StringAttr)
+        return attr.data
+
+    @property
+    def schedule(self) -> ScheduleAttr:
+        """How it runs."""
+        attr = self.properties["schedule"]
+        assert isinstance(attr, ScheduleAttr)
+        return attr
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbols its expressions use, passed as integers after the pointers, in this order."""
+        attr = self.properties["symbols"]
+        assert isinstance(attr, ArrayAttr)
+        return tuple(symbol.data for symbol in attr.data if isinstance(symbol, StringAttr))
+
+    @property
+    def body(self) -> Block:
+        """The program."""
+        block = self.regions[0].first_block
+        assert block is not None
+        return block
+
+    @property
+    def num_outs(self) -> int:
+        """How many of the arguments, at the end, are written."""
+        attr = self.properties["outs"]
+        assert isinstance(attr, IntegerAttr)
+        return attr.value.data
+
+    @property
+    def inputs(self) -> tuple[BlockArgument, ...]:
+        """The pointers read."""
+        arguments = self.body.args
+        return arguments[: len(arguments) - self.num_outs]
+
+    @property
+    def outs(self) -> tuple[BlockArgument, ...]:
+        """The pointers written (and read, where the same program wrote)."""
+        arguments = self.body.args
+        return arguments[len(arguments) - self.num_outs :]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FuncOp:
+        """Parses `@name(%x : !kernel.ptr<f32>) outs(%y : …) symbols(s0) schedule #kernel.schedule<…> { … }`."""
+        name = parser.parse_symbol_name().data
+        inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+        parser.parse_keyword("outs")
+        outs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+        symbols: list[str] = []
+        if parser.parse_optional_keyword("symbols"):
+            symbols = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_identifier)
+        parser.parse_keyword("schedule")
+        schedule = parser.parse_attribute()
+        if not isinstance(schedule, ScheduleAttr):
+            parser.raise_error(f"expected #kernel.schedule, got {schedule}")
+        arguments = [*inputs, *outs]
+        region = parser.parse_region(arguments)
+        if not region.blocks:
+            region.add_block(Block(arg_types=[argument.type for argument in arguments]))
+        return cls.create(properties=cls.properties_of(name, len(outs), symbols, schedule), regions=[region])
+
+    def print(self, printer: Printer) -> None:
+        """Prints the name, the arguments, the symbols, the schedule and the body."""
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name)
+        printer.enter_scope()
+        printer.print_string("(")
+        printer.print_list(self.inputs, printer.print_block_argument)
+        printer.print_string(") outs(")
+        printer.print_list(self.outs, printer.print_block_argument)
+        printer.print_string(")")
+        if self.symbols:
+            printer.print_string(f" symbols({', '.join(self.symbols)})")
+        printer.print_string(" schedule ")
+        printer.print_attribute(self.schedule)
+        printer.print_string(" ")
+        printer.print_region(self.regions[0], print_entry_block_args=False)
+        printer.exit_scope()
+
+    def verify_(self) -> None:
+        """Checks that the arguments are pointers and the properties are there."""
+        if not isinstance(self.properties.get("schedule"), ScheduleAttr):
+            raise VerifyException("kernel.func needs a schedule, a #kernel.schedule")
+        if len(self.regions) != 1 or len(self.regions[0].blocks) != 1:
+            raise VerifyException("kernel.func needs one region of one block")
+        if not 0 < self.num_outs <= len(self.body.args):
+            raise VerifyException(f"kernel.func @{self.sym_name} says it has {self.num_outs} outs")
+        for argument in self.body.args:
+            if not isinstance(argument.type, PointerType):
+                raise VerifyException(f"kernel.func @{self.sym_name}: an argument is of type {argument.type}, not !kernel.ptr")
+        for size in self.schedule.grid:
+            if unknown := sym.symbols_of(size) - set(self.symbols):
+                raise VerifyException(f"kernel.func @{self.sym_name}: the grid uses {', '.join(sorted(unknown))}, not among its symbols")
+
+
+class LaunchOp(Operation):
+    """Runs a kernel on tensor values; the results are its outs."""
+
+    name = "kernel.launch"
+    traits = traits_def(Pure())
+
+    @classmethod
+    def build(cls, kernel: str, inputs: Sequence[SSAValue], outs: Sequence[Attribute]) -> LaunchOp:
+        """Launches `@kernel` on `inputs`, giving tensors of the types `outs`."""
+        return cls.create(operands=inputs, result_types=outs, properties={"kernel": SymbolRefAttr(kernel)})
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        attr = self.properties["kernel"]
+        assert isinstance(attr, SymbolRefAttr)
+        return attr.root_reference.data
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LaunchOp:
+        """Parses `@k(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>)`."""
+        name = parser.parse_symbol_name().data
+        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        parser.parse_punctuation(":")
+        signature = parser.parse_function_type()
+        return cls.build(name, parser.resolve_operands(operands, signature.inputs.data, parser.pos), signature.outputs.data)
+
+    def print(self, printer: Printer) -> None:
+        """Prints the kernel, the inputs and the types."""
+        printer.print_string(" ")
+        printer.print_symbol_name(self.kernel)
+        printer.print_string("(")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_string(") : (")
+        printer.print_list(self.operands, lambda operand: printer.print_attribute(operand.type))
+        printer.print_string(") -> (")
+        printer.print_list(self.results, lambda result: printer.print_attribute(result.type))
+        printer.print_string(")")
+
+    def verify_(self) -> None:
+        """Checks that operands and results are tensors; the module's contract checks them against the kernel."""
+        for value in (*self.operands, *self.results):
+            if not isinstance(value.type, TensorType):
+                raise VerifyException(f"kernel.launch takes and gives tensors, not {value.type}")
+
+
+class ProgramIdOp(Operation):
+    """The program's coordinate along an axis of the grid."""
+
+    name = "kernel.program_id"
+    traits = traits_def(Pure())
+
+    @classmethod
+    def build(cls, axis: int) -> ProgramIdOp:
+        """The coordinate along `axis`."""
+        return cls.create(result_types=(_INDEX,), properties={"axis": IntegerAttr(axis, i64)})
+
+    @property
+    def axis(self) -> int:
+        """The axis of the grid."""
+        attr = self.properties["axis"]
+        assert isinstance(attr, IntegerAttr)
+        return attr.value.data
+
+    @property
+    def result(self) -> SSAValue:
+        """The coordinate, in [0, grid[axis])."""
+        return self.results[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ProgramIdOp:
+        """Parses `0`."""
+        return cls.build(parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+    def print(self, printer: Printer) -> None:
+        """Prints the axis."""
+        printer.print_string(f" {self.axis}")
+
+    def verify_(self) -> None:
+        """Checks the axis against the kernel's grid."""
+        parent = self.parent_op()
+        if not isinstance(parent, FuncOp):
+            raise VerifyException("kernel.program_id stands at the top of a kernel.func")
+        if not 0 <= self.axis < len(parent.schedule.grid):
+            raise VerifyException(f"kernel.program_id {self.axis}: the grid has {len(parent.schedule.grid)} axes")
+
+
+@lru_cache(maxsize=None)
+def _index_vector(lanes: int) -> Attribute:
+    return VectorType(_INDEX, [lanes])
+
+
+class LoopOp(Operation):
+    """A loop over a list of axes `lo to hi`; the last may be stepped through in lanes."""
+
+    traits = traits_def(NoTerminator())
+
+    @property
+    def lowers(self) -> sym.MapAttr:
+        """The first point of each axis, over the operands."""
+        attr = self.properties["lowers"]
+        assert isinstance(attr, sym.MapAttr)
+        return attr
+
+    @property
+    def uppers(self) -> sym.MapAttr:
+        """One past the last point of each axis, over the operands."""
+        attr = self.properties["uppers"]
+        assert isinstance(attr, sym.MapAttr)
+        return attr
+
+    @property
+    def lanes(self) -> int:
+        """The lanes of the last axis; 1 when it has none."""
+        attr = self.properties["lanes"]
+        assert isinstance(attr, IntegerAttr)
+        return attr.value.data
+
+    @property
+    def body(self) -> Block:
+        """What runs at every point (or every `lanes` points)."""
+        block = self.regions[0].first_block
+        assert block is not None
+        return block
+
+    @property
+    def induction_variables(self) -> tuple[BlockArgument, ...]:
+        """One per axis: `index`, or `vector<Lxindex>` for a last axis with lanes."""
+        return self.body.args
+
+    @staticmethod
+    def loop_properties(
+        lowers: Sequence[sym.IndexExpr], uppers: Sequence[sym.IndexExpr], operands: Sequence[SSAValue], lanes: int
+    ) -> tuple[Sequence[SSAValue], dict[str, Attribute]]:
+        """The operands and properties of a loop, in canonical order."""
+        count = len(lowers)
+        used, bounds = canonical_operands(operands, tuple(bound for pair in zip(lowers, uppers, strict=True) for bound in pair))
+        assert len(bounds) == 2 * count
+        return used, {
+            "lowers": sym.MapAttr.get(len(used), tuple(bounds[0::2])),
+            "uppers": sym.MapAttr.get(len(used), tuple(bounds[1::2])),
+            "lanes": IntegerAttr(lanes, i64),
+        }
+
+    @staticmethod
+    def variable_types(count: int, lanes: int) -> list[Attribute]:
+        """The types of the induction variables."""
+        types: list[Attribute] = [_INDEX] * count
+        if lanes > 1:
+            types[-1] = _index_vector(lanes)
+        return types
+
+    def verify_loop(self) -> None:
+        """Checks the bounds, the lanes and the induction variables."""
+        lowers, uppers = self.lowers, self.uppers
+        if len(lowers.results) != len(uppers.results) or not lowers.num_dims == uppers.num_dims == len(self.operands):
+            raise VerifyException(f"{self.name}: bounds and operands do not fit")
+        if not lowers.results:
+            raise VerifyException(f"{self.name} needs an axis")
+        if self.lanes < 1:
+            raise VerifyException(f"{self.name}: {self.lanes} lanes")
+        if len(self.regions) != 1 or len(self.regions[0].blocks) != 1:
+            raise VerifyException(f"{self.name} needs one region of one block")
+        expected = self.variable_types(len(lowers.results), self.lanes)
+        if [argument.type for argument in self.body.args] != expected:
+            raise VerifyException(f"{self.name}: induction variables of types {[str(a.type) for a in self.body.args]}, expected {[str(t) for t in expected]}")
+        if any(operand.type != _INDEX for operand in self.operands):
+            raise VerifyException(f"{self.name}: bounds are expressions over scalar index values")
+
+
+def _parse_axes(parser: Parser) -> tuple[list[Parser.Argument], list[SSAValue], list[sym.IndexExpr], list[sym.IndexExpr], int]:
+    names: list[Parser.UnresolvedArgument] = []
+    operands: list[UnresolvedOperand] = []
+    lowers: list[sym.IndexExpr] = []
+    uppers: list[sym.IndexExpr] = []
+    lanes = 1
+
+    def axis() -> None:
+        nonlocal lanes
+        if lanes != 1:
+            parser.raise_error("only the last axis has lanes")
+        names.append(parser.parse_argument(expect_type=False))
+        parser.parse_punctuation("=")
+        lowers.append(parse_expr(parser, operands))
+        parser.parse_keyword("to")
+        uppers.append(parse_expr(parser, operands))
+        if parser.parse_optional_keyword("lanes"):
+            lanes = parser.parse_integer(allow_boolean=False, allow_negative=False)
+
+    parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis, " in a loop")
+    types = LoopOp.variable_types(len(names), lanes)
+    arguments = [name.resolve(variable) for name, variable in zip(names, types, strict=True)]
+    return arguments, [parser.resolve_operand(operand, _INDEX) for operand in operands], lowers, uppers, lanes
+
+
+def _print_axes(printer: Printer, op: LoopOp) -> None:
+    printer.print_string(" (")
+    last = len(op.induction_variables) - 1
+    for position, variable in enumerate(op.induction_variables):
+        printer.print_ssa_value(variable)
+        printer.print_string(" = ")
+        print_expr(printer, op.operands, op.lowers.results[position])
+        printer.print_string(" to ")
+        print_expr(printer, op.operands, op.uppers.results[position])
+        if position == last and op.lanes > 1:
+            printer.print_string(f" lanes {op.lanes}")
+        printer.print_string("" if position == last else ", ")
+    printer.print_string(") ")
+    printer.print_region(op.regions[0], print_entry_block_args=False)
+
+
+def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
+    region = parser.parse_region(arguments)
+    if not region.blocks:
+        region.add_block(Block(arg_types=[argument.type for argument in arguments]))
+    return region
+
+
+class ForOp(LoopOp):
+    """Runs its body for the points of its axes; the points are independent of one another."""
+
+    name = "kernel.for"
+
+    @classmethod
+    def build(
+        cls,
+        lowers: Sequence[sym.IndexExpr],
+        uppers: Sequence[sym.IndexExpr],
+        operands: Sequence[SSAValue] = (),
+        lanes: int = 1,
+    ) -> ForOp:
+        """A loop with an empty body; dim k of the bounds is `operands[k]`."""
+        used, properties = cls.loop_properties(lowers, uppers, operands, lanes)
+        return cls.create(
+            operands=used, properties=properties, regions=[Region(Block(arg_types=cls.variable_types(len(lowers), lanes)))]
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ForOp:
+        """Parses `(%n = 0 to 8, %j = %p * 64 to min(%p * 64 + 64, 1000) lanes 8) { … }`."""
+        arguments, operands, lowers, uppers, lanes = _parse_axes(parser)
+        used, properties = cls.loop_properties(lowers, uppers, operands, lanes)
+        return cls.create(operands=used, properties=properties, regions=[_parse_body(parser, arguments)])
+
+    def print(self, printer: Printer) -> None:
+        """Prints the axes and the body."""
+        printer.enter_scope()
+        _print_axes(printer, self)
+        printer.exit_scope()
+
+    def verify_(self) -> None:
+        """Checks the loop."""
+        self.verify_loop()
+
+
+class ReduceOp(LoopOp):
+    """Reduces what the body yields over the axes. With lanes it gives scalars; without, what is yielded may itself be a vector."""
+
+    name = "kernel.reduce"
+    traits: ClassVar = traits_def()
+
+    @classmethod
+    def result_types_of(cls, kind: str, yielded: Attribute, lanes: int) -> tuple[Attribute, ...]:
+        """The result types of reducing values of type `yielded`."""
+        value = scalar_of(yielded) if lanes > 1 else yielded
+        types = REDUCTIONS[kind].results(scalar_of(value))
+        return tuple(VectorType(t, value.get_shape()) if isinstance(value, VectorType) else t for t in types)
+
+    @classmethod
+    def build(
+        cls,
+        kind: str,
+        yielded: Attribute,
+        lowers: Sequence[sym.IndexExpr],
+        uppers: Sequence[sym.IndexExpr],
+        operands: Sequence[SSAValue] = (),
+        lanes: int = 1,
+    ) -> ReduceOp:
+        """A reduction with an empty body, which must come to end in `kernel.yield` of a `yielded`."""
+        used, properties = cls.loop_properties(lowers, uppers, operands, lanes)
+        return cls.create(
+            operands=used,
+            result_types=cls.result_types_of(kind, yielded, lanes),
+            properties={**properties, "kind": StringAttr(kind)},
+            regions=[Region(Block(arg_types=cls.variable_types(len(lowers), lanes)))],
+        )
+
+    @property
+    def kind(self) -> str:
+        """The kind, a key of `loops.REDUCTIONS`."""
+        attr = self.properties["kind"]
+        assert isinstance(attr, StringAttr)
+        return attr.data
+
+    @property
+    def yielded(self) -> SSAValue:
+        """The value reduced."""
+        terminator = self.body.last_op
+        assert isinstance(terminator, YieldOp)
+        return terminator.operands[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReduceOp:
+        """Parses `sum (%j = 0 to 1024 lanes 8) { … kernel.yield %v : vector<8xf32> } : f32`."""
+        kind = parser.parse_keyword_in(REDUCTIONS, " as the kind of reduction")
+        arguments, operands, lowers, uppers, lanes = _parse_axes(parser)
+        region = _parse_body(parser, arguments)
+        parser.parse_punctuation(":")
+        result_types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        used, properties = cls.loop_properties(lowers, uppers, operands, lanes)
+        return cls.create(
+            operands=used, result_types=result_types, properties={**properties, "kind": StringAttr(kind)}, regions=[region]
+        )
+
+    def print(self, printer: Printer) -> None:
+        """Prints the kind, the axes, the body and the result types."""
+        printer.print_string(f" {self.kind}")
+        printer.enter_scope()
+        _print_axes(printer, self)
+        printer.exit_scope()
+        printer.print_string(" : ")
+        printer.print_list(self.results, lambda result: printer.print_attribute(result.type))
+
+    def verify_(self) -> None:
+        """Checks the loop, the kind, and that the results follow from what is yielded."""
+        self.verify_loop()
+        if self.kind not in REDUCTIONS:
+            raise VerifyException(f"kernel.reduce: no reduction is called {self.kind}; there are {', '.join(REDUCTIONS)}")
+        if not isinstance(self.body.last_op, YieldOp):
+            raise VerifyException("kernel.reduce: the body must end in kernel.yield")
+        expected = self.result_types_of(self.kind, self.yielded.type, self.lanes)
+        if tuple(result.type for result in self.results) != expected:
+            raise VerifyException(f"kernel.reduce {self.kind} of {self.yielded.type} gives {', '.join(map(str, expected))}")
+
+
+class YieldOp(Operation):
+    """Ends the body of a `kernel.reduce` and gives the value of one point (or of `lanes` points)."""
+
+    name = "kernel.yield"
+    traits = traits_def(IsTerminator())
+
+    @classmethod
+    def build(cls, value: SSAValue) -> YieldOp:
+        """Yields `value`."""
+        return cls.create(operands=(value,))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> YieldOp:
+        """Parses `%v : f32`."""
+        operand = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        return cls.create(operands=(parser.resolve_operand(operand, parser.parse_type()),))
+
+    def print(self, printer: Printer) -> None:
+        """Prints `%v : f32`."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.operands[0])
+        printer.print_string(" : ")
+        printer.print_attribute(self.operands[0].type)
+
+    def verify_(self) -> None:
+        """Checks that it yields one value, from a reduction."""
+        parent = self.parent_op()
+        if len(self.operands) != 1 or not isinstance(parent, ReduceOp):
+            raise VerifyException("kernel.yield gives one value, at the end of a kernel.reduce")
+        if parent.lanes > 1 and not isinstance(self.operands[0].type, VectorType):
+            raise VerifyException(f"kernel.yield: a reduction over {parent.lanes} lanes yields a vector, not {self.operands[0].type}")

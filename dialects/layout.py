@@ -1,0 +1,235 @@
+"""Tensor types with what MLIR's builtin type cannot say: symbolic sizes, strides, device.
+
+All strides are in elements. A static integer is a Python int; a symbolic size or stride is a `sym.Expr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, NoneAttr, TensorType
+from xdsl.ir import Attribute, Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from cuesta.dialects.sym.expr import IndexExpr, coefficient, dim, format_expr
+from cuesta.dialects.sym.map import MapAttr
+from cuesta.dialects.sym.simplify import SymbolRanges, simplify
+from cuesta.dialects.sym.syntax import parse_size
+
+LayoutData: TypeAlias = "tuple[tuple[IndexExpr, ...] | None, tuple[IndexExpr, ...] | None, str]"
+
+_NONE = NoneAttr()
+_HOST = "cpu"
+
+
+@irdl_attr_definition
+class LayoutAttr(Data[LayoutData]):
+    """`#aten.layout<sizes = [s0, 256], strides = [1, s0], device = "cuda:0">`; fields only when they say something."""
+
+    name = "aten.layout"
+
+    @property
+    def sizes(self) -> tuple[IndexExpr, ...] | None:
+        """All sizes, when some are symbolic."""
+        return self.data[0]
+
+    @property
+    def strides(self) -> tuple[IndexExpr, ...] | None:
+        """All strides, in elements, when they are not `contiguous_strides`."""
+        return self.data[1]
+
+    @property
+    def device(self) -> str:
+        """As PyTorch writes it: `cpu`, `cuda:0`."""
+        return self.data[2]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> LayoutData:
+        """Reads the fields, in order, between angle brackets."""
+        sizes: tuple[IndexExpr, ...] | None = None
+        strides: tuple[IndexExpr, ...] | None = None
+        device = _HOST
+
+        def parse_field() -> None:
+            nonlocal sizes, strides, device
+            position = parser.pos
+            field = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            if field == "sizes":
+                sizes = _parse_list(parser)
+            elif field == "strides":
+                strides = _parse_list(parser)
+            elif field == "device":
+                device = parser.parse_str_literal()
+            else:
+                parser.raise_error(f"'{field}' is not one of sizes, strides, device", position, position + len(field))
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
+        return sizes, strides, device
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Prints what `parse_parameter` reads."""
+        fields: list[str] = []
+        if self.sizes is not None:
+            fields.append(f"sizes = [{', '.join([format_expr(e) for e in self.sizes])}]")
+        if self.strides is not None:
+            fields.append(f"strides = [{', '.join([format_expr(e) for e in self.strides])}]")
+        if self.device != _HOST:
+            fields.append(f'device = "{self.device}"')
+        printer.print_string(f"<{', '.join(fields)}>")
+
+
+def _parse_list(parser: AttrParser) -> tuple[IndexExpr, ...]:
+    return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parse_size(parser)))
+
+
+_types: dict[tuple[object, ...], TensorType] = {}
+
+
+def tensor_type(
+    sizes: Sequence[IndexExpr],
+    dtype: Attribute,
+    strides: Sequence[IndexExpr] | None = None,
+    device: str = _HOST,
+) -> TensorType:
+    """The type of a tensor; equal arguments give one object. No strides means contiguous.
+
+    The strides are kept exactly as given, also where they do not matter (sizes 0 and 1): graph outputs must have
+    eager's.
+    Errors: ValueError when there is not one stride per size.
+    """
+    sizes = tuple(sizes)
+    if strides is not None:
+        strides = tuple(strides)
+        if len(strides) != len(sizes):
+            raise ValueError(f"{len(sizes)} sizes but {len(strides)} strides")
+    key = (sizes, dtype, strides, device)
+    found = _types.get(key)
+    if found is None:
+        if strides is not None and strides == contiguous_strides(sizes):
+            found = tensor_type(sizes, dtype, None, device)
+        else:
+            symbolic = not all(isinstance(size, int) for size in sizes)
+            plain = not symbolic and strides is None and device == _HOST
+            encoding = _NONE if plain else LayoutAttr((sizes if symbolic else None, strides, device))
+            shape = [size if isinstance(size, int) else DYNAMIC_INDEX for size in sizes]
+            found = TensorType(dtype, shape, encoding)
+        found = _types.setdefault(key, found)
+    return found
+
+
+def _layout(t: TensorType) -> LayoutAttr | None:
+    return t.encoding if isinstance(t.encoding, LayoutAttr) else None
+
+
+def sizes_of(t: TensorType) -> tuple[IndexExpr, ...]:
+    """The sizes. Errors: ValueError when a size is dynamic and the layout does not name it."""
+    layout = _layout(t)
+    if layout is not None and layout.sizes is not None:
+        return layout.sizes
+    shape = t.get_shape()
+    if DYNAMIC_INDEX in shape:
+        raise ValueError(f"{t} does not say what its dynamic sizes are")
+    return shape
+
+
+def strides_of(t: TensorType) -> tuple[IndexExpr, ...]:
+    """The strides, in elements, also when the type leaves them out."""
+    layout = _layout(t)
+    if layout is not None and layout.strides is not None:
+        return layout.strides
+    return contiguous_strides(sizes_of(t))
+
+
+def device_of(t: TensorType) -> str:
+    """The device, as PyTorch writes it."""
+    layout = _layout(t)
+    return _HOST if layout is None else layout.device
+
+
+def contiguous_strides(sizes: Sequence[IndexExpr]) -> tuple[IndexExpr, ...]:
+    """PyTorch's row-major strides: a size of 0 counts as 1."""
+    strides: list[IndexExpr] = []
+    stride: IndexExpr = 1
+    for size in reversed(sizes):
+        strides.append(stride)
+        stride = stride * (max(size, 1) if isinstance(size, int) else size)
+    return tuple(reversed(strides))
+
+
+def is_contiguous(t: TensorType) -> bool:
+    """Whether elements lie in row-major order without gaps. Strides of size-1 dimensions do not matter, nor do those of
+    an empty tensor.
+    """
+    layout = _layout(t)
+    if layout is None or layout.strides is None:
+        return True
+    sizes = sizes_of(t)
+    if 0 in sizes:
+        return True
+    wanted = contiguous_strides(sizes)
+    return all(size == 1 or a == b for size, a, b in zip(sizes, layout.strides, wanted, strict=True))
+
+
+def element_count(t: TensorType) -> IndexExpr:
+    """The number of elements."""
+    count: IndexExpr = 1
+    for size in sizes_of(t):
+        count = count * size
+    return count
+
+
+def storage_size(t: TensorType) -> IndexExpr:
+    """The number of elements from the first to the last in memory, both included.
+
+    Requires: symbolic sizes are not 0.
+    """
+    sizes = sizes_of(t)
+    if 0 in sizes:
+        return 0
+    last: IndexExpr = 0
+    for size, stride in zip(sizes, strides_of(t), strict=True):
+        last = last + (size - 1) * stride
+    return last + 1
+
+
+def strided_view(
+    map: MapAttr,
+    source: TensorType,
+    result_sizes: Sequence[IndexExpr],
+    symbol_ranges: SymbolRanges | None = None,
+) -> tuple[tuple[IndexExpr, ...], IndexExpr] | None:
+    """The strides and the offset of the view result[d] = source[map(d)], when it is one that strides can say.
+
+    address(d) = Σ map_k(d) · stride_k must come out as offset + Σ c_k · d_k, without negative c, which PyTorch refuses.
+    A dimension of size 1 has the stride 0 here.
+    """
+    address: IndexExpr = 0
+    for index, stride in zip(map.results, strides_of(source), strict=True):
+        address = address + index * stride
+    address = simplify(address, result_sizes, symbol_ranges)
+    strides: list[IndexExpr] = []
+    offset = address
+    for k in range(map.num_dims):
+        stride = coefficient(offset, k)
+        if stride is None or _is_negative(stride):
+            return None
+        if stride != 0:
+            offset = offset - dim(k) * stride
+            strides.append(stride)
+        else:
+            strides.append(0)
+    if not isinstance(offset, int) and offset.dims:
+        return None
+    if any(not isinstance(stride, int) and stride.dims for stride in strides):
+        return None
+    return tuple(strides), offset
+
+
+def _is_negative(stride: IndexExpr) -> bool:
+    if isinstance(stride, int):
+        return stride < 0
+    return stride.constant <= 0 and all(c < 0 for _, c in stride.terms)

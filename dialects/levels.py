@@ -1,0 +1,79 @@
+"""The contracts of the levels: what holds of every program when a level begins. See docs/levels.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, TensorType
+
+from cuesta.dialects import aten, host, kernel, loops, sym
+from cuesta.dialects.core.contracts import Contract, Finding, entry_holds_only
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.layout import sizes_of, strided_view
+
+
+def loads_read_no_views(module: ModuleOp) -> Iterator[Finding]:
+    """View elimination is over: a load reads memory."""
+    for op in module.walk():
+        if isinstance(op, loops.LoadOp) and isinstance(op.source.owner, loops.ViewOp):
+            yield op, "reads a view; eliminate-views should have composed the index maps"
+
+
+def views_are_strided(module: ModuleOp) -> Iterator[Finding]:
+    """A view that is left can be made by strides."""
+    for op in entry_block(module).ops:
+        if isinstance(op, loops.ViewOp):
+            source, result = op.source.type, op.result.type
+            assert isinstance(source, TensorType) and isinstance(result, TensorType)
+            sizes = sizes_of(result)
+            if 0 not in sizes and strided_view(op.map, source, sizes) is None:
+                yield op, "strides cannot say this view; materialize-views should have made it a copy"
+
+
+def launches_fit(module: ModuleOp) -> Iterator[Finding]:
+    """Every launch names a kernel of the module and passes what it takes."""
+    kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
+    for op in entry_block(module).ops:
+        if not isinstance(op, kernel.LaunchOp | host.LaunchOp):
+            continue
+        callee = kernels.get(op.kernel)
+        if callee is None:
+            yield op, f"launches @{op.kernel}, which the module does not have"
+            continue
+        values = [*op.operands, *op.results]
+        pointers = [argument.type for argument in callee.body.args]
+        given = [kernel.PointerType(value.type.element_type) for value in values if isinstance(value.type, TensorType)]
+        if pointers != given:
+            yield op, f"passes {len(given)} buffers to @{op.kernel} that are not the {len(pointers)} it takes, by number or type"
+
+
+LOOPS = Contract(
+    "loops",
+    (entry_holds_only(loops.NestOp, loops.ViewOp, loops.ExternOp, aten.LiteralOp, sym.ValueOp, func.ReturnOp),),
+)
+FUSED = Contract("loops, ready to schedule", (*LOOPS.rules, loads_read_no_views, views_are_strided))
+KERNEL = Contract(
+    "kernel",
+    (
+        entry_holds_only(kernel.LaunchOp, loops.ViewOp, loops.ExternOp, aten.LiteralOp, sym.ValueOp, func.ReturnOp),
+        views_are_strided,
+        launches_fit,
+    ),
+)
+HOST = Contract(
+    "host",
+    (
+        entry_holds_only(
+            host.AllocOp,
+            host.LaunchOp,
+            host.ReinterpretOp,
+            host.ExternOp,
+            host.FreeOp,
+            host.ReturnOp,
+            aten.LiteralOp,
+            sym.ValueOp,
+        ),
+        launches_fit,
+    ),
+)

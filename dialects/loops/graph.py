@@ -1,0 +1,88 @@
+"""Ops of the graph around the nests: `loops.view` and `loops.extern`, and the `LOOPS` dialect object."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.ir import Operation
+from xdsl.irdl import traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from cuesta.dialects import sym
+from cuesta.dialects.aten.named_call import NamedCall
+from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
+from cuesta.dialects.loops.structure import ForOp, NestOp, ReduceOp, YieldOp
+from cuesta.dialects.sym.syntax import parse_map, print_map
+
+
+class ViewOp(Operation):
+    """result[d] = source[map(d)]; a name for another way to read, not a computation."""
+
+    name = "loops.view"
+    traits = traits_def(Pure())
+
+    @classmethod
+    def build(cls, source: SSAValue, map: sym.MapAttr, result: Attribute) -> ViewOp:
+        """A view of `source` of type `result`; the map takes an index of the result to one of the source."""
+        return cls.create(operands=(source,), result_types=(result,), properties={"map": map})
+
+    @property
+    def map(self) -> sym.MapAttr:
+        """From an index of the result to one of the source."""
+        attr = self.properties["map"]
+        assert isinstance(attr, sym.MapAttr)
+        return attr
+
+    @property
+    def source(self) -> SSAValue:
+        """The tensor viewed."""
+        return self.operands[0]
+
+    @property
+    def result(self) -> SSAValue:
+        """The view."""
+        return self.results[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ViewOp:
+        """Parses `%x by (d0, d1) -> (d1, d0) : tensor<4x8xf32> to tensor<8x4xf32>`."""
+        source = parser.parse_unresolved_operand()
+        parser.parse_keyword("by")
+        view_map = parse_map(parser)
+        parser.parse_punctuation(":")
+        source_type = parser.parse_type()
+        parser.parse_keyword("to")
+        return cls.build(parser.resolve_operand(source, source_type), view_map, parser.parse_type())
+
+    def print(self, printer: Printer) -> None:
+        """Prints the source, the map and both types."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        printer.print_string(" by ")
+        print_map(printer, self.map)
+        printer.print_string(" : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.results[0].type)
+
+    def verify_(self) -> None:
+        """Checks the map against both ranks, and the element types."""
+        source, result = self.operands[0].type, self.results[0].type
+        if not isinstance(source, TensorType) or not isinstance(result, TensorType):
+            raise VerifyException("loops.view makes a tensor of a tensor")
+        if source.element_type != result.element_type:
+            raise VerifyException(f"loops.view keeps the element type: {source} to {result}")
+        if self.map.num_dims != len(result.get_shape()) or len(self.map.results) != len(source.get_shape()):
+            raise VerifyException(f"loops.view: a map of {self.map.num_dims} dims to {len(self.map.results)} does not take {result} to {source}")
+
+
+class ExternOp(NamedCall):
+    """A library call, or an operator that runs in eager. Impure ones keep their order and number."""
+
+    name = "loops.extern"
+
+
+LOOPS = Dialect("loops", [BoundOp, ExternOp, ForOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, ViewOp, YieldOp], [])

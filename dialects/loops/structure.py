@@ -1,0 +1,337 @@
+"""Ops with a domain: `loops.nest`, `loops.for`, `loops.reduce`, and `loops.yield`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IndexType, StringAttr, TensorType, i1, i64
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.irdl import traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from cuesta.dialects import sym
+from cuesta.dialects.sym.syntax import parse_size
+
+_INDEX = IndexType()
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A kind of reduction: its result types for a yielded type, and whether the order of the points may be changed."""
+
+    name: str
+    results: Callable[[Attribute], tuple[Attribute, ...]]
+    law: str
+
+
+def _same(value: Attribute) -> tuple[Attribute, ...]:
+    return (value,)
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    reduction.name: reduction
+    for reduction in (
+        Reduction("sum", _same, "Σ v, 0 when empty; reassociates"),
+        Reduction("prod", _same, "Π v, 1 when empty; reassociates"),
+        Reduction("maximum", _same, "the greatest, NaN if any is NaN; exact"),
+        Reduction("minimum", _same, "the least, NaN if any is NaN; exact"),
+        Reduction("any", _same, "∃, on i1; exact"),
+        Reduction("all", _same, "∀, on i1; exact"),
+        Reduction("argmax", lambda value: (value, i64), "the greatest and its first linear index; NaN is the greatest"),
+        Reduction("argmin", lambda value: (value, i64), "the least and its first linear index; NaN is the least"),
+        Reduction("welford", lambda value: (value, value), "mean and Σ(v − mean)²; reassociates"),
+    )
+}
+"""Every kind of `loops.reduce` and `kernel.reduce`."""
+
+
+class DomainOp(Operation):
+    """An op whose body runs for every point of a domain; the first block arguments are the induction variables."""
+
+    traits = traits_def(NoTerminator())
+
+    @property
+    def domain(self) -> sym.MapAttr:
+        """The sizes, as a map without dims."""
+        attr = self.properties["sizes"]
+        assert isinstance(attr, sym.MapAttr)
+        return attr
+
+    @property
+    def sizes(self) -> tuple[sym.IndexExpr, ...]:
+        """The size of each axis of the domain."""
+        return self.domain.results
+
+    @property
+    def body(self) -> Block:
+        """The block that runs for every point."""
+        block = self.regions[0].first_block
+        assert block is not None
+        return block
+
+    @property
+    def induction_variables(self) -> tuple[BlockArgument, ...]:
+        """One `index` per axis."""
+        return self.body.args[: len(self.sizes)]
+
+    def verify_domain(self, extra_arguments: int = 0) -> None:
+        """Checks the region, the induction variables and the sizes."""
+        if not isinstance(self.properties.get("sizes"), sym.MapAttr) or self.domain.num_dims:
+            raise VerifyException(f"{self.name} needs `sizes`, a map without dims")
+        if len(self.regions) != 1 or len(self.regions[0].blocks) != 1:
+            raise VerifyException(f"{self.name} needs one region of one block")
+        arguments = self.body.args
+        if len(arguments) != len(self.sizes) + extra_arguments:
+            raise VerifyException(
+                f"{self.name} has {len(self.sizes)} axes and {extra_arguments} outs, but its body has {len(arguments)} arguments"
+            )
+        if any(argument.type != _INDEX for argument in self.induction_variables):
+            raise VerifyException(f"{self.name}: induction variables are of type index")
+        for size in self.sizes:
+            if isinstance(size, int) and size < 0:
+                raise VerifyException(f"{self.name}: the size {size} is negative")
+
+
+def _parse_domain(parser: Parser) -> tuple[list[Parser.Argument], list[sym.IndexExpr]]:
+    arguments: list[Parser.Argument] = []
+    sizes: list[sym.IndexExpr] = []
+
+    def axis() -> None:
+        arguments.append(parser.parse_argument(expect_type=False).resolve(_INDEX))
+        parser.parse_punctuation(":")
+        sizes.append(parse_size(parser))
+
+    parser.parse_comma_separated_list(parser.Delimiter.PAREN, axis, " in a domain")
+    return arguments, sizes
+
+
+def _print_domain(printer: Printer, op: DomainOp) -> None:
+    printer.print_string(" (")
+    for position, (variable, size) in enumerate(zip(op.induction_variables, op.sizes, strict=True)):
+        printer.print_string(", " if position else "")
+        printer.print_ssa_value(variable)
+        printer.print_string(f" : {sym.format_expr(size)}")
+    printer.print_string(")")
+
+
+def _print_body(printer: Printer, op: DomainOp) -> None:
+    printer.print_string(" ")
+    printer.print_region(op.regions[0], print_entry_block_args=False, print_empty_block=False)
+
+
+def _block_of(sizes: Sequence[sym.IndexExpr], extra_types: Sequence[Attribute] = ()) -> Block:
+    return Block(arg_types=[_INDEX] * len(sizes) + list(extra_types))
+
+
+def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
+    region = parser.parse_region(arguments)
+    if not region.blocks:
+        region.add_block(Block(arg_types=[argument.type for argument in arguments]))
+    return region
+
+
+class NestOp(DomainOp):
+    """A parallel nest: one future kernel. Its results are its outs; the body stores every element of each exactly once."""
+
+    name = "loops.nest"
+
+    @classmethod
+    def build(cls, sizes: Sequence[sym.IndexExpr], outs: Sequence[Attribute]) -> NestOp:
+        """A nest with an empty body; fill `nest.body`, with arguments `nest.induction_variables` and `nest.handles`."""
+        return cls.create(
+            result_types=outs,
+            properties={"sizes": sym.MapAttr.get(0, tuple(sizes))},
+            regions=[Region(_block_of(sizes, outs))],
+        )
+
+    @property
+    def handles(self) -> tuple[BlockArgument, ...]:
+        """The body's names for the outs."""
+        return self.body.args[len(self.sizes) :]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> NestOp:
+        """Parses `(%i : 4) outs(%o : tensor<4xf32>) { … }`."""
+        arguments, sizes = _parse_domain(parser)
+        parser.parse_keyword("outs")
+        outs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument, " in outs")
+        region = _parse_body(parser, [*arguments, *outs])
+        return cls.create(
+            result_types=[out.type for out in outs],
+            properties={"sizes": sym.MapAttr.get(0, tuple(sizes))},
+            regions=[region],
+        )
+
+    def print(self, printer: Printer) -> None:
+        """Prints the domain, the outs and the body."""
+        printer.enter_scope()
+        _print_domain(printer, self)
+        printer.print_string(" outs(")
+        printer.print_list(self.handles, printer.print_block_argument)
+        printer.print_string(")")
+        _print_body(printer, self)
+        printer.exit_scope()
+
+    def verify_(self) -> None:
+        """Checks the domain and that the handles have the results' tensor types."""
+        self.verify_domain(len(self.results))
+        for handle, result in zip(self.handles, self.results, strict=True):
+            if not isinstance(result.type, TensorType) or handle.type != result.type:
+                raise VerifyException(f"loops.nest: the handle of type {handle.type} does not name the result of type {result.type}")
+        if self.operands:
+            raise VerifyException("loops.nest has no operands: the body reads outer values directly")
+
+
+class ForOp(DomainOp):
+    """An inner domain; its points are independent of one another."""
+
+    name = "loops.for"
+
+    @classmethod
+    def build(cls, sizes: Sequence[sym.IndexExpr]) -> ForOp:
+        """A loop with an empty body."""
+        return cls.create(properties={"sizes": sym.MapAttr.get(0, tuple(sizes))}, regions=[Region(_block_of(sizes))])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ForOp:
+        """Parses `(%j : 1024) { … }`."""
+        arguments, sizes = _parse_domain(parser)
+        return cls.create(properties={"sizes": sym.MapAttr.get(0, tuple(sizes))}, regions=[_parse_body(parser, arguments)])
+
+    def print(self, printer: Printer) -> None:
+        """Prints the domain and the body."""
+        printer.enter_scope()
+        _print_domain(printer, self)
+        _print_body(printer, self)
+        printer.exit_scope()
+
+    def verify_(self) -> None:
+        """Checks the domain."""
+        self.verify_domain()
+        if self.results or self.operands:
+            raise VerifyException("loops.for has neither operands nor results")
+
+
+class ReduceOp(DomainOp):
+    """Reduces the value that the body yields over an inner domain."""
+
+    name = "loops.reduce"
+    traits = traits_def()
+
+    @classmethod
+    def build(cls, kind: str, sizes: Sequence[sym.IndexExpr], value_type: Attribute) -> ReduceOp:
+        """A reduction with an empty body, which must come to end in `loops.yield` of a `value_type`."""
+        return cls.create(
+            result_types=REDUCTIONS[kind].results(value_type),
+            properties={"sizes": sym.MapAttr.get(0, tuple(sizes)), "kind": StringAttr(kind)},
+            regions=[Region(_block_of(sizes))],
+        )
+
+    @property
+    def kind(self) -> str:
+        """The kind, a key of `REDUCTIONS`."""
+        attr = self.properties["kind"]
+        assert isinstance(attr, StringAttr)
+        return attr.data
+
+    @property
+    def yielded(self) -> SSAValue:
+        """The value reduced."""
+        terminator = self.body.last_op
+        assert isinstance(terminator, YieldOp)
+        return terminator.operands[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReduceOp:
+        """Parses `maximum (%j : 1024) { … loops.yield %v : f32 } : f32`."""
+        kind = parser.parse_keyword_in(REDUCTIONS, " as the kind of reduction")
+        arguments, sizes = _parse_domain(parser)
+        region = _parse_body(parser, arguments)
+        parser.parse_punctuation(":")
+        result_types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        return cls.create(
+            result_types=result_types,
+            properties={"sizes": sym.MapAttr.get(0, tuple(sizes)), "kind": StringAttr(kind)},
+            regions=[region],
+        )
+
+    def print(self, printer: Printer) -> None:
+        """Prints the kind, the domain, the body and the result types."""
+        printer.print_string(f" {self.kind}")
+        printer.enter_scope()
+        _print_domain(printer, self)
+        _print_body(printer, self)
+        printer.exit_scope()
+        printer.print_string(" : ")
+        printer.print_list(self.results, lambda result: printer.print_attribute(result.type))
+
+    def verify_(self) -> None:
+        """Checks the domain, the kind, and that the results follow from what is yielded."""
+        self.verify_domain()
+        if self.kind not in REDUCTIONS:
+            raise VerifyException(f"loops.reduce: no reduction is called {self.kind}; there are {', '.join(REDUCTIONS)}")
+        if not isinstance(self.body.last_op, YieldOp):
+            raise VerifyException("loops.reduce: the body must end in loops.yield")
+        expected = REDUCTIONS[self.kind].results(self.yielded.type)
+        if tuple(result.type for result in self.results) != expected:
+            raise VerifyException(f"loops.reduce {self.kind} of {self.yielded.type} gives {', '.join(map(str, expected))}")
+        if self.kind in ("any", "all") and self.yielded.type != i1:
+            raise VerifyException(f"loops.reduce {self.kind} is defined on i1, not on {self.yielded.type}")
+
+
+class YieldOp(Operation):
+    """Ends the body of a `loops.reduce` and gives the value of one point."""
+
+    name = "loops.yield"
+    traits = traits_def(IsTerminator())
+
+    @classmethod
+    def build(cls, value: SSAValue) -> YieldOp:
+        """Yields `value`."""
+        return cls.create(operands=(value,))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> YieldOp:
+        """Parses `%v : f32`."""
+        operand = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        return cls.create(operands=(parser.resolve_operand(operand, parser.parse_type()),))
+
+    def print(self, printer: Printer) -> None:
+        """Prints `%v : f32`."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.operands[0])
+        printer.print_string(" : ")
+        printer.print_attribute(self.operands[0].type)
+
+    def verify_(self) -> None:
+        """Checks that it yields one value, from a reduction."""
+        if len(self.operands) != 1 or not isinstance(self.parent_op(), ReduceOp):
+            raise VerifyException("loops.yield gives one value, at the end of a loops.reduce")
+
+
+def enclosing_nest(op: Operation) -> NestOp:
+    """The nest that an op inside a body belongs to.
+
+    Errors: VerifyException when there is none.
+    """
+    current: Operation | None = op
+    while current is not None and not isinstance(current, NestOp):
+        current = current.parent_op()
+    if current is None:
+        raise VerifyException(f"{op.name} stands outside of a loops.nest")
+    return current
+
+
+def enclosing_sizes(op: Operation) -> dict[SSAValue, sym.IndexExpr]:
+    """The size of every induction variable in scope at `op`: what range-aware simplification needs."""
+    found: dict[SSAValue, sym.IndexExpr] = {}
+    current = op.parent_op()
+    while isinstance(current, DomainOp):
+        found.update(zip(current.induction_variables, current.sizes, strict=True))
+        current = current.parent_op()
+    return found

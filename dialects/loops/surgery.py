@@ -1,0 +1,192 @@
+"""Cutting and joining bodies: cloning ops under a substitution of values and of indices, and asking what a nest is made of.
+
+This is what fusion and scheduling are written with. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cuesta.dialects import sym
+from cuesta.dialects.loops.access import BoundOp, IndexedOp, IndexOp, LoadOp, StoreOp
+from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp
+
+
+class Substitution:
+    """What old values, and old indices, become in the place where ops are cloned to.
+
+    An index value (an induction variable) becomes an *expression* over the index values in `axes`: dim k of the
+    expression stands for `axes[k]`. Any other value becomes a value. What is not named stays as it is.
+    """
+
+    def __init__(self, axes: Iterable[SSAValue] = ()) -> None:
+        self.axes: list[SSAValue] = list(axes)
+        self.values: dict[SSAValue, SSAValue] = {}
+        self._indices: dict[SSAValue, sym.IndexExpr] = {}
+        self._position: dict[SSAValue, int] = {axis: k for k, axis in enumerate(self.axes)}
+
+    def axis(self, value: SSAValue) -> sym.IndexExpr:
+        """The dim that stands for the index value `value` of the new place."""
+        position = self._position.get(value)
+        if position is None:
+            position = self._position[value] = len(self.axes)
+            self.axes.append(value)
+        return sym.dim(position)
+
+    def set_index(self, old: SSAValue, expression: sym.IndexExpr) -> None:
+        """Lets the old index value become `expression` over `axes`."""
+        self._indices[old] = expression
+
+    def index(self, old: SSAValue) -> sym.IndexExpr:
+        """What an old index value becomes."""
+        found = self._indices.get(old)
+        return self.axis(self.values.get(old, old)) if found is None else found
+
+    def expressions(self, results: Sequence[sym.IndexExpr], operands: Sequence[SSAValue]) -> list[sym.IndexExpr]:
+        """Index expressions over the old `operands`, as expressions over `axes`."""
+        dims = [self.index(operand) for operand in operands]
+        return [sym.substitute(result, dims) for result in results]
+
+    def value(self, old: SSAValue) -> SSAValue:
+        """What an old value that is not an index becomes."""
+        return self.values.get(old, old)
+
+
+def clone_op(op: Operation, substitution: Substitution) -> Operation:
+    """A copy of `op` under the substitution, which learns the results of the copy (and inside, of what is in its regions)."""
+    values = substitution.value
+    new: Operation
+    if isinstance(op, LoadOp):
+        rest = op.rest
+        mask, other = (values(rest[0]), values(rest[1])) if rest else (None, None)
+        new = LoadOp.build(values(op.source), substitution.expressions(op.map.results, op.indices), substitution.axes, mask, other)
+    elif isinstance(op, StoreOp):
+        mask = op.mask
+        results = substitution.expressions(op.map.results, op.indices)
+        new = StoreOp.build(
+            values(op.value), values(op.target), results, substitution.axes, None if mask is None else values(mask)
+        )
+    elif isinstance(op, IndexOp):
+        expression = substitution.expressions(op.map.results, op.indices)[0]
+        new = IndexOp.build(expression, substitution.axes, op.result.type)
+    elif isinstance(op, DomainOp):
+        return _clone_domain(op, substitution)
+    else:
+        new = type(op).create(
+            operands=[values(operand) for operand in op.operands],
+            result_types=[result.type for result in op.results],
+            properties=op.properties.copy(),
+            attributes=op.attributes.copy(),
+        )
+    new.location = op.location
+    for old_result, new_result in zip(op.results, new.results, strict=True):
+        substitution.values[old_result] = new_result
+    return new
+
+
+def _clone_domain(op: DomainOp, substitution: Substitution) -> DomainOp:
+    new: DomainOp
+    if isinstance(op, ReduceOp):
+        new = ReduceOp.build(op.kind, op.sizes, op.yielded.type)
+    elif isinstance(op, ForOp):
+        new = ForOp.build(op.sizes)
+    else:
+        raise TypeError(f"{op.name} does not stand inside of a body")
+    new.location = op.location
+    for old_variable, new_variable in zip(op.induction_variables, new.induction_variables, strict=True):
+        substitution.set_index(old_variable, substitution.axis(new_variable))
+    clone_into(op.body.ops, InsertPoint.at_end(new.body), substitution)
+    for old_result, new_result in zip(op.results, new.results, strict=True):
+        substitution.values[old_result] = new_result
+    return new
+
+
+def clone_into(ops: Iterable[Operation], place: InsertPoint, substitution: Substitution) -> list[Operation]:
+    """Clones `ops` in order to `place`; returns the copies."""
+    new = [clone_op(op, substitution) for op in ops]
+    Rewriter.insert_op(new, place)
+    return new
+
+
+def remove(op: Operation) -> None:
+    """Takes an op out of its block and erases it. Requires: nobody uses its results."""
+    op.detach()
+    op.erase()
+
+
+def reindex(op: IndexedOp, results: Sequence[sym.IndexExpr], axes: Sequence[SSAValue]) -> IndexedOp:
+    """A copy of a load, store or index op with other index expressions, over `axes`; its other operands are kept."""
+    new: IndexedOp
+    if isinstance(op, LoadOp):
+        new = LoadOp.build(op.source, results, axes, op.mask, op.other)
+    elif isinstance(op, StoreOp):
+        new = StoreOp.build(op.value, op.target, results, axes, op.mask)
+    else:
+        new = IndexOp.build(results[0], axes, op.results[0].type)
+    new.location = op.location
+    return new
+
+
+def loads_of(root: Operation) -> Iterator[LoadOp]:
+    """Every load inside `root`, in program order."""
+    return (op for op in root.walk() if isinstance(op, LoadOp))
+
+
+def stores_of(root: Operation) -> Iterator[StoreOp]:
+    """Every store inside `root`, in program order."""
+    return (op for op in root.walk() if isinstance(op, StoreOp))
+
+
+def producers_of(nest: NestOp) -> dict[SSAValue, list[LoadOp]]:
+    """The tensors that a nest reads from outside, each with its loads, in order of first load."""
+    found: dict[SSAValue, list[LoadOp]] = {}
+    handles = set(nest.handles)
+    for load in loads_of(nest):
+        if load.source not in handles:
+            found.setdefault(load.source, []).append(load)
+    return found
+
+
+def is_pointwise(nest: NestOp) -> bool:
+    """Whether a nest has no inner domains: one point of the domain, one element of every out."""
+    return not any(isinstance(op, DomainOp) for op in nest.body.ops)
+
+
+def top_level_nest(op: Operation) -> Operation:
+    """The op of @main's block that `op` is, or stands in."""
+    current = op
+    while isinstance(parent := current.parent_op(), DomainOp):
+        current = parent
+    return current
+
+
+def index_ranges(op: Operation, indices: Sequence[SSAValue]) -> tuple[sym.IndexExpr, ...] | None:
+    """The size of every index value in `indices` as seen from `op`: what `sym.simplify` needs; None when one is unknown."""
+    sizes: list[sym.IndexExpr] = []
+    for index in indices:
+        owner = index.owner
+        if isinstance(owner, BoundOp):
+            sizes.append(owner.size)
+        elif isinstance(owner, Block) and isinstance(domain := owner.parent_op(), DomainOp):
+            sizes.append(domain.sizes[index.index])  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+        else:
+            return None
+    return tuple(sizes)
+
+
+__all__ = [
+    "Substitution",
+    "clone_into",
+    "clone_op",
+    "index_ranges",
+    "is_pointwise",
+    "loads_of",
+    "producers_of",
+    "reindex",
+    "remove",
+    "stores_of",
+    "top_level_nest",
+]

@@ -1,0 +1,64 @@
+"""The `sym` dialect: integer expressions over dimensions and symbols, and index maps made of them.
+
+`expr` has the expressions, `simplify` the laws, `map` and `attributes` the xDSL side, `syntax` the parser and printer.
+"""
+
+from cuesta.dialects.sym.attributes import SYM, ExprAttr, IntType, SymbolsAttr, ValueOp
+from cuesta.dialects.sym.expr import (
+    Expr,
+    IndexExpr,
+    ceildiv,
+    coefficient,
+    dim,
+    dims_of,
+    evaluate,
+    format_expr,
+    maximum,
+    minimum,
+    product_of,
+    shift_dims,
+    substitute,
+    symbol,
+    symbols_of,
+)
+from cuesta.dialects.sym.map import MapAttr
+from cuesta.dialects.sym.simplify import (
+    SymbolRanges,
+    bounds,
+    delinearize,
+    linearize,
+    prove_equal,
+    prove_less_equal,
+    simplify,
+)
+
+__all__ = [
+    "SYM",
+    "Expr",
+    "ExprAttr",
+    "IndexExpr",
+    "IntType",
+    "MapAttr",
+    "SymbolRanges",
+    "SymbolsAttr",
+    "ValueOp",
+    "bounds",
+    "ceildiv",
+    "coefficient",
+    "delinearize",
+    "dim",
+    "dims_of",
+    "evaluate",
+    "format_expr",
+    "linearize",
+    "maximum",
+    "minimum",
+    "product_of",
+    "prove_equal",
+    "prove_less_equal",
+    "shift_dims",
+    "simplify",
+    "substitute",
+    "symbol",
+    "symbols_of",
+]

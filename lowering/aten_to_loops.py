@@ -1,0 +1,137 @@
+"""`aten-to-loops`: every call becomes nests and views, or stays a library call (`loops.extern`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from cuesta.dialects import loops
+from cuesta.dialects.aten import AtenOp, CallOp
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.elem import kind_of
+from cuesta.dialects.layout import device_of
+from cuesta.lowering.loops_from_aten import (
+    channel_norms,
+    creation,
+    indexing,
+    losses,
+    normalization,
+    pointwise,
+    pooling,
+    reductions,
+    views,
+)
+from cuesta.lowering.loops_from_aten.builder import AtenCall, Declined, LoopBuilder, Rule
+
+RULES: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        **pointwise.RULES,
+        **views.RULES,
+        **reductions.RULES,
+        **normalization.RULES,
+        **channel_norms.RULES,
+        **indexing.RULES,
+        **creation.RULES,
+        **pooling.RULES,
+        **losses.RULES,
+    }
+)
+"""Every overload that has a rule. Whatever is not here stays a library call."""
+
+
+class AtenToLoopsPass(ModulePass):
+    """Rewrites the calls in @main, in order, by the rule of their overload.
+
+    A call without a rule, or whose rule declines, becomes a `loops.extern` with the same arguments; a rewrite trace says why
+    (`no_match`). Results keep their types, locations and name hints are carried over.
+    """
+
+    name = "aten-to-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lower_block(entry_block(op))
+
+
+def lower_block(block: Block) -> None:
+    """Lowers the calls that stand in a block."""
+    ops = list(block.ops)
+    for op in ops:
+        op.detach()
+    if not ops:
+        return
+    builder = LoopBuilder(block, ops[0].location)
+    for op in ops:
+        if isinstance(op, AtenOp | CallOp):
+            builder.location = op.location
+            _replace(op, _lower_call(op, builder))
+        else:
+            block.add_op(op)
+
+
+def _replace(op: Operation, values: list[SSAValue]) -> None:
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+
+
+def _lower_call(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
+    rule = RULES.get(op.overload)
+    reason = "there is no rule for it" if rule is None else _obstacle(op)
+    if rule is not None and reason is None:
+        start = builder.checkpoint()
+        try:
+            return list(rule(op, builder))
+        except (Declined, VerifyException) as refusal:  # the latter: an argument of a kind that the rule does not expect
+            builder.roll_back(start)
+            reason = str(refusal)
+    no_match(op, f"stays a library call: {reason}")
+    return _keep(op, builder)
+
+
+def _keep(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
+    schema = op.schema
+    extern = loops.ExternOp.of(
+        op.overload,
+        op.operands,
+        op.arguments_attr,
+        [result.type for result in op.results],
+        pure=schema is not None and schema.is_pure,
+    )
+    builder.emit(extern)
+    return list(extern.results)
+
+
+def _obstacle(op: AtenCall) -> str | None:
+    """Why no rule can lower the call, whatever it is: element types that are not computed with, several devices."""
+    device: str | None = None
+    for value in (*op.operands, *op.results):
+        if not isinstance(value.type, TensorType):
+            continue
+        computable, own = _traits_of(value.type)
+        if not computable:
+            return f"there is no arithmetic on {value.type.element_type}"
+        if device is None:
+            device = own
+        elif own != device:
+            return f"its tensors are on several devices, {device} and {own}"
+    return None
+
+
+_traits: dict[Attribute, tuple[bool, str]] = {}
+
+
+def _traits_of(tensor: TensorType) -> tuple[bool, str]:
+    found = _traits.get(tensor)
+    if found is None:
+        if len(_traits) > 100_000:
+            _traits.clear()
+        found = _traits[tensor] = kind_of(tensor.element_type) != "?", device_of(tensor)
+    return found

@@ -1,0 +1,188 @@
+"""Which ATen ops AOTAutograd takes apart while it traces, and which it leaves whole for us.
+
+The table starts from PyTorch's own core set. Two lists change it, and each line of them says why:
+
+* `KEPT_WHOLE`: ops that lose something when taken apart: a library call that is better than any loop nest, the random
+  stream of eager, or simply the knowledge that ten nodes are one formula (`lowering/aten_to_loops` has a row for it).
+* `OWN_DECOMPOSITIONS`: ops that we take apart in another way than PyTorch: either because its reference does far more
+  Python work for the same single node (tracing is most of the compile time: every traced node costs 100-200 µs), or
+  because ours fuses and its does not.
+
+Everything not named here is as in PyTorch. An op that is in neither table and that no lowering knows runs in eager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from torch._ops import OpOverload
+
+    DecompositionTable = dict[OpOverload, Callable[..., Any]]
+
+KEPT_WHOLE: tuple[str, ...] = (
+    # Library calls. PyTorch's core set takes CPU flash attention apart into the matrix products and the softmax.
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "baddbmm",
+    # A scatter-add over the vocabulary. The decomposition ends in a sequential `index_put(accumulate=True)`.
+    "embedding_dense_backward",
+    # The decomposition is `rand < p`: another random stream than eager's.
+    "bernoulli",
+    # One formula each, a row of the lowering's pointwise table; taken apart they are five to twenty nodes to trace,
+    # with a pair of casts around every operation in reduced precision.
+    "gelu_backward",
+    "silu",
+    "silu_backward",
+    "sigmoid_backward",
+    "tanh_backward",
+    "threshold_backward",
+    # A no-op that `drop_aliases` in the backend removes; PyTorch's table would only rename it to `alias`.
+    "detach",
+)
+
+
+@cache
+def decomposition_table() -> DecompositionTable:
+    """The decomposition table that the backend gives to AOTAutograd. Built once, in about 5 ms."""
+    from torch._decomp import (
+        _core_aten_decompositions_post_autograd,  # pyright: ignore[reportPrivateUsage]
+    )
+
+    # `torch.export.default_decompositions` is the public spelling of this set. It also materialises 500 entries for
+    # composite ops, which autograd has already taken apart when AOTAutograd traces, and costs 100 ms.
+    table: DecompositionTable = dict(_core_aten_decompositions_post_autograd())  # pyright: ignore[reportArgumentType]
+    for packet in KEPT_WHOLE:
+        for overload in _overloads(packet):
+            table.pop(overload, None)
+    table.update(_own_decompositions())
+    return table
+
+
+def _overloads(packet: str) -> list[OpOverload]:
+    import torch
+
+    whole = getattr(torch.ops.aten, packet)
+    return [getattr(whole, name) for name in whole.overloads()]
+
+
+def _own_decompositions() -> DecompositionTable:
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        aten.t.default: transpose_matrix,
+        aten.transpose.int: transpose,
+        aten._unsafe_view.default: unsafe_view,
+        aten.nll_loss_backward.default: nll_loss_backward,
+        aten.select_backward.default: select_backward,
+        aten.slice_backward.default: slice_backward,
+    }
+
+
+# --- One node for one node, without PyTorch's reference layer (which is Python over Python over the dispatcher) -------
+
+
+def transpose_matrix(self: Tensor) -> Tensor:
+    """The permutation that exchanges both dimensions of a matrix; a vector stays."""
+    import torch
+
+    return torch.ops.aten.permute.default(self, [1, 0] if self.dim() == 2 else list(range(self.dim())))
+
+
+def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """The permutation that exchanges two dimensions."""
+    import torch
+
+    rank = self.dim()
+    order = list(range(rank))
+    if rank:
+        order[dim0], order[dim1] = order[dim1], order[dim0]
+    return torch.ops.aten.permute.default(self, order)
+
+
+def unsafe_view(self: Tensor, size: Sequence[int | torch.SymInt]) -> Tensor:
+    """A view; that nothing else sees its input matters to autograd only."""
+    import torch
+
+    return torch.ops.aten.view.default(self, size)
+
+
+# --- Backward formulas that stay pointwise, where PyTorch's scatter into zeros --------------------------------------
+
+
+def nll_loss_backward(
+    grad_output: Tensor,
+    self: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: Tensor,
+) -> Tensor:
+    """d/dx[n, c] = -w[c] · g[n] · (c = target[n] and target[n] ≠ ignore_index), divided by the total weight for a mean
+
+    PyTorch scatters −1 into zeros; comparing every class with the target is one pointwise nest, which fuses into the
+    backward of log_softmax that nearly always follows.
+
+    Source: aten::nll_loss_backward; reductions are 0 none, 1 mean, 2 sum.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    grad = grad_output / total_weight if reduction == 1 else grad_output
+    if self.dim() == 2:
+        target = aten.unsqueeze.default(target, 1)
+        grad = aten.unsqueeze.default(grad, 1) if grad.dim() else grad
+    classes = aten.arange.start_step(0, self.shape[-1], 1, dtype=target.dtype, device=self.device)
+    chosen = aten.eq.Tensor(classes, target)
+    if ignore_index >= 0:  # a negative one equals no class
+        chosen = aten.bitwise_and.Tensor(chosen, aten.ne.Scalar(target, ignore_index))
+    value = aten.neg.default(grad)
+    if weight is not None:
+        value = aten.mul.Tensor(value, weight)
+    zero = aten.full.default([], 0.0, dtype=self.dtype, device=self.device)
+    return aten.where.self(chosen, value, zero)
+
+
+def select_backward(
+    grad_output: Tensor, input_sizes: Sequence[int | torch.SymInt], dim: int, index: int | torch.SymInt
+) -> Tensor:
+    """The gradient of x[..., i, ...]: zeros but for slice i, as one pad of the gradient."""
+    import torch
+
+    aten = torch.ops.aten
+    dim = dim % len(input_sizes)
+    index = index + input_sizes[dim] if index < 0 else index
+    return _pad_dimension(aten.unsqueeze.default(grad_output, dim), dim, index, input_sizes[dim] - index - 1)
+
+
+def slice_backward(
+    grad_output: Tensor,
+    input_sizes: Sequence[int | torch.SymInt],
+    dim: int,
+    start: int | torch.SymInt,
+    end: int | torch.SymInt,
+    step: int | torch.SymInt,
+) -> Tensor:
+    """The gradient of x[..., a:b, ...]: the gradient padded with zeros; a step other than one goes PyTorch's way."""
+    import torch
+
+    aten = torch.ops.aten
+    dim = dim % len(input_sizes)
+    if step != 1:
+        return aten.slice_scatter.default(grad_output.new_zeros(input_sizes), grad_output, dim, start, end, step)
+    size = input_sizes[dim]
+    first = torch.sym_min(torch.sym_max(start + size if start < 0 else start, 0), size)
+    return _pad_dimension(grad_output, dim, first, size - first - grad_output.shape[dim])
+
+
+def _pad_dimension(self: Tensor, dim: int, before: int | torch.SymInt, after: int | torch.SymInt) -> Tensor:
+    """x with `before` and `after` zeros around it in one dimension."""
+    import torch
+
+    padding: list[int | torch.SymInt] = [0, 0] * (self.dim() - dim - 1) + [before, after]
+    return torch.ops.aten.constant_pad_nd.default(self, padding)

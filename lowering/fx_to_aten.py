@@ -1,0 +1,358 @@
+"""FX graph → aten: imports what AOTAutograd captured, one op per node, with the types its fake tensors have."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeGuard, cast
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import GraphModule, Node
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from cuesta.dialects import sym
+from cuesta.dialects.aten import LITERAL_TYPE, Argument, CallArguments, LiteralOp, Operand, dtype_to_type
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.locations import format_location
+from cuesta.dialects.layout import tensor_type
+from cuesta.lowering.fx_overloads import CONSTANT_CONVERTERS, Callee, callee_of, is_symbolic_query
+from cuesta.lowering.fx_symbols import Symbols
+from cuesta.lowering.source_locations import location_of_stack_trace
+from cuesta.lowering.sympy_to_sym import UnsupportedExpressionError
+
+Kind: TypeAlias = Literal["tensor", "integer", "literal"]
+"""What a graph passes or returns in one place: a tensor, a SymInt, or anything else (None, a constant)."""
+
+Imported: TypeAlias = Any
+"""What a node has become: an SSA value (of a tensor), a constant, a torch.SymInt and its like (translated where it is
+used), an `_Unusable`, or a list of these.
+"""
+
+
+class UnsupportedGraphError(CuestaError):
+    """A graph that this level cannot say. The driver runs such a graph in eager, and says so."""
+
+
+@dataclass(frozen=True)
+class ImportedGraph:
+    """A graph as a program, and what a caller needs to know to run it."""
+
+    module: ModuleOp
+    constants: tuple[tuple[str, torch.Tensor], ...]
+    """The tensors that the graph holds as attributes, by name: extra trailing arguments of the entry, in this order."""
+    inputs: tuple[Kind, ...]
+    """One per graph input, constants not counted."""
+    outputs: tuple[Kind, ...]
+    """One per graph output."""
+    unbacked: frozenset[str]
+    """The symbols (`u0`) that stand for sizes known only after some op of the graph has run."""
+
+
+def import_graph(gm: GraphModule, *, name: str = "main") -> ImportedGraph:
+    """The program of an FX graph of functional ATen calls, as AOTAutograd hands it to a compiler.
+
+    Requires: every node carries fake-tensor metadata in `meta["val"]`.
+    Errors: UnsupportedGraphError, which names the node, what is wrong with it, and the model's line.
+    """
+    return _Importer(gm).run(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unusable:
+    """A node that may stand in the graph, but not in a call."""
+
+    reason: str
+
+
+class _Importer:
+    def __init__(self, gm: GraphModule):
+        self.gm = gm
+        self.block = Block()
+        self.values: dict[Node, Imported] = {}
+        self.ops: list[Operation] = []
+        self.constants: list[tuple[str, torch.Tensor]] = []
+        self.constant_values: dict[str, SSAValue] = {}
+        self.symbols = Symbols()
+        self.literals: dict[CallArguments, SSAValue] = {}
+        self.operands: list[SSAValue] = []
+        self.node: Node | None = None
+
+    def run(self, name: str) -> ImportedGraph:
+        nodes: list[Node] = list(self.gm.graph.nodes)
+        placeholders = [node for node in nodes if node.op == "placeholder"]
+        try:
+            inputs: list[Kind] = [self.import_placeholder(node) for node in placeholders]
+            for node in nodes:
+                if node.op == "get_attr":
+                    self.import_constant(node)
+            for node in nodes:
+                if node.op == "call_function":
+                    self.import_call(node)
+                elif node.op in ("call_method", "call_module"):
+                    self.refuse(node, f"a graph of ATen calls has no {node.op} nodes")
+            (output,) = [node for node in nodes if node.op == "output"]
+            outputs = self.import_output(output)
+        except UnsupportedExpressionError as error:
+            assert self.node is not None
+            self.refuse(self.node, str(error))
+        module = self.finish(name)
+        return ImportedGraph(module, tuple(self.constants), tuple(inputs), outputs, self.symbols.unbacked)
+
+    def finish(self, name: str) -> ModuleOp:
+        self.block.add_ops(self.ops)
+        returned = self.ops[-1].operands
+        function = FuncOp(
+            name,
+            ([argument.type for argument in self.block.args], [value.type for value in returned]),
+            Region(self.block),
+        )
+        ranges = self.symbols.ranges()
+        if ranges:
+            function.attributes["sym.symbols"] = sym.SymbolsAttr.get(ranges)
+        if self.constants:
+            names = [StringAttr(constant) for constant, _ in self.constants]
+            function.attributes["aten.constants"] = ArrayAttr(names)
+        return ModuleOp([function])
+
+    def refuse(self, node: Node, problem: str) -> NoReturn:
+        """Raises the diagnostic."""
+        location = location_of_stack_trace(node.meta.get("stack_trace"))
+        place = "" if location is None else format_location(location)
+        name = str(node.target) if node.op == "call_function" else node.name
+        raise UnsupportedGraphError(Diagnostic(problem, place=place, op_name=name, stage="fx-to-aten"))
+
+    # -- inputs and constants -----------------------------------------------------------------------------------------
+
+    def import_placeholder(self, node: Node) -> Kind:
+        self.node = node
+        value: Any = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            self.values[node] = self.add_argument(node.name, self.tensor_type_of(node, value))
+            return "tensor"
+        # An input that is not a tensor stands in calls as the constant or expression it is known to equal.
+        self.values[node] = value
+        if isinstance(value, torch.SymInt):
+            expression = self.symbols.translate(value)
+            argument = self.add_argument(node.name, sym.IntType(expression))
+            self.symbols.values.setdefault(expression, argument)
+            return "integer"
+        self.add_argument(node.name, LITERAL_TYPE)
+        return "literal"
+
+    def add_argument(self, name: str, argument_type: Attribute) -> SSAValue:
+        argument = self.block.insert_arg(argument_type, len(self.block.args))
+        argument.name_hint = name
+        return argument
+
+    def import_constant(self, node: Node) -> None:
+        self.node = node
+        name = str(node.target)
+        known = self.constant_values.get(name)
+        if known is None:
+            value = self.attribute(name)
+            if not isinstance(value, torch.Tensor):
+                self.values[node] = _Unusable(f"{name} is a {type(value).__name__}, not a tensor")
+                return
+            argument_type = self.tensor_type_of(node, node.meta.get("val", value))
+            known = self.add_argument(name.replace(".", "_"), argument_type)
+            self.constant_values[name] = known
+            self.constants.append((name, value))
+        self.values[node] = known
+
+    def attribute(self, name: str) -> object:
+        value: object = self.gm
+        for part in name.split("."):
+            value = getattr(value, part)
+        return value
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    def import_call(self, node: Node) -> None:
+        self.node = node
+        target, value = node.target, node.meta.get("val")
+        if target is operator.getitem:
+            arguments: Any = node.args
+            source = self.values[arguments[0]] if isinstance(arguments[0], Node) else arguments[0]
+            if _is_list(source):
+                self.values[node] = source[arguments[1]]
+                return
+        if isinstance(target, OpOverload):
+            overload = cast("OpOverload[..., Any]", target)
+            if is_symbolic_query(overload):
+                self.values[node] = value
+            else:
+                self.emit_call(node, callee_of(overload), value)
+        elif isinstance(target, HigherOrderOperator):
+            self.refuse(node, "a higher-order operator; the graph runs in eager")
+        elif value is not None and not isinstance(value, torch.Tensor | tuple | list):
+            self.values[node] = value  # arithmetic on sizes: the result knows its own expression
+        else:
+            self.refuse(node, "is not an ATen overload")
+
+    def emit_call(self, node: Node, callee: Callee, value: Any) -> None:
+        operands = self.operands = []
+        convert = self.convert
+        arguments = CallArguments.of(
+            tuple([convert(argument) for argument in node.args]),
+            tuple([(name, convert(argument)) for name, argument in node.kwargs.items()]) if node.kwargs else (),
+        )
+        properties: dict[str, Attribute] = {"arguments": arguments}
+        if callee.name is not None:
+            properties = {"callee": callee.name, "arguments": arguments}
+        types: list[Attribute] = []
+        if value is not None or callee.result_count:
+            self.collect_types(node, value, types)
+        op = callee.op.create(
+            operands=operands,
+            result_types=types,
+            properties=properties,
+            location=location_of_stack_trace(node.meta.get("stack_trace")),
+        )
+        self.ops.append(op)
+        results = op.results
+        if len(results) == 1 and not _is_list(value):
+            results[0].name_hint = node.name
+            self.values[node] = _pick(value, results[0])
+        else:
+            remaining = iter(results)
+            self.values[node] = _assign(value, remaining) if results else None
+        for result in results:
+            if isinstance(result.type, sym.IntType):
+                self.symbols.values.setdefault(result.type.data, result)
+
+    def collect_types(self, node: Node, value: Any, types: list[Attribute]) -> None:
+        """Appends one type per result: lists of results are flattened."""
+        if isinstance(value, torch.Tensor):
+            types.append(self.tensor_type_of(node, value))
+        elif _is_list(value):
+            for element in value:
+                self.collect_types(node, element, types)
+        elif isinstance(value, torch.SymInt):
+            types.append(sym.IntType(self.symbols.translate(value)))
+        elif isinstance(value, int) and not isinstance(value, bool):
+            types.append(sym.IntType(value))
+        else:
+            types.append(LITERAL_TYPE)
+
+    # -- arguments ----------------------------------------------------------------------------------------------------
+
+    def convert(self, argument: Any) -> Argument:
+        """One FX argument. Tensors are appended to `operands`."""
+        if isinstance(argument, Node):
+            argument = self.values[argument]
+        converter = CONSTANT_CONVERTERS.get(cast("type[Any]", type(argument)))
+        if converter is not None:
+            return converter(argument)
+        if _is_value(argument):
+            self.operands.append(argument)
+            index = len(self.operands) - 1
+            return _OPERANDS[index] if index < len(_OPERANDS) else Operand(index)
+        if _is_list(argument):
+            return tuple([self.convert(element) for element in argument])
+        if isinstance(argument, torch.SymInt):
+            return self.symbols.translate(argument)
+        raise UnsupportedExpressionError(
+            argument.reason
+            if isinstance(argument, _Unusable)
+            else f"an argument of type {type(argument).__name__}, {argument}, cannot be written down"
+        )
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def import_output(self, node: Node) -> tuple[Kind, ...]:
+        self.node = node
+        returned = node.args[0]
+        values = returned if isinstance(returned, tuple | list) else (returned,)
+        kinds: list[Kind] = []
+        operands: list[SSAValue] = []
+        for value in values:
+            kind, operand = self.output_value(value)
+            kinds.append(kind)
+            operands.append(operand)
+        self.ops.append(ReturnOp(*operands))
+        return tuple(kinds)
+
+    def output_value(self, value: Any) -> tuple[Kind, SSAValue]:
+        if isinstance(value, Node):
+            value = self.values[value]
+        if _is_value(value):
+            return "tensor", value
+        if isinstance(value, torch.SymInt):
+            expression = self.symbols.translate(value)
+            if isinstance(expression, int):
+                value = expression
+            else:
+                known = self.symbols.values.get(expression)
+                if known is None:
+                    op = sym.ValueOp(expression)
+                    self.ops.append(op)
+                    known = self.symbols.values[expression] = op.results[0]
+                return "integer", known
+        self.operands = []
+        constant = CallArguments.of((self.convert(value),))
+        known = self.literals.get(constant)
+        if known is None:
+            op = LiteralOp.create(result_types=(LITERAL_TYPE,), properties={"value": constant})
+            self.ops.append(op)
+            known = self.literals[constant] = op.result
+        return "literal", known
+
+    # -- types --------------------------------------------------------------------------------------------------------
+
+    def tensor_type_of(self, node: Node, value: Any) -> Attribute:
+        if not isinstance(value, torch.Tensor):
+            self.refuse(node, "has no fake-tensor metadata")
+        if value.layout is not torch.strided:
+            self.refuse(node, f"tensors with layout {value.layout} are left to eager")
+        # Typed as ints by torch, but symbolic ones are SymInts.
+        sizes: tuple[Any, ...] = tuple(value.shape)
+        strides: tuple[Any, ...] = value.stride()
+        key = (sizes, strides, value.dtype, value.device)
+        symbolic = False
+        for number in sizes + strides:
+            if type(number) is not int:
+                symbolic = True
+        if not symbolic:
+            found = _static_types.get(key)
+            if found is not None:
+                return found
+        translate = self.symbols.translate
+        found = tensor_type(
+            [number if type(number) is int else translate(number) for number in sizes],
+            dtype_to_type(str(value.dtype)[6:]),
+            [number if type(number) is int else translate(number) for number in strides],
+            str(value.device),
+        )
+        if not symbolic:
+            if len(_static_types) > 100_000:
+                _static_types.clear()
+            _static_types[key] = found
+        return found
+
+
+_static_types: dict[tuple[object, ...], Attribute] = {}
+_OPERANDS: Final = [Operand(index) for index in range(64)]
+
+
+def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, tuple | list)
+
+
+def _is_value(value: Any) -> TypeGuard[SSAValue]:
+    return isinstance(value, SSAValue)
+
+
+def _pick(value: Any, result: SSAValue) -> Any:
+    """What stands for a result: the SSA value of a tensor, the number itself of a number."""
+    return result if isinstance(value, torch.Tensor) else value
+
+
+def _assign(value: Any, results: Iterator[SSAValue]) -> Any:
+    """Hands out flat results along the tree of metadata that they were flattened from."""
+    if _is_list(value):
+        return [_assign(element, results) for element in value]
+    return _pick(value, next(results))

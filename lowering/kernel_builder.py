@@ -1,0 +1,380 @@
+"""Writing the `kernel.func` of a nest under a schedule. No decisions are made here, and no target is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType, VectorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from cuesta.dialects import elem, kernel, loops, sym
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.kernel.access import shaped
+from cuesta.dialects.sym.syntax import canonical_operands
+from cuesta.lowering.nest_analysis import NestAnalysis
+from cuesta.lowering.schedule import ParallelAxis, Schedule
+
+
+@lru_cache(maxsize=None)
+def pointer_to(tensor_type: Attribute) -> kernel.PointerType:
+    """The pointer type of a tensor type."""
+    assert isinstance(tensor_type, TensorType)
+    return kernel.PointerType(tensor_type.element_type)
+
+
+def lanes_of(value: SSAValue) -> int:
+    """The lanes of a vector; 1 for a scalar."""
+    value_type = value.type  # asking for the exact class: isinstance is slow on attributes, whose classes are abstract bases
+    return value_type.shape.data[0].data if type(value_type) is VectorType else 1
+
+
+def build_kernel(analysis: NestAnalysis, schedule: Schedule, name: str) -> kernel.FuncOp:
+    """The kernel of a nest: its parameters are the tensors the nest reads, then those of its outs that are not scratch memory."""
+    return _Builder(analysis, schedule).build(name)
+
+
+class _Scope:
+    """A block being written. Its ops are kept in a list, so that ops of inner blocks can still be placed before them."""
+
+    __slots__ = ("never_empty", "ops")
+
+    def __init__(self, never_empty: bool) -> None:
+        self.ops: list[Operation] = []
+        self.never_empty = never_empty
+
+
+class _Builder:
+    """Translates ops in order. A value is a vector when an operand is one: lanes spread from the lane axis by themselves.
+
+    An op is placed in the outermost block where its operands exist, so what does not change in a loop is computed before
+    it. A load moves out of a loop only when the loop is known to run.
+    """
+
+    def __init__(self, analysis: NestAnalysis, schedule: Schedule) -> None:
+        self.analysis = analysis
+        self.schedule = schedule
+        self.scopes: list[_Scope] = [_Scope(True)]
+        self.depth: dict[SSAValue, int] = {}
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.index_values: list[SSAValue | None] = [None] * len(analysis.sizes)
+        self.constants: dict[tuple[int, int], SSAValue] = {}
+        self.constant_ops: dict[SSAValue, elem.ConstantOp] = {}
+        self.vectors: dict[tuple[SSAValue, int], SSAValue] = {}
+        self.written: set[SSAValue] = set(analysis.nest.handles)
+        self.symbols: set[str] = set()
+        self.hints = {axis: value.name_hint for value, axis in analysis.number.items()}
+
+    def build(self, name: str) -> kernel.FuncOp:
+        analysis, schedule = self.analysis, self.schedule
+        nest = analysis.nest
+        outs = [handle for handle in nest.handles if handle not in schedule.locals]
+        pointers = [*analysis.inputs, *outs]
+        block = Block(arg_types=[pointer_to(tensor.type) for tensor in pointers])
+        for tensor, argument in zip(pointers, block.args, strict=True):
+            self.define(tensor, argument, 0)
+            if tensor.name_hint:
+                argument.name_hint = tensor.name_hint
+        for handle, size in schedule.locals.items():
+            local = self.emit(kernel.LocalOp.build(size, pointer_to(handle.type).element_type), 0)
+            self.values[handle] = local.results[0]
+        grid = self.programs()
+        for size in grid:
+            self.symbols |= sym.symbols_of(size)
+        block.add_ops(self.scopes[0].ops)
+        func = kernel.FuncOp.create(
+            properties=kernel.FuncOp.properties_of(
+                name, len(outs), sorted(self.symbols), kernel.ScheduleAttr.of(tuple(grid), **schedule.choices)
+            ),
+            regions=[Region(block)],
+        )
+        func.location = nest.location
+        return func
+
+    # The parallel domain
+
+    def programs(self) -> list[sym.IndexExpr]:
+        """Emits the program ids, the loops of a program and the body; gives the grid."""
+        sizes, schedule = self.analysis.sizes, self.schedule
+        grid: list[sym.IndexExpr] = []
+        bounds: dict[int, tuple[sym.IndexExpr, sym.IndexExpr]] = {}
+        operands: list[SSAValue] = []
+        for parallel in schedule.parallel:
+            size = sizes[parallel.axis]
+            if parallel.loop and parallel.tile is None:
+                bounds[parallel.axis] = (0, size)
+                continue
+            program = self.emit(kernel.ProgramIdOp.build(len(grid)), 0).results[0]
+            program.name_hint = "p"
+            if not parallel.loop:
+                grid.append(size)
+                self.index_values[parallel.axis] = program
+                continue
+            grid.append(self.tile_bounds(parallel, bounds, len(operands)))
+            operands.append(program)
+        if not schedule.order:
+            self.body(self.analysis.nest.body)
+            return grid
+        lowers = [bounds[axis][0] for axis in schedule.order]
+        uppers = [bounds[axis][1] for axis in schedule.order]
+        block = Block(arg_types=kernel.LoopOp.variable_types(len(lowers), schedule.lanes))
+        self.enter(block, schedule.order, all(self.is_tiled(axis) or self.is_positive(sizes[axis]) for axis in schedule.order))
+        self.body(self.analysis.nest.body)
+        self.leave(block)
+        used, properties = self.loop_properties(lowers, uppers, operands, schedule.lanes)
+        self.emit(kernel.ForOp.create(operands=used, properties=properties, regions=[Region(block)]), 0)
+        return grid
+
+    def tile_bounds(
+        self, parallel: ParallelAxis, bounds: dict[int, tuple[sym.IndexExpr, sym.IndexExpr]], operand: int
+    ) -> sym.IndexExpr:
+        """The number of tiles of an axis; sets the bounds of one tile, over the program id, which is dim `operand`."""
+        tile, size = parallel.tile, self.analysis.sizes[parallel.axis]
+        assert tile is not None
+        low = sym.dim(operand) * tile
+        whole = isinstance(size, int) and size % tile == 0
+        bounds[parallel.axis] = (low, low + tile if whole else sym.minimum(low + tile, size))
+        return sym.ceildiv(size, tile)
+
+    def is_tiled(self, axis: int) -> bool:
+        return any(parallel.axis == axis and parallel.tile is not None for parallel in self.schedule.parallel)
+
+    def is_positive(self, size: sym.IndexExpr) -> bool:
+        low, _ = sym.bounds(size, (), self.analysis.symbol_ranges)
+        return low is not None and low > 0
+
+    def enter(self, block: Block, axes: Sequence[int], never_empty: bool) -> None:
+        """Opens the block of a loop over `axes`."""
+        self.scopes.append(_Scope(never_empty))
+        depth = len(self.scopes) - 1
+        for axis, variable in zip(axes, block.args, strict=True):
+            variable.name_hint = self.hints.get(axis)
+            self.index_values[axis] = variable
+            self.depth[variable] = depth
+
+    def leave(self, block: Block) -> None:
+        block.add_ops(self.scopes.pop().ops)
+
+    # Ops
+
+    def emit(self, op: Operation, depth: int) -> Operation:
+        self.scopes[depth].ops.append(op)
+        for result in op.results:
+            self.depth[result] = depth
+        return op
+
+    def define(self, old: SSAValue, new: SSAValue, depth: int) -> None:
+        self.values[old] = new
+        self.depth[new] = depth
+
+    def body(self, block: Block) -> None:
+        translate = _TRANSLATE
+        for op in block.ops:
+            translate[type(op)](self, op)
+
+    def remember(self, op: elem.ConstantOp) -> None:
+        self.constant_ops[op.results[0]] = op
+
+    def finished(self, op: loops.YieldOp) -> None:
+        """What is yielded is asked for when the loop is done."""
+
+    def finish(self, old: Operation, new: Operation, depth: int) -> None:
+        """Places the translation of an op."""
+        new.location = old.location
+        self.emit(new, depth)
+        for old_result, new_result in zip(old.results, new.results, strict=True):
+            self.values[old_result] = new_result
+            new_result._name = old_result._name  # pyright: ignore[reportPrivateUsage] # a valid name: no need to check it again
+
+    def lanes(self, values: Sequence[SSAValue]) -> int:
+        """The lanes that old values have in common; constants go with any."""
+        lanes = 1
+        for value in values:
+            if value not in self.constant_ops:
+                lanes = max(lanes, lanes_of(self.values[value]))
+        return lanes
+
+    def value(self, old: SSAValue, lanes: int) -> SSAValue:
+        """The translation of a value with `lanes` lanes: made a vector when it is a scalar."""
+        constant = self.constant_ops.get(old)
+        if constant is not None:
+            return self.constant(constant, lanes)
+        value = self.values[old]
+        return value if lanes == 1 or type(value.type) is VectorType else self.broadcast(value, lanes)
+
+    def constant(self, op: elem.ConstantOp, lanes: int) -> SSAValue:
+        # Constant attributes are interned by their text, so identity tells 0.0 from -0.0.
+        key = id(op.properties["value"]), lanes
+        found = self.constants.get(key)
+        if found is None:
+            new = elem.ConstantOp.create(
+                result_types=(shaped(op.results[0].type, lanes),), properties=op.properties, location=op.location
+            )
+            found = self.constants[key] = self.emit(new, 0).results[0]
+        return found
+
+    def broadcast(self, value: SSAValue, lanes: int) -> SSAValue:
+        """The vector with `value` in every lane, made once, in the block of the value."""
+        found = self.vectors.get((value, lanes))
+        if found is None:
+            op = kernel.BroadcastOp.create(operands=(value,), result_types=(shaped(value.type, lanes),))
+            found = self.vectors[(value, lanes)] = self.emit(op, self.depth[value]).results[0]
+        return found
+
+    def placement(self, operands: Sequence[SSAValue]) -> int:
+        """The outermost block in which all operands exist."""
+        depth = 0
+        for operand in operands:
+            depth = max(depth, self.depth[operand])
+        return depth
+
+    def careful_placement(self, operands: Sequence[SSAValue]) -> int:
+        """The same, but not out of a loop that may not run at all."""
+        wanted, depth = self.placement(operands), len(self.scopes) - 1
+        while depth > wanted and self.scopes[depth].never_empty:
+            depth -= 1
+        return depth
+
+    def elementwise(self, op: elem.ElementwiseOp) -> None:
+        lanes = self.lanes(op.operands)
+        operands = [self.value(operand, lanes) for operand in op.operands]
+        new = type(op).create(
+            operands=operands, result_types=(shaped(op.results[0].type, lanes),), properties=op.properties
+        )
+        self.finish(op, new, self.placement(operands))
+
+    def expression(self, e: sym.IndexExpr) -> tuple[Sequence[SSAValue], sym.IndexExpr]:
+        """An expression over axes as index values and an expression over those."""
+        if isinstance(e, int):
+            return (), e
+        self.symbols |= e.symbols
+        operands: list[SSAValue] = []
+        images: list[sym.IndexExpr] = []
+        for axis in sorted(e.dims):
+            images.extend([0] * (axis - len(images)))
+            images.append(sym.dim(len(operands)))
+            value = self.index_values[axis]
+            assert value is not None
+            operands.append(value)
+        used, (canonical,) = canonical_operands(operands, (sym.substitute(e, images),))
+        return used, canonical
+
+    def address(self, op: loops.LoadOp | loops.StoreOp, tensor: SSAValue) -> tuple[Sequence[SSAValue], sym.MapAttr]:
+        access = self.analysis.accesses[op]
+        address = access.local if tensor in self.schedule.locals else access.address
+        assert address is not None
+        used, expression = self.expression(address)
+        return used, sym.MapAttr.get(len(used), (expression,))
+
+    def load(self, op: loops.LoadOp) -> None:
+        used, address = self.address(op, op.source)
+        mask, other = op.mask, op.other
+        lanes = max([1, *map(lanes_of, used)])
+        masked: list[SSAValue] = []
+        if mask is not None and other is not None:
+            lanes = max(lanes, self.lanes((mask, other)))
+            masked = [self.value(mask, lanes), self.value(other, lanes)]
+        pointer = self.values[op.source]
+        new = kernel.LoadOp.create(
+            operands=(pointer, *used, *masked),
+            result_types=(shaped(op.results[0].type, lanes),),
+            properties={"map": address},
+        )
+        # What the kernel itself writes is read where the program says so.
+        here = len(self.scopes) - 1
+        self.finish(op, new, here if op.source in self.written else self.careful_placement([*used, *masked]))
+
+    def store(self, op: loops.StoreOp) -> None:
+        used, address = self.address(op, op.target)
+        mask = op.mask
+        lanes = max([1, *map(lanes_of, used)])
+        if lanes == 1 and self.lanes([op.value, *(() if mask is None else (mask,))]) > 1:
+            raise CuestaError(Diagnostic.on(op, "every lane would write to one address; the schedule must not have lanes here"))
+        masked = () if mask is None else (self.value(mask, lanes),)
+        new = kernel.StoreOp.create(
+            operands=(self.value(op.value, lanes), self.values[op.target], *used, *masked), properties={"map": address}
+        )
+        self.finish(op, new, len(self.scopes) - 1)
+
+    def index(self, op: loops.IndexOp) -> None:
+        used, expression = self.expression(self.analysis.accesses[op].address)
+        lanes = max([1, *map(lanes_of, used)])
+        new = kernel.IndexOp.create(
+            operands=used,
+            result_types=(shaped(op.results[0].type, lanes),),
+            properties={"map": sym.MapAttr.get(len(used), (expression,))},
+        )
+        self.finish(op, new, self.placement(used))
+
+    def bound(self, op: loops.BoundOp) -> None:
+        lanes = self.lanes(op.operands)
+        value = self.value(op.operands[0], lanes)
+        self.symbols |= sym.symbols_of(op.size)
+        new = kernel.BoundOp.create(
+            operands=(value,), result_types=(shaped(op.results[0].type, lanes),), properties=op.properties
+        )
+        self.finish(op, new, self.careful_placement((value,)))
+        self.index_values[self.analysis.number[op.result]] = new.results[0]
+
+    # Inner loops
+
+    def loop(self, op: loops.ForOp) -> None:
+        axes, lanes = self.schedule.loops[op]
+        if not axes:
+            self.body(op.body)
+            return
+        block, used, properties = self.inner(op, axes, lanes)
+        self.leave(block)
+        self.finish(op, kernel.ForOp.create(operands=used, properties=properties, regions=[Region(block)]), len(self.scopes) - 1)
+
+    def reduce(self, op: loops.ReduceOp) -> None:
+        axes, lanes = self.schedule.loops[op]
+        if not axes:  # one point: the result is its value
+            self.body(op.body)
+            self.values[op.results[0]] = self.value(op.yielded, 1)
+            return
+        block, used, properties = self.inner(op, axes, lanes)
+        value = self.value(op.yielded, lanes)
+        yielded = kernel.YieldOp.build(value)
+        yielded.location = op.location
+        self.emit(yielded, len(self.scopes) - 1)
+        self.leave(block)
+        new = kernel.ReduceOp.create(
+            operands=used,
+            result_types=[shaped(result.type, 1 if lanes > 1 else lanes_of(value)) for result in op.results],
+            properties={**properties, "kind": op.properties["kind"]},
+            regions=[Region(block)],
+        )
+        self.finish(op, new, len(self.scopes) - 1)
+
+    def inner(
+        self, op: loops.DomainOp, axes: Sequence[int], lanes: int
+    ) -> tuple[Block, Sequence[SSAValue], dict[str, Attribute]]:
+        """Writes the body of an inner loop into a block, which is left open."""
+        sizes = [self.analysis.sizes[axis] for axis in axes]
+        block = Block(arg_types=kernel.LoopOp.variable_types(len(axes), lanes))
+        self.enter(block, axes, all(map(self.is_positive, sizes)))
+        self.body(op.body)
+        used, properties = self.loop_properties([0] * len(sizes), sizes, (), lanes)
+        return block, used, properties
+
+    def loop_properties(
+        self, lowers: Sequence[sym.IndexExpr], uppers: Sequence[sym.IndexExpr], operands: Sequence[SSAValue], lanes: int
+    ) -> tuple[Sequence[SSAValue], dict[str, Attribute]]:
+        for bound in (*lowers, *uppers):
+            self.symbols |= sym.symbols_of(bound)
+        return kernel.LoopOp.loop_properties(lowers, uppers, operands, lanes)
+
+
+_TRANSLATE: dict[type[Operation], Callable[[_Builder, Any], None]] = {
+    **dict.fromkeys([*elem.OPS.values(), elem.ConvertOp, elem.SelectOp], _Builder.elementwise),
+    elem.ConstantOp: _Builder.remember,
+    loops.LoadOp: _Builder.load,
+    loops.StoreOp: _Builder.store,
+    loops.IndexOp: _Builder.index,
+    loops.BoundOp: _Builder.bound,
+    loops.ForOp: _Builder.loop,
+    loops.ReduceOp: _Builder.reduce,
+    loops.YieldOp: _Builder.finished,
+}

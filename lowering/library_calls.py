@@ -1,0 +1,31 @@
+"""The overloads that go to a library on purpose: nobody beats it there, or not yet. Everything else that stays a call is a fallback."""
+
+from __future__ import annotations
+
+LIBRARY_CALLS = frozenset(
+    {
+        "aten.mm",
+        "aten.addmm",
+        "aten.bmm",
+        "aten.baddbmm",
+        "aten.convolution",
+        "aten.convolution_backward",
+        "aten._scaled_dot_product_flash_attention_for_cpu",
+        "aten._scaled_dot_product_flash_attention_for_cpu_backward",
+        "aten._scaled_dot_product_flash_attention",
+        "aten._scaled_dot_product_efficient_attention",
+        "aten._scaled_dot_product_cudnn_attention",
+        "aten.scaled_dot_product_attention",
+        "aten.sort",
+        "aten.topk",
+        "aten._fft_r2c",
+        "aten._fft_c2r",
+        "aten._fft_c2c",
+    }
+)
+"""By operator, without the overload."""
+
+
+def is_library_call(overload: str) -> bool:
+    """Whether a call of this overload (`aten.mm.default`) is meant to stay one."""
+    return overload.rpartition(".")[0] in LIBRARY_CALLS or overload.startswith(("aten.linalg_", "aten._linalg_"))

@@ -1,0 +1,266 @@
+"""`LoopBuilder`: appends ops of the `loops` level, with nests, loops and reductions as Python blocks.
+
+    with builder.nest([4, 8], [out_type]) as nest:
+        i, j = nest.indices
+        builder.store(exp(builder.load(x, [i, j])), nest.handles[0], [i, j])
+
+Indices are expressions over dims, each of which stands for one index value in scope. The rounding policy lives here: `load` widens f16
+and bf16 to f32, `store` rounds once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    IntegerType,
+    LocationAttr,
+    TensorType,
+    f32,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.aten import AtenOp, CallOp, LiteralOp
+from cuesta.dialects.loops.access import element_type_of
+from cuesta.lowering.loops_from_aten.scalar import Number, Scalar
+
+Indices = Sequence[sym.IndexExpr]
+AtenCall = AtenOp | CallOp
+Rule = Callable[[AtenCall, "LoopBuilder"], Sequence[SSAValue]]
+"""Lowers one call: appends ops, returns a value for every result. Raises `Declined` to leave the call to the library."""
+
+
+class Declined(Exception):
+    """Why a rule leaves a call to the library. What the rule had appended is taken back."""
+
+
+def decline(reason: str) -> NoReturn:
+    """Leaves the call that is being lowered to the library."""
+    raise Declined(reason)
+
+
+def compute_type(element: Attribute) -> Attribute:
+    """The type that values of an element type are computed in: f32 for f16 and bf16."""
+    return f32 if isinstance(element, (Float16Type, BFloat16Type)) else element
+
+
+def round_number(value: Number, element: Attribute) -> Number:
+    """A Python number as torch holds it in an element type: f16 and bf16 round to the nearest even."""
+    if not isinstance(value, float) or value != value or value in (float("inf"), float("-inf")):
+        return value
+    if isinstance(element, Float16Type):
+        try:
+            return struct.unpack("<e", struct.pack("<e", value))[0]
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+    if isinstance(element, BFloat16Type):
+        # Torch rounds twice, through f32.
+        try:
+            bits = struct.unpack("<I", struct.pack("<f", value))[0]
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+        return struct.unpack("<f", struct.pack("<I", bits))[0]
+    return value
+
+
+def wrap_integer(value: int, value_type: Attribute) -> int:
+    """The value modulo 2^width, in the range of the type."""
+    assert isinstance(value_type, IntegerType)
+    width = value_type.width.data
+    value &= (1 << width) - 1
+    return value - (1 << width) if elem.kind_of(value_type) == "i" and value >> (width - 1) else value
+
+
+@dataclass(slots=True)
+class Nest:
+    """A nest under construction: an expression for every axis, the handles of its outs, and its results."""
+
+    indices: list[sym.IndexExpr]
+    handles: Sequence[BlockArgument]
+    results: Sequence[SSAValue]
+
+
+@dataclass(slots=True)
+class _Frame:
+    block: Block
+    constants: dict[tuple[str, Attribute], Scalar] = field(default_factory=dict[tuple[str, Attribute], Scalar])
+
+
+class LoopBuilder:
+    """Appends to a block. Every op gets `location`, which the caller sets to that of the op being lowered."""
+
+    def __init__(self, block: Block, location: LocationAttr):
+        self.location = location
+        self.stored_type: Attribute = f32
+        """What the formula being written is stored as, for the few that depend on it."""
+        self._frames = [_Frame(block)]
+        self._index_values: list[SSAValue] = []
+
+    # -- structure ----------------------------------------------------------------------------------------------------
+
+    def emit(self, op: Operation) -> SSAValue | None:
+        """Appends an op; returns its first result, if it has one."""
+        op.location = self.location
+        self._frames[-1].block.add_op(op)
+        return op.results[0] if op.results else None
+
+    @contextmanager
+    def _inside(self, op: loops.DomainOp) -> Iterator[list[sym.IndexExpr]]:
+        self.emit(op)
+        values = self._index_values
+        outer = len(values)
+        values.extend(op.induction_variables)
+        self._frames.append(_Frame(op.body))
+        try:
+            yield [sym.dim(k) for k in range(outer, len(values))]
+        finally:
+            self._frames.pop()
+            del values[outer:]
+
+    @contextmanager
+    def nest(self, sizes: Indices, outs: Sequence[Attribute]) -> Iterator[Nest]:
+        """A `loops.nest`; the block fills its body."""
+        op = loops.NestOp.build(sizes, outs)
+        with self._inside(op) as indices:
+            yield Nest(indices, op.handles, op.results)
+
+    @contextmanager
+    def loop(self, sizes: Indices) -> Iterator[list[sym.IndexExpr]]:
+        """A `loops.for`; the block fills its body."""
+        with self._inside(loops.ForOp.build(sizes)) as indices:
+            yield indices
+
+    def reduce_all(
+        self, kind: str, sizes: Indices, value_type: Attribute, body: Callable[[list[sym.IndexExpr]], Scalar]
+    ) -> list[Scalar]:
+        """A `loops.reduce` of what `body` gives at the indices it is called with; all of its results."""
+        op = loops.ReduceOp.build(kind, sizes, value_type)
+        with self._inside(op) as indices:
+            self.emit(loops.YieldOp.build(body(indices).value))
+        return [Scalar(self, result) for result in op.results]
+
+    def reduce(
+        self, kind: str, sizes: Indices, value_type: Attribute, body: Callable[[list[sym.IndexExpr]], Scalar]
+    ) -> Scalar:
+        """The first result of `reduce_all`."""
+        return self.reduce_all(kind, sizes, value_type, body)[0]
+
+    # -- memory -------------------------------------------------------------------------------------------------------
+
+    def load(self, tensor: SSAValue, indices: Indices, to: Attribute | None = None) -> Scalar:
+        """An element in its compute type, or as `to`."""
+        raw = self.load_raw(tensor, indices)
+        return self.convert(raw, compute_type(raw.type) if to is None else to)
+
+    def load_raw(
+        self, tensor: SSAValue, indices: Indices, mask: Scalar | None = None, other: Scalar | None = None
+    ) -> Scalar:
+        """An element as it is stored; where `mask` is false nothing is read and the value is `other`."""
+        if mask is None or other is None:
+            op = loops.LoadOp.build(tensor, indices, self._index_values)
+        else:
+            op = loops.LoadOp.build(tensor, indices, self._index_values, mask.value, other.value)
+        self.emit(op)
+        return Scalar(self, op.results[0])
+
+    def store(self, value: Scalar, handle: SSAValue, indices: Indices) -> None:
+        """Writes an element, converted to the handle's element type."""
+        value = self.convert(value, element_type_of(handle))
+        self.emit(loops.StoreOp.build(value.value, handle, indices, self._index_values))
+
+    def index(self, expression: sym.IndexExpr, to: Attribute = i64) -> Scalar:
+        """An index expression as data."""
+        if isinstance(expression, int):
+            return self.constant(expression, to)
+        op = loops.IndexOp.build(expression, self._index_values, i64)
+        self.emit(op)
+        return self.convert(Scalar(self, op.results[0]), to)
+
+    def bound(self, value: Scalar, size: sym.IndexExpr, *, wrap: bool) -> sym.IndexExpr:
+        """Data as an index into an axis of `size`, checked at run time."""
+        op = loops.BoundOp.build(value.value, size, wrap=wrap)
+        self.emit(op)
+        self._index_values.append(op.results[0])
+        return sym.dim(len(self._index_values) - 1)
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def constant(self, value: Number, value_type: Attribute) -> Scalar:
+        """A number as a scalar of a type; one op per distinct constant and scope."""
+        if isinstance(value, sym.Expr):
+            return self.index(value, value_type)
+        kind = elem.kind_of(value_type)
+        if kind == "b":
+            value = bool(value)
+        elif kind in "iu":
+            value = wrap_integer(int(value), value_type)
+        key = (repr(value), value_type)
+        for frame in self._frames:
+            if (found := frame.constants.get(key)) is not None:
+                return found
+        op = elem.constant(round_number(value, value_type), value_type)
+        self.emit(op)
+        scalar = self._frames[-1].constants[key] = Scalar(self, op.results[0])
+        return scalar
+
+    def elem(self, name: str, *operands: Scalar) -> Scalar:
+        """The table op `elem.NAME`."""
+        op = elem.make(name, *[operand.value for operand in operands])
+        self.emit(op)
+        return Scalar(self, op.results[0])
+
+    def select(self, condition: Scalar, on_true: Scalar, on_false: Scalar) -> Scalar:
+        """`elem.select`."""
+        op = elem.SelectOp.build(condition.value, on_true.value, on_false.value)
+        self.emit(op)
+        return Scalar(self, op.results[0])
+
+    def convert(self, value: Scalar, to: Attribute) -> Scalar:
+        """`elem.convert`, or the value itself when it has that type."""
+        if value.value.type == to:
+            return value
+        op = elem.ConvertOp.build(value.value, to)
+        self.emit(op)
+        return Scalar(self, op.results[0])
+
+    def true(self) -> Scalar:
+        """The constant true."""
+        return self.constant(True, i1)
+
+    # -- the graph around the nests -----------------------------------------------------------------------------------
+
+    def view(self, source: SSAValue, results: Indices, result_type: Attribute) -> SSAValue:
+        """A `loops.view`: element d of the result is `source[results]` with d for the dims; `source` itself if nothing changes."""
+        assert isinstance(result_type, TensorType)
+        view_map = sym.MapAttr.get(len(result_type.get_shape()), tuple(results))
+        if source.type == result_type and view_map.is_identity:
+            return source
+        op = loops.ViewOp.build(source, view_map, result_type)
+        self.emit(op)
+        return op.results[0]
+
+    def none(self) -> SSAValue:
+        """The value that stands for a result that is None."""
+        op = LiteralOp.build(None)
+        self.emit(op)
+        return op.results[0]
+
+    def checkpoint(self) -> Operation | None:
+        """A point to `roll_back` to. Requires: no nest is open."""
+        return self._frames[0].block.last_op
+
+    def roll_back(self, point: Operation | None) -> None:
+        """Takes back what was appended since."""
+        block = self._frames[0].block
+        while (last := block.last_op) is not point and last is not None:
+            block.erase_op(last)

@@ -1,0 +1,299 @@
+"""The formulas behind `pointwise`: what torch computes, written over `Scalar`s."""
+
+from __future__ import annotations
+
+import math
+
+from cuesta.dialects import sym
+from cuesta.lowering.loops_from_aten.builder import decline
+from cuesta.lowering.loops_from_aten.scalar import (
+    Number,
+    Operand,
+    Scalar,
+    copysign,
+    differs_in_sign,
+    erf,
+    exp,
+    expm1,
+    floor,
+    fmod,
+    is_nan,
+    log1p,
+    maximum,
+    minimum,
+    power,
+    rsqrt,
+    sigmoid,
+    sqrt,
+    tanh,
+    trunc,
+    trunc_div,
+    where,
+)
+
+# -- arithmetic --------------------------------------------------------------------------------------------------------
+
+
+def scaled(x: Scalar, factor: Operand) -> Scalar:
+    """x · factor, x itself when the factor is the number one."""
+    return x if not isinstance(factor, (Scalar, sym.Expr)) and factor == 1 else x * factor
+
+
+def divide(x: Scalar, y: Operand, rounding_mode: str | None = None) -> Scalar:
+    """torch.div; integers only by a constant that is not zero, because eager raises on zero."""
+    if rounding_mode is None:
+        return x / y
+    if x.kind == "f":
+        return trunc(x / y) if rounding_mode == "trunc" else _floor_divide_floats(x, x.like(y))
+    divisor = constant_divisor(x, y)
+    if divisor == -1:
+        return -x
+    quotient = trunc_div(x, divisor)
+    if rounding_mode == "trunc" or x.kind == "u":
+        return quotient
+    rest = x - quotient * divisor
+    return where(rest.ne(0) & differs_in_sign(rest, divisor), quotient - 1, quotient)
+
+
+def floor_divide(x: Scalar, y: Operand) -> Scalar:
+    """torch.floor_divide"""
+    return divide(x, y, "floor")
+
+
+def constant_divisor(x: Scalar, y: Operand) -> int:
+    """A divisor of integers that is known not to be zero."""
+    if x.kind not in "iu" or not isinstance(y, int) or isinstance(y, bool) or y == 0 or (x.kind == "u" and y < 0):
+        decline("an integer division whose divisor is not a known number other than zero")
+    return y
+
+
+def _floor_divide_floats(x: Scalar, y: Scalar) -> Scalar:
+    # As c10::div_floor_floating: exact where x / y is not, and with the sign of a zero quotient.
+    rest = fmod(x, y)
+    quotient = (x - rest) / y
+    quotient = where(rest.ne(0.0) & differs_in_sign(rest, y), quotient - 1.0, quotient)
+    whole = floor(quotient)
+    whole = where(quotient - whole > 0.5, whole + 1.0, whole)
+    result = where(quotient.ne(0.0), whole, copysign(x.like(0.0), x / y))
+    return where(y.eq(0.0), x / y, result)
+
+
+def remainder(x: Scalar, y: Operand) -> Scalar:
+    """torch.remainder: the sign of the divisor."""
+    if x.kind != "f":
+        y = constant_divisor(x, y)
+        if y == -1:
+            return x.like(0)
+    rest = fmod(x, y)
+    return rest if x.kind == "u" else where(rest.ne(0) & differs_in_sign(rest, y), rest + y, rest)
+
+
+def fmod_checked(x: Scalar, y: Operand) -> Scalar:
+    """torch.fmod: the sign of the dividend."""
+    if x.kind != "f":
+        y = constant_divisor(x, y)
+        if y == -1:
+            return x.like(0)
+    return fmod(x, y)
+
+
+def power_by_number(x: Scalar, exponent: Number) -> Scalar:
+    """torch.pow(x, number), with eager's special cases."""
+    if isinstance(exponent, sym.Expr):
+        decline("a symbolic exponent")
+    if x.kind != "f":
+        if isinstance(exponent, float) or not 0 <= exponent <= 16:
+            decline(f"an integer to the power of {exponent}")
+        return _integer_power(x, int(exponent))
+    match float(exponent):
+        case 0.0:
+            return x.like(1.0)
+        case 1.0:
+            return x
+        case 2.0:
+            return x * x
+        case 3.0:
+            return x * x * x
+        case 0.5:
+            return sqrt(x)
+        case -0.5:
+            return rsqrt(x)
+        case -1.0:
+            return 1.0 / x
+        case -2.0:
+            return 1.0 / (x * x)
+        case other:
+            return power(x, other)
+
+
+def _integer_power(x: Scalar, exponent: int) -> Scalar:
+    result: Scalar | None = None
+    while exponent:
+        if exponent & 1:
+            result = x if result is None else result * x
+        exponent >>= 1
+        x = x * x if exponent else x
+    return x.like(1) if result is None else result
+
+
+def power_of_floats(x: Operand, exponent: Scalar) -> Scalar:
+    """torch.pow with a tensor exponent; integers are left to eager, which raises on negative exponents."""
+    if exponent.kind != "f":
+        decline("an integer to the power of a tensor")
+    return power(exponent.like(x), exponent)
+
+
+def lerp(start: Scalar, end: Scalar, weight: Operand) -> Scalar:
+    """torch.lerp, from the nearer end."""
+    if isinstance(weight, Scalar):
+        near = start + weight * (end - start)
+        return where(abs(weight) < 0.5, near, end - (end - start) * (1.0 - weight))
+    if isinstance(weight, sym.Expr):
+        decline("a symbolic weight")
+    return start + (end - start) * weight if abs(weight) < 0.5 else end - (end - start) * (1.0 - weight)
+
+
+def sign(x: Scalar) -> Scalar:
+    """torch.sign: 0 for NaN."""
+    if x.kind == "b":
+        return x
+    positive = where(x > 0, x.like(1), 0)
+    return positive if x.kind == "u" else where(x < 0, x.like(-1), positive)
+
+
+def clamp(x: Scalar, low: Operand | None = None, high: Operand | None = None) -> Scalar:
+    """torch.clamp: NaN stays; where low > high, high wins."""
+    x = x if low is None else maximum(x, low)
+    return x if high is None else minimum(x, high)
+
+
+def nan_to_num(x: Scalar, nan: Number | None = None, posinf: Number | None = None, neginf: Number | None = None) -> Scalar:
+    """torch.nan_to_num"""
+    if x.kind != "f":
+        return x
+    greatest = _GREATEST.get(str(x.builder.stored_type))
+    if greatest is None:
+        decline("nan_to_num of an unknown type")
+    finite = where(x.eq(math.inf), x.like(greatest if posinf is None else posinf), x)
+    finite = where(x.eq(-math.inf), x.like(-greatest if neginf is None else neginf), finite)
+    return where(is_nan(x), x.like(0.0 if nan is None else nan), finite)
+
+
+_GREATEST = {
+    "f64": 1.7976931348623157e308,
+    "f32": 3.4028234663852886e38,
+    "bf16": 3.3895313892515355e38,
+    "f16": 65504.0,
+}
+
+
+def is_infinite(x: Scalar) -> Scalar:
+    """torch.isinf"""
+    return abs(x).eq(math.inf) if x.kind == "f" else is_nan(x)
+
+
+def is_finite(x: Scalar) -> Scalar:
+    """torch.isfinite"""
+    return abs(x) < math.inf if x.kind == "f" else x.builder.true()
+
+
+def log_add_exp(x: Scalar, y: Scalar) -> Scalar:
+    """torch.logaddexp"""
+    greatest = maximum(x, y)
+    sum_of = greatest + log1p(exp(-abs(x - y)))
+    return where(x.eq(y) & abs(x).eq(math.inf), x, sum_of)
+
+
+# -- activations -------------------------------------------------------------------------------------------------------
+
+_BETA = math.sqrt(2.0) * (2.0 / math.sqrt(math.pi)) * 0.5
+_KAPPA = 0.044715
+
+
+def silu_backward(gradient: Scalar, x: Scalar) -> Scalar:
+    """The derivative of x · sigmoid(x)."""
+    s = sigmoid(x)
+    return gradient * s * (1.0 + x * (1.0 - s))
+
+
+def _tanh_of_gelu(x: Scalar) -> Scalar:
+    return tanh((x + x * x * x * _KAPPA) * _BETA)
+
+
+def gelu(x: Scalar, approximate: str) -> Scalar:
+    """torch.nn.functional.gelu"""
+    if approximate == "tanh":
+        return x * 0.5 * (1.0 + _tanh_of_gelu(x))
+    return x * 0.5 * (1.0 + erf(x * math.sqrt(0.5)))
+
+
+def gelu_backward(gradient: Scalar, x: Scalar, approximate: str) -> Scalar:
+    """The derivative of gelu."""
+    if approximate == "tanh":
+        t = _tanh_of_gelu(x)
+        inner = (1.0 + x * x * (3.0 * _KAPPA)) * _BETA
+        return gradient * ((1.0 + t) * 0.5 + x * 0.5 * (1.0 - t * t) * inner)
+    cumulative = 0.5 * (1.0 + erf(x * math.sqrt(0.5)))
+    density = exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))
+    return gradient * (cumulative + x * density)
+
+
+def elu(x: Scalar, alpha: Number, scale: Number, input_scale: Number) -> Scalar:
+    """torch.nn.functional.elu"""
+    return where(x <= 0.0, expm1(scaled(x, input_scale)) * alpha * scale, scaled(x, scale))
+
+
+def elu_backward(
+    gradient: Scalar, alpha: Number, scale: Number, input_scale: Number, is_result: bool, x: Scalar
+) -> Scalar:
+    """The derivative of elu, from its argument or its result."""
+    if is_result:
+        steep = gradient * input_scale * (x + x.like(alpha) * scale)
+    else:
+        steep = gradient * input_scale * alpha * scale * exp(scaled(x, input_scale))
+    return where(x <= 0.0, steep, gradient * scale)
+
+
+def softplus(x: Scalar, beta: Number, threshold: Number) -> Scalar:
+    """torch.nn.functional.softplus"""
+    steep = scaled(x, beta)
+    return where(steep > threshold, x, log1p(exp(steep)) / beta)
+
+
+def softplus_backward(gradient: Scalar, x: Scalar, beta: Number, threshold: Number) -> Scalar:
+    """The derivative of softplus."""
+    steep = scaled(x, beta)
+    z = exp(steep)
+    return where(steep > threshold, gradient, gradient * z / (z + 1.0))
+
+
+def mish_backward(gradient: Scalar, x: Scalar) -> Scalar:
+    """The derivative of mish."""
+    s, t = sigmoid(x), tanh(log1p(exp(x)))
+    return gradient * (t + x * s * (1.0 - t * t))
+
+
+def hard_gate(x: Scalar) -> Scalar:
+    """relu6(x + 3)"""
+    return clamp(x + 3.0, 0.0, 6.0)
+
+
+def hardtanh_backward(gradient: Scalar, x: Scalar, low: Number, high: Number) -> Scalar:
+    """The derivative of hardtanh."""
+    return where((x <= low) | (x >= high), 0.0, gradient)
+
+
+def hardswish_backward(gradient: Scalar, x: Scalar) -> Scalar:
+    """The derivative of hardswish."""
+    middle = gradient * (x / 3.0 + 0.5)
+    return where(x <= -3.0, 0.0, where(x < 3.0, middle, gradient))
+
+
+def hardsigmoid_backward(gradient: Scalar, x: Scalar) -> Scalar:
+    """The derivative of hardsigmoid."""
+    return where((x > -3.0) & (x < 3.0), gradient * (1.0 / 6.0), 0.0)
+
+
+def log_sigmoid(x: Scalar) -> Scalar:
+    """log(sigmoid(x)), stable"""
+    return minimum(x, 0.0) - log1p(exp(-abs(x)))

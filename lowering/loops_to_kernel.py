@@ -1,0 +1,139 @@
+"""`loops-to-kernel`: every nest becomes a kernel and its launch; nests that are alike share one kernel.
+
+    %y = loops.nest (%i : 4096) outs(%o : tensor<4096xf32>) { … }
+    →
+    kernel.func @exp_0(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [1], …> { … }
+    %y = kernel.launch @exp_0(%x) : (tensor<4096xf32>) -> (tensor<4096xf32>)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import builtin
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from cuesta.dialects import elem, kernel, loops, sym
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.entry import entry_block, entry_function
+from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
+from cuesta.lowering import schedule_cpu
+from cuesta.lowering.kernel_builder import build_kernel
+from cuesta.lowering.kernel_names import describe
+from cuesta.lowering.merge_axes import merge_axes
+from cuesta.lowering.nest_analysis import NestAnalysis, analyse
+from cuesta.lowering.schedule import Schedule
+
+_ELEMENTWISE = frozenset([*elem.OPS.values(), elem.ConstantOp, elem.ConvertOp, elem.SelectOp])
+
+Chooser = Callable[[NestAnalysis], Schedule]
+
+
+@dataclass(frozen=True)
+class LoopsToKernelPass(ModulePass):
+    """Lowers every `loops.nest` to a `kernel.func` and a `kernel.launch`.
+
+    Requires: no load reads a `loops.view`.
+    """
+
+    name = "loops-to-kernel"
+
+    target: str = "cpu"
+    """Whose schedule to use."""
+    lanes: int = 8
+    """The lanes of the machine's vectors of f32, a power of two."""
+
+    def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
+        lower_nests(op, self.chooser())
+
+    def chooser(self) -> Chooser:
+        """The function that chooses the schedule of a nest.
+
+        Errors: PassFailedException for an option that has no meaning.
+        """
+        if self.target != "cpu":
+            raise PassFailedException(f"loops-to-kernel: no target is called {self.target!r}; there is 'cpu'")
+        if self.lanes < 1 or self.lanes & (self.lanes - 1):
+            raise PassFailedException(f"loops-to-kernel: lanes = {self.lanes} is not a power of two")
+        options = schedule_cpu.CpuOptions(self.lanes)
+        return lambda analysis: schedule_cpu.choose(analysis, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    kernel: kernel.FuncOp
+    kept: tuple[int, ...]
+    """The outs that are results of the launch; the others are scratch memory."""
+
+
+def lower_nests(module: builtin.ModuleOp, choose: Chooser) -> None:
+    """Replaces every nest of @main by a launch; `choose` gives the schedule of each distinct one.
+
+    Errors: CuestaError when the module is not in the state this lowering requires.
+    """
+    main = entry_function(module)
+    attr = main.attributes.get("sym.symbols")
+    ranges = attr.ranges if isinstance(attr, sym.SymbolsAttr) else {}
+    known: dict[tuple[Fingerprint, tuple[bool, ...]], _Lowered] = {}
+    for nest in [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]:
+        used = tuple(result.first_use is not None for result in nest.results)
+        if not any(used):
+            used = (True, *used[1:])  # what it does may still be an IndexError
+        inputs = captures(nest)
+        key = (fingerprint(nest), used)
+        lowered = known.get(key)
+        if lowered is None:
+            name = f"{describe(nest)}_{len(known)}"
+            lowered = known[key] = _lower(nest, ranges, used, choose, name)
+            Rewriter.insert_op(lowered.kernel, InsertPoint.before(main))
+        launch = kernel.LaunchOp.build(
+            lowered.kernel.sym_name, inputs, [nest.results[position].type for position in lowered.kept]
+        )
+        launch.location = nest.location
+        Rewriter.insert_op(launch, InsertPoint.before(nest))
+        for position, result in zip(lowered.kept, launch.results, strict=True):
+            nest.results[position].replace_all_uses_with(result)
+            result.name_hint = nest.results[position].name_hint
+        nest.detach()
+        nest.erase()
+
+
+def _lower(
+    nest: loops.NestOp, ranges: sym.SymbolRanges, used: tuple[bool, ...], choose: Chooser, name: str
+) -> _Lowered:
+    analysis = analyse(nest, ranges, used)
+    merge_axes(analysis)
+    schedule = choose(analysis)
+    func = build_kernel(analysis, schedule, name)
+    kept = tuple(position for position, handle in enumerate(nest.handles) if handle not in schedule.locals)
+    return _Lowered(func, kept)
+
+
+def captures(nest: loops.NestOp) -> list[SSAValue]:
+    """The tensors that a nest reads from outside, in order of first use.
+
+    Errors: CuestaError when one is a `loops.view`, or when something else than a load reads from outside.
+    """
+    found: dict[SSAValue, None] = {}
+    outside = nest.parent_block()
+    for op in nest.walk():
+        if type(op) in _ELEMENTWISE:
+            continue
+        for operand in op.operands:
+            if operand in found:
+                continue
+            owner = operand.owner
+            block = owner if isinstance(owner, Block) else owner.parent
+            if block is not outside:
+                continue
+            if not isinstance(op, loops.LoadOp) or operand is not op.source:
+                raise CuestaError(Diagnostic.on(op, "inside a loops.nest, a value from outside can only be loaded"))
+            if isinstance(owner, loops.ViewOp):
+                raise CuestaError(Diagnostic.on(op, "reads a loops.view, which eliminate-views should have removed"))
+            found[operand] = None
+    return list(found)

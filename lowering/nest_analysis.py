@@ -1,0 +1,276 @@
+"""What a schedule needs to know about a `loops.nest`: its loops, its axes, and every address as one flat expression.
+
+All induction variables of a nest, and all indices made of data (`loops.bound`), are numbered once: they are the
+dimensions of every expression here. A set of axes is an int with bit k for axis k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from cuesta.dialects import elem, layout, loops, sym
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.loops.access import IndexedOp
+
+UNKNOWN_SIZE = 128
+"""What a symbol without a better bound is taken to be when work is estimated."""
+
+MAX_LOCAL = 16384
+"""The most elements of a stage temporary that become scratch memory of the program."""
+
+
+@dataclass(slots=True)
+class Access:
+    """One `loops.load`, `loops.store` or `loops.index`.
+
+    Units: `address` in elements (for `loops.index` it is the expression itself), `width` in bytes, 0 for `loops.index`.
+    """
+
+    op: IndexedOp
+    address: sym.IndexExpr
+    varies: int
+    """The axes the address depends on, also through indices made of data."""
+    indirect: int
+    """The axes it depends on through indices made of data."""
+    width: int
+    local: sym.IndexExpr | None = None
+    """The address when the tensor is scratch memory of the program."""
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it writes."""
+        return isinstance(self.op, loops.StoreOp)
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """The nest itself, or a `loops.for` or `loops.reduce` in it."""
+
+    op: loops.DomainOp
+    axes: list[int]
+    accesses: list[Access] = field(default_factory=list[Access])
+    loops: list[Loop] = field(default_factory=list["Loop"])
+    work: float = 0.0
+    """The weight of the elementwise ops of one point, inner loops apart; a float add weighs 1."""
+
+    def walk(self) -> Iterator[Loop]:
+        """This loop and every loop in it, outer ones first."""
+        yield self
+        for loop in self.loops:
+            yield from loop.walk()
+
+
+@dataclass(slots=True, eq=False)
+class NestAnalysis:
+    """The facts about one nest. `merge_axes` changes them."""
+
+    nest: loops.NestOp
+    root: Loop
+    sizes: list[sym.IndexExpr]
+    """The size of every axis."""
+    number: dict[SSAValue, int]
+    """The axis of every index value."""
+    accesses: dict[Operation, Access]
+    inputs: list[SSAValue]
+    """The tensors read, in order of first use."""
+    symbol_ranges: sym.SymbolRanges
+    local_sizes: dict[SSAValue, int]
+    """The handles that may become scratch memory of the program, and their sizes."""
+
+    def estimate(self, size: sym.IndexExpr) -> int:
+        """A size as a number, with a guess for every symbol."""
+        return estimate(size, self.symbol_ranges)
+
+
+def estimate(e: sym.IndexExpr, symbol_ranges: sym.SymbolRanges) -> int:
+    """The value of an expression over symbols, with a guess for every symbol."""
+    if isinstance(e, int):
+        return e
+    guesses: dict[str, int] = {}
+    for name in e.symbols:
+        low, high = symbol_ranges.get(name, (0, None))
+        guess = UNKNOWN_SIZE if low is None else max(low, UNKNOWN_SIZE)
+        guesses[name] = guess if high is None else min(high, guess)
+    return int(sym.evaluate(e, (), guesses))
+
+
+def analyse(nest: loops.NestOp, symbol_ranges: sym.SymbolRanges, used_outs: Sequence[bool]) -> NestAnalysis:
+    """The facts about `nest`; `used_outs` says which results somebody needs.
+
+    Errors: CuestaError for an op that has no lowering to a kernel.
+    """
+    return _Analyser(nest, symbol_ranges, used_outs).run()
+
+
+class _Analyser:
+    def __init__(self, nest: loops.NestOp, symbol_ranges: sym.SymbolRanges, used_outs: Sequence[bool]) -> None:
+        self.nest = nest
+        self.symbol_ranges = symbol_ranges
+        self.sizes: list[sym.IndexExpr] = []
+        self.number: dict[SSAValue, int] = {}
+        self.origin: list[int] = []  # per axis: itself, or for an index made of data the axes the data varies with
+        self.varies: dict[SSAValue, int] = {}
+        self.accesses: dict[Operation, Access] = {}
+        self.inputs: dict[SSAValue, None] = {}
+        self.handles = set(nest.handles)
+        self.temporaries = {handle for handle, used in zip(nest.handles, used_outs, strict=True) if not used}
+        self.touched: dict[SSAValue, list[tuple[Access, list[sym.IndexExpr]]]] = {}
+        self.strides: dict[SSAValue, Sequence[sym.IndexExpr]] = {}
+        self.parallel_axes = 0
+
+    def run(self) -> NestAnalysis:
+        root = Loop(self.nest, self.number_axes(self.nest))
+        self.parallel_axes = (1 << len(root.axes)) - 1
+        self.body(root)
+        return NestAnalysis(
+            self.nest,
+            root,
+            self.sizes,
+            self.number,
+            self.accesses,
+            list(self.inputs),
+            self.symbol_ranges,
+            {handle: size for handle in self.touched if (size := self.local(handle)) is not None},
+        )
+
+    def number_axes(self, op: loops.DomainOp) -> list[int]:
+        axes: list[int] = []
+        for variable, size in zip(op.induction_variables, op.sizes, strict=True):
+            axis = len(self.sizes)
+            axes.append(axis)
+            self.number[variable] = axis
+            self.sizes.append(size)
+            self.origin.append(1 << axis)
+        return axes
+
+    def body(self, loop: Loop) -> None:
+        varies = self.varies
+        for op in loop.op.body.ops:
+            weight = _WEIGHTS.get(type(op))
+            if weight is not None:
+                mask = 0
+                for operand in op.operands:
+                    mask |= varies[operand]
+                varies[op.results[0]] = mask
+                loop.work += weight
+            elif isinstance(op, (loops.LoadOp, loops.StoreOp, loops.IndexOp)):
+                self.access(op, loop)
+            elif isinstance(op, loops.BoundOp):
+                axis = len(self.sizes)
+                self.number[op.result] = axis
+                self.sizes.append(op.size)
+                self.origin.append(varies[op.operands[0]])
+                loop.work += 2
+            elif isinstance(op, (loops.ForOp, loops.ReduceOp)):
+                self.inner(op, loop)
+            elif not isinstance(op, loops.YieldOp):
+                raise CuestaError(Diagnostic.on(op, "has no lowering to a kernel"))
+
+    def inner(self, op: loops.ForOp | loops.ReduceOp, loop: Loop) -> None:
+        inner = Loop(op, self.number_axes(op))
+        loop.loops.append(inner)
+        self.body(inner)
+        if isinstance(op, loops.ReduceOp):
+            mask = self.varies[op.yielded]
+            for axis in inner.axes:
+                mask &= ~(1 << axis)
+            for result in op.results:
+                self.varies[result] = mask
+            inner.work += 4 if op.kind == "welford" else 2 if op.kind.startswith("arg") else 1
+
+    def access(self, op: loops.LoadOp | loops.StoreOp | loops.IndexOp, loop: Loop) -> None:
+        number = self.number
+        axes = [sym.dim(number[index]) for index in op.indices]
+        indices = [sym.substitute(result, axes) for result in op.map.results]
+        if isinstance(op, loops.IndexOp):
+            tensor, width, address = None, 0, indices[0]
+        else:
+            tensor = op.source if isinstance(op, loops.LoadOp) else op.target
+            width = byte_width(tensor)
+            address = self.flat(tensor, indices)
+        address = sym.simplify(address, self.sizes, self.symbol_ranges)
+        varies = indirect = 0
+        for axis in sym.dims_of(address):
+            origin = self.origin[axis]
+            varies |= origin
+            if origin != 1 << axis:
+                indirect |= origin
+        access = Access(op, address, varies, indirect, width)
+        loop.accesses.append(access)
+        self.accesses[op] = access
+        if tensor in self.handles:
+            if tensor in self.temporaries:
+                self.touched.setdefault(tensor, []).append((access, indices))
+        elif tensor is not None:
+            self.inputs[tensor] = None
+        if not isinstance(op, loops.StoreOp):
+            for value in op.rest:
+                varies |= self.varies[value]
+            self.varies[op.results[0]] = varies
+
+    def flat(self, tensor: SSAValue, indices: Sequence[sym.IndexExpr]) -> sym.IndexExpr:
+        strides = self.strides.get(tensor)
+        if strides is None:
+            tensor_type = tensor.type
+            assert isinstance(tensor_type, TensorType)
+            strides = self.strides[tensor] = layout.strides_of(tensor_type)
+        address: sym.IndexExpr = 0
+        for index, stride in zip(indices, strides, strict=True):
+            address = address + index * stride
+        return address
+
+    def local(self, handle: SSAValue) -> int | None:
+        """Sets the scratch addresses of the accesses to `handle` and gives the scratch size; None when it must stay a tensor.
+
+        An axis of the tensor whose index is the same expression of the parallel axes in every access needs no memory,
+        since no other point of the parallel domain touches what this one stored.
+        """
+        touched = self.touched[handle]
+        tensor_type = handle.type
+        assert isinstance(tensor_type, TensorType)
+        private: list[int] = []
+        for axis, index in enumerate(touched[0][1]):
+            depends = sum(1 << k for k in sym.dims_of(index))
+            if depends & ~self.parallel_axes or any(indices[axis] != index for _, indices in touched):
+                private.append(axis)
+        size = 1
+        sizes = layout.sizes_of(tensor_type)
+        strides: list[tuple[int, int]] = []
+        for axis in reversed(private):
+            axis_size = sizes[axis]
+            if not isinstance(axis_size, int):
+                return None
+            strides.append((axis, size))
+            size *= axis_size
+        if size > MAX_LOCAL or size == 0:
+            return None
+        for access, indices in touched:
+            address: sym.IndexExpr = 0
+            for axis, stride in strides:
+                address = address + indices[axis] * stride
+            access.local = sym.simplify(address, self.sizes, self.symbol_ranges)
+        return size
+
+
+_DEAR = {"div": 3.0, "sqrt": 3.0, "rsqrt": 4.0, "fmod": 8.0, "trunc_div": 8.0, "pow": 16.0}
+_WEIGHTS: dict[type[Operation], float] = {
+    elem.ConstantOp: 0.0,
+    elem.ConvertOp: 1.0,
+    elem.SelectOp: 1.0,
+    **{
+        op: _DEAR.get(name, 8.0 if any(text.startswith("math:") for text in op.row.llvm.values()) else 1.0)
+        for name, op in elem.OPS.items()
+    },
+}
+"""How much work an elementwise op is, in float adds."""
+
+
+def byte_width(tensor: SSAValue) -> int:
+    """The bytes of an element as it lies in memory; a bool takes one."""
+    tensor_type = tensor.type
+    assert isinstance(tensor_type, TensorType)
+    return max(1, getattr(tensor_type.element_type, "bitwidth", 32) // 8)

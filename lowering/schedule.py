@@ -1,0 +1,37 @@
+"""A schedule: what a target decides about a nest before it becomes a kernel. Data only; `schedule_cpu` makes one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+
+
+@dataclass(slots=True)
+class ParallelAxis:
+    """What becomes of one axis of the parallel domain.
+
+    Without `loop`, every point is a program. With `loop`, a program runs through `tile` points of it (all, when None).
+    """
+
+    axis: int
+    loop: bool = False
+    tile: int | None = None
+
+
+@dataclass(slots=True)
+class Schedule:
+    """The decisions about one nest, whose axes are merged already."""
+
+    parallel: list[ParallelAxis]
+    """The axes of the parallel domain, as the grid has them: outermost first."""
+    order: list[int] = field(default_factory=list[int])
+    """The axes that each program runs through itself, outermost first; the last has `lanes`."""
+    lanes: int = 1
+    """Lanes of the last of these axes; with 1, the loops inside may have lanes of their own."""
+    loops: dict[Operation, tuple[list[int], int]] = field(default_factory=dict[Operation, tuple[list[int], int]])
+    """For every inner loop its axes, outermost first, and the lanes of the last."""
+    locals: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    """The handles that become scratch memory of the program, with their sizes."""
+    choices: dict[str, int | str] = field(default_factory=dict[str, "int | str"])
+    """What the `#kernel.schedule` says beside the grid."""

@@ -1,0 +1,1 @@
+"""From a level to running code."""

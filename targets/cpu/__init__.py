@@ -1,0 +1,1 @@
+"""CPU target: LLVM IR text in, machine code out."""

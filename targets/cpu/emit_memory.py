@@ -1,0 +1,124 @@
+"""Loads and stores of a kernel as LLVM IR: contiguous, broadcast, strided and gathered; masked or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.ir import SSAValue
+
+from cuesta.dialects import kernel
+from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.targets.cpu.emit_types import byte_width, memory_text, scalar_text, splat_integer
+from cuesta.targets.cpu.vector_text import vector_type
+
+if TYPE_CHECKING:
+    from cuesta.targets.cpu.emit_kernel import KernelEmitter
+
+SINK = "@cuesta.sink"
+"""Memory that a scalar access goes to when its mask is false: it is there, and nobody looks at it."""
+
+
+def load(emitter: KernelEmitter, op: kernel.LoadOp, stride: int | None) -> str:
+    """Emits the load; gives the name of the value. `stride` is the step from lane to lane, None for a gather."""
+    scalar = scalar_of(op.result.type)
+    lanes = emitter.lanes_of(op.result.type)
+    mask = None if op.mask is None else emitter.name(op.mask)
+    other = None if op.other is None else emitter.name(op.other)
+    element, align = memory_text(scalar), byte_width(scalar)
+    if lanes == 1:
+        return _load_one(emitter, op, mask, other)
+    kind = f"<{lanes} x {element}>"
+    if stride == 1:
+        place = emitter.address(op.pointer, op.offset, op.indices)
+        if mask is None:
+            value = emitter.instruction(f"load {kind}, ptr {place}, align {align}")
+            return _from_memory(emitter, value, scalar, lanes)
+        value = emitter.instruction(
+            f"call {kind} @llvm.masked.load.v{lanes}{_short(element)}.p0"
+            f"(ptr {place}, i32 {align}, <{lanes} x i1> {mask}, {kind} zeroinitializer)"
+        )
+    elif stride == 0:
+        place = emitter.address(op.pointer, op.offset, op.indices)
+        if mask is not None:
+            some = emitter.instruction(f"call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> {mask})")
+            place = emitter.instruction(f"select i1 {some}, ptr {place}, ptr {SINK}")
+        one = emitter.instruction(f"load {element}, ptr {place}, align {align}")
+        value = emitter.broadcast(one, element)
+    else:
+        places = _places(emitter, op.pointer, op, element)
+        every = f"<{lanes} x i1> {mask}" if mask is not None else f"<{lanes} x i1> splat (i1 true)"
+        value = emitter.instruction(
+            f"call {kind} @llvm.masked.gather.v{lanes}{_short(element)}.v{lanes}p0"
+            f"(<{lanes} x ptr> {places}, i32 {align}, {every}, {kind} zeroinitializer)"
+        )
+    value = _from_memory(emitter, value, scalar, lanes)
+    if mask is None:
+        return value
+    register = vector_type(scalar_text(scalar), lanes)
+    return emitter.instruction(f"select <{lanes} x i1> {mask}, {register} {value}, {register} {other}")
+
+
+def _load_one(emitter: KernelEmitter, op: kernel.LoadOp, mask: str | None, other: str | None) -> str:
+    scalar = scalar_of(op.result.type)
+    place = emitter.address(op.pointer, op.offset, op.indices)
+    if mask is not None:
+        place = emitter.instruction(f"select i1 {mask}, ptr {place}, ptr {SINK}")
+    value = emitter.instruction(f"load {memory_text(scalar)}, ptr {place}, align {byte_width(scalar)}")
+    value = _from_memory(emitter, value, scalar, 1)
+    if mask is None:
+        return value
+    kind = scalar_text(scalar)
+    return emitter.instruction(f"select i1 {mask}, {kind} {value}, {kind} {other}")
+
+
+def store(emitter: KernelEmitter, op: kernel.StoreOp, stride: int | None) -> None:
+    """Emits the store. `stride` is the step from lane to lane, None for a scatter."""
+    scalar = scalar_of(op.value.type)
+    lanes = emitter.lanes_of(op.value.type)
+    mask = None if op.mask is None else emitter.name(op.mask)
+    element, align = memory_text(scalar), byte_width(scalar)
+    value = _to_memory(emitter, emitter.name(op.value), op.value, lanes)
+    kind = vector_type(element, lanes)
+    if lanes == 1 or stride == 1:
+        place = emitter.address(op.pointer, op.offset, op.indices)
+        if mask is None:
+            emitter.line(f"store {kind} {value}, ptr {place}, align {align}")
+        elif lanes == 1:
+            place = emitter.instruction(f"select i1 {mask}, ptr {place}, ptr {SINK}")
+            emitter.line(f"store {kind} {value}, ptr {place}, align {align}")
+        else:
+            emitter.line(
+                f"call void @llvm.masked.store.v{lanes}{_short(element)}.p0"
+                f"({kind} {value}, ptr {place}, i32 {align}, <{lanes} x i1> {mask})"
+            )
+        return
+    places = _places(emitter, op.pointer, op, element)
+    every = f"<{lanes} x i1> {mask}" if mask is not None else f"<{lanes} x i1> splat (i1 true)"
+    emitter.line(
+        f"call void @llvm.masked.scatter.v{lanes}{_short(element)}.v{lanes}p0"
+        f"({kind} {value}, <{lanes} x ptr> {places}, i32 {align}, {every})"
+    )
+
+
+def _places(emitter: KernelEmitter, pointer: SSAValue, op: kernel.LoadOp | kernel.StoreOp, element: str) -> str:
+    offsets = emitter.lanewise(op.offset, op.indices)
+    lanes = emitter.width
+    return emitter.instruction(f"getelementptr {element}, ptr {emitter.names[pointer]}, <{lanes} x i64> {offsets}")
+
+
+def _from_memory(emitter: KernelEmitter, value: str, scalar: object, lanes: int) -> str:
+    """A bool is a byte in memory; any byte but 0 is true."""
+    if kind_of(scalar) != "b":  # pyright: ignore[reportArgumentType]
+        return value
+    byte = vector_type("i8", lanes)
+    return emitter.instruction(f"icmp ne {byte} {value}, {splat_integer(0, lanes, 8)}")
+
+
+def _to_memory(emitter: KernelEmitter, value: str, of: SSAValue, lanes: int) -> str:
+    if kind_of(of.type) != "b":
+        return value
+    return emitter.instruction(f"zext {vector_type('i1', lanes)} {value} to {vector_type('i8', lanes)}")
+
+
+def _short(element: str) -> str:
+    return {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}.get(element, element)

@@ -1,0 +1,188 @@
+"""How values of the `kernel` level look in LLVM IR: types, constants, conversions, memory formats.
+
+A bool is `i1` in a register and a byte in memory. bf16 and f16 values are only ever loaded, converted, chosen and stored.
+Every function takes the number of lanes the value has *here*: the body of a lane loop is emitted for several widths.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IndexType, IntegerType
+from xdsl.ir import Attribute
+
+from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.targets.cpu.vector_text import float_constant, vector_type
+
+_FLOAT_TYPES: dict[type[Attribute], tuple[str, str]] = {
+    Float32Type: ("float", "f32"),
+    Float64Type: ("double", "f64"),
+    Float16Type: ("half", "f16"),
+    BFloat16Type: ("bfloat", "bf16"),
+}
+
+
+class UnsupportedTypeError(Exception):
+    """A type that CPU kernels do not compute with."""
+
+
+@lru_cache(maxsize=None)
+def scalar_text(scalar: Attribute) -> str:
+    """The LLVM type of one value in a register."""
+    if isinstance(scalar, IndexType):
+        return "i64"
+    if isinstance(scalar, IntegerType):
+        return f"i{scalar.width.data}"
+    found = _FLOAT_TYPES.get(type(scalar))
+    if found is None:
+        raise UnsupportedTypeError(f"the CPU target has no values of type {scalar}")
+    return found[0]
+
+
+@lru_cache(maxsize=None)
+def memory_text(scalar: Attribute) -> str:
+    """The LLVM type of one value in memory."""
+    text = scalar_text(scalar)
+    return "i8" if text == "i1" else text
+
+
+@lru_cache(maxsize=None)
+def byte_width(scalar: Attribute) -> int:
+    """The bytes of one value in memory."""
+    return {"double": 8, "i64": 8, "float": 4, "i32": 4, "half": 2, "bfloat": 2, "i16": 2, "i8": 1}[memory_text(scalar)]
+
+
+@lru_cache(maxsize=None)
+def type_text(value_type: Attribute, lanes: int) -> str:
+    """The LLVM type of a value that has `lanes` lanes here."""
+    return vector_type(scalar_text(scalar_of(value_type)), lanes)
+
+
+@lru_cache(maxsize=None)
+def suffix(scalar: Attribute, lanes: int) -> str:
+    """The suffix of intrinsics on the type: `f32`, `v8f32`, `v8i64`."""
+    found = _FLOAT_TYPES.get(type(scalar))
+    name = scalar_text(scalar) if found is None else found[1]
+    return name if lanes == 1 else f"v{lanes}{name}"
+
+
+@lru_cache(maxsize=8192)
+def _constant(value: str, scalar: Attribute, lanes: int) -> str:
+    kind = kind_of(scalar)
+    if kind == "f":
+        dtype = _FLOAT_TYPES[type(scalar)][1]
+        if dtype in ("f32", "f64"):
+            return float_constant(float(value), dtype, lanes)
+        text = _half_constant(float(value), dtype)
+    elif kind == "b":
+        text = "true" if int(value) else "false"
+    else:
+        text = value
+    return text if lanes == 1 else f"splat ({scalar_text(scalar)} {text})"
+
+
+def constant(value: float | int, scalar: Attribute, lanes: int) -> str:
+    """An LLVM constant with `value` in every lane."""
+    return _constant(repr(float(value)) if kind_of(scalar) == "f" else str(int(value)), scalar, lanes)
+
+
+def _half_constant(value: float, dtype: str) -> str:
+    import struct
+
+    if dtype == "f16":
+        try:
+            return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+        except OverflowError:
+            return "0xH7C00" if value > 0 else "0xHFC00"
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    if value != value:
+        return "0xR7FC0"
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return f"0xR{rounded:04X}"
+
+
+def splat_integer(value: int, lanes: int, width: int = 64) -> str:
+    """An integer in every lane."""
+    return str(value) if lanes == 1 else f"splat (i{width} {value})"
+
+
+def conversion(source: Attribute, target: Attribute, lanes: int, result: str, value: str) -> list[str]:
+    """Lines that convert `value` to `target` under the name `result`, as torch's `.to` does.
+
+    Float → int truncates (out of range: undefined in torch as here), to bool is `!= 0`, a narrower float rounds to nearest even.
+    """
+    source, target = scalar_of(source), scalar_of(target)
+    here, there = type_text(source, lanes), type_text(target, lanes)
+    kinds = kind_of(source) + kind_of(target)
+    if source == target:
+        return [f"{result} = freeze {here} {value}"]
+    if kinds[1] == "b":
+        if kinds[0] != "f":
+            return [f"{result} = icmp ne {here} {value}, {constant(0, source, lanes)}"]
+        if isinstance(source, Float16Type | BFloat16Type):
+            wide = conversion(source, Float32Type(), lanes, f"{result}.w", value)
+            return [*wide, *conversion(Float32Type(), target, lanes, result, f"{result}.w")]
+        return [f"{result} = fcmp une {here} {value}, {constant(0.0, source, lanes)}"]
+    if kinds == "ff":
+        return _float_conversion(source, target, lanes, result, value)
+    if kinds[0] == "f":
+        if isinstance(source, Float16Type | BFloat16Type):
+            wide = conversion(source, Float32Type(), lanes, f"{result}.w", value)
+            return [*wide, *conversion(Float32Type(), target, lanes, result, f"{result}.w")]
+        if kinds[1] == "u" or byte_width(target) < 4:
+            # Through i64, so that negative values and small widths wrap as in C++ on x86.
+            wide_type = vector_type("i64", lanes)
+            wide = f"{result}.i = fptosi {here} {value} to {wide_type}"
+            if byte_width(target) == 8:
+                return [f"{result} = fptosi {here} {value} to {there}"]
+            return [wide, f"{result} = trunc {wide_type} {result}.i to {there}"]
+        return [f"{result} = fptosi {here} {value} to {there}"]
+    if kinds[1] == "f":
+        operation = "sitofp" if kinds[0] == "i" else "uitofp"
+        if isinstance(target, Float16Type | BFloat16Type):
+            single = type_text(Float32Type(), lanes)
+            wide = f"{result}.w = {operation} {here} {value} to {single}"
+            return [wide, *_float_conversion(Float32Type(), target, lanes, result, f"{result}.w")]
+        return [f"{result} = {operation} {here} {value} to {there}"]
+    if here == there:
+        return [f"{result} = freeze {here} {value}"]
+    narrow, wide_bits = int(scalar_text(target)[1:]), int(scalar_text(source)[1:])
+    if narrow < wide_bits:
+        return [f"{result} = trunc {here} {value} to {there}"]
+    return [f"{result} = {'sext' if kinds[0] == 'i' else 'zext'} {here} {value} to {there}"]
+
+
+def _float_conversion(source: Attribute, target: Attribute, lanes: int, result: str, value: str) -> list[str]:
+    here, there = type_text(source, lanes), type_text(target, lanes)
+    single = type_text(Float32Type(), lanes)
+    bits, half = vector_type("i32", lanes), vector_type("i16", lanes)
+    if isinstance(source, BFloat16Type):
+        if not isinstance(target, Float32Type):
+            wide = _float_conversion(source, Float32Type(), lanes, f"{result}.w", value)
+            return [*wide, *_float_conversion(Float32Type(), target, lanes, result, f"{result}.w")]
+        return [
+            f"{result}.b = bitcast {here} {value} to {half}",
+            f"{result}.z = zext {half} {result}.b to {bits}",
+            f"{result}.s = shl {bits} {result}.z, {splat_integer(16, lanes, 32)}",
+            f"{result} = bitcast {bits} {result}.s to {single}",
+        ]
+    if isinstance(target, BFloat16Type):
+        if not isinstance(source, Float32Type):
+            wide = _float_conversion(source, Float32Type(), lanes, f"{result}.w", value)
+            return [*wide, *_float_conversion(Float32Type(), target, lanes, result, f"{result}.w")]
+        # Round to nearest even on the bits: add 0x7fff and the lowest kept bit; a NaN becomes the quiet NaN.
+        boolean = vector_type("i1", lanes)
+        return [
+            f"{result}.b = bitcast {here} {value} to {bits}",
+            f"{result}.h = lshr {bits} {result}.b, {splat_integer(16, lanes, 32)}",
+            f"{result}.l = and {bits} {result}.h, {splat_integer(1, lanes, 32)}",
+            f"{result}.a = add {bits} {result}.l, {splat_integer(0x7FFF, lanes, 32)}",
+            f"{result}.r = add {bits} {result}.b, {result}.a",
+            f"{result}.s = lshr {bits} {result}.r, {splat_integer(16, lanes, 32)}",
+            f"{result}.n = fcmp uno {here} {value}, {value}",
+            f"{result}.q = select {boolean} {result}.n, {bits} {splat_integer(0x7FC0, lanes, 32)}, {bits} {result}.s",
+            f"{result}.t = trunc {bits} {result}.q to {half}",
+            f"{result} = bitcast {half} {result}.t to {there}",
+        ]
+    wider = byte_width(target) > byte_width(source)
+    return [f"{result} = {'fpext' if wider else 'fptrunc'} {here} {value} to {there}"]

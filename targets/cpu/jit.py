@@ -1,0 +1,150 @@
+"""LLVM IR text → relocatable object code → addresses that can be called.
+
+The IR that arrives has explicit vectors and hoisted invariants, so the pipeline is short: it inlines the
+`alwaysinline` helpers and cleans up. The object code can be stored on disk and loaded by another process.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+
+import llvmlite.binding as llvm
+
+from cuesta.targets.cpu import libraries
+from cuesta.targets.cpu.features import HostFeatures, host_features
+
+_RUNTIME_LIBRARY = "cuesta.runtime"
+_library_numbers = itertools.count()
+
+
+class MachineCodeError(Exception):
+    """LLVM refused a module or an object; the message quotes the line and names the file that holds the text."""
+
+
+class LoadedModule:
+    """Object code in memory. The addresses are valid as long as this object lives."""
+
+    def __init__(self, tracker: llvm.ResourceTracker, symbols: Sequence[str]) -> None:
+        self._tracker = tracker
+        self._addresses: dict[str, int] = {symbol: tracker[symbol] for symbol in symbols}
+
+    def address(self, name: str) -> int:
+        """The address of a symbol that was asked for when the object was loaded."""
+        return self._addresses[name]
+
+
+def compile_module(llvm_text: str, verify: bool = False, features: HostFeatures | None = None) -> bytes:
+    """Machine code of a module, as a relocatable object file.
+
+    `features` describes another machine than the host.
+    Errors: MachineCodeError when the text does not parse or, with `verify`, is not valid.
+    """
+    features = features or host_features()
+    machine = _target_machine(features)
+    module = _optimised_module(llvm_text, verify, features)
+    return machine.emit_object(module)
+
+
+def assembly(llvm_text: str, features: HostFeatures | None = None) -> str:
+    """The assembly listing of a module after optimisation, for people to read."""
+    features = features or host_features()
+    return _target_machine(features).emit_assembly(_optimised_module(llvm_text, True, features))
+
+
+def load_object(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
+    """Load object code and find the addresses of `symbols`, which it defines.
+
+    libm, SLEEF and OpenMP functions are found by name (`libraries.library_addresses`).
+    Errors: MachineCodeError when the object is damaged or names an unknown function.
+    """
+    builder = llvm.JITLibraryBuilder().add_object_img(object_code)
+    _runtime_library()
+    builder.add_jit_library(_RUNTIME_LIBRARY)
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    name = f"cuesta.{next(_library_numbers)}"  # a name can never be used twice in one LLJIT
+    try:
+        tracker = builder.link(_jit(), name)
+    except RuntimeError as error:
+        raise MachineCodeError(f"LLVM could not load an object that should define {', '.join(symbols)}: {error}") from error
+    return LoadedModule(tracker, symbols)
+
+
+@functools.cache
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+
+
+@functools.cache
+def _target_machine(features: HostFeatures) -> llvm.TargetMachine:
+    _initialise()
+    return llvm.Target.from_triple(features.triple).create_target_machine(
+        cpu=features.cpu_name, features=features.feature_string, opt=2, reloc="pic", codemodel="default"
+    )
+
+
+@functools.cache
+def _jit() -> llvm.LLJIT:
+    # LLJIT takes the machine over, so it gets its own.
+    _initialise()
+    features = host_features()
+    machine = llvm.Target.from_triple(features.triple).create_target_machine(
+        cpu=features.cpu_name, features=features.feature_string, opt=2, reloc="pic", codemodel="default"
+    )
+    return llvm.create_lljit_compiler(machine)
+
+
+@functools.cache
+def _runtime_library() -> llvm.ResourceTracker:
+    """A library of addresses that every loaded object is linked against."""
+    builder = llvm.JITLibraryBuilder()
+    for name, address in libraries.library_addresses().items():
+        builder.import_symbol(name, address)
+    return builder.link(_jit(), _RUNTIME_LIBRARY)
+
+
+def _optimised_module(llvm_text: str, verify: bool, features: HostFeatures) -> llvm.ModuleRef:
+    _initialise()
+    try:
+        module = llvm.parse_assembly(llvm_text)
+        if verify:
+            module.verify()
+    except RuntimeError as error:
+        raise MachineCodeError(_explain(llvm_text, str(error))) from error
+    machine = _target_machine(features)
+    module.triple = features.triple
+    module.data_layout = str(machine.target_data)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    _passes().run(module, builder)
+    return module
+
+
+@functools.cache
+def _passes() -> llvm.ModulePassManager:
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    return passes
+
+
+def _explain(llvm_text: str, message: str) -> str:
+    """The message, with the lines around the offence quoted and the whole text saved."""
+    handle, path = tempfile.mkstemp(prefix="cuesta-", suffix=".ll")
+    with os.fdopen(handle, "w") as file:
+        file.write(llvm_text)
+    report = [f"LLVM refused the generated code: {message.strip()}", f"  text: {path}"]
+    position = re.search(r"<string>:(\d+):\d+", message)
+    if position is not None:
+        number, lines = int(position[1]), llvm_text.splitlines()
+        for line in range(max(1, number - 2), min(len(lines), number + 2) + 1):
+            report.append(f"  {'>' if line == number else ' '} {line:5d} | {lines[line - 1]}")
+    return "\n".join(report)

@@ -1,0 +1,1 @@
+"""The host target: `host.func` → a readable Python wrapper."""

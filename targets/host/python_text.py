@@ -1,0 +1,52 @@
+"""Pieces of Python text: index expressions, arguments of calls, names."""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+
+from cuesta.dialects import sym
+from cuesta.dialects.aten import Argument, Device, DType, LayoutKind, MemoryFormat, Operand
+
+
+def expression(e: sym.IndexExpr) -> str:
+    """An index expression over symbols, in Python: `s0 * 2 + 1`, `s0 // 4`."""
+    return sym.format_expr(e).replace(" floordiv ", " // ").replace(" mod ", " % ")
+
+
+def tuple_text(values: tuple[sym.IndexExpr, ...]) -> str:
+    """`(4, s0)`, `(4,)`, `()`."""
+    inner = ", ".join(expression(value) for value in values)
+    return f"({inner},)" if len(values) == 1 else f"({inner})"
+
+
+def argument_text(argument: Argument, operands: list[str]) -> str:
+    """One argument of a call, with the operands' names in place."""
+    if isinstance(argument, Operand):
+        return operands[argument.index]
+    if isinstance(argument, tuple):
+        return f"[{', '.join(argument_text(element, operands) for element in argument)}]"
+    if isinstance(argument, DType):
+        return f"torch.{argument.name}"
+    if isinstance(argument, Device):
+        return f"torch.device({argument.name!r})"
+    if isinstance(argument, MemoryFormat | LayoutKind):
+        return f"torch.{argument.name}"
+    if isinstance(argument, float) and not math.isfinite(argument):
+        return f"float({str(argument)!r})"
+    if isinstance(argument, sym.Expr):
+        return expression(argument)
+    return repr(argument)
+
+
+def identifier(hint: str, taken: set[str]) -> str:
+    """A Python name like `hint` that is not taken yet; it is taken from then on."""
+    base = re.sub(r"\W", "_", hint)
+    if not base or base[0].isdigit() or keyword.iskeyword(base):
+        base = f"v_{base}"
+    name, number = base, 1
+    while name in taken:
+        name, number = f"{base}_{number}", number + 1
+    taken.add(name)
+    return name

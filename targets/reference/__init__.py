@@ -1,0 +1,10 @@
+"""The reference interpreter: what a program means, at every level. The oracle of passes and targets.
+
+It is written to be strict and plain, and is as fast as torch makes whole grids of points at a time.
+"""
+
+from cuesta.targets.reference.errors import InterpreterError
+from cuesta.targets.reference.program import run
+from cuesta.targets.reference.validate import NotEquivalentError, check_equivalent, random_inputs
+
+__all__ = ["InterpreterError", "NotEquivalentError", "check_equivalent", "random_inputs", "run"]

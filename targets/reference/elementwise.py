@@ -1,0 +1,82 @@
+"""The meaning of `elem` ops, from the `reference` column of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from cuesta.dialects import elem
+from cuesta.dialects.elem import kind_of
+from cuesta.targets.reference.errors import fail
+from cuesta.targets.reference.numerics import Numerics
+
+_LETTERS: Final = "abcdef"
+# The strings evaluated are our own table's, never a program's.
+_FUNCTIONS: Final[dict[str, Callable[..., Tensor]]] = {
+    name: eval(f"lambda {', '.join(_LETTERS[: row.arity])}: {row.reference}", {"torch": torch})
+    for name, row in elem.TABLE.items()
+}
+_DIVISIONS: Final = ("trunc_div", "fmod")
+_WIDE_UNSIGNED: Final = (torch.uint16, torch.uint32, torch.uint64)
+
+
+def apply(op: elem.TableOp, operands: list[Tensor], active: Tensor | None) -> Tensor:
+    """The result of a table op, of aligned operands.
+
+    Errors: InterpreterError for an integer division by zero at an active point.
+    """
+    function = _FUNCTIONS[op.row.name]
+    if op.row.name in _DIVISIONS and not operands[1].dtype.is_floating_point:
+        operands[1] = _checked_divisor(op, operands[1], active)
+    if operands[0].dtype in _WIDE_UNSIGNED:
+        return _apply_unsigned(op, function, operands)
+    return function(*operands)
+
+
+def _checked_divisor(op: elem.TableOp, divisor: Tensor, active: Tensor | None) -> Tensor:
+    zero = divisor == 0
+    if not zero.any():
+        return divisor
+    if active is None or bool((zero & active).any()):
+        fail(op, "divides an integer by zero, which means nothing; whoever emits the division guards it")
+    return torch.where(zero, torch.ones((), dtype=divisor.dtype), divisor)
+
+
+def _apply_unsigned(op: elem.TableOp, function: Callable[..., Tensor], operands: list[Tensor]) -> Tensor:
+    """Torch has no arithmetic on its wider unsigned dtypes: computes in int64, and wraps."""
+    dtype = operands[0].dtype
+    wide = [operand.to(torch.int64) for operand in operands]
+    if dtype is torch.uint64 and any(bool((operand < 0).any()) for operand in wide):
+        fail(op, "the interpreter computes ui64 only with values below 2**63")
+    result = function(*wide)
+    if result.dtype is torch.bool:
+        return result
+    width = dtype.itemsize * 8
+    return (result if width == 64 else result & ((1 << width) - 1)).to(dtype)
+
+
+def constant(op: elem.ConstantOp, numerics: Numerics) -> Tensor:
+    """The value of `elem.constant`; integers are given modulo the width of their type."""
+    value_type = op.result.type
+    dtype = numerics.dtype(value_type)
+    value = op.value
+    kind = kind_of(value_type)
+    if kind in "iu":
+        width = dtype.itemsize * 8
+        value = int(value) % (1 << width)
+        if kind == "i" and value >= 1 << (width - 1):
+            value -= 1 << width
+    return torch.tensor(bool(value) if kind == "b" else value, dtype=dtype)
+
+
+def convert(op: elem.ConvertOp, value: Tensor, numerics: Numerics) -> Tensor:
+    """The value of `elem.convert`."""
+    return value.to(numerics.dtype(op.result.type))
+
+
+def select(condition: Tensor, on_true: Tensor, on_false: Tensor) -> Tensor:
+    """The value of `elem.select`."""
+    return torch.where(condition, on_true, on_false)

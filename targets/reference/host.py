@@ -1,0 +1,57 @@
+"""The ops of `host.func`: buffers and what happens to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from xdsl.ir import Operation
+
+from cuesta.dialects import host
+from cuesta.targets.reference.errors import fail
+from cuesta.targets.reference.numerics import extent
+
+if TYPE_CHECKING:
+    from cuesta.targets.reference.program import Handler, Program
+
+
+def _alloc(program: Program, op: host.AllocOp) -> None:
+    sizes, strides = program.layout(op.result.type)
+    dtype = program.numerics.dtype(op.result.type)
+    memory = torch.empty(extent(sizes, strides), dtype=dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        memory.fill_(float("nan"))  # so that what is read before it is written shows
+    program.values[op.result] = memory.as_strided(sizes, strides)
+
+
+def _launch(program: Program, op: host.LaunchOp) -> None:
+    buffers = [program.tensor(op, operand) for operand in op.operands]
+    kernel_func = program.kernels.get(op.kernel)
+    outs = 0 if kernel_func is None else min(kernel_func.num_outs, len(buffers))
+    program.launch(op, op.kernel, buffers[: len(buffers) - outs], buffers[len(buffers) - outs :])
+
+
+def _reinterpret(program: Program, op: host.ReinterpretOp) -> None:
+    source = program.tensor(op, op.source)
+    sizes, strides = program.layout(op.results[0].type)
+    start = source.storage_offset() + program.symbols.value(op.offset)
+    available = source.untyped_storage().nbytes() // source.element_size()
+    if start < 0 or start + extent(sizes, strides) > available:
+        fail(op, f"reaches to element {start + extent(sizes, strides)} of memory that has {available}")
+    program.values[op.results[0]] = source.as_strided(sizes, strides, start)
+
+
+def _free(program: Program, op: host.FreeOp) -> None:
+    for operand in op.operands:
+        program.value(op, operand)
+        del program.values[operand]
+        program.freed[operand] = op
+
+
+HOST_HANDLERS: dict[type[Operation], Handler | Any] = {
+    host.AllocOp: _alloc,
+    host.FreeOp: _free,
+    host.LaunchOp: _launch,
+    host.ReinterpretOp: _reinterpret,
+}
+"""What the ops of `host` do, besides calls and the return."""

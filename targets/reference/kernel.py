@@ -1,0 +1,226 @@
+"""`kernel.func`: its body, for all programs of the grid at a time.
+
+A lane loop is one axis of all its points; how many of them a vector holds makes no difference to what is computed.
+Where the bounds of a loop depend on the program, its axis is as long as the longest, and the points beyond a
+program's own are inactive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from cuesta.dialects import kernel, sym
+from cuesta.targets.reference.body import ELEM_HANDLERS, Body
+from cuesta.targets.reference.errors import fail
+from cuesta.targets.reference.memory import Memory
+from cuesta.targets.reference.numerics import Numerics, bits, dtype_of
+from cuesta.targets.reference.scope import POINTS_PER_CHUNK, Scope, chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """`size` elements of memory: a tensor that is only read, or memory that is written.
+
+    Scratch lies in one memory for all programs: that of the current one begins at `base`, which is a value in `scope`.
+    """
+
+    memory: Tensor | Memory
+    size: int
+    base: Tensor | None = None
+
+
+class KernelBody(Body):
+    """The body of a kernel."""
+
+    def __init__(self, numerics: Numerics, symbols: Mapping[str, int]) -> None:
+        super().__init__(numerics, symbols)
+        self.pointers: dict[SSAValue, Pointer] = {}
+        self.grid: list[range] = []
+
+    def define(self, op: Operation, *results: Tensor) -> None:
+        """Gives an op's results their values, of which no scalar may vary over lanes."""
+        for name, result in zip(op.results, results, strict=True):
+            if not isinstance(name.type, VectorType):
+                for axis, size in zip(self.scope.axes, result.shape, strict=False):
+                    if axis.lanes and size > 1:
+                        fail(op, f"a value of the scalar type {name.type} varies from lane to lane")
+            self.values[name] = result
+
+    def address(self, op: kernel.LoadOp | kernel.StoreOp, mask: Tensor | None) -> tuple[Pointer, Tensor]:
+        """The memory that an op accesses, and the checked offsets into it."""
+        pointer = self.pointers.get(op.pointer)
+        if pointer is None:
+            fail(op, "uses a pointer before it is defined")
+        (offset,) = self.indices(op, (op.offset,), op.indices)
+        offset = self.checked(op, offset, pointer.size, mask, "memory")
+        return pointer, offset if pointer.base is None else offset + self.scope.align(pointer.base)
+
+
+def run_kernel(
+    func: kernel.FuncOp,
+    numerics: Numerics,
+    symbols: Mapping[str, int],
+    inputs: Sequence[Tensor],
+    outs: Sequence[Memory],
+) -> None:
+    """Runs every program of a kernel. `inputs` are the flat memory of tensors (see `numerics.flat`), as are `outs`.
+
+    Errors: InterpreterError when the kernel breaks a rule of docs/levels.md; IndexError from `kernel.bound`.
+    """
+    body = KernelBody(numerics, {name: symbols[name] for name in func.symbols if name in symbols})
+    for argument, tensor in zip(func.inputs, inputs, strict=True):
+        body.pointers[argument] = Pointer(tensor, tensor.numel())
+    for argument, memory in zip(func.outs, outs, strict=True):
+        body.pointers[argument] = Pointer(memory, memory.data.numel())
+    for argument, pointer in body.pointers.items():
+        data = pointer.memory.data if isinstance(pointer.memory, Memory) else pointer.memory
+        if data.dtype is not numerics.dtype(argument.type):
+            fail(func, f"an argument of type {argument.type} is given memory of {data.dtype}")
+    grid = [body.size(func, size) for size in func.schedule.grid]
+    budget = max(1, POINTS_PER_CHUNK // _inner_points(func.body, body.symbols, _ends_of_grid(func, grid)))
+    for piece in chunks(grid, budget):
+        for memory in outs:
+            memory.begin_chunk()
+        body.values.clear()
+        body.grid = list(piece)
+        body.scope = Scope().inner([len(part) for part in piece])
+        body.run_block(func.body)
+
+
+# -- how many points there are ----------------------------------------------------------------------------------------
+
+Ends = dict[SSAValue, tuple[int, int]]
+
+
+def _ends_of_grid(func: kernel.FuncOp, grid: Sequence[int]) -> Ends:
+    return {op.result: (0, max(grid[op.axis] - 1, 0)) for op in func.body.ops if isinstance(op, kernel.ProgramIdOp)}
+
+
+def _inner_points(block: Block, symbols: Mapping[str, int], ends: Ends) -> int:
+    """About how many points inner loops have for one point around them, judged by its first and its last."""
+    most = 1
+    for op in block.ops:
+        if not isinstance(op, kernel.LoopOp):
+            continue
+        points = 1
+        for variable, low, high in zip(op.induction_variables, op.lowers.results, op.uppers.results, strict=True):
+            sizes: list[int] = []
+            for end in (0, 1):
+                dims = [ends.get(operand, (0, 0))[end] for operand in op.operands]
+                first, last = (int(sym.evaluate(bound, dims, symbols)) for bound in (low, high))
+                sizes.append(last - first)
+                ends[variable] = (first, last - 1) if end == 0 else (ends[variable][0], last - 1)
+            points *= max(1, *sizes)
+        most = max(most, points * _inner_points(op.body, symbols, ends))
+    return most
+
+
+# -- the ops ----------------------------------------------------------------------------------------------------------
+
+
+def _program_id(body: KernelBody, op: kernel.ProgramIdOp) -> None:
+    part = body.grid[op.axis]
+    body.define(op, body.scope.along(op.axis, torch.arange(part.start, part.stop)))
+
+
+def _load(body: KernelBody, op: kernel.LoadOp) -> None:
+    condition = None if op.mask is None else body.value(op, op.mask)
+    mask = body.scope.mask(condition)
+    pointer, offsets = body.address(op, mask)
+    if isinstance(pointer.memory, Memory):
+        value = pointer.memory.load(op, body.scope, offsets, mask)
+    elif pointer.size == 0:
+        value = torch.zeros((), dtype=pointer.memory.dtype)
+    else:
+        value = bits(pointer.memory)[offsets].view(pointer.memory.dtype)
+    if condition is not None and op.other is not None:
+        value = torch.where(condition, body.scope.align(value), body.value(op, op.other))
+    body.define(op, value)
+
+
+def _store(body: KernelBody, op: kernel.StoreOp) -> None:
+    mask = body.scope.mask(None if op.mask is None else body.value(op, op.mask))
+    pointer, offsets = body.address(op, mask)
+    if not isinstance(pointer.memory, Memory):
+        fail(op, "stores to an input of the kernel")
+    pointer.memory.store(op, body.scope, offsets, body.value(op, op.value), mask)
+
+
+def _index(body: KernelBody, op: kernel.IndexOp) -> None:
+    (value,) = body.indices(op, (op.offset,), op.indices)
+    body.define(op, value.to(dtype_of(op.result.type)))
+
+
+def _bound(body: KernelBody, op: kernel.BoundOp) -> None:
+    body.define(op, body.bound(op, body.value(op, op.operands[0]), body.size(op, op.size), wrap=op.wrap))
+
+
+def _broadcast(body: KernelBody, op: kernel.BroadcastOp) -> None:
+    body.define(op, body.value(op, op.operands[0]))
+
+
+def _local(body: KernelBody, op: kernel.LocalOp) -> None:
+    data = torch.empty(math.prod(body.scope.shape) * op.size, dtype=body.numerics.dtype(op.result.type))
+    body.pointers[op.result] = Pointer(Memory(data, rewritable=True), op.size, body.scope.point_ids() * op.size)
+
+
+def _enter(body: KernelBody, op: kernel.LoopOp) -> tuple[Scope, list[Tensor], list[Tensor]]:
+    """The scope within a loop; of each of its axes, the points counted from 0, and how many there are."""
+    outer = body.scope
+    lowers = body.indices(op, op.lowers.results, op.operands)
+    uppers = body.indices(op, op.uppers.results, op.operands)
+    counts = [(upper - lower).clamp(min=0) for lower, upper in zip(lowers, uppers, strict=True)]
+    if (active := outer.mask(None)) is not None:
+        counts = [torch.where(active, count, 0) for count in counts]
+    sizes = [0 if count.numel() == 0 else int(count.max()) for count in counts]
+    inner = outer.inner(sizes, outer.active, lanes=op.lanes > 1)
+    points: list[Tensor] = []
+    for axis, (variable, lower, count) in enumerate(
+        zip(op.induction_variables, lowers, counts, strict=True), start=outer.depth
+    ):
+        steps = inner.along(axis, torch.arange(inner.shape[axis]))
+        body.values[variable] = inner.align(lower) + steps
+        points.append(steps)
+        if count.numel() > 1 and bool((count != count.max()).any()):
+            inner.active = inner.mask(steps < inner.align(count))
+    return inner, points, [inner.align(count) for count in counts]
+
+
+def _for(body: KernelBody, op: kernel.ForOp) -> None:
+    inner, _, _ = _enter(body, op)
+    body.run_inner(inner, op.body)
+
+
+def _reduce(body: KernelBody, op: kernel.ReduceOp) -> None:
+    inner, points, counts = _enter(body, op)
+    body.run_inner(inner, op.body)
+    position = torch.zeros((), dtype=torch.int64)
+    for point, count in zip(points, counts, strict=True):
+        position = position * count + point
+    body.reduce(op, op.kind, inner, body.values[op.yielded], position)
+
+
+def _yield(body: KernelBody, op: kernel.YieldOp) -> None:
+    body.value(op, op.operands[0])  # the reduction takes it from here
+
+
+KernelBody.handlers = {
+    **ELEM_HANDLERS,
+    kernel.BoundOp: _bound,
+    kernel.BroadcastOp: _broadcast,
+    kernel.ForOp: _for,
+    kernel.IndexOp: _index,
+    kernel.LoadOp: _load,
+    kernel.LocalOp: _local,
+    kernel.ProgramIdOp: _program_id,
+    kernel.ReduceOp: _reduce,
+    kernel.StoreOp: _store,
+    kernel.YieldOp: _yield,
+}

@@ -1,0 +1,113 @@
+"""Memory that a body writes: its elements, and for each of them who wrote it.
+
+This is where the rules about stores are kept: what is stored twice, read before it is stored, or read from another
+point.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from xdsl.ir import Operation
+
+from cuesta.targets.reference.errors import fail
+from cuesta.targets.reference.numerics import bits
+from cuesta.targets.reference.scope import Scope
+
+_NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """One execution of a store: `Memory._writer` refers to it by its number."""
+
+    op: Operation
+    scope: Scope
+
+
+class Memory:
+    """A flat array of elements, nothing of which is defined yet.
+
+    `rewritable`: an element may be stored anew by a later store (scratch memory); never by two points of one store.
+    """
+
+    def __init__(self, data: Tensor, *, rewritable: bool = False) -> None:
+        self.data = data
+        self._bits = bits(data)
+        self._rewritable = rewritable
+        self._writer = torch.full(data.shape, _NOBODY, dtype=torch.int32)
+        self._point = torch.empty(data.shape, dtype=torch.int64)
+        self._writings: list[_Writing] = []
+        self._first_of_chunk = 0
+
+    def begin_chunk(self) -> None:
+        """From here on other points of the parallel domain run: what was stored before is not theirs."""
+        self._first_of_chunk = len(self._writings)
+
+    def store(self, op: Operation, scope: Scope, offsets: Tensor, value: Tensor, mask: Tensor | None) -> None:
+        """Stores `value` at `offsets`, which are in range, at every point of the scope where the mask is true."""
+        points = scope.expand(scope.point_ids())
+        positions, values = scope.expand(offsets), scope.expand(bits(value))
+        if mask is None:
+            points, positions, values = points.reshape(-1), positions.reshape(-1), values.reshape(-1)
+        else:
+            chosen = mask.expand(scope.shape)
+            points, positions, values = points[chosen], positions[chosen], values[chosen]
+        if not self._rewritable:
+            self._refuse_second_store(op, positions)
+        self._writer[positions] = len(self._writings)
+        self._point[positions] = points
+        collisions = self._point[positions] != points
+        if bool(collisions.any()):
+            offset = int(positions[collisions][0])
+            fail(op, f"two points of the domain store the element at offset {offset}")
+        self._bits[positions] = values
+        self._writings.append(_Writing(op, scope))
+
+    def _refuse_second_store(self, op: Operation, positions: Tensor) -> None:
+        writers = self._writer[positions]
+        stored = writers != _NOBODY
+        if not bool(stored.any()):
+            return
+        offset, writer = int(positions[stored][0]), int(writers[stored][0])
+        earlier = self._writings[writer].op
+        by = "another point of the domain" if earlier is op else f"another store, {str(earlier).strip()}"
+        fail(op, f"the element at offset {offset} was already stored, by {by}")
+
+    def load(self, op: Operation, scope: Scope, offsets: Tensor, mask: Tensor | None) -> Tensor:
+        """The elements at `offsets`, which are in range; what was not stored is an error where the mask is true."""
+        if self.data.numel() == 0:
+            return torch.zeros((), dtype=self.data.dtype)
+        writers = self._writer[offsets]
+        self._refuse(op, scope, writers == _NOBODY, mask, offsets, "which nothing has stored yet")
+        foreign = (writers != _NOBODY) & (writers < self._first_of_chunk)
+        for number in range(self._first_of_chunk, len(self._writings)):
+            theirs = self._writings[number].scope
+            shared = theirs.common_depth(scope)
+            inner_points = max(1, math.prod(theirs.shape[shared:]))
+            elsewhere = (self._point[offsets] // inner_points) != scope.point_ids(shared)
+            foreign = foreign | ((writers == number) & elsewhere)
+        self._refuse(op, scope, foreign, mask, offsets, "which another point of the domain stored")
+        return bits(self.data)[offsets].view(self.data.dtype).clone()
+
+    def _refuse(
+        self, op: Operation, scope: Scope, bad: Tensor, mask: Tensor | None, offsets: Tensor, reason: str
+    ) -> None:
+        if not bool(bad.any()):
+            return
+        where = scope.expand(bad if mask is None else bad & mask)
+        if bool(where.any()):
+            fail(op, f"reads the element at offset {int(scope.expand(offsets)[where][0])}, {reason}")
+
+    def check_complete(self, op: Operation, name: str, offsets: Tensor | None = None) -> None:
+        """Reports an element that was never stored; `offsets` are those that must have been (all by default)."""
+        writers = self._writer if offsets is None else self._writer[offsets.reshape(-1)]
+        missing = writers == _NOBODY
+        if bool(missing.any()):
+            position = int(missing.nonzero()[0])
+            offset = position if offsets is None else int(offsets.reshape(-1)[position])
+            count = int(missing.sum())
+            fail(op, f"{name}: the element at offset {offset} is never stored ({count} of {writers.numel()} are not)")

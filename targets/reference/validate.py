@@ -1,0 +1,175 @@
+"""Translation validation: a program is run before and after a pass, and must give the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from xdsl.dialects.builtin import ModuleOp, TensorType
+
+from cuesta.dialects import sym
+from cuesta.dialects.core.entry import entry_block, entry_function
+from cuesta.targets.reference.bindings import Symbols, sizes_and_strides
+from cuesta.targets.reference.numerics import as_tensor_type, bits, dtype_of, extent, first_point, restride, same_layout
+from cuesta.targets.reference.program import run
+
+# A pass that reassociates may be this much further from the truth than the program it was given, and a few roundings.
+_WORSE = 4.0
+_ROUNDINGS = 4.0
+
+
+class NotEquivalentError(AssertionError):
+    """Two programs that ought to give the same do not."""
+
+
+def check_equivalent(
+    before: ModuleOp,
+    after: ModuleOp,
+    inputs: Sequence[object] | None = None,
+    *,
+    exact: bool = True,
+    pass_name: str = "",
+    constants: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
+    seed: int = 0,
+) -> None:
+    """Runs both programs on the same inputs (`random_inputs(before, seed)` by default) and compares what they return.
+
+    `exact` compares bit by bit, except that all NaN are equal. Otherwise floats are compared with a run of `before`
+    that rounds nothing: those of `after` may be at most a few times as far from it as those of `before`.
+    Errors: NotEquivalentError, which names the pass and the first result that differs.
+    """
+    if inputs is None:
+        inputs = random_inputs(before, seed)
+    expected = _run(before, inputs, constants, seed)
+    actual = _run(after, inputs, constants, seed)
+    truth = expected if exact else _run(before, inputs, constants, seed, precise=True)
+    prefix = f"{pass_name}: " if pass_name else ""
+    if len(expected) != len(actual):
+        raise NotEquivalentError(f"{prefix}{len(expected)} results before, {len(actual)} after")
+    for position, (ours, theirs, true) in enumerate(zip(expected, actual, truth, strict=True)):
+        problem = _difference(ours, theirs, true, exact)
+        if problem is not None:
+            raise NotEquivalentError(f"{prefix}result {position} is not the same: {problem}")
+
+
+def _run(
+    module: ModuleOp,
+    inputs: Sequence[object],
+    constants: Mapping[str, Tensor] | Sequence[Tensor] | None,
+    seed: int,
+    *,
+    precise: bool = False,
+) -> list[object]:
+    """Runs a program on copies of its inputs, with the random numbers of `seed`."""
+    copies = [_copy(value) for value in inputs]
+    with torch.random.fork_rng(devices=[]):  # pyright: ignore[reportUnknownMemberType]
+        torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
+        return run(module, copies, constants=constants, precise=precise)
+
+
+def _copy(value: object) -> object:
+    return restride(value.clone(), value.stride()) if isinstance(value, Tensor) else value
+
+
+def _difference(before: object, after: object, truth: object, exact: bool) -> str | None:
+    """How two results differ; None when they do not."""
+    if not isinstance(before, Tensor) or not isinstance(after, Tensor):
+        same = type(before) is type(after) and (before == after or (before != before and after != after))
+        return None if same else f"{before!r} before, {after!r} after"
+    if before.shape != after.shape or before.dtype is not after.dtype:
+        return f"{before.dtype} {list(before.shape)} before, {after.dtype} {list(after.shape)} after"
+    if not same_layout(after, before.stride()):
+        return f"strides {list(before.stride())} before, {list(after.stride())} after"
+    bad = ~_same_bits(before, after)
+    if not exact and before.is_floating_point() and isinstance(truth, Tensor):
+        bad &= ~_close(before, after, truth)
+    if not bool(bad.any()):
+        return None
+    place = first_point(bad)
+    message = f"{int(bad.sum())} of {bad.numel()} elements differ, first at {list(place)}: "
+    message += f"{before[place].item()!r} before, {after[place].item()!r} after"
+    if before.dtype is torch.bool:
+        return message
+    wide = torch.complex128 if before.is_complex() else torch.float64
+    error = (before.to(wide) - after.to(wide)).abs()
+    return f"{message}; the greatest difference is {float(error.nan_to_num(0.0).max())}"
+
+
+def _same_bits(before: Tensor, after: Tensor) -> Tensor:
+    """Where two tensors agree: −0 is not 0, and NaN is NaN."""
+    if before.is_complex():
+        return _same_bits(torch.view_as_real(before), torch.view_as_real(after)).all(-1)
+    if not before.is_floating_point():
+        return bits(before) == bits(after)
+    if before.element_size() == 1:
+        before, after = before.float(), after.float()
+    same = (before == after) & (torch.signbit(before) == torch.signbit(after))
+    return same | (before.isnan() & after.isnan())
+
+
+def _close(before: Tensor, after: Tensor, truth: Tensor) -> Tensor:
+    """Where `after` is about as close to the truth as `before` is; what is not finite must be the same."""
+    before_wide, after_wide, truth = before.double(), after.double(), truth.double()
+    finite = before_wide.isfinite() & after_wide.isfinite() & truth.isfinite()
+    if not bool(finite.any()):
+        return finite
+    worst = (before_wide - truth).abs()[finite].max()
+    scale = truth.abs()[finite].max()
+    allowed = _WORSE * worst + _ROUNDINGS * torch.finfo(before.dtype).eps * torch.maximum(truth.abs(), scale * 1e-2)
+    close = (after_wide - truth).abs() <= allowed
+    return close & finite | (before_wide == after_wide)
+
+
+def random_inputs(
+    module: ModuleOp, seed: int = 0, *, symbols: Mapping[str, int] | None = None, index_limit: int = 2
+) -> list[object]:
+    """Inputs of the types that `@main` declares (constants included): standard normal floats, bools, small integers.
+
+    Integers are in [0, index_limit), so that they can serve as indices. `symbols` gives sizes; the others are small,
+    all different, and within their declared ranges.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    values = _symbol_values(module, symbols or {})
+    inputs: list[object] = []
+    for argument in entry_block(module).args:
+        if (tensor_type := as_tensor_type(argument.type)) is not None:
+            inputs.append(_random_tensor(tensor_type, values, generator, index_limit))
+        elif isinstance(argument.type, sym.IntType):
+            inputs.append(values.value(argument.type.data))
+        else:
+            inputs.append(None)
+    return inputs
+
+
+def _symbol_values(module: ModuleOp, given: Mapping[str, int]) -> Symbols:
+    declared = entry_function(module).attributes.get("sym.symbols")
+    declared = declared if isinstance(declared, sym.SymbolsAttr) else sym.SymbolsAttr.get({})
+    values = Symbols(declared)
+    for position, (name, (low, high)) in enumerate(declared.ranges.items()):
+        value = given.get(name, 5 + 2 * position)
+        if name not in given:
+            value = value if low is None else max(low, value)
+            value = value if high is None else min(high, value)
+        values[name] = value
+    values.update(given)
+    return values
+
+
+def _random_tensor(value_type: TensorType, symbols: Symbols, generator: torch.Generator, index_limit: int) -> Tensor:
+    sizes, strides = sizes_and_strides(symbols, value_type)
+    dtype = dtype_of(value_type)
+    # Memory is filled, not elements: so it works where elements share memory, as after an expand.
+    count = extent(sizes, strides)
+    if dtype is torch.bool:
+        memory = torch.randint(0, 2, (count,), generator=generator).to(torch.bool)
+    elif dtype.is_complex:
+        memory = torch.randn(count, dtype=dtype, generator=generator)
+    elif dtype.is_floating_point:
+        memory = torch.randn(count, generator=generator).to(dtype)
+    else:
+        memory = torch.randint(0, index_limit, (count,), generator=generator).to(dtype)
+    return memory.as_strided(sizes, strides)
+
+
+__all__ = ["NotEquivalentError", "check_equivalent", "random_inputs"]

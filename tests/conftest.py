@@ -1,0 +1,135 @@
+"""Collects the `.mlir` files under tests/filecheck/ as tests; CONTRIBUTING.md describes their headers."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import Options
+from filecheck.parser import Parser as CheckParser
+
+from cuesta.context import make_context
+from cuesta.dialects.core.fingerprint import structurally_equal
+from cuesta.dialects.core.locations import CuestaParser, print_text
+from cuesta.opt import parse_module, run_captured, split_input
+
+_DIRECTIVE = re.compile(r"^//\s*(RUN|ROUNDTRIP)\b:?[ \t]*(.*)$", re.MULTILINE)
+_CHECK = re.compile(r"^\s*//\s*CHECK\b", re.MULTILINE)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix == ".mlir" and "filecheck" in file_path.parts:
+        return MlirFile.from_parent(parent, path=file_path)
+    return None
+
+
+class MlirFile(pytest.File):
+    """One `.mlir` file: a test for each of its RUN and ROUNDTRIP lines."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        text = self.path.read_text(encoding="utf-8")
+        found = list(_DIRECTIVE.finditer(text))
+        if not found:
+            yield NothingToRun.from_parent(self, name="header")
+        for number, directive in enumerate(found):
+            suffix = f"-{number}" if len(found) > 1 else ""
+            if directive[1] == "RUN":
+                yield RunItem.from_parent(self, name=f"run{suffix}", command=directive[2].strip())
+            else:
+                yield RoundTripItem.from_parent(self, name=f"roundtrip{suffix}")
+
+
+class MlirFailure(Exception):
+    """A `.mlir` test failed; the message says all there is to say."""
+
+
+class MlirItem(pytest.Item):
+    """What the two kinds of tests share."""
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+        if isinstance(excinfo.value, MlirFailure):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, f"{self.path.name}::{self.name}"
+
+
+class NothingToRun(MlirItem):
+    """A file that tests nothing is a mistake."""
+
+    def runtest(self) -> None:
+        raise MlirFailure(f"{self.path} has neither a RUN nor a ROUNDTRIP line")
+
+
+class RunItem(MlirItem):
+    """`// RUN: cuesta-opt %s …`, checked by the file's CHECK lines; `// RUN: not cuesta-opt …` expects an error."""
+
+    def __init__(self, *, command: str, **kwargs: object) -> None:
+        super().__init__(**kwargs)  # pyright: ignore[reportArgumentType]  # what pytest passes on
+        self.command = command
+
+    def runtest(self) -> None:
+        command, pipe, rest = self.command.partition("|")
+        check_arguments = shlex.split(rest)
+        if pipe and check_arguments[:2] != ["filecheck", "%s"]:
+            raise MlirFailure(f"RUN: only `| filecheck %s` may follow, not {rest.strip()!r}")
+        words = [str(self.path) if word == "%s" else word for word in shlex.split(command)]
+        expect_error = words[:1] == ["not"]
+        words = words[expect_error:]
+        if words[:1] != ["cuesta-opt"]:
+            raise MlirFailure(f"RUN: expected [not] cuesta-opt, not {self.command!r}")
+        status, output, errors = run_captured(words[1:])
+        if expect_error and status == 0:
+            raise MlirFailure(f"{self.command}\nan error was expected, but it passed:\n{output}")
+        if not expect_error and status != 0:
+            raise MlirFailure(f"{self.command}\nexit status {status}:\n{errors}")
+        text = self.path.read_text(encoding="utf-8")
+        prefixes = _check_prefixes(check_arguments[2:])
+        if prefixes == ["CHECK"] and not _CHECK.search(text):
+            if expect_error:  # an expected error that nobody looks at may be any error
+                raise MlirFailure("RUN: not … needs CHECK lines that say which error")
+            return
+        run_filecheck(self.path, errors if expect_error else output, prefixes)
+
+
+class RoundTripItem(MlirItem):
+    """`// ROUNDTRIP`: what is printed parses back to the same program and prints the same, in both forms."""
+
+    def runtest(self) -> None:
+        for chunk in split_input(self.path.read_text(encoding="utf-8")):
+            module = parse_module(make_context(), chunk, str(self.path))
+            module.verify()
+            text = print_text(module)
+            for form, source in (("own", text), ("generic", print_text(module, generic=True))):
+                again = CuestaParser(make_context(), source, f"<printed in {form} form>").parse_module()
+                again.verify()
+                if not structurally_equal(module, again):
+                    raise MlirFailure(f"{self.path}: another program comes back from its {form} form:\n{source}")
+                if print_text(again) != text:
+                    raise MlirFailure(f"{self.path}: the {form} form prints differently:\n{text}\n{print_text(again)}")
+
+
+def _check_prefixes(arguments: list[str]) -> list[str]:
+    prefixes = [word.partition("=")[2] for word in arguments if word.startswith(("--check-prefix", "-check-prefix"))]
+    if len(prefixes) != len(arguments):
+        raise MlirFailure(f"RUN: filecheck's only option here is --check-prefix=NAME, not {arguments}")
+    return prefixes or ["CHECK"]
+
+
+def run_filecheck(path: Path, output: str, prefixes: list[str]) -> None:
+    """Match the output against the file's CHECK lines.
+
+    Errors: MlirFailure.
+    """
+    options = Options(match_filename=str(path), check_prefixes=prefixes)
+    matcher = Matcher(options, FInput("<output>", output), CheckParser.from_opts(options))
+    matcher.stderr = io.StringIO()
+    if matcher.run() != 0:
+        raise MlirFailure(f"{path}\n{matcher.stderr.getvalue()}\n--- the output was:\n{output}")

@@ -1,0 +1,60 @@
+"""Wrong modes and options are told clearly; right ones arrive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuesta.options import MODES, OptionError, Options
+
+
+def test_defaults() -> None:
+    assert Options.parse() == Options()
+    assert Options.parse(None, {}) == Options.parse("default")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_modes_of_torch_compile(mode: str) -> None:
+    assert Options.parse(mode).mode == mode
+
+
+def test_values_arrive() -> None:
+    options = Options.parse(None, {"dump": Path("/tmp/levels"), "verify": "each", "trace": True, "pipeline": "a,b"})
+    assert options == Options(dump="/tmp/levels", verify="each", trace=True, pipeline="a,b")
+
+
+def test_unknown_mode_names_the_valid_ones() -> None:
+    with pytest.raises(OptionError, match=r"unknown mode 'max_autotune'; did you mean 'max-autotune'\?") as caught:
+        Options.parse("max_autotune")
+    assert all(mode in str(caught.value) for mode in MODES)
+
+
+def test_unknown_option_names_the_valid_ones() -> None:
+    with pytest.raises(OptionError, match=r"unknown option 'verfy'; did you mean 'verify'\?") as caught:
+        Options.parse(None, {"verfy": "each"})
+    for name in ("dump", "pipeline", "verify", "fallback_random", "emulate_precision_casts", "trace"):
+        assert f"\n    {name} (" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trace": 1}, "option 'trace' must be True or False, not 1 of type int"),
+        ({"fallback_random": None}, "option 'fallback_random' must be True or False, not None of type NoneType"),
+        ({"verify": "always"}, "option 'verify' must be one of 'none', 'boundaries', 'each', not 'always'"),
+        ({"dump": 3}, "option 'dump' must be a string that is not empty, not 3 of type int"),
+        ({"dump": ""}, "option 'dump' must be a string that is not empty, not ''"),
+        ({"pipeline": ["a"]}, "option 'pipeline' must be a string that is not empty"),
+    ],
+)
+def test_wrong_values(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        Options.parse(None, options)
+    assert message in str(caught.value)
+
+
+def test_options_that_are_no_dictionary() -> None:
+    with pytest.raises(OptionError, match="options must be a dictionary, not 'trace' of type str"):
+        Options.parse(None, "trace")  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,44 @@
+"""Records add up, and the package is cheap to import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+import cuesta
+from cuesta.record import CompileRecord, statistics
+
+
+def test_statistics_sum_records() -> None:
+    first = CompileRecord("forward", aten_ops=3, kernels=1, fallbacks=Counter({"aten.sort.default": 2}))
+    second = CompileRecord("backward", aten_ops=4, library_calls=2, fallbacks=Counter({"aten.sort.default": 1}))
+    first.seconds = {"import": 0.5, "fuse": 0.25}
+    second.seconds = {"fuse": 1.0}
+    total = statistics([first, second])
+    assert (total.graphs, total.aten_ops, total.kernels, total.library_calls) == (2, 7, 1, 2)
+    assert total.fallbacks == {"aten.sort.default": 3}
+    assert total.seconds == {"import": 0.5, "fuse": 1.25}
+    assert total.own_seconds == 1.75
+
+
+def test_stage_accumulates_and_counts_failures() -> None:
+    record = CompileRecord("inference")
+    with record.stage("fuse"):
+        pass
+    once = record.seconds["fuse"]
+    with pytest.raises(RuntimeError), record.stage("fuse"):
+        raise RuntimeError
+    assert record.seconds["fuse"] > once > 0
+
+
+def test_importing_the_package_loads_no_torch() -> None:
+    program = "import sys, cuesta; cuesta.statistics(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_unknown_attribute() -> None:
+    with pytest.raises(AttributeError, match="module 'cuesta' has no attribute 'recrods'"):
+        _ = cuesta.recrods  # pyright: ignore[reportAttributeAccessIssue]

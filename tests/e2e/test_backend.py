@@ -1,0 +1,105 @@
+"""The hook: torch finds it, checks what it is told, and records what it compiled."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._dynamo.exc import BackendCompilerFailed
+
+import cuesta
+from cuesta.backend import drop_aliases
+from cuesta.options import OptionError
+from cuesta.testing import assert_close_to_float64
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    cuesta.clear_records()
+
+
+def test_torch_lists_the_backend() -> None:
+    assert "cuesta" in torch.compiler.list_backends()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"options": {"verfy": "each"}}, "unknown option 'verfy'; did you mean 'verify'?"),
+        ({"mode": "fast"}, "unknown mode 'fast'"),
+        ({"options": {"trace": "yes"}}, "option 'trace' must be True or False, not 'yes' of type str"),
+    ],
+)
+def test_wrong_options_reach_the_user(chosen: dict, message: str) -> None:
+    with pytest.raises(BackendCompilerFailed) as caught:
+        torch.compile(torch.sin, backend="cuesta", **chosen)(torch.ones(2))
+    assert isinstance(caught.value.inner_exception, OptionError)
+    assert message in str(caught.value)
+
+
+def test_inference_is_one_record() -> None:
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="cuesta", fullgraph=True)
+    assert_close_to_float64(compiled, lambda x: x.sin() + 1, [torch.randn(8)])
+    (record,) = cuesta.records
+    assert (record.kind, record.aten_ops) == ("inference", 2)
+    assert record.capture_seconds > 0
+
+
+def test_training_is_two_records() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x.sin() * y).sum()
+
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    inputs = [torch.randn(4, 4, requires_grad=True) for _ in range(2)]
+    assert_close_to_float64(compiled, function, inputs)
+    assert [record.kind for record in cuesta.records] == ["forward", "backward"]
+
+
+def test_same_options_do_not_recompile() -> None:
+    for _ in range(2):
+        torch.compile(torch.cos, backend="cuesta", options={"trace": False})(torch.ones(3))
+    assert len(cuesta.records) == 1
+
+
+def test_mutated_inputs_are_written_back() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(2).add_(y)
+        return x.relu()
+
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    assert_close_to_float64(compiled, function, [torch.randn(5), torch.randn(5)])
+
+
+def test_an_output_may_alias_an_input_or_another_output() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x.exp()
+        return x.view(6), x, y, y.t(), y.detach()
+
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    assert_close_to_float64(compiled, function, [torch.randn(2, 3, requires_grad=True)])
+    x = torch.randn(2, 3)
+    assert compiled(x)[1] is x
+
+
+def test_dropout_draws_from_the_stream_of_eager() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x * 2, 0.3) + torch.rand_like(x)
+
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    for requires_grad in (False, True):
+        x = torch.randn(64, 64, requires_grad=requires_grad)
+        torch.manual_seed(7)
+        expected = function(x)
+        torch.manual_seed(7)
+        torch.testing.assert_close(compiled(x), expected)
+
+
+def test_drop_aliases_keeps_those_that_are_outputs() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    aten = torch.ops.aten
+    graph_module = make_fx(lambda x: aten.alias(aten.alias(aten.detach(x.sin()))))(torch.ones(2))
+    drop_aliases(graph_module)
+    targets = [node.target for node in graph_module.graph.nodes if node.op == "call_function"]
+    assert targets == [aten.sin.default, aten.alias.default]
+    graph_module.graph.lint()

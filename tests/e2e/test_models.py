@@ -1,0 +1,40 @@
+"""The five demo models: inference and training are as close to float64 as eager is, in one graph each."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuesta.testing import assert_close_to_float64
+
+pytest.importorskip("transformers")
+from examples.models import MODELS, training_step
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("step", ["inference", "training"])
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name: str, step: str) -> None:
+    torch._dynamo.reset()
+    model, inputs = getattr(MODELS[name], step)()
+    compiled = torch.compile(model, backend="cuesta", fullgraph=True)
+    with torch.set_grad_enabled(step == "training"):
+        assert_close_to_float64(compiled, model, inputs)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_training_with_dropout_and_the_same_seed(name: str) -> None:
+    torch._dynamo.reset()
+    model, inputs = MODELS[name].training(dropout=0.1)
+    compiled = torch.compile(model, backend="cuesta", fullgraph=True)
+    torch.manual_seed(3)
+    expected, expected_gradients = training_step(model, inputs)
+    expected_gradients = {key: value.clone() for key, value in expected_gradients.items()}
+    torch.manual_seed(3)
+    actual, gradients = training_step(compiled, inputs)
+    torch.testing.assert_close(actual, expected)
+    for key, value in expected_gradients.items():
+        torch.testing.assert_close(
+            gradients[key], value, rtol=1e-3, atol=1e-5, msg=lambda text, key=key: f"{key}: {text}"
+        )

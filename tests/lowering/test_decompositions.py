@@ -1,0 +1,77 @@
+"""Our own decompositions compute what the ATen ops compute; the table keeps what it says it keeps."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from cuesta.lowering import decompositions
+
+aten = torch.ops.aten
+
+
+def test_own_entries_override_and_kept_ops_are_absent() -> None:
+    table = decompositions.decomposition_table()
+    assert table[aten.nll_loss_backward.default] is decompositions.nll_loss_backward
+    for kept in (aten.gelu_backward.default, aten.bernoulli.p, aten.detach.default):
+        assert kept not in table
+    assert aten.native_layer_norm_backward.default in table
+    assert decompositions.decomposition_table() is table
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_transpose_matrix(rank: int) -> None:
+    x = torch.randn([3, 4][:rank])
+    assert torch.equal(decompositions.transpose_matrix(x), x.t())
+
+
+@pytest.mark.parametrize(("dim0", "dim1"), [(0, 1), (-1, 0), (1, 1), (-2, -3)])
+def test_transpose(dim0: int, dim1: int) -> None:
+    x = torch.randn(2, 3, 4)
+    assert torch.equal(decompositions.transpose(x, dim0, dim1), x.transpose(dim0, dim1))
+    assert decompositions.transpose(torch.tensor(2.0), 0, -1) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("reduction", "weighted", "ignore_index", "batched"),
+    list(itertools.product([0, 1, 2], [False, True], [-100, 1], [True, False])),
+)
+def test_nll_loss_backward(reduction: int, weighted: bool, ignore_index: int, batched: bool) -> None:
+    torch.manual_seed(0)
+    classes = 5
+    logits = torch.randn(*([7] if batched else []), classes)
+    target = torch.randint(0, classes, (7,)) if batched else torch.tensor(3)
+    if batched:
+        target[2] = ignore_index
+    weight = torch.rand(classes) if weighted else None
+    loss, total_weight = aten.nll_loss_forward(logits, target, weight, reduction, ignore_index)
+    arguments = (torch.randn(loss.shape), logits, target, weight, reduction, ignore_index, total_weight)
+    torch.testing.assert_close(decompositions.nll_loss_backward(*arguments), aten.nll_loss_backward(*arguments))
+
+
+def test_nll_loss_backward_of_nothing_but_ignored_targets_is_zero() -> None:
+    logits, target = torch.randn(2, 3), torch.tensor([1, 1])
+    _, total_weight = aten.nll_loss_forward(logits, target, None, 1, 1)
+    gradient = decompositions.nll_loss_backward(torch.tensor(1.0), logits, target, None, 1, 1, total_weight)
+    assert torch.equal(gradient, torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize(("dim", "index"), [(0, 0), (1, -1), (-1, 2), (-3, -2)])
+def test_select_backward(dim: int, index: int) -> None:
+    sizes = [2, 3, 4]
+    gradient = torch.randn(torch.empty(sizes).select(dim, index).shape)
+    expected = aten.select_backward(gradient, sizes, dim, index)
+    assert torch.equal(decompositions.select_backward(gradient, sizes, dim, index), expected)
+
+
+@pytest.mark.parametrize(
+    ("dim", "start", "end", "step"),
+    [(0, 0, 2, 1), (1, 1, 3, 1), (-1, -3, -1, 1), (2, 0, 2**63 - 1, 2), (1, -9, 99, 1), (2, 4, 9, 1)],
+)
+def test_slice_backward(dim: int, start: int, end: int, step: int) -> None:
+    sizes = [2, 3, 4]
+    gradient = torch.randn(aten.slice(torch.empty(sizes), dim, start, end, step).shape)
+    expected = aten.slice_backward(gradient, sizes, dim, start, end, step)
+    assert torch.equal(decompositions.slice_backward(gradient, sizes, dim, start, end, step), expected)

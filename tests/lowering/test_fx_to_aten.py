@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx.experimental.proxy_tensor import make_fx
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.func import Func
+from xdsl.parser import Parser
+
+from cuesta.dialects import aten, sym
+from cuesta.dialects.aten import ATEN, CallLike, CallOp, LiteralOp
+from cuesta.dialects.core.locations import print_text, source_lines
+from cuesta.dialects.layout import device_of, sizes_of, strides_of
+from cuesta.lowering.fx_to_aten import ImportedGraph, UnsupportedGraphError, import_graph
+
+
+def check(graph: ImportedGraph) -> ImportedGraph:
+    """Verifies the program, and that its text reads back as the same program."""
+    graph.module.verify()
+    text = print_text(graph.module)
+    context = Context()
+    for dialect in (Builtin, Func, sym.SYM, ATEN):
+        context.load_dialect(dialect)
+    assert print_text(Parser(context, text).parse_module()) == text
+    return graph
+
+
+def trace(function: Callable[..., Any], *inputs: Any, symbolic: bool = False) -> ImportedGraph:
+    mode = "symbolic" if symbolic else "fake"
+    return check(import_graph(make_fx(function, tracing_mode=mode)(*inputs)))
+
+
+def compiled(function: Callable[..., Any], *inputs: Any, backward: bool = False, **options: Any) -> list[ImportedGraph]:
+    """The graphs that a backend behind torch.compile and AOTAutograd gets."""
+    graphs: list[ImportedGraph] = []
+
+    def compiler(gm: torch.fx.GraphModule, _: Any) -> Any:
+        graphs.append(check(import_graph(gm)))
+        return make_boxed_func(gm.forward)
+
+    torch._dynamo.reset()
+    backend = aot_autograd(fw_compiler=compiler, bw_compiler=compiler)
+    result = torch.compile(function, backend=backend, fullgraph=True, **options)(*inputs)
+    if backward:
+        first = result[0] if isinstance(result, tuple) else result
+        first.sum().backward()
+    return graphs
+
+
+def calls(graph: ImportedGraph) -> list[CallLike]:
+    return [op for op in graph.module.walk() if isinstance(op, CallLike)]
+
+
+def call_of(graph: ImportedGraph, overload: str) -> CallLike:
+    (found,) = [op for op in calls(graph) if op.overload == overload]
+    return found
+
+
+def returned(graph: ImportedGraph) -> Any:
+    (function,) = graph.module.body.ops
+    return function.regions[0].block.last_op
+
+
+def test_forward_and_backward():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    forward, backward = compiled(model, torch.randn(2, 8), backward=True)
+    assert [call.overload for call in calls(forward)][:2] == ["aten.t.default", "aten.addmm.default"]
+    assert "aten.threshold_backward.default" in [call.overload for call in calls(backward)]
+    assert forward.inputs == ("tensor",) * 5
+    assert forward.constants == ()
+
+
+def test_types_say_strides_dtype_and_device():
+    def function(x: torch.Tensor) -> Any:
+        return x.t(), x.to(torch.bfloat16), (x > 0), x.to(memory_format=torch.contiguous_format).to(torch.complex64)
+
+    graph = trace(function, torch.randn(4, 6))
+    types = [str(operand.type) for operand in returned(graph).operands]
+    assert types == [
+        "tensor<6x4xf32, #aten.layout<strides = [1, 6]>>",
+        "tensor<4x6xbf16>",
+        "tensor<4x6xi1>",
+        "tensor<4x6xcomplex<f32>>",
+    ]
+    meta = trace(lambda x: x + 1, torch.randn(2, device="meta"))
+    assert device_of(returned(meta).operands[0].type) == "meta"
+
+
+@pytest.mark.parametrize(
+    ("make", "strides"),
+    [
+        (lambda: torch.tensor(3.0), ()),
+        (lambda: torch.empty(0, 3), (3, 1)),
+        (lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), (60, 1, 15, 3)),
+        (lambda: torch.randn(4).expand(3, 4), (0, 1)),
+        (lambda: torch.randn(8, 8)[::2, ::3], (16, 3)),
+    ],
+)
+def test_layouts_of_inputs(make: Callable[[], torch.Tensor], strides: tuple[int, ...]):
+    x = make()
+    graph = trace(lambda x: x.clone(), x)
+    (function,) = graph.module.body.ops
+    (argument,) = function.regions[0].block.args
+    assert sizes_of(argument.type) == tuple(x.shape)
+    assert strides_of(argument.type) == strides
+
+
+def test_optional_tensors_in_lists():
+    graph = trace(lambda x, i: x[:, i], torch.randn(3, 4), torch.tensor([1, 2]))
+    index = call_of(graph, "aten.index.Tensor")
+    assert index.tensors("indices") == (None, index.operands[1])
+
+
+def test_constant_arguments():
+    def function(x: torch.Tensor) -> Any:
+        y = torch.full((2,), math.inf, dtype=torch.float64, device="cpu")
+        z = torch.ops.aten.nan_to_num.default(x, math.nan, -0.0, -math.inf)
+        w = torch.ops.aten.gelu.default(x, approximate="tanh")
+        c = x.clone(memory_format=torch.contiguous_format)
+        return y, z, w, c, x * 2j
+
+    graph = trace(function, torch.randn(4))
+    full = call_of(graph, "aten.full.default")
+    assert full.argument("fill_value") == math.inf
+    assert full.dtype() == "float64"
+    assert full.argument("device") == aten.Device("cpu")
+    text = print_text(graph.module)
+    assert "aten.nan_to_num.default(%x_1, nan, -0.0, -inf)" in text or "nan, -0.0, -inf)" in text
+    assert call_of(graph, "aten.gelu.default").string("approximate") == "tanh"
+    assert "memory_format = torch.contiguous_format" in text
+    assert "complex(0.0, 2.0)" in text or "tensor<4xcomplex<f32>>" in text
+
+
+def test_lists_of_results_are_flattened():
+    def function(x: torch.Tensor) -> Any:
+        a, b, c = torch.ops.aten.split.Tensor(x, 2)
+        added = torch.ops.aten._foreach_add.Scalar([a, b], 1.0)
+        values, indices = torch.ops.aten.topk.default(x, 2)
+        return a, c, added[1], indices, values
+
+    graph = trace(function, torch.randn(6))
+    split, foreach = call_of(graph, "aten.split.Tensor"), call_of(graph, "aten._foreach_add.Scalar")
+    topk = call_of(graph, "aten.topk.default")
+    assert (len(split.results), len(foreach.results)) == (3, 2)
+    assert foreach.tensors("self") == (split.results[0], split.results[1])
+    expected = [split.results[0], split.results[2], foreach.results[1], topk.results[1], topk.results[0]]
+    assert list(returned(graph).operands) == expected
+
+
+def test_undefined_results_are_literals():
+    x = torch.randn(1, 3, 8, 8)
+    _, backward = compiled(torch.nn.Conv2d(3, 4, 3), x, backward=True)
+    convolution = call_of(backward, "aten.convolution_backward.default")
+    assert [str(result.type)[:6] for result in convolution.results] == ["!aten.", "tensor", "tensor"]
+    assert backward.outputs == ("tensor", "tensor", "literal")
+
+
+def test_outputs_of_every_kind():
+    def function(x: torch.Tensor) -> Any:
+        y = x + 1
+        return y, x, y, None, 3, 2.5, None, True
+
+    gm = make_fx(function, tracing_mode="fake")(torch.randn(4))
+    # make_fx drops what is no tensor; AOTAutograd keeps it.
+    (output,) = [node for node in gm.graph.nodes if node.op == "output"]
+    tensors = [argument for argument in output.args[0] if isinstance(argument, torch.fx.Node)]
+    output.args = ([*tensors[:3], None, 3, 2.5, None, True],)
+    graph = check(import_graph(gm))
+    assert graph.outputs == ("tensor",) * 3 + ("literal",) * 5
+    operands = returned(graph).operands
+    assert operands[0] is operands[2] and operands[3] is operands[6]
+    assert [op.value for op in graph.module.walk() if isinstance(op, LiteralOp)] == [None, 3, 2.5, True]
+
+
+def test_constants_become_trailing_arguments():
+    table = torch.arange(4)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + table + torch.tensor(2)
+
+    graph = trace(function, torch.randn(4))
+    assert len(graph.constants) == 2 and graph.inputs == ("tensor",)
+    assert any(tensor is table for _, tensor in graph.constants)
+    (entry,) = graph.module.body.ops
+    assert [name.data for name in entry.attributes["aten.constants"]] == [name for name, _ in graph.constants]
+    assert len(entry.regions[0].block.args) == 3
+
+
+def test_unknown_overloads_are_calls():
+    with torch.library._scoped_library("cuesta_test", "FRAGMENT") as library:
+        library.define("twice(Tensor x, str mode, *, Tensor? other=None) -> (Tensor, Tensor)")
+        library.impl("twice", lambda x, mode, other=None: (x + x, x.clone()), "CompositeExplicitAutograd")
+        graph = trace(lambda x: torch.ops.cuesta_test.twice(x, "fast", other=x)[1], torch.randn(3))
+    call = call_of(graph, "cuesta_test::twice.default")
+    assert isinstance(call, CallOp)
+    assert print_text(graph.module).count('aten.call "cuesta_test::twice.default"(%0, "fast", other = %0)') <= 1
+    assert len(call.results) == 2 and returned(graph).operands[0] is call.results[1]
+
+
+def test_prims_are_calls_with_a_schema():
+    graph = trace(lambda x: torch.ops.prims.convert_element_type.default(x, torch.float16), torch.randn(3))
+    call = call_of(graph, "prims::convert_element_type.default")
+    assert call.dtype() == "float16" and call.tensor("a") is call.operands[0]
+
+
+def test_symbolic_sizes_through_torch_compile():
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        z = torch.cat([x, y]).reshape(-1, 2)
+        return z, x.shape[0], x.shape[0] * 2 + 1, x.new_zeros(x.shape[0] // 3 + 1)
+
+    (graph,) = compiled(function, torch.randn(6, 4), torch.randn(5, 4), dynamic=True)
+    (entry,) = graph.module.body.ops
+    symbols = entry.attributes["sym.symbols"]
+    assert isinstance(symbols, sym.SymbolsAttr)
+    assert len(symbols.names) == 2
+    assert all(low == 2 for low, _ in symbols.ranges.values())
+    assert graph.inputs.count("integer") == 2 and graph.inputs.count("tensor") == 2
+    assert "integer" in graph.outputs
+    zeros = call_of(graph, "aten.new_zeros.default")
+    (size,) = sizes_of(zeros.results[0].type)
+    assert isinstance(size, sym.Expr) and sym.evaluate(size, [], dict.fromkeys(symbols.names, 7)) == 3
+    assert zeros.indices("size") == (size,)
+    # Arithmetic on sizes leaves no ops behind.
+    assert all(isinstance(op, aten.AtenOp) for op in calls(graph))
+    assert graph.unbacked == frozenset()
+
+
+def test_sizes_that_depend_on_data():
+    gm = make_fx(lambda x: x.nonzero() * 2, tracing_mode="symbolic", _allow_non_fake_inputs=True)(torch.randn(4))
+    graph = check(import_graph(gm))
+    assert graph.unbacked == {"u0"}
+    assert sym.symbol("u0") in sizes_of(returned(graph).operands[0].type)
+
+
+def test_symbolic_floats_are_refused():
+    with pytest.raises(UnsupportedGraphError, match="aten.mul.Tensor: .*cannot be written down"):
+        trace(lambda x: x * (x.shape[0] * 0.5), torch.randn(5), symbolic=True)
+
+
+def test_higher_order_operators_are_refused():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    gm = make_fx(function, tracing_mode="fake")(torch.randn(3))
+    with pytest.raises(UnsupportedGraphError, match="cond: a higher-order operator"):
+        import_graph(gm)
+
+
+def test_sparse_tensors_are_refused():
+    with pytest.raises(UnsupportedGraphError, match="tensors with layout torch.sparse_coo are left to eager"):
+        trace(lambda x: x.to_sparse(), torch.eye(3))
+
+
+def test_missing_metadata_and_foreign_calls_are_refused():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.randn(3)
+    y = graph.call_function(torch.ops.aten.relu.default, (x,))
+    graph.output((y,))
+    gm = torch.fx.GraphModule({}, graph)
+    with pytest.raises(UnsupportedGraphError, match="aten.relu.default: has no fake-tensor metadata"):
+        import_graph(gm)
+    y.target = operator.neg
+    y.meta["val"] = torch.randn(3)
+    with pytest.raises(UnsupportedGraphError, match="is not an ATen overload"):
+        import_graph(gm)
+
+
+class Doubler(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x)  # location: linear
+        return y.tanh()  # location: tanh
+
+
+def line_of(mark: str) -> int:
+    with open(__file__) as source:
+        return next(number for number, text in enumerate(source, 1) if text.rstrip().endswith(f"# location: {mark}"))
+
+
+def test_ops_know_the_models_line():
+    forward, backward = compiled(Doubler(), torch.randn(2, 3), backward=True)
+    assert list(source_lines(call_of(forward, "aten.tanh.default").location)) == [(__file__, line_of("tanh"))]
+    # The linear layer's own frame is inside torch: the line that calls it is the model's.
+    assert list(source_lines(call_of(forward, "aten.addmm.default").location)) == [(__file__, line_of("linear"))]
+    tanh_backward = call_of(backward, "aten.tanh_backward.default")
+    assert list(source_lines(tanh_backward.location)) == [(__file__, line_of("tanh"))]
+
+
+def test_refusals_name_the_models_line():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.to_sparse()  # location: sparse
+
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=rf"test_fx_to_aten.py:{line_of('sparse')}  aten.*: tensors with layout"):
+        compiled(function, torch.eye(3))
+
+
+@pytest.mark.slow
+def test_cost_is_linear_and_small():
+    import time
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(300):
+            x = torch.relu(x * 2 + 1)
+        return x
+
+    gm = make_fx(function, tracing_mode="fake")(torch.randn(8))
+    import_graph(gm)
+    best = min(_timed(import_graph, gm, time.perf_counter) for _ in range(5))
+    assert best / len(gm.graph.nodes) < 200e-6  # 25 µs on a quiet machine
+
+
+def _timed(function: Callable[..., Any], argument: Any, clock: Callable[[], float]) -> float:
+    start = clock()
+    function(argument)
+    return clock() - start

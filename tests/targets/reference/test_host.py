@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuesta.targets.reference import InterpreterError, run
+
+TEXT = """
+kernel.func @double(%x : !kernel.ptr<f32>) outs(%y : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [12]> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[%p] : f32
+  %b = elem.add %a, %a : f32
+  kernel.store %b, %y[%p] : f32
+}
+host.func @main(%x : tensor<3x4xf32>, %w : tensor<4x2xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>) {
+  %b = host.alloc : tensor<3x4xf32>
+  host.launch @double(%x, %b) : tensor<3x4xf32>, tensor<3x4xf32>
+  %m = host.extern "aten.mm.default"(%b, %w) : (tensor<3x4xf32>, tensor<4x2xf32>) -> tensor<3x2xf32>
+  %v = host.reinterpret %b offset 6 : tensor<3x4xf32> to tensor<2x3xf32>
+  host.free %b : tensor<3x4xf32>
+  host.return %m, %v : tensor<3x2xf32>, tensor<2x3xf32>
+}
+"""
+
+
+def test_buffers(parse):
+    x, w = torch.randn(3, 4), torch.randn(4, 2)
+    m, v = run(parse(TEXT), [x, w])
+    assert torch.equal(m, (x + x) @ w)
+    assert torch.equal(v, (x + x).flatten()[6:].reshape(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("host.return %m, %v", "host.free %m : tensor<3x2xf32> host.return %m, %v", "uses %m after it was freed"),
+        ("offset 6", "offset 7", "reaches to element 13 of memory that has 12"),
+        ("grid = [12]", "grid = [11]", "is never stored"),
+    ],
+)
+def test_refused(parse, old, new, message):
+    with pytest.raises(InterpreterError, match=message):
+        run(parse(TEXT.replace(old, new)), [torch.randn(3, 4), torch.randn(4, 2)])

@@ -1,0 +1,1 @@
+"""Passes within a level: one file per pass, file name = pass name."""

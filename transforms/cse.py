@@ -1,0 +1,96 @@
+"""`cse`: what was computed once is not computed again, in bodies and among the ops of @main."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
+
+from cuesta.dialects import aten, elem, loops
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.fingerprint import fingerprint
+from cuesta.dialects.loops.surgery import remove
+
+_Key = tuple[object, ...]
+
+
+class CsePass(ModulePass):
+    """Scoped value numbering. Two ops are one when class, operands, properties and *result types* agree.
+
+    Upstream's CSE ignores the result types and would merge two casts of one value. A load of an out may see another value
+    each time; it is left alone.
+    """
+
+    name = "cse"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        block = entry_block(op)
+        merge_graph(block)
+        for top in block.ops:
+            if isinstance(top, loops.NestOp):
+                merge_body(top.body, {}, frozenset(top.handles))
+
+
+def _key(op: Operation) -> _Key:
+    return (
+        type(op),
+        tuple(map(id, op.operands)),
+        tuple(op.properties.items()),
+        tuple(result.type for result in op.results),
+    )
+
+
+def merge_body(block: Block, known: dict[_Key, Operation], handles: frozenset[SSAValue]) -> None:
+    """Merges within a body; what an outer scope knows is known inside, not the other way round."""
+    for op in list(block.ops):
+        if isinstance(op, loops.DomainOp):
+            merge_body(op.body, dict(known), handles)
+            continue
+        if isinstance(op, loops.LoadOp):
+            if op.source in handles:
+                continue
+        elif not isinstance(op, elem.ElementwiseOp | loops.IndexOp | loops.BoundOp):
+            continue
+        key = _key(op)
+        first = known.get(key)
+        if first is None:
+            known[key] = op
+        else:
+            _replace(op, first)
+
+
+def merge_graph(block: Block) -> None:
+    """Merges views, nests, literals and pure library calls of @main."""
+    known: dict[object, Operation] = {}
+    for op in list(block.ops):
+        if isinstance(op, loops.NestOp):
+            key: object = fingerprint(op, by_identity=True)
+        elif isinstance(op, loops.ViewOp | aten.LiteralOp) or (isinstance(op, loops.ExternOp) and op.is_pure):
+            key = _key(op)
+        else:
+            continue
+        first = known.get(key)
+        if first is None:
+            known[key] = op
+        elif not (escapes(op) and escapes(first)):
+            _replace(op, first)
+
+
+def escapes(op: Operation) -> bool:
+    """Whether the caller gets a result of the op, or a view of one. Two tensors that are returned must stay two: the
+    caller may write to one of them.
+    """
+    for result in op.results:
+        for use in result.uses:
+            user = use.operation
+            if user.has_trait(IsTerminator) or (isinstance(user, loops.ViewOp) and escapes(user)):
+                return True
+    return False
+
+
+def _replace(op: Operation, by: Operation) -> None:
+    for old, new in zip(op.results, by.results, strict=True):
+        old.replace_all_uses_with(new)
+    remove(op)

@@ -1,0 +1,99 @@
+"""`dce`: drops what nobody reads: pure ops, nests and their outs, views, pure library calls."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+from xdsl.traits import is_side_effect_free
+
+from cuesta.dialects import kernel, loops
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.loops.surgery import loads_of, remove, stores_of
+
+
+class DcePass(ModulePass):
+    """Walks @main backwards once; an op whose results have no uses and that does nothing else goes.
+
+    A `loops.bound` stays: it may raise IndexError, as eager would.
+    """
+
+    name = "dce"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        block = entry_block(op)
+        clean_block(block)
+
+
+def clean_block(block: Block) -> None:
+    """Drops dead ops of a block and of what is nested in it."""
+    for op in reversed(list(block.ops)):
+        if isinstance(op, loops.DomainOp):
+            if isinstance(op, loops.NestOp):
+                op = drop_unused_outs(op)
+                if op is None:
+                    continue
+            clean_block(op.body)
+            if isinstance(op, loops.ForOp) and not op.body.ops:
+                remove(op)
+            elif isinstance(op, loops.ReduceOp) and not _used(op) and not _raises(op):
+                remove(op)
+        elif not _used(op) and op.results and _is_pure(op):
+            remove(op)
+
+
+def _used(op: Operation) -> bool:
+    return any(result.uses for result in op.results)
+
+
+def _is_pure(op: Operation) -> bool:
+    if isinstance(op, loops.LoadOp | kernel.LoadOp):
+        return True
+    if isinstance(op, loops.ExternOp):
+        return op.is_pure
+    return is_side_effect_free(op)
+
+
+def _raises(op: Operation) -> bool:
+    return any(isinstance(inner, loops.BoundOp | loops.StoreOp) for inner in op.walk())
+
+
+def drop_unused_outs(nest: loops.NestOp) -> loops.NestOp | None:
+    """The nest without the outs that neither it nor anyone else reads; None when nothing is left of it."""
+    read = {load.source for load in loads_of(nest)}
+    dead = [
+        k
+        for k, (handle, result) in enumerate(zip(nest.handles, nest.results, strict=True))
+        if not result.uses and handle not in read
+    ]
+    if not dead:
+        return nest
+    if len(dead) == len(nest.results) and not any(isinstance(op, loops.BoundOp) for op in nest.walk()):
+        remove(nest)
+        return None
+    dropped = {nest.handles[k] for k in dead}
+    if len(dead) == len(nest.results):
+        return nest
+    for store in list(stores_of(nest)):
+        if store.target in dropped:
+            remove(store)
+    body = nest.body
+    for handle in dropped:
+        body.erase_arg(handle)
+    kept = [result for k, result in enumerate(nest.results) if k not in dead]
+    new = loops.NestOp.create(
+        result_types=[result.type for result in kept],
+        properties=nest.properties.copy(),
+        attributes=nest.attributes.copy(),
+        regions=[nest.detach_region(0)],
+    )
+    new.location = nest.location
+    block = nest.parent
+    assert block is not None
+    block.insert_op_before(new, nest)
+    for old, replacement in zip(kept, new.results, strict=True):
+        replacement.name_hint = old.name_hint
+        old.replace_all_uses_with(replacement)
+    remove(nest)
+    return new

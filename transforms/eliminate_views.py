@@ -1,0 +1,86 @@
+"""`eliminate-views`: loads read through views, so that nothing has to be copied to be seen another way."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.rewriting import apply_patterns, no_match
+from cuesta.dialects.layout import sizes_of, strided_view
+from cuesta.dialects.loops.surgery import index_ranges, reindex
+
+
+class ReadThroughView(RewritePattern):
+    """load(view(x, m), i) -> load(x, m(i))"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loops.LoadOp, rewriter: PatternRewriter, /):
+        view = op.source.owner
+        if not isinstance(view, loops.ViewOp):
+            return
+        results: list[sym.IndexExpr] = list(op.map.results)
+        source = op.source
+        while isinstance(view, loops.ViewOp):
+            results = list(view.map.apply(results))
+            source = view.source
+            view = source.owner
+        sizes = index_ranges(op, op.indices)
+        if sizes is not None:
+            results = [sym.simplify(result, sizes) for result in results]
+        new = loops.LoadOp.build(source, results, op.indices, op.mask, op.other)
+        rewriter.replace_op(op, new)
+
+
+class SimplifyIndices(RewritePattern):
+    """x[e] -> x[simplify(e)], where simplify knows the range of every induction variable. Exact."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loops.LoadOp, rewriter: PatternRewriter, /):
+        sizes = index_ranges(op, op.indices)
+        if sizes is None:
+            return
+        results = tuple(sym.simplify(result, sizes) for result in op.map.results)
+        if results != op.map.results:
+            rewriter.replace_op(op, reindex(op, results, op.indices))
+
+
+class ComposeViews(RewritePattern):
+    """view(view(x, m), n) -> view(x, m ∘ n), when strides can still say it.
+
+    Near miss: a reshape that copies, a flip. Composed, it could not be handed to a library call without a copy of its own.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loops.ViewOp, rewriter: PatternRewriter, /):
+        inner = op.source.owner
+        if not isinstance(inner, loops.ViewOp):
+            return
+        source_type, result_type = inner.source.type, op.result.type
+        assert isinstance(source_type, TensorType) and isinstance(result_type, TensorType)
+        sizes = sizes_of(result_type)
+        composed = inner.map.compose(op.map).simplified(sizes)
+        if strided_view(composed, source_type, sizes) is None:
+            no_match(op, "strides cannot say the composition")
+            return
+        rewriter.replace_op(op, loops.ViewOp.build(inner.source, composed, result_type))
+
+
+class DropIdentityView(RewritePattern):
+    """view(x, identity) -> x, when the types agree."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loops.ViewOp, rewriter: PatternRewriter, /):
+        if op.map.is_identity and op.source.type == op.result.type:
+            rewriter.replace_op(op, (), [op.source])
+
+
+class EliminateViewsPass(ModulePass):
+    """Afterwards no load reads a view; the views left are read by library calls and by the caller."""
+
+    name = "eliminate-views"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        apply_patterns(op, [ReadThroughView(), DropIdentityView(), ComposeViews()])

@@ -1,0 +1,101 @@
+"""The move *absorb*: a consumer computes its pointwise producer at its first read, and stores it there too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.layout import sizes_of
+from cuesta.dialects.loops.surgery import Substitution, clone_into, index_ranges, remove
+from cuesta.transforms.fusion.space import Space
+
+
+def with_more_outs(nest: loops.NestOp, outs: Sequence[Attribute]) -> loops.NestOp:
+    """The nest with further outs after its own: the region moves, the results are replaced."""
+    region = nest.detach_region(0)
+    body = region.block
+    for out in outs:
+        body.insert_arg(out, len(body.args))
+    new = loops.NestOp.create(
+        result_types=[*(result.type for result in nest.results), *outs],
+        properties=nest.properties.copy(),
+        attributes=nest.attributes.copy(),
+        regions=[region],
+    )
+    new.location = nest.location
+    block = nest.parent
+    assert block is not None
+    block.insert_op_before(new, nest)
+    for old, replacement in zip(nest.results, new.results, strict=False):
+        old.replace_all_uses_with(replacement)
+        replacement.name_hint = old.name_hint
+    remove(nest)
+    return new
+
+
+def row_local(loads: Sequence[loops.LoadOp], sizes: Sequence[sym.IndexExpr]) -> str | None:
+    """Why not every load reads only what its own parallel point computes; None when it does.
+
+    Law: when two accesses of one nest both walk a tensor in row-major order as their points go by, then what a parallel
+    point p touches is the same consecutive run of elements for both.
+    """
+    for load in loads:
+        if load.mask is not None:
+            return "a read is masked"
+        if not Space(load).walks_in_order(load, sizes):
+            return "a read does not walk the producer's result in its order"
+    return None
+
+
+def absorb(
+    producer: loops.NestOp, consumer: loops.NestOp, sites: dict[SSAValue, list[loops.LoadOp]]
+) -> loops.NestOp | str:
+    """P; C(load P …) -> C'(v = P's body; store v; … v …), where C' has P's outs as well.
+
+    `sites` are the consumer's loads by result of P. Requires: P is pointwise and stores element i at point i; C is the first
+    user of P. Exact: every element of P is computed once, before its parallel point reads it.
+    Returns the new consumer, or why not.
+    """
+    every = [load for result in producer.results for load in sites.get(result, [])]
+    order = {op: k for k, op in enumerate(consumer.walk())}
+    every.sort(key=lambda load: order[load])
+    if (reason := row_local(every, producer.sizes)) is not None:
+        return reason
+    first = every[0]
+    for load in every:
+        assert sizes_of(load.source.type) == tuple(producer.sizes)  # pyright: ignore[reportArgumentType]
+    outs = [result.type for result in producer.results]
+    kept = len(consumer.results)
+    space = Space(first)
+    consumer = with_more_outs(consumer, outs)
+    handles = consumer.handles[kept:]
+    substitution = Substitution(space.variables)
+    expressions = substitution.expressions(first.map.results, first.indices)
+    sizes = index_ranges(first, substitution.axes)
+    assert sizes is not None
+    for variable, expression in zip(producer.induction_variables, expressions, strict=True):
+        substitution.set_index(variable, sym.simplify(expression, sizes))
+    for old, new in zip(producer.handles, handles, strict=True):
+        substitution.values[old] = new
+    clone_into(producer.body.ops, InsertPoint.before(first), substitution)
+    values = {op.target: op.value for op in producer.body.ops if isinstance(op, loops.StoreOp)}
+    for result, old_handle, handle in zip(producer.results, producer.handles, handles, strict=True):
+        value = substitution.value(values[old_handle])
+        for load in sites.get(result, []):
+            if load is first or (load.parent is first.parent and _same_access(load, first)):
+                load.result.replace_all_uses_with(value)
+                remove(load)
+            else:
+                load.operands[0] = handle
+        result.replace_all_uses_with(consumer.results[kept + result.index])
+    remove(producer)
+    return consumer
+
+
+def _same_access(a: loops.LoadOp, b: loops.LoadOp) -> bool:
+    return a.map is b.map and tuple(a.indices) == tuple(b.indices)
+
+

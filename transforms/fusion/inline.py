@@ -1,0 +1,143 @@
+"""The move *inline*: compute a pointwise producer again where it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.loops.surgery import Substitution, clone_op, index_ranges, remove
+from cuesta.transforms.fusion.space import Space, volume
+
+
+def stored_values(producer: loops.NestOp) -> dict[SSAValue, SSAValue] | str:
+    """The value that a pointwise nest gives at each point, by result; or why it is not of that form."""
+    values: dict[SSAValue, SSAValue] = {}
+    result_of = dict(zip(producer.handles, producer.results, strict=True))
+    variables = tuple(producer.induction_variables)
+    identity = sym.MapAttr.identity(len(variables))
+    for op in producer.body.ops:
+        if isinstance(op, loops.DomainOp):
+            return "the producer has inner domains"
+        if isinstance(op, loops.LoadOp) and op.source in result_of:
+            return "the producer reads its own outs"
+        if isinstance(op, loops.StoreOp):
+            result = result_of[op.target]
+            if op.mask is not None or result in values:
+                return "the producer stores an element more than once, or under a mask"
+            if not _is_identity(op, variables, producer.sizes, identity):
+                return "the producer does not store element i at point i"
+            values[result] = op.value
+    return values
+
+
+def _is_identity(
+    store: loops.StoreOp, variables: Sequence[SSAValue], sizes: Sequence[sym.IndexExpr], identity: sym.MapAttr
+) -> bool:
+    if tuple(store.indices) == variables and store.map is identity:
+        return True
+    if len(store.map.results) != len(sizes):
+        return False
+    substitution = Substitution(variables)
+    expressions = substitution.expressions(store.map.results, store.indices)
+    return all(
+        expression is sym.dim(k) or (size == 1 and expression == 0)
+        for k, (expression, size) in enumerate(zip(expressions, sizes, strict=True))
+    )
+
+
+def place_of(load: loops.LoadOp) -> InsertPoint:
+    """Where the load could stand: before the outermost inner domains whose induction variables it does not use."""
+    place: Operation = load
+    used = set(load.operands)
+    while isinstance(parent := place.parent_op(), loops.DomainOp) and not isinstance(parent, loops.NestOp):
+        if any(isinstance(value.owner, Block | Operation) and _defined_inside(value, parent) for value in used):
+            break
+        place = parent
+    return InsertPoint.before(place)
+
+
+def _defined_inside(value: SSAValue, domain: loops.DomainOp) -> bool:
+    owner = value.owner
+    block: Block | None = owner if isinstance(owner, Block) else owner.parent
+    while block is not None:
+        parent = block.parent_op()
+        if parent is domain:
+            return True
+        block = parent.parent if parent is not None else None
+    return False
+
+
+def inline_at(load: loops.LoadOp, producer: loops.NestOp, values: dict[SSAValue, SSAValue]) -> None:
+    """load(P, m(i)) -> P's body at m(i).
+
+    Exact. Under a mask the body's own loads take the mask over (so nothing is read where the mask is false) and
+    the value is chosen at the end: select(mask, body, other).
+    """
+    place = place_of(load)
+    at = place.insert_before
+    assert at is not None
+    variables = _variables_at(at)
+    substitution = Substitution(variables)
+    expressions = substitution.expressions(load.map.results, load.indices)
+    sizes = index_ranges(load, substitution.axes)
+    for variable, expression in zip(producer.induction_variables, expressions, strict=True):
+        substitution.set_index(variable, expression if sizes is None else sym.simplify(expression, sizes))
+    mask = load.mask
+    new_ops: list[Operation] = []
+    for op in producer.body.ops:
+        if isinstance(op, loops.StoreOp):
+            continue
+        new = clone_op(op, substitution)
+        if mask is not None and isinstance(new, loops.LoadOp):
+            new_ops += _masked(op, new, mask, substitution)
+        else:
+            new_ops.append(new)
+    value = substitution.value(values[load.source])
+    if mask is not None:
+        other = load.other
+        assert other is not None
+        select = elem.SelectOp.build(mask, value, other)
+        select.location = load.location
+        new_ops.append(select)
+        value = select.result
+    Rewriter.insert_op(new_ops, place)
+    load.result.replace_all_uses_with(value)
+    remove(load)
+
+
+def _masked(old: Operation, new: loops.LoadOp, mask: SSAValue, substitution: Substitution) -> list[Operation]:
+    """A cloned load that also obeys `mask`; where the mask is false it gives 0, which is in range wherever it is an index."""
+    operands = list(new.indices)
+    made: list[Operation] = []
+    if new.mask is None:
+        zero = elem.constant(0, new.result.type)
+        made.append(zero)
+        both, other = mask, zero.result
+    else:
+        conjunction = elem.make("and", new.mask, mask)
+        made.append(conjunction)
+        assert new.mask.type == i1 and new.other is not None
+        both, other = conjunction.result, new.other
+    masked = loops.LoadOp.build(new.source, new.map.results, operands, both, other)
+    masked.location = new.location
+    substitution.values[old.results[0]] = masked.result
+    remove(new)
+    return [*made, masked]
+
+
+def _variables_at(op: Operation) -> list[SSAValue]:
+    return Space(op).variables
+
+
+def runs_no_more_often(load: loops.LoadOp, producer: loops.NestOp) -> bool:
+    """Whether the body would run, at this load, at most as often as it does in the producer."""
+    at = place_of(load).insert_before
+    assert at is not None
+    there, here = volume(producer.sizes), Space(at).volume
+    if isinstance(there, int) and isinstance(here, int):
+        return here <= there
+    return there == here
