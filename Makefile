@@ -10,10 +10,13 @@ STAMP := $(VENV)/.installed
 # Nothing is installed into an interpreter that was given: it sees the package through the links in build/links/.
 ifdef PYTHON
 READY := links
-RUN := PYTHONPATH=build/links$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON)
+# The safe path keeps the current directory out: its cuesta/ has no dialects/ in it, and would hide the one of the links.
+RUN := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/links$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PYTHON)
+PYTEST := $(RUN) -m pytest -o pythonpath=
 else
 READY := $(STAMP)
 RUN := $(VENV)/bin/python
+PYTEST := $(RUN) -m pytest
 endif
 
 # Two workers: the tests are many and small, and two cores is what we can count on.
@@ -29,13 +32,13 @@ demo: $(READY) ## watch one model walk down the levels
 
 ##@ Tests
 test: $(READY) ## the whole test suite, on the CPU
-	$(RUN) -m pytest -n $(WORKERS) -m "not gpu" $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) -m "not gpu" $(PYTEST_ARGS)
 
 test-fast: $(READY) ## what to run between edits: under a minute
-	$(RUN) -m pytest -n $(WORKERS) -m "not gpu and not slow" $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) -m "not gpu and not slow" $(PYTEST_ARGS)
 
 test-gpu: $(READY) ## the tests that need a CUDA device
-	$(RUN) -m pytest -m gpu $(PYTEST_ARGS)
+	$(PYTEST) -m gpu $(PYTEST_ARGS)
 
 lint: $(READY) ## style (ruff)
 	$(RUN) -m ruff check .
@@ -46,10 +49,10 @@ types: $(READY) links ## types (pyright, strict in the compiler folders)
 
 ##@ Measurements
 bench: $(READY) ## compile time and run time on the CPU, side by side with eager and TorchInductor
-	$(RUN) -m benchmarks.cpu
+	$(RUN) -m benchmarks.compile_and_run
 
 bench-gpu: $(READY) ## the same on a CUDA device
-	$(RUN) -m benchmarks.gpu
+	$(RUN) -m benchmarks.compile_and_run --device cuda
 
 ##@ Upkeep
 links: ## build/links/: the import package as a tree of links, for tools that follow no import hook

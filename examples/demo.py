@@ -12,7 +12,7 @@ import argparse
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -122,7 +122,7 @@ def table(rows: list[Row]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
 
 
-def _interleaved_medians(functions: list[Callable[[], object]], repeats: int) -> list[float]:
+def _interleaved_medians(functions: Sequence[Callable[[], object]], repeats: int) -> list[float]:
     """Median ms of each; in turns, so that a slow moment of the machine hits all alike."""
     times: list[list[float]] = [[] for _ in functions]
     for turn in range(repeats + 2):

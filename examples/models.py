@@ -8,14 +8,20 @@ number by number; `dropout=0.1` puts it back (both then draw from the same rando
 This file knows nothing of Cuesta.
 """
 
+# pyright: reportCallIssue=false
+# (configurations take more keywords than their signatures say)
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 Inputs = dict[str, torch.Tensor]
+Model = Any
+"""A module, or what `torch.compile` makes of one: torch types that as a mere callable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,13 @@ class ModelCase:
         }
 
 
-def inference_step(model: torch.nn.Module, inputs: Inputs) -> torch.Tensor:
+def inference_step(model: Model, inputs: Inputs) -> torch.Tensor:
     """One forward pass without autograd: the main output (logits or hidden states)."""
     with torch.no_grad():
         return model(**inputs)[0]
 
 
-def training_step(model: torch.nn.Module, inputs: Inputs) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+def training_step(model: Model, inputs: Inputs) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Loss and gradients of one step: forward, backward, no optimizer."""
     model.zero_grad(set_to_none=True)
     loss = model(**inputs)[0]

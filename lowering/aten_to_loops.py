@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import loops
 from cuesta.dialects.aten import AtenOp, CallOp
+from cuesta.dialects.aten.schemas import canonical_name
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.elem import kind_of
@@ -50,8 +51,8 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
 class AtenToLoopsPass(ModulePass):
     """Rewrites the calls in @main, in order, by the rule of their overload.
 
-    A call without a rule, or whose rule declines, becomes a `loops.extern` with the same arguments; a rewrite trace says why
-    (`no_match`). Results keep their types, locations and name hints are carried over.
+    A call without a rule, or whose rule declines, becomes a `loops.extern` with the same arguments; a rewrite trace
+    says why (`no_match`). Results keep their types; locations and name hints are carried over.
     """
 
     name = "aten-to-loops"
@@ -83,13 +84,14 @@ def _replace(op: Operation, values: list[SSAValue]) -> None:
 
 
 def _lower_call(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
-    rule = RULES.get(op.overload)
+    rule = RULES.get(canonical_name(op.overload))
     reason = "there is no rule for it" if rule is None else _obstacle(op)
     if rule is not None and reason is None:
         start = builder.checkpoint()
         try:
             return list(rule(op, builder))
-        except (Declined, VerifyException) as refusal:  # the latter: an argument of a kind that the rule does not expect
+        # VerifyException: an argument is of another kind than the rule expects, such as a symbolic dim.
+        except (Declined, VerifyException) as refusal:
             builder.roll_back(start)
             reason = str(refusal)
     no_match(op, f"stays a library call: {reason}")

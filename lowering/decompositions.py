@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import torch
@@ -49,12 +49,12 @@ KEPT_WHOLE: tuple[str, ...] = (
 def decomposition_table() -> DecompositionTable:
     """The decomposition table that the backend gives to AOTAutograd. Built once, in about 5 ms."""
     from torch._decomp import (
-        _core_aten_decompositions_post_autograd,  # pyright: ignore[reportPrivateUsage]
+        _core_aten_decompositions_post_autograd,  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType]
     )
 
     # `torch.export.default_decompositions` is the public spelling of this set. It also materialises 500 entries for
     # composite ops, which autograd has already taken apart when AOTAutograd traces, and costs 100 ms.
-    table: DecompositionTable = dict(_core_aten_decompositions_post_autograd())  # pyright: ignore[reportArgumentType]
+    table = cast("DecompositionTable", _core_aten_decompositions_post_autograd())
     for packet in KEPT_WHOLE:
         for overload in _overloads(packet):
             table.pop(overload, None)
@@ -176,7 +176,10 @@ def slice_backward(
     if step != 1:
         return aten.slice_scatter.default(grad_output.new_zeros(input_sizes), grad_output, dim, start, end, step)
     size = input_sizes[dim]
-    first = torch.sym_min(torch.sym_max(start + size if start < 0 else start, 0), size)
+    # `min` and `max` that neither guard on a symbol nor need its value; torch leaves their types open.
+    sym_min = cast("Callable[[object, object], int]", torch.sym_min)  # pyright: ignore[reportUnknownMemberType]
+    sym_max = cast("Callable[[object, object], int]", torch.sym_max)  # pyright: ignore[reportUnknownMemberType]
+    first = sym_min(sym_max(start + size if start < 0 else start, 0), size)
     return _pad_dimension(grad_output, dim, first, size - first - grad_output.shape[dim])
 
 

@@ -204,7 +204,9 @@ class _Importer:
         if callee.name is not None:
             properties = {"callee": callee.name, "arguments": arguments}
         types: list[Attribute] = []
-        if value is not None or callee.result_count:
+        if callee.result_count:
+            if "val" not in node.meta:
+                self.refuse(node, "has no fake-tensor metadata")
             self.collect_types(node, value, types)
         op = callee.op.create(
             operands=operands,

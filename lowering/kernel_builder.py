@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 from xdsl.dialects.builtin import TensorType, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -17,26 +17,26 @@ from cuesta.lowering.nest_analysis import NestAnalysis
 from cuesta.lowering.schedule import ParallelAxis, Schedule
 
 
-@lru_cache(maxsize=None)
+@cache
 def pointer_to(tensor_type: Attribute) -> kernel.PointerType:
     """The pointer type of a tensor type."""
     assert isinstance(tensor_type, TensorType)
-    return kernel.PointerType(tensor_type.element_type)
+    return kernel.PointerType(cast("TensorType[Attribute]", tensor_type).element_type)
 
 
 def lanes_of(value: SSAValue) -> int:
     """The lanes of a vector; 1 for a scalar."""
-    value_type = value.type  # asking for the exact class: isinstance is slow on attributes, whose classes are abstract bases
+    value_type = value.type  # the exact class: isinstance is slow on attributes, whose classes derive from ABC
     return value_type.shape.data[0].data if type(value_type) is VectorType else 1
 
 
 def build_kernel(analysis: NestAnalysis, schedule: Schedule, name: str) -> kernel.FuncOp:
-    """The kernel of a nest: its parameters are the tensors the nest reads, then those of its outs that are not scratch memory."""
+    """The kernel of a nest: its parameters are the tensors the nest reads, then its outs, scratch apart."""
     return _Builder(analysis, schedule).build(name)
 
 
 class _Scope:
-    """A block being written. Its ops are kept in a list, so that ops of inner blocks can still be placed before them."""
+    """A block being written. Its ops are kept in a list, so that what inner blocks ask for can still be added."""
 
     __slots__ = ("never_empty", "ops")
 
@@ -46,10 +46,10 @@ class _Scope:
 
 
 class _Builder:
-    """Translates ops in order. A value is a vector when an operand is one: lanes spread from the lane axis by themselves.
+    """Translates ops in order. A value is a vector when an operand is one: lanes spread by themselves.
 
-    An op is placed in the outermost block where its operands exist, so what does not change in a loop is computed before
-    it. A load moves out of a loop only when the loop is known to run.
+    An op is placed in the outermost block where its operands exist, so what does not change in a loop is computed
+    before it. A load moves out of a loop only when the loop is known to run.
     """
 
     def __init__(self, analysis: NestAnalysis, schedule: Schedule) -> None:
@@ -119,7 +119,8 @@ class _Builder:
         lowers = [bounds[axis][0] for axis in schedule.order]
         uppers = [bounds[axis][1] for axis in schedule.order]
         block = Block(arg_types=kernel.LoopOp.variable_types(len(lowers), schedule.lanes))
-        self.enter(block, schedule.order, all(self.is_tiled(axis) or self.is_positive(sizes[axis]) for axis in schedule.order))
+        runs = all(self.is_tiled(axis) or self.is_positive(sizes[axis]) for axis in schedule.order)
+        self.enter(block, schedule.order, runs)
         self.body(self.analysis.nest.body)
         self.leave(block)
         used, properties = self.loop_properties(lowers, uppers, operands, schedule.lanes)
@@ -290,7 +291,9 @@ class _Builder:
         mask = op.mask
         lanes = max([1, *map(lanes_of, used)])
         if lanes == 1 and self.lanes([op.value, *(() if mask is None else (mask,))]) > 1:
-            raise CuestaError(Diagnostic.on(op, "every lane would write to one address; the schedule must not have lanes here"))
+            raise CuestaError(
+                Diagnostic.on(op, "every lane would write to one address; the schedule must not have lanes here")
+            )
         masked = () if mask is None else (self.value(mask, lanes),)
         new = kernel.StoreOp.create(
             operands=(self.value(op.value, lanes), self.values[op.target], *used, *masked), properties={"map": address}
@@ -326,7 +329,9 @@ class _Builder:
             return
         block, used, properties = self.inner(op, axes, lanes)
         self.leave(block)
-        self.finish(op, kernel.ForOp.create(operands=used, properties=properties, regions=[Region(block)]), len(self.scopes) - 1)
+        self.finish(
+            op, kernel.ForOp.create(operands=used, properties=properties, regions=[Region(block)]), len(self.scopes) - 1
+        )
 
     def reduce(self, op: loops.ReduceOp) -> None:
         axes, lanes = self.schedule.loops[op]

@@ -1,9 +1,9 @@
 """`loops-to-kernel`: every nest becomes a kernel and its launch; nests that are alike share one kernel.
 
-    %y = loops.nest (%i : 4096) outs(%o : tensor<4096xf32>) { … }
-    →
-    kernel.func @exp_0(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [1], …> { … }
-    %y = kernel.launch @exp_0(%x) : (tensor<4096xf32>) -> (tensor<4096xf32>)
+%y = loops.nest (%i : 4096) outs(%o : tensor<4096xf32>) { … }
+→
+kernel.func @exp_0(%x : !kernel.ptr<f32>) outs(%o : …) schedule #kernel.schedule<grid = [1], …> { … }
+%y = kernel.launch @exp_0(%x) : (tensor<4096xf32>) -> (tensor<4096xf32>)
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from cuesta.lowering.kernel_names import describe
 from cuesta.lowering.merge_axes import merge_axes
 from cuesta.lowering.nest_analysis import NestAnalysis, analyse
 from cuesta.lowering.schedule import Schedule
+from cuesta.lowering.split_reductions import split_reductions
 
 _ELEMENTWISE = frozenset([*elem.OPS.values(), elem.ConstantOp, elem.ConvertOp, elem.SelectOp])
 
@@ -47,8 +48,12 @@ class LoopsToKernelPass(ModulePass):
     """Whose schedule to use."""
     lanes: int = 8
     """The lanes of the machine's vectors of f32, a power of two."""
+    split: bool = True
+    """Whether large reductions with little around them become two kernels, for the sake of the threads."""
 
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
+        if self.split:
+            split_reductions(nests_of(op))
         lower_nests(op, self.chooser())
 
     def chooser(self) -> Chooser:
@@ -62,6 +67,11 @@ class LoopsToKernelPass(ModulePass):
             raise PassFailedException(f"loops-to-kernel: lanes = {self.lanes} is not a power of two")
         options = schedule_cpu.CpuOptions(self.lanes)
         return lambda analysis: schedule_cpu.choose(analysis, options)
+
+
+def nests_of(module: builtin.ModuleOp) -> list[loops.NestOp]:
+    """The nests of @main, in order."""
+    return [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,7 @@ def lower_nests(module: builtin.ModuleOp, choose: Chooser) -> None:
     attr = main.attributes.get("sym.symbols")
     ranges = attr.ranges if isinstance(attr, sym.SymbolsAttr) else {}
     known: dict[tuple[Fingerprint, tuple[bool, ...]], _Lowered] = {}
-    for nest in [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]:
+    for nest in nests_of(module):
         used = tuple(result.first_use is not None for result in nest.results)
         if not any(used):
             used = (True, *used[1:])  # what it does may still be an IndexError

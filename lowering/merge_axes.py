@@ -72,8 +72,8 @@ def _merge(
     addresses = {e for access in accesses for e in (access.address, access.local) if isinstance(e, sym.Expr)}
     kept: list[int] = []
     for axis in loop.axes:
-        # Addresses still speak of the unmerged axes. That is no obstacle: a, b and c merge into one when b and c do, and
-        # a merges with what they became, whose size is already their product.
+        # Addresses still speak of the unmerged axes. That is no obstacle: a, b and c merge into one when b and c do,
+        # and a merges with what they became, whose size is already their product.
         while kept and all(_is_joint(e, kept[-1], axis, sizes[axis]) for e in addresses):
             outer = kept.pop()
             images[outer] = 0

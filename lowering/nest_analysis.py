@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, layout, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
@@ -202,11 +203,12 @@ class _Analyser:
         access = Access(op, address, varies, indirect, width)
         loop.accesses.append(access)
         self.accesses[op] = access
-        if tensor in self.handles:
-            if tensor in self.temporaries:
-                self.touched.setdefault(tensor, []).append((access, indices))
-        elif tensor is not None:
+        if tensor is None:
+            pass
+        elif tensor not in self.handles:
             self.inputs[tensor] = None
+        elif tensor in self.temporaries:
+            self.touched.setdefault(tensor, []).append((access, indices))
         if not isinstance(op, loops.StoreOp):
             for value in op.rest:
                 varies |= self.varies[value]
@@ -215,30 +217,26 @@ class _Analyser:
     def flat(self, tensor: SSAValue, indices: Sequence[sym.IndexExpr]) -> sym.IndexExpr:
         strides = self.strides.get(tensor)
         if strides is None:
-            tensor_type = tensor.type
-            assert isinstance(tensor_type, TensorType)
-            strides = self.strides[tensor] = layout.strides_of(tensor_type)
+            strides = self.strides[tensor] = layout.strides_of(tensor_type_of(tensor))
         address: sym.IndexExpr = 0
         for index, stride in zip(indices, strides, strict=True):
             address = address + index * stride
         return address
 
     def local(self, handle: SSAValue) -> int | None:
-        """Sets the scratch addresses of the accesses to `handle` and gives the scratch size; None when it must stay a tensor.
+        """Sets the scratch addresses of the accesses to `handle`; gives its size, None when it must stay a tensor.
 
         An axis of the tensor whose index is the same expression of the parallel axes in every access needs no memory,
         since no other point of the parallel domain touches what this one stored.
         """
         touched = self.touched[handle]
-        tensor_type = handle.type
-        assert isinstance(tensor_type, TensorType)
         private: list[int] = []
         for axis, index in enumerate(touched[0][1]):
             depends = sum(1 << k for k in sym.dims_of(index))
             if depends & ~self.parallel_axes or any(indices[axis] != index for _, indices in touched):
                 private.append(axis)
         size = 1
-        sizes = layout.sizes_of(tensor_type)
+        sizes = layout.sizes_of(tensor_type_of(handle))
         strides: list[tuple[int, int]] = []
         for axis in reversed(private):
             axis_size = sizes[axis]
@@ -271,6 +269,11 @@ _WEIGHTS: dict[type[Operation], float] = {
 
 def byte_width(tensor: SSAValue) -> int:
     """The bytes of an element as it lies in memory; a bool takes one."""
+    return max(1, getattr(tensor_type_of(tensor).element_type, "bitwidth", 32) // 8)
+
+
+def tensor_type_of(tensor: SSAValue) -> TensorType[Attribute]:
+    """The type of a tensor value."""
     tensor_type = tensor.type
     assert isinstance(tensor_type, TensorType)
-    return max(1, getattr(tensor_type.element_type, "bitwidth", 32) // 8)
+    return cast("TensorType[Attribute]", tensor_type)

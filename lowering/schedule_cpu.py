@@ -1,9 +1,9 @@
 """How a nest runs on a CPU: which axis has the SIMD lanes, what is one program, and whether to use threads.
 
-`choose` is the whole interface: replace it to try another strategy. It weighs, with one cost model, every axis that could
-have the lanes: an axis of the parallel domain (then inner loops are serial and every value in them is a vector), or, loop by
-loop, an axis of an inner loop (then a program is one point of the parallel domain, a row). What makes accesses contiguous is
-cheap, and wins.
+`choose` is the whole interface: replace it to try another strategy. It weighs, with one cost model, every axis that
+could have the lanes: an axis of the parallel domain (then inner loops are serial and every value in them is a vector),
+or, loop by loop, an axis of an inner loop (then a program is one point of the parallel domain, a row). What makes
+accesses contiguous is cheap, and wins.
 
     loops.nest (%i : 4096) { sum (%j : 1024) of %x[%i, %j] }    lanes on %j, a program is a row
     loops.nest (%j : 1024) { sum (%i : 4096) of %x[%i, %j] }    lanes on %j, a program is a strip of columns
@@ -39,7 +39,7 @@ ITERATION = 1.0
 HORIZONTAL = 4.0
 """The cost of a reduction of a vector to a scalar, and half as much again for every halving."""
 
-# Costs of an access of 4 bytes, in float adds. A gather does its lanes one by one, and far strides touch a cache line each.
+# Costs of an access of 4 bytes, in float adds. A gather does its lanes one by one; far strides touch a cache line each.
 _CONTIGUOUS = 1.0
 _INVARIANT = 0.25
 _NEAR_LANE = 1.0
@@ -91,7 +91,7 @@ class _Chooser:
     # Costs, in float adds. A vector instruction costs what a scalar one does.
 
     def cost(self, loop: Loop, lane: int | None) -> float:
-        """The cost of all points of a loop, when the lanes are on `lane`, an axis further out, or not chosen yet (None)."""
+        """The cost of all points of a loop, when the lanes are on `lane`, an axis further out, or not chosen (None)."""
         count = math.prod(self.points[axis] for axis in loop.axes)
         if lane is not None:
             return count * (self.body(loop, lane) + ITERATION)
@@ -152,7 +152,7 @@ class _Chooser:
         return visit(root)
 
     def lanes(self, axis: int) -> int:
-        """The lanes that suit the size of an axis: those of the machine, or fewer where the fewest steps come of that."""
+        """The lanes that suit the size of an axis: those of the machine, or fewer where that takes fewer steps."""
         size, lanes = self.analysis.sizes[axis], self.max_lanes
         if not isinstance(size, int) or size >= MANY_VECTORS * lanes:
             return lanes
@@ -164,8 +164,9 @@ class _Chooser:
         return lanes
 
     def column_lanes(self, root: Loop, lane: int) -> int:
-        """Lanes for an axis around serial reductions: several vectors side by side are as many independent chains of adds,
-        and use whole cache lines.
+        """Lanes for an axis around serial reductions.
+
+        Several vectors side by side are as many independent chains of adds, and use whole cache lines.
         """
         lanes, size = self.lanes(lane), self.analysis.sizes[lane]
         heaviest = max(loop.work + len(loop.accesses) for loop in root.walk())
@@ -226,7 +227,7 @@ class _Chooser:
         return math.prod(self.points[axis] for axis in loop.axes) * max(1, sum(map(self.iterations, loop.loops)))
 
     def axis_read_across(self, root: Loop, lane: int) -> int | None:
-        """An axis of the parallel domain, other than the lane axis, along which an access that is strided in the lanes is contiguous."""
+        """A parallel axis, not the lane axis, along which an access that is strided in the lanes is contiguous."""
         for access in root.accesses:
             if access.width and access.varies >> lane & 1 and not access.indirect and self.stride(access, lane) != 1:
                 for axis in root.axes:
@@ -251,7 +252,7 @@ class _Chooser:
             tile = next(parallel.tile for parallel in schedule.parallel if parallel.axis == schedule.order[-1])
             bodies.append((root, (tile or self.points[schedule.order[-1]]) // schedule.lanes))
         for loop in root.walk():
-            axes, lanes = schedule.loops.get(loop.op, ((), 1))
+            axes, lanes = schedule.loops.get(loop.op, ([], 1))
             if lanes > 1 and not loop.loops:
                 bodies.append((loop, self.points[axes[-1]] // lanes))
         if not bodies:

@@ -112,28 +112,42 @@ def _division_and_remainder(expression: Sympy) -> IndexExpr:
 
 
 def _rounded_down(expression: Sympy) -> IndexExpr:
-    left, right = _true_division(expression)
+    left, right, _ = _quotient(expression)
     return left // right
 
 
 def _rounded_up(expression: Sympy) -> IndexExpr:
-    left, right = _true_division(expression)
+    left, right, _ = _quotient(expression)
     return sym.ceildiv(left, right)
 
 
 def _truncated(expression: Sympy) -> IndexExpr:
-    quotient = expression.args[0]
-    if not all(argument.is_nonnegative for argument in quotient.args):
+    left, right, nonnegative = _quotient(expression)
+    if not nonnegative:
         raise UnsupportedExpressionError(f"truncation of a quotient that may be negative: {expression}")
-    return _rounded_down(expression)
+    return left // right
 
 
-def _true_division(expression: Sympy) -> tuple[IndexExpr, IndexExpr]:
-    quotient = expression.args[0]
-    if type(quotient).__name__ != "IntTrueDiv":
-        raise UnsupportedExpressionError(f"{type(expression).__name__} of a symbolic float: {expression}")
-    left, right = _operands(quotient)
-    return left, right
+_LARGEST_DENOMINATOR = 2**16
+
+
+def _quotient(expression: Sympy) -> tuple[IndexExpr, IndexExpr, bool]:
+    """What is being rounded, as a quotient of integers, and whether neither of them is negative.
+
+    1.5 * ToFloat(s0) is 3 * s0 over 2, without rounding as long as 3 * s0 has less than 53 bits. 1.3 is no such number.
+    """
+    rounded = expression.args[0]
+    if type(rounded).__name__ == "IntTrueDiv":
+        left, right = _operands(rounded)
+        return left, right, all(argument.is_nonnegative for argument in rounded.args)
+    if rounded.is_Mul and len(rounded.args) == 2:
+        factor, integer = rounded.args
+        if factor.is_Float and type(integer).__name__ == "ToFloat":
+            numerator, denominator = float(factor).as_integer_ratio()
+            if denominator <= _LARGEST_DENOMINATOR:
+                nonnegative = numerator >= 0 and bool(integer.args[0].is_nonnegative)
+                return index_expression(integer.args[0]) * numerator, denominator, nonnegative
+    raise UnsupportedExpressionError(f"{type(expression).__name__} of a symbolic float: {expression}")
 
 
 def _shift(expression: Sympy) -> IndexExpr:

@@ -25,7 +25,7 @@ class ElideRounding(RewritePattern):
             return
         narrow = elem.scalar_of(inner.result.type)
         if isinstance(narrow, BFloat16Type | Float16Type) and inner.operands[0].type == op.result.type:
-            rewriter.replace_op(op, (), [inner.operands[0]])
+            rewriter.replace(op, (), [inner.operands[0]])
 
 
 class ElideRoundingsPass(ModulePass):

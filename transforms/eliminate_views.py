@@ -31,7 +31,7 @@ class ReadThroughView(RewritePattern):
         if sizes is not None:
             results = [sym.simplify(result, sizes) for result in results]
         new = loops.LoadOp.build(source, results, op.indices, op.mask, op.other)
-        rewriter.replace_op(op, new)
+        rewriter.replace(op, new)
 
 
 class SimplifyIndices(RewritePattern):
@@ -44,7 +44,7 @@ class SimplifyIndices(RewritePattern):
             return
         results = tuple(sym.simplify(result, sizes) for result in op.map.results)
         if results != op.map.results:
-            rewriter.replace_op(op, reindex(op, results, op.indices))
+            rewriter.replace(op, reindex(op, results, op.indices))
 
 
 class ComposeViews(RewritePattern):
@@ -65,7 +65,7 @@ class ComposeViews(RewritePattern):
         if strided_view(composed, source_type, sizes) is None:
             no_match(op, "strides cannot say the composition")
             return
-        rewriter.replace_op(op, loops.ViewOp.build(inner.source, composed, result_type))
+        rewriter.replace(op, loops.ViewOp.build(inner.source, composed, result_type))
 
 
 class DropIdentityView(RewritePattern):
@@ -74,7 +74,7 @@ class DropIdentityView(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loops.ViewOp, rewriter: PatternRewriter, /):
         if op.map.is_identity and op.source.type == op.result.type:
-            rewriter.replace_op(op, (), [op.source])
+            rewriter.replace(op, (), [op.source])
 
 
 class EliminateViewsPass(ModulePass):

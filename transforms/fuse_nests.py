@@ -23,7 +23,7 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.loops.surgery import producers_of, remove, top_level_nest
 from cuesta.transforms.fusion.absorb import absorb
 from cuesta.transforms.fusion.append import append
-from cuesta.transforms.fusion.cost import body_cost
+from cuesta.transforms.fusion.cost import Cost, body_cost
 from cuesta.transforms.fusion.inline import inline_at, runs_no_more_often, stored_values
 from cuesta.transforms.fusion.space import volume
 
@@ -45,17 +45,18 @@ class FuseNestsPass(ModulePass):
     explain: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fusion = _Fusion(entry_block(op))
+        fusion = _Fusion(entry_block(op), self.explain)
         fusion.run()
-        if self.explain:
-            for remark in fusion.remarks:
-                print(remark, file=sys.stderr)
+        for remark in fusion.remarks:
+            print(remark, file=sys.stderr)
 
 
 @dataclass
 class _Fusion:
     block: Block
+    explain: bool
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    costs: dict[loops.NestOp, Cost] = field(default_factory=dict[loops.NestOp, Cost])
     remarks: list[str] = field(default_factory=list[str])
 
     def run(self) -> None:
@@ -82,7 +83,8 @@ class _Fusion:
             assert isinstance(producer, loops.NestOp)
             outcome = self.fuse(producer, consumer, source, sites)
             if isinstance(outcome, str):
-                self.remarks.append(f"{_describe(consumer)} does not fuse with {_describe(producer)}: {outcome}")
+                if self.explain:
+                    self.remarks.append(f"{_describe(consumer)} does not fuse with {_describe(producer)}: {outcome}")
                 refused.update(producer.results)
             elif outcome is not None:
                 consumer = outcome
@@ -95,9 +97,9 @@ class _Fusion:
         sites: dict[SSAValue, list[loops.LoadOp]],
     ) -> loops.NestOp | str | None:
         """Makes one move on the pair. Gives the nest to go on with, or why none was made."""
-        producer_cost = body_cost(producer)
+        producer_cost = self.cost(producer)
         loads = sites[source]
-        if producer_cost.ops * len(loads) + body_cost(consumer).ops > _MOST_OPS:
+        if producer_cost.ops * len(loads) + self.cost(consumer).ops > _MOST_OPS:
             return f"the nest would have more than {_MOST_OPS} ops"
         values = stored_values(producer)
         users = self.users(producer)
@@ -107,6 +109,7 @@ class _Fusion:
             if cheap and all(producer_cost.is_free or runs_no_more_often(load, producer) for load in loads):
                 for load in loads:
                     inline_at(load, producer, values)
+                self.costs.pop(consumer, None)
                 if not any(result.uses for result in producer.results):
                     del self.order[producer]
                     remove(producer)
@@ -127,6 +130,12 @@ class _Fusion:
         if isinstance(outcome, loops.NestOp):
             return self.placed(outcome, position)
         return outcome
+
+    def cost(self, nest: loops.NestOp) -> Cost:
+        known = self.costs.get(nest)
+        if known is None:
+            known = self.costs[nest] = body_cost(nest)
+        return known
 
     def placed(self, nest: loops.NestOp, position: int) -> loops.NestOp:
         self.order[nest] = position

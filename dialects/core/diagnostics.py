@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
@@ -32,7 +32,7 @@ class Diagnostic:
         return cls(
             message,
             place=format_location(location_of(op)),
-            op_name=op.name,
+            op_name=name_of(op),
             got=_format_types(op.operand_types or op.result_types) if got is None else got,
         )
 
@@ -62,6 +62,11 @@ class CuestaError(DiagnosticException):
         self.diagnostics = tuple(
             replace(one, stage=one.stage or stage, repeat=one.repeat or repeat) for one in self.diagnostics
         )
+
+
+def name_of(op: Operation) -> str:
+    """The op's name as written, of an op no dialect knows too."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def fail(op: Operation, message: str, *, got: str | None = None) -> NoReturn:

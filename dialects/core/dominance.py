@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsolatedFromAbove
 
-from cuesta.dialects.core.diagnostics import fail
+from cuesta.dialects.core.diagnostics import fail, name_of
 
 
 def verify_dominance(module: ModuleOp) -> None:
@@ -61,5 +61,5 @@ def _fail_on(op: Operation, operand: SSAValue) -> None:
     name = f"%{operand.name_hint}" if operand.name_hint else f"operand {index}"
     owner = operand.owner
     if isinstance(owner, Operation) and owner.parent is op.parent and owner.parent is not None:
-        fail(op, f"{name} is used before {owner.name} defines it")
+        fail(op, f"{name} is used before {name_of(owner)} defines it")
     fail(op, f"{name} is not visible here: it is defined in another region, or nowhere in the program")

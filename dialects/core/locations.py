@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from io import StringIO
 
 from xdsl.context import Context
@@ -140,6 +141,17 @@ class CuestaParser(Parser):
         if operand.operand_name not in self.ssa_values:
             self._first_uses.setdefault(operand.operand_name, operand.span)
         return super().resolve_operand(operand, type)
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        """As xDSL's, but the error points at the name instead of at what follows it."""
+        stack = self._parser_state.dialect_stack
+        op_type = self.ctx.get_optional_op(name, dialect_stack=stack)
+        if op_type is None:
+            start = self.lexer.input.content.rfind(name, 0, self._current_token.span.start)
+            near = get_close_matches(name, [known.name for known in self.ctx.loaded_ops], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            self.raise_error(f"there is no op {name}{hint}", start, start + len(name))
+        return op_type
 
     def parse_operation(self) -> Operation:
         """Parse an operation, and give it a location."""

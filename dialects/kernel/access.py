@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, UnitAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -58,7 +58,7 @@ class AddressedOp(Operation):
         if len(self.map.results) != 1:
             raise VerifyException(f"{self.name}: an address is one index expression, got {len(self.map.results)}")
         if len(self.operands) < self.first_index + self.map.num_dims:
-            raise VerifyException(f"{self.name}: the map has {self.map.num_dims} dims, more than there are index operands")
+            raise VerifyException(f"{self.name}: {self.map.num_dims} dims, but fewer index operands")
         shapes: set[Attribute] = {index.type for index in self.indices} - {_INDEX}
         if any(kind_of(shape) != "x" for shape in shapes) or len(shapes) > 1:
             raise VerifyException(f"{self.name}: index operands of types {', '.join(sorted(map(str, shapes)))}")
@@ -66,10 +66,15 @@ class AddressedOp(Operation):
 
 def lanes_of(values: Sequence[SSAValue]) -> int:
     """The lanes of the vectors among `values`; 1 when there are none."""
-    return max((value.type.get_shape()[0] for value in values if isinstance(value.type, VectorType)), default=1)
+    lanes = 1
+    for value in values:
+        value_type = value.type
+        if isinstance(value_type, VectorType):
+            lanes = max(lanes, value_type.get_shape()[0])
+    return lanes
 
 
-@lru_cache(maxsize=None)
+@cache
 def shaped(scalar: Attribute, lanes: int) -> Attribute:
     """The scalar type, or the vector of `lanes` of it."""
     return VectorType(scalar, [lanes]) if lanes > 1 else scalar
@@ -83,7 +88,10 @@ def _pointee(pointer: SSAValue) -> Attribute:
 
 
 class LoadOp(AddressedOp):
-    """Reads the elements at an address: a scalar, or a vector when an index has lanes. Masked lanes read nothing and give `other`."""
+    """Reads the elements at an address: a scalar, or a vector when an index has lanes.
+
+    Where the mask is false nothing is read, and the value is `other`.
+    """
 
     name = "kernel.load"
     traits = traits_def()
@@ -317,7 +325,7 @@ class IndexOp(AddressedOp):
 
 
 class BoundOp(Operation):
-    """Integers as indices: reports an IndexError for any active lane out of range (as `loops.bound`), which then reads index 0."""
+    """Integers as indices, as `loops.bound`: an active lane out of range is an IndexError, and goes on with index 0."""
 
     name = "kernel.bound"
     traits = traits_def()
@@ -409,7 +417,7 @@ class BroadcastOp(Operation):
     def verify_(self) -> None:
         """Checks that a scalar becomes a vector of it."""
         source, result = self.operands[0].type, self.results[0].type
-        if isinstance(source, VectorType) or not isinstance(result, VectorType) or result.element_type != source:
+        if not isinstance(result, VectorType) or scalar_of(self.results[0].type) != source:
             raise VerifyException(f"kernel.broadcast does not make {result} of {source}")
 
 

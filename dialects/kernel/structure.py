@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import ClassVar
+from functools import cache
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -82,7 +82,7 @@ class FuncOp(Operation):
         """The symbols its expressions use, passed as integers after the pointers, in this order."""
         attr = self.properties["symbols"]
         assert isinstance(attr, ArrayAttr)
-        return tuple(symbol.data for symbol in attr.data if isinstance(symbol, StringAttr))
+        return tuple(symbol.data for symbol in cast("ArrayAttr[StringAttr]", attr).data)
 
     @property
     def body(self) -> Block:
@@ -109,6 +109,16 @@ class FuncOp(Operation):
         """The pointers written (and read, where the same program wrote)."""
         arguments = self.body.args
         return arguments[len(arguments) - self.num_outs :]
+
+    def symbols_used(self) -> set[str]:
+        """The symbols that the grid and the index expressions of the body use."""
+        used = {name for size in self.schedule.grid for name in sym.symbols_of(size)}
+        for op in self.body.walk():
+            for attr in op.properties.values():
+                if isinstance(attr, sym.MapAttr):
+                    for e in attr.results:
+                        used |= sym.symbols_of(e)
+        return used
 
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:
@@ -158,10 +168,10 @@ class FuncOp(Operation):
             raise VerifyException(f"kernel.func @{self.sym_name} says it has {self.num_outs} outs")
         for argument in self.body.args:
             if not isinstance(argument.type, PointerType):
-                raise VerifyException(f"kernel.func @{self.sym_name}: an argument is of type {argument.type}, not !kernel.ptr")
-        for size in self.schedule.grid:
-            if unknown := sym.symbols_of(size) - set(self.symbols):
-                raise VerifyException(f"kernel.func @{self.sym_name}: the grid uses {', '.join(sorted(unknown))}, not among its symbols")
+                raise VerifyException(f"kernel.func @{self.sym_name}: {argument.type} is no !kernel.ptr")
+        if unknown := self.symbols_used() - set(self.symbols):
+            names = ", ".join(sorted(unknown))
+            raise VerifyException(f"kernel.func @{self.sym_name} uses {names}, not among its symbols")
 
 
 class LaunchOp(Operation):
@@ -189,7 +199,8 @@ class LaunchOp(Operation):
         operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
         parser.parse_punctuation(":")
         signature = parser.parse_function_type()
-        return cls.build(name, parser.resolve_operands(operands, signature.inputs.data, parser.pos), signature.outputs.data)
+        inputs = parser.resolve_operands(operands, signature.inputs.data, parser.pos)
+        return cls.build(name, inputs, signature.outputs.data)
 
     def print(self, printer: Printer) -> None:
         """Prints the kernel, the inputs and the types."""
@@ -251,7 +262,7 @@ class ProgramIdOp(Operation):
             raise VerifyException(f"kernel.program_id {self.axis}: the grid has {len(parent.schedule.grid)} axes")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _index_vector(lanes: int) -> Attribute:
     return VectorType(_INDEX, [lanes])
 
@@ -300,7 +311,8 @@ class LoopOp(Operation):
     ) -> tuple[Sequence[SSAValue], dict[str, Attribute]]:
         """The operands and properties of a loop, in canonical order."""
         count = len(lowers)
-        used, bounds = canonical_operands(operands, tuple(bound for pair in zip(lowers, uppers, strict=True) for bound in pair))
+        pairs = zip(lowers, uppers, strict=True)
+        used, bounds = canonical_operands(operands, [bound for pair in pairs for bound in pair])
         assert len(bounds) == 2 * count
         return used, {
             "lowers": sym.MapAttr.get(len(used), tuple(bounds[0::2])),
@@ -329,12 +341,15 @@ class LoopOp(Operation):
             raise VerifyException(f"{self.name} needs one region of one block")
         expected = self.variable_types(len(lowers.results), self.lanes)
         if [argument.type for argument in self.body.args] != expected:
-            raise VerifyException(f"{self.name}: induction variables of types {[str(a.type) for a in self.body.args]}, expected {[str(t) for t in expected]}")
+            found = ", ".join(str(argument.type) for argument in self.body.args)
+            raise VerifyException(f"{self.name}: induction variables are {', '.join(map(str, expected))}, not {found}")
         if any(operand.type != _INDEX for operand in self.operands):
             raise VerifyException(f"{self.name}: bounds are expressions over scalar index values")
 
 
-def _parse_axes(parser: Parser) -> tuple[list[Parser.Argument], list[SSAValue], list[sym.IndexExpr], list[sym.IndexExpr], int]:
+def _parse_axes(
+    parser: Parser,
+) -> tuple[list[Parser.Argument], list[SSAValue], list[sym.IndexExpr], list[sym.IndexExpr], int]:
     names: list[Parser.UnresolvedArgument] = []
     operands: list[UnresolvedOperand] = []
     lowers: list[sym.IndexExpr] = []
@@ -397,9 +412,8 @@ class ForOp(LoopOp):
     ) -> ForOp:
         """A loop with an empty body; dim k of the bounds is `operands[k]`."""
         used, properties = cls.loop_properties(lowers, uppers, operands, lanes)
-        return cls.create(
-            operands=used, properties=properties, regions=[Region(Block(arg_types=cls.variable_types(len(lowers), lanes)))]
-        )
+        block = Block(arg_types=cls.variable_types(len(lowers), lanes))
+        return cls.create(operands=used, properties=properties, regions=[Region(block)])
 
     @classmethod
     def parse(cls, parser: Parser) -> ForOp:
@@ -420,7 +434,10 @@ class ForOp(LoopOp):
 
 
 class ReduceOp(LoopOp):
-    """Reduces what the body yields over the axes. With lanes it gives scalars; without, what is yielded may itself be a vector."""
+    """Reduces what the body yields over the axes.
+
+    With lanes it gives scalars; without, what is yielded may itself be a vector.
+    """
 
     name = "kernel.reduce"
     traits: ClassVar = traits_def()
@@ -474,9 +491,8 @@ class ReduceOp(LoopOp):
         parser.parse_punctuation(":")
         result_types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
         used, properties = cls.loop_properties(lowers, uppers, operands, lanes)
-        return cls.create(
-            operands=used, result_types=result_types, properties={**properties, "kind": StringAttr(kind)}, regions=[region]
-        )
+        properties["kind"] = StringAttr(kind)
+        return cls.create(operands=used, result_types=result_types, properties=properties, regions=[region])
 
     def print(self, printer: Printer) -> None:
         """Prints the kind, the axes, the body and the result types."""
@@ -491,12 +507,14 @@ class ReduceOp(LoopOp):
         """Checks the loop, the kind, and that the results follow from what is yielded."""
         self.verify_loop()
         if self.kind not in REDUCTIONS:
-            raise VerifyException(f"kernel.reduce: no reduction is called {self.kind}; there are {', '.join(REDUCTIONS)}")
+            kinds = ", ".join(REDUCTIONS)
+            raise VerifyException(f"kernel.reduce: no reduction is called {self.kind}; there are {kinds}")
         if not isinstance(self.body.last_op, YieldOp):
             raise VerifyException("kernel.reduce: the body must end in kernel.yield")
         expected = self.result_types_of(self.kind, self.yielded.type, self.lanes)
         if tuple(result.type for result in self.results) != expected:
-            raise VerifyException(f"kernel.reduce {self.kind} of {self.yielded.type} gives {', '.join(map(str, expected))}")
+            types = ", ".join(map(str, expected))
+            raise VerifyException(f"kernel.reduce {self.kind} of {self.yielded.type} gives {types}")
 
 
 class YieldOp(Operation):
@@ -530,4 +548,4 @@ class YieldOp(Operation):
         if len(self.operands) != 1 or not isinstance(parent, ReduceOp):
             raise VerifyException("kernel.yield gives one value, at the end of a kernel.reduce")
         if parent.lanes > 1 and not isinstance(self.operands[0].type, VectorType):
-            raise VerifyException(f"kernel.yield: a reduction over {parent.lanes} lanes yields a vector, not {self.operands[0].type}")
+            raise VerifyException(f"kernel.yield: {parent.lanes} lanes yield a vector, not {self.operands[0].type}")

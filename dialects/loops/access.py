@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import IndexType, TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
@@ -48,7 +49,7 @@ class IndexedOp(Operation):
         if len(self.map.results) != rank:
             raise VerifyException(f"{self.name}: {len(self.map.results)} indices for {rank} axes")
         if len(self.operands) < self.first_index + self.map.num_dims:
-            raise VerifyException(f"{self.name}: the map has {self.map.num_dims} dims, more than there are index operands")
+            raise VerifyException(f"{self.name}: {self.map.num_dims} dims, but fewer index operands")
         if any(index.type != _INDEX for index in self.indices):
             raise VerifyException(f"{self.name}: an index operand is not of type index")
 
@@ -57,7 +58,15 @@ def element_type_of(tensor: SSAValue) -> Attribute:
     """The element type of a tensor value."""
     tensor_type = tensor.type
     assert isinstance(tensor_type, TensorType)
-    return tensor_type.element_type
+    return cast("TensorType[Attribute]", tensor_type).element_type
+
+
+def _parse_tensor_type(parser: Parser) -> TensorType[Attribute]:
+    position = parser.pos
+    tensor_type = parser.parse_type()
+    if not isinstance(tensor_type, TensorType):
+        parser.raise_error(f"only a tensor's elements are read and written, not {tensor_type}", position, parser.pos)
+    return cast("TensorType[Attribute]", tensor_type)
 
 
 class LoadOp(IndexedOp):
@@ -116,9 +125,7 @@ class LoadOp(IndexedOp):
             parser.parse_keyword("else")
             masked = (mask, parser.parse_unresolved_operand())
         parser.parse_punctuation(":")
-        source_type = parser.parse_type()
-        if not isinstance(source_type, TensorType):
-            parser.raise_error(f"loops.load reads a tensor, not {source_type}")
+        source_type = _parse_tensor_type(parser)
         mask_value = parser.resolve_operand(masked[0], i1) if masked else None
         other_value = parser.resolve_operand(masked[1], source_type.element_type) if masked else None
         return cls.build(
@@ -148,10 +155,11 @@ class LoadOp(IndexedOp):
         if not isinstance(source_type, TensorType):
             raise VerifyException(f"loops.load reads a tensor, not {source_type}")
         self.verify_indices(len(source_type.get_shape()))
-        if self.results[0].type != source_type.element_type:
-            raise VerifyException(f"loops.load of {source_type} gives {source_type.element_type}, not {self.results[0].type}")
+        element_type = element_type_of(self.source)
+        if self.results[0].type != element_type:
+            raise VerifyException(f"loops.load of {source_type} gives {element_type}, not {self.results[0].type}")
         rest = self.rest
-        if rest and (len(rest) != 2 or rest[0].type != i1 or rest[1].type != source_type.element_type):
+        if rest and (len(rest) != 2 or rest[0].type != i1 or rest[1].type != element_type):
             raise VerifyException("loops.load: a mask is an i1 and an element of the source's type")
 
 
@@ -202,9 +210,7 @@ class StoreOp(IndexedOp):
         indices, results = parse_indices(parser)
         mask = parser.parse_unresolved_operand() if parser.parse_optional_keyword("if") else None
         parser.parse_punctuation(":")
-        target_type = parser.parse_type()
-        if not isinstance(target_type, TensorType):
-            parser.raise_error(f"loops.store writes to a tensor, not {target_type}")
+        target_type = _parse_tensor_type(parser)
         return cls.build(
             parser.resolve_operand(value, target_type.element_type),
             parser.resolve_operand(target, target_type),
@@ -232,8 +238,9 @@ class StoreOp(IndexedOp):
         if not isinstance(target_type, TensorType):
             raise VerifyException(f"loops.store writes to a tensor, not {target_type}")
         self.verify_indices(len(target_type.get_shape()))
-        if self.value.type != target_type.element_type:
-            raise VerifyException(f"loops.store writes {target_type.element_type} to {target_type}, not {self.value.type}")
+        element_type = element_type_of(self.target)
+        if self.value.type != element_type:
+            raise VerifyException(f"loops.store writes {element_type} to {target_type}, not {self.value.type}")
         target = self.target
         if not isinstance(target, BlockArgument) or not isinstance(target.owner.parent_op(), NestOp):
             raise VerifyException("loops.store writes only to an out of the nest it stands in")

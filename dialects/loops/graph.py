@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Dialect, SSAValue
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -13,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.aten.named_call import NamedCall
-from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
+from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, element_type_of
 from cuesta.dialects.loops.structure import ForOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.sym.syntax import parse_map, print_map
 
@@ -73,10 +72,11 @@ class ViewOp(Operation):
         source, result = self.operands[0].type, self.results[0].type
         if not isinstance(source, TensorType) or not isinstance(result, TensorType):
             raise VerifyException("loops.view makes a tensor of a tensor")
-        if source.element_type != result.element_type:
+        if element_type_of(self.operands[0]) != element_type_of(self.results[0]):
             raise VerifyException(f"loops.view keeps the element type: {source} to {result}")
         if self.map.num_dims != len(result.get_shape()) or len(self.map.results) != len(source.get_shape()):
-            raise VerifyException(f"loops.view: a map of {self.map.num_dims} dims to {len(self.map.results)} does not take {result} to {source}")
+            ranks = f"{self.map.num_dims} dims to {len(self.map.results)}"
+            raise VerifyException(f"loops.view: a map of {ranks} does not take {result} to {source}")
 
 
 class ExternOp(NamedCall):

@@ -86,9 +86,8 @@ class DomainOp(Operation):
             raise VerifyException(f"{self.name} needs one region of one block")
         arguments = self.body.args
         if len(arguments) != len(self.sizes) + extra_arguments:
-            raise VerifyException(
-                f"{self.name} has {len(self.sizes)} axes and {extra_arguments} outs, but its body has {len(arguments)} arguments"
-            )
+            expected = f"{len(self.sizes)} axes and {extra_arguments} outs"
+            raise VerifyException(f"{self.name} has {expected}, but its body has {len(arguments)} arguments")
         if any(argument.type != _INDEX for argument in self.induction_variables):
             raise VerifyException(f"{self.name}: induction variables are of type index")
         for size in self.sizes:
@@ -135,7 +134,7 @@ def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
 
 
 class NestOp(DomainOp):
-    """A parallel nest: one future kernel. Its results are its outs; the body stores every element of each exactly once."""
+    """A parallel nest, one future kernel. Its results are its outs: every element of each is stored exactly once."""
 
     name = "loops.nest"
 
@@ -180,8 +179,9 @@ class NestOp(DomainOp):
         """Checks the domain and that the handles have the results' tensor types."""
         self.verify_domain(len(self.results))
         for handle, result in zip(self.handles, self.results, strict=True):
-            if not isinstance(result.type, TensorType) or handle.type != result.type:
-                raise VerifyException(f"loops.nest: the handle of type {handle.type} does not name the result of type {result.type}")
+            handle_type, result_type = handle.type, result.type
+            if handle_type != result_type or not isinstance(result_type, TensorType):
+                raise VerifyException(f"loops.nest: a handle of type {handle_type} for a result of type {result.type}")
         if self.operands:
             raise VerifyException("loops.nest has no operands: the body reads outer values directly")
 
@@ -200,7 +200,9 @@ class ForOp(DomainOp):
     def parse(cls, parser: Parser) -> ForOp:
         """Parses `(%j : 1024) { … }`."""
         arguments, sizes = _parse_domain(parser)
-        return cls.create(properties={"sizes": sym.MapAttr.get(0, tuple(sizes))}, regions=[_parse_body(parser, arguments)])
+        return cls.create(
+            properties={"sizes": sym.MapAttr.get(0, tuple(sizes))}, regions=[_parse_body(parser, arguments)]
+        )
 
     def print(self, printer: Printer) -> None:
         """Prints the domain and the body."""
@@ -273,12 +275,16 @@ class ReduceOp(DomainOp):
         """Checks the domain, the kind, and that the results follow from what is yielded."""
         self.verify_domain()
         if self.kind not in REDUCTIONS:
-            raise VerifyException(f"loops.reduce: no reduction is called {self.kind}; there are {', '.join(REDUCTIONS)}")
+            raise VerifyException(
+                f"loops.reduce: no reduction is called {self.kind}; there are {', '.join(REDUCTIONS)}"
+            )
         if not isinstance(self.body.last_op, YieldOp):
             raise VerifyException("loops.reduce: the body must end in loops.yield")
         expected = REDUCTIONS[self.kind].results(self.yielded.type)
         if tuple(result.type for result in self.results) != expected:
-            raise VerifyException(f"loops.reduce {self.kind} of {self.yielded.type} gives {', '.join(map(str, expected))}")
+            raise VerifyException(
+                f"loops.reduce {self.kind} of {self.yielded.type} gives {', '.join(map(str, expected))}"
+            )
         if self.kind in ("any", "all") and self.yielded.type != i1:
             raise VerifyException(f"loops.reduce {self.kind} is defined on i1, not on {self.yielded.type}")
 

@@ -30,6 +30,7 @@ Interval: TypeAlias = "tuple[int | None, int | None]"
 SymbolRanges: TypeAlias = "Mapping[str, Interval]"
 
 _MAXIMAL_DEPTH = 8  # of proofs that need other proofs; real expressions need three or four
+_MAXIMAL_STEPS = 32  # atoms replaced in one proof
 
 
 class Space:
@@ -123,14 +124,19 @@ class Space:
         return self.is_non_negative(e - 1)
 
     def _is_symbolic(self, e: Expr) -> bool:
-        return bool(e.symbols) or any(not isinstance(self.sizes[k], int) for k in e.dims)
+        return bool(e.symbols) or not self._has_static_dims(e)
+
+    def _has_static_dims(self, e: Expr | Atom) -> bool:
+        return all(isinstance(self.sizes[k], int) for k in e.dims)
 
     def _least(self, e: IndexExpr) -> IndexExpr | None:
         """An expression over symbols alone that is ≤ e everywhere.
 
         Functions are replaced first, each by an end of its range, then dimensions, since these may occur in functions.
         """
-        while isinstance(e, Expr):
+        for _ in range(_MAXIMAL_STEPS):
+            if isinstance(e, int):
+                return e
             atoms = {atom: None for monomial, _ in e.terms for atom in monomial.atoms if not isinstance(atom, Symbol)}
             if not atoms:
                 return e
@@ -142,7 +148,7 @@ class Space:
             else:
                 return None
             e = smaller
-        return e
+        return None
 
     def _replace_by_end(self, e: Expr, atom: Atom) -> IndexExpr | None:
         factor: dict[Monomial, int] = {}
@@ -170,14 +176,18 @@ class Space:
         """The least or greatest value of an atom, or a bound for it."""
         if isinstance(atom, Dim):
             return self.sizes[atom.index] - 1 if upper else 0
-        numeric = self._atom_bounds(atom)[1 if upper else 0]
-        if numeric is not None:
-            return numeric
+        symbolic = self._symbolic_end(atom, upper) if atom.symbols or not self._has_static_dims(atom) else None
+        return self._atom_bounds(atom)[1 if upper else 0] if symbolic is None else symbolic
+
+    def _symbolic_end(self, atom: Atom, upper: bool) -> IndexExpr | None:
+        # Tried before the numbers: s0 − 1 says more than its greatest value where s0 occurs elsewhere, too.
         if isinstance(atom, Mod) and self.is_positive(atom.right):
             return atom.right - 1 if upper else 0
         if isinstance(atom, FloorDiv) and self.is_positive(atom.right):
             if not upper:
                 return 0 if self.is_non_negative(atom.left) else None
+            if not atom.dims:
+                return atom.left if self.is_non_negative(atom.left) else None
             greatest = self._least(-atom.left)
             return None if greatest is None else self.floordiv(-greatest, atom.right)
         return None

@@ -190,7 +190,7 @@ class Simplifier(Space):
 
     def _floordiv(self, a: IndexExpr, b: IndexExpr) -> IndexExpr:
         plain = a // b
-        if not _is_function(plain, FloorDiv):
+        if not isinstance(_lone_function(plain), FloorDiv):
             return plain
         # a floordiv −c -> (−a) floordiv c
         if isinstance(b, int) and b < 0:
@@ -203,17 +203,16 @@ class Simplifier(Space):
         quotient, rest = self._split(a, b)
         if quotient != 0:
             return quotient + self.floordiv(rest, b)
-        inner = _lone_function(a)
-        if inner is not None:
-            function, offset = inner
-            # (e floordiv c + k) floordiv b -> (e + k·c) floordiv (c·b), b > 0
-            if isinstance(function, FloorDiv) and self.is_positive(b):
-                return self.floordiv(self.simplify(function.left + function.right * offset), function.right * b)
-            # (e mod (b·c)) floordiv b -> (e floordiv b) mod c, c > 0
-            if isinstance(function, Mod) and offset == 0:
-                modulus = exact_quotient(function.right, b)
-                if modulus is not None and self.is_positive(modulus):
-                    return self.mod(self.floordiv(function.left, b), modulus)
+        # (e floordiv c + q) floordiv b -> (e + c·q) floordiv (c·b), b > 0
+        inner = _first_floordiv(a)
+        if inner is not None and self.is_positive(b):
+            return self.floordiv(self.simplify(inner.left + (a - inner.expr) * inner.right), inner.right * b)
+        # (e mod (b·c)) floordiv b -> (e floordiv b) mod c, c > 0
+        function = _lone_function(a)
+        if isinstance(function, Mod):
+            modulus = exact_quotient(function.right, b)
+            if modulus is not None and self.is_positive(modulus):
+                return self.mod(self.floordiv(function.left, b), modulus)
         # (g·q + r) floordiv (g·c) -> (q + k) floordiv c where k·g ≤ r < (k + 1)·g, c > 0
         for factor in common_factors(a, b):
             part = self._take_out(a, b, factor)
@@ -224,7 +223,7 @@ class Simplifier(Space):
 
     def _mod(self, a: IndexExpr, b: IndexExpr) -> IndexExpr:
         plain = a % b
-        if not _is_function(plain, Mod):
+        if not isinstance(_lone_function(plain), Mod):
             return plain
         # a mod −c -> −((−a) mod c)
         if isinstance(b, int) and b < 0:
@@ -257,8 +256,8 @@ class Simplifier(Space):
         """The k with k·b ≤ a < (k + 1)·b on the whole space, if that can be proved."""
         low, high = self.bounds(a)
         if isinstance(b, int):
-            if low is not None and high is not None:
-                return low // b if low // b == high // b else None
+            if low is not None and high is not None and low // b == high // b:
+                return low // b
             if isinstance(a, int):
                 return None
         if (low is None or low >= 0) and self.is_non_negative(b - 1 - a) and self.is_non_negative(a):
@@ -271,13 +270,7 @@ class Simplifier(Space):
         """The q and r with a = b·q + r, where r has no multiple of b left; (0, a) when there is none."""
         if isinstance(a, int):
             return 0, a
-        if isinstance(b, int):
-            total: dict[Monomial, int] = {}
-            for monomial, c in a.terms:
-                total[monomial] = c // b if c >= 0 else -(-c // b)
-            quotient = sum_of_terms(total, a.constant // b)
-            return quotient, a - quotient * b
-        if len(b.terms) == 1 and not b.constant:
+        if isinstance(b, int) or (len(b.terms) == 1 and not b.constant):
             return divide_terms(a, b)
         return self._long_division(a, b)
 
@@ -347,17 +340,22 @@ class Simplifier(Space):
         return None
 
 
-def _is_function(e: IndexExpr, kind: type[Function]) -> bool:
-    inner = _lone_function(e)
-    return inner is not None and inner[1] == 0 and isinstance(inner[0], kind)
-
-
-def _lone_function(e: IndexExpr) -> tuple[Function, int] | None:
-    """The f and k in e = f + k."""
-    if isinstance(e, int) or len(e.terms) != 1 or e.terms[0][1] != 1:
+def _lone_function(e: IndexExpr) -> Function | None:
+    """The function that `e` is."""
+    if isinstance(e, int) or e.constant or len(e.terms) != 1 or e.terms[0][1] != 1:
         return None
     atoms = e.terms[0][0].atoms
-    return (atoms[0], e.constant) if len(atoms) == 1 and isinstance(atoms[0], Function) else None
+    return atoms[0] if len(atoms) == 1 and isinstance(atoms[0], Function) else None
+
+
+def _first_floordiv(e: IndexExpr) -> FloorDiv | None:
+    """The f in e = f + rest."""
+    if isinstance(e, Expr):
+        for monomial, c in e.terms:
+            atom = monomial.atoms[0]
+            if c == 1 and len(monomial.atoms) == 1 and isinstance(atom, FloorDiv):
+                return atom
+    return None
 
 
 def _holds(terms: dict[Monomial, int], block: IndexExpr) -> bool:

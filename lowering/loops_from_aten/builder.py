@@ -4,8 +4,8 @@
         i, j = nest.indices
         builder.store(exp(builder.load(x, [i, j])), nest.handles[0], [i, j])
 
-Indices are expressions over dims, each of which stands for one index value in scope. The rounding policy lives here: `load` widens f16
-and bf16 to f32, `store` rounds once.
+Indices are expressions over dims, each of which stands for one index value in scope. The rounding policy lives here:
+`load` widens f16 and bf16 to f32, `store` rounds once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cuesta.lowering.loops_from_aten.scalar import Number, Scalar
 Indices = Sequence[sym.IndexExpr]
 AtenCall = AtenOp | CallOp
 Rule = Callable[[AtenCall, "LoopBuilder"], Sequence[SSAValue]]
-"""Lowers one call: appends ops, returns a value for every result. Raises `Declined` to leave the call to the library."""
+"""Lowers one call: appends ops, returns a value per result. Raises `Declined` to leave the call to the library."""
 
 
 class Declined(Exception):
@@ -240,7 +240,7 @@ class LoopBuilder:
     # -- the graph around the nests -----------------------------------------------------------------------------------
 
     def view(self, source: SSAValue, results: Indices, result_type: Attribute) -> SSAValue:
-        """A `loops.view`: element d of the result is `source[results]` with d for the dims; `source` itself if nothing changes."""
+        """A `loops.view`: result[d] = source[results], d standing for the dims; `source` itself if nothing changes."""
         assert isinstance(result_type, TensorType)
         view_map = sym.MapAttr.get(len(result_type.get_shape()), tuple(results))
         if source.type == result_type and view_map.is_identity:

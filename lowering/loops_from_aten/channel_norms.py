@@ -48,7 +48,7 @@ class _Channel:
 def _batch_norm_with_running_statistics(
     op: AtenCall, builder: LoopBuilder, results: Sequence[SSAValue]
 ) -> list[SSAValue]:
-    """Pointwise: out = (x − running mean) · rsqrt(running variance + eps) · weight + bias. Other results have size 0."""
+    """Pointwise: (x − running mean) · rsqrt(running variance + eps) · weight + bias. Other results have size 0."""
     source = op.tensor("input")
     to = compute_type(element_of(source))
     with builder.nest(sizes_of_value(source), [results[0].type]) as nest:

@@ -39,6 +39,31 @@ def scaled(x: Scalar, factor: Operand) -> Scalar:
     return x if not isinstance(factor, (Scalar, sym.Expr)) and factor == 1 else x * factor
 
 
+def add(x: Scalar, y: Operand, alpha: Operand) -> Scalar:
+    """x + alpha · y"""
+    return x + scaled(x.like(y), alpha)
+
+
+def subtract(x: Scalar, y: Operand, alpha: Operand) -> Scalar:
+    """x − alpha · y"""
+    return x - scaled(x.like(y), alpha)
+
+
+def subtract_from(x: Scalar, y: Operand, alpha: Operand) -> Scalar:
+    """y − alpha · x"""
+    return x.like(y) - scaled(x, alpha)
+
+
+def add_product(x: Scalar, y: Scalar, z: Scalar, factor: Operand) -> Scalar:
+    """x + factor · y · z"""
+    return x + scaled(y * z, factor)
+
+
+def add_quotient(x: Scalar, y: Scalar, z: Scalar, factor: Operand) -> Scalar:
+    """x + factor · y / z"""
+    return x + scaled(y / z, factor)
+
+
 def divide(x: Scalar, y: Operand, rounding_mode: str | None = None) -> Scalar:
     """torch.div; integers only by a constant that is not zero, because eager raises on zero."""
     if rounding_mode is None:
@@ -167,7 +192,9 @@ def clamp(x: Scalar, low: Operand | None = None, high: Operand | None = None) ->
     return x if high is None else minimum(x, high)
 
 
-def nan_to_num(x: Scalar, nan: Number | None = None, posinf: Number | None = None, neginf: Number | None = None) -> Scalar:
+def nan_to_num(
+    x: Scalar, nan: Number | None = None, posinf: Number | None = None, neginf: Number | None = None
+) -> Scalar:
     """torch.nan_to_num"""
     if x.kind != "f":
         return x
@@ -195,6 +222,21 @@ def is_infinite(x: Scalar) -> Scalar:
 def is_finite(x: Scalar) -> Scalar:
     """torch.isfinite"""
     return abs(x) < math.inf if x.kind == "f" else x.builder.true()
+
+
+def sign_bit(x: Scalar) -> Scalar:
+    """torch.signbit: whether the sign is minus, that of −0 and NaN included."""
+    if x.kind == "f":
+        return copysign(x.like(1.0), x) < 0.0
+    return x < 0 if x.kind == "i" else is_nan(x)
+
+
+def hypot(x: Scalar, y: Scalar) -> Scalar:
+    """√(x² + y²), without squares that overflow."""
+    x, y = abs(x), abs(y)
+    large, small = maximum(x, y), minimum(x, y)
+    ratio = where(large.eq(0.0) | large.eq(math.inf), 0.0, small / large)
+    return where(x.eq(math.inf) | y.eq(math.inf), math.inf, large * sqrt(1.0 + ratio * ratio))
 
 
 def log_add_exp(x: Scalar, y: Scalar) -> Scalar:
@@ -292,8 +334,3 @@ def hardswish_backward(gradient: Scalar, x: Scalar) -> Scalar:
 def hardsigmoid_backward(gradient: Scalar, x: Scalar) -> Scalar:
     """The derivative of hardsigmoid."""
     return where((x > -3.0) & (x < 3.0), gradient * (1.0 / 6.0), 0.0)
-
-
-def log_sigmoid(x: Scalar) -> Scalar:
-    """log(sigmoid(x)), stable"""
-    return minimum(x, 0.0) - log1p(exp(-abs(x)))

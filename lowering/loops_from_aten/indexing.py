@@ -31,7 +31,7 @@ PieceOf = Callable[[LoopBuilder, Nest], tuple[Scalar | None, IndexList]]
 """Where an index of the result lies in the piece, and whether it does; None: always."""
 
 MOST_SELECTED = 4
-"""So many inputs of `cat` are told apart by selects, which consumers can inline; more are written one after the other."""
+"""So many inputs of `cat` are told apart by masks, which consumers can inline; more are written one after another."""
 
 
 def _one_out(op: AtenCall, builder: LoopBuilder) -> AbstractContextManager[Nest]:
@@ -205,7 +205,8 @@ def _pad(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         mask: Scalar | None = None
         for k in range(len(pad) // 2):
             dim, before, after = rank - 1 - k, pad[2 * k], pad[2 * k + 1]
-            mask = intersect(mask, in_range(builder, place[dim], before, before + sizes[dim], sizes[dim] + before + after))
+            end = before + sizes[dim]
+            mask = intersect(mask, in_range(builder, place[dim], before, end, end + after))
             place[dim] = place[dim] - before
         other = builder.constant(value, element_of(source))
         builder.store(builder.load_raw(source, place, mask, other), nest.handles[0], nest.indices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -139,12 +139,13 @@ class _RowBackward:
         to = compute_type(element_of(source))
         self.gradient = Row(builder, gradient, split, outer, to)
         self.row = Row(builder, source, split, outer, to)
-        statistic = lambda name: self._statistic(op.tensor(name), split, outer, to)
+
+        def statistic(name: str) -> Scalar:
+            value = op.tensor(name)
+            return builder.load(value, split.result_index(outer, len(sizes_of_value(value))), to)
+
         self.mean = statistic("mean") if op.has_argument("mean") else None
         self.scale = statistic("rstd")
-
-    def _statistic(self, value: SSAValue, split: Split, outer: Inner, to: Attribute) -> Scalar:
-        return self.builder.load(value, split.result_index(outer, len(sizes_of_value(value))), to)
 
     def weighted(self, inner: Inner) -> Scalar:
         return _affine(self.builder, self.gradient.load(inner), self.weight, None, inner)
@@ -158,8 +159,7 @@ def _input_gradient(op: AtenCall, builder: LoopBuilder, split: Split, result: SS
     with builder.nest(split.kept_sizes, [result.type]) as nest:
         at = _RowBackward(op, builder, split, nest.indices)
         count, to = at.row.count(), at.row.to
-        product: Callable[[list[sym.IndexExpr]], Scalar] = lambda j: at.weighted(j) * at.normalized(j)
-        along = builder.reduce("sum", split.reduced_sizes, to, product) / count
+        along = builder.reduce("sum", split.reduced_sizes, to, lambda j: at.weighted(j) * at.normalized(j)) / count
         average = None if at.mean is None else builder.reduce("sum", split.reduced_sizes, to, at.weighted) / count
         with builder.loop(split.reduced_sizes) as inner:
             rest = at.weighted(inner) - at.normalized(inner) * along

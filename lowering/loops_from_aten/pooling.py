@@ -54,9 +54,7 @@ def _axes(op: AtenCall, source: SSAValue, windows: SSAValue) -> tuple[Axis, Axis
     stride, padding = _pair(op, "stride", kernel), _pair(op, "padding")
     dilation = _pair(op, "dilation") if op.has_argument("dilation") else (1, 1)
     sizes, counts = sizes_of_value(source)[-2:], sizes_of_value(windows)[-2:]
-    rows, columns = (
-        Axis(sizes[k], counts[k], kernel[k], stride[k], padding[k], dilation[k]) for k in range(2)
-    )
+    rows, columns = (Axis(sizes[k], counts[k], kernel[k], stride[k], padding[k], dilation[k]) for k in range(2))
     return rows, columns
 
 

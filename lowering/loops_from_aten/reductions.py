@@ -1,4 +1,4 @@
-"""Reductions over dims: the parallel domain is the kept dims, in order; the reduction domain is the reduced dims, in order."""
+"""Reductions over dims: the parallel domain is the kept dims, the reduction domain the reduced ones, both in order."""
 
 from __future__ import annotations
 
@@ -70,17 +70,18 @@ class Split:
 class Row:
     """One row of a reduction: loads and reduces elements of `source` for one point of the parallel domain."""
 
-    def __init__(self, builder: LoopBuilder, source: SSAValue, split: Split, outer: Sequence[sym.IndexExpr], to: Attribute):
+    def __init__(
+        self, builder: LoopBuilder, source: SSAValue, split: Split, outer: Sequence[sym.IndexExpr], to: Attribute
+    ):
         self.builder, self.source, self.split, self.outer, self.to = builder, source, split, outer, to
 
     def load(self, inner: Sequence[sym.IndexExpr]) -> Scalar:
         """The element at a point of the reduction domain, in the type of the computation."""
         return self.builder.load(self.source, self.split.index(self.outer, inner), self.to)
 
-    def reduce(self, kind: str, formula: Callable[[Scalar], Scalar] = lambda x: x, to: Attribute | None = None) -> Scalar:
-        """Reduces `formula(element)`, of type `to` if that is not the type of the computation."""
-        body = lambda inner: formula(self.load(inner))
-        return self.builder.reduce(kind, self.split.reduced_sizes, self.to if to is None else to, body)
+    def reduce(self, kind: str, formula: Callable[[Scalar], Scalar] = lambda x: x) -> Scalar:
+        """Reduces `formula(element)`."""
+        return self.builder.reduce(kind, self.split.reduced_sizes, self.to, lambda inner: formula(self.load(inner)))
 
     def count(self) -> Scalar:
         """The number of elements, as a scalar of the computation."""
@@ -94,7 +95,7 @@ def lower_reduction(
     to: Attribute,
     values: Callable[[Row], Sequence[Scalar]],
 ) -> Sequence[SSAValue]:
-    """One nest over the kept dims that stores what `values` gives for each row, computed in the type `to`, one scalar per result."""
+    """One nest over the kept dims that stores what `values` gives for each row, a scalar per result, computed in `to`."""
     source = op.operands[0]
     split = Split(sizes_of_value(source), dims)
     with builder.nest(split.kept_sizes, [result.type for result in op.results]) as nest:
@@ -277,7 +278,10 @@ RULES: dict[str, Rule] = {
     ),
     **_named(("var.default", "var.dim", "var.correction"), _variance(lambda variance, mean: [variance])),
     **_named(("std.default", "std.dim", "std.correction"), _variance(lambda variance, mean: [sqrt(variance)])),
-    **_named(("var_mean.default", "var_mean.dim", "var_mean.correction"), _variance(lambda variance, mean: [variance, mean])),
+    **_named(
+        ("var_mean.default", "var_mean.dim", "var_mean.correction"),
+        _variance(lambda variance, mean: [variance, mean]),
+    ),
     **_named(("std_mean.correction",), _variance(lambda variance, mean: [sqrt(variance), mean])),
 }
 """Every reduction over dims."""

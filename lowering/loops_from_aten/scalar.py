@@ -1,8 +1,9 @@
-"""`Scalar`: a value in the body of a nest, with operators that append `elem` ops, so that a formula can be written as one.
+"""`Scalar`: a value in the body of a nest, with operators that append `elem` ops, so that formulas look like formulas.
 
     gelu = x * 0.5 * (1.0 + erf(x * math.sqrt(0.5)))
 
-A number next to a scalar becomes a constant of the scalar's type. Two scalars must have one type: `convert` is explicit.
+A number next to a scalar becomes a constant of the scalar's type. Two scalars must have one type: conversion is
+explicit.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def _same(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 
 
 def reshape_map(source: Sizes, result: Sizes) -> IndexList:
-    """result[d] = source[delinearize(linearize(d))], done by groups of dims with equal products, so that few floordivs appear."""
+    """result[d] = source[delinearize(linearize(d))], by groups of dims with equal products: few floordivs appear."""
     indices: IndexList = []
     start_in = start_out = 0
     while start_in < len(source) or start_out < len(result):

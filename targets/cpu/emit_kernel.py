@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.elem import kind_of, scalar_of
@@ -27,8 +27,8 @@ from cuesta.targets.cpu.emit_types import byte_width, constant, conversion, memo
 from cuesta.targets.cpu.vector_math import MathFunction, math_function
 from cuesta.targets.cpu.vector_text import vector_type
 
-ERROR_SLOT = "@cuesta.error"
-"""{ site, value, size } of an index out of range; site 0 means none."""
+_PIECE = 128
+"""How many steps of a long sum are added up before they join the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,10 +365,12 @@ done:
         static = trip if isinstance(trip, int) else None
         variable = op.induction_variables[axis]
         if axis + 1 < len(op.induction_variables):
-            self._strip(variable, low, high, 1, static, lambda: self._axis(op, axis + 1, accumulator), accumulator, False)
+            self._long_strip(
+                variable, low, high, 1, static, lambda: self._axis(op, axis + 1, accumulator), accumulator, False
+            )
             return
         if op.lanes == 1:
-            self._strip(variable, low, high, 1, static, lambda: self._body(op, accumulator), accumulator, False)
+            self._long_strip(variable, low, high, 1, static, lambda: self._body(op, accumulator), accumulator, False)
             return
         self._cascade(op, variable, low, high, static, accumulator)
 
@@ -411,9 +413,13 @@ done:
                     left = self.instruction(f"srem i64 {length}, {width}")
                     stop = self.instruction(f"sub nsw i64 {high}, {left}")
                     low = self.instruction(f"call i64 @llvm.smax.i64(i64 {start}, i64 {stop})")
-            self._at_width(width, lambda s=start, e=stop, w=width, t=trip: self._strip(
-                variable, s, e, w, t, lambda: self._body(op, accumulator), accumulator, True
-            ), accumulator)
+            self._at_width(
+                width,
+                lambda s=start, e=stop, w=width, t=trip: self._long_strip(
+                    variable, s, e, w, t, lambda: self._body(op, accumulator), accumulator, True
+                ),
+                accumulator,
+            )
 
     def _at_width(self, width: int, emit: Callable[[], None], accumulator: Accumulator | None) -> None:
         before = self.width
@@ -424,6 +430,34 @@ done:
         if accumulator is not None:
             accumulator.narrow(self, width)
         self.width = before
+
+    def _long_strip(
+        self,
+        variable: SSAValue,
+        start: str,
+        stop: str,
+        step: int,
+        trip: int | None,
+        body: Callable[[], None],
+        accumulator: Accumulator | None,
+        lane: bool,
+    ) -> None:
+        """A strip; a long sum in pieces, each added up by itself, so that the error grows with the root of the length."""
+        piece = _PIECE * step
+        if accumulator is None or not accumulator.adds_up or (trip is not None and trip <= 2 * piece):
+            self._strip(variable, start, stop, step, trip, body, accumulator, lane)
+            return
+        begin = BlockArgument(variable.type, variable.owner, -1)  # type: ignore[arg-type]
+
+        def one_piece() -> None:
+            low = self.indices[begin].name
+            end = self.instruction(f"add nsw i64 {low}, {piece}")
+            high = self.instruction(f"call i64 @llvm.smin.i64(i64 {end}, i64 {stop})")
+            before, accumulator.values = accumulator.values, accumulator.identity(accumulator.lanes)
+            self._strip(variable, low, high, step, None, body, accumulator, lane)
+            accumulator.values = accumulator.merge(self, before)
+
+        self._strip(begin, start, stop, piece, trip, one_piece, accumulator, False)
 
     def _strip(
         self,

@@ -23,6 +23,9 @@ class Accumulator:
     scalar_only = False
     """Whether the lanes cannot be carried side by side: then the loop runs one element at a time."""
 
+    adds_up = False
+    """Whether it is a sum of floats, which is better taken in pieces."""
+
     def __init__(self, emitter: KernelEmitter, op: kernel.ReduceOp) -> None:
         self.op = op
         self.scalar: Attribute = scalar_of(op.yielded.type)
@@ -42,6 +45,10 @@ class Accumulator:
     def step(self, emitter: KernelEmitter, value: str, lanes: int) -> list[str]:
         """The values after one more element in every lane."""
         raise TypeError("an accumulator has a step")
+
+    def merge(self, emitter: KernelEmitter, before: list[str]) -> list[str]:
+        """The values joined with those of an earlier part, lane by lane. Only of an accumulator that `adds_up`."""
+        raise TypeError("an accumulator that adds up can be merged")
 
     def across(self, emitter: KernelEmitter, lanes: int) -> list[str]:
         """The lanes of `values` brought together with the scalar values from before the loop."""
@@ -106,6 +113,14 @@ def _neutral(kind: str, scalar: Attribute) -> float | int:
 
 class SimpleAccumulator(Accumulator):
     """One associative, commutative operation: sum, prod, maximum, minimum, any, all."""
+
+    def __init__(self, emitter: KernelEmitter, op: kernel.ReduceOp) -> None:
+        super().__init__(emitter, op)
+        self.adds_up = op.kind == "sum" and kind_of(self.scalar) == "f"
+
+    def merge(self, emitter: KernelEmitter, before: list[str]) -> list[str]:
+        """before ∘ values"""
+        return [self.combine(emitter, before[0], self.values[0], self.lanes)]
 
     def identity(self, lanes: int) -> list[str]:
         """The neutral element."""

@@ -110,10 +110,8 @@ def bind(declared: sym.SymbolsAttr | None, types: Sequence[Attribute], inputs: S
                 raise InterpreterError(f"{where} has dtype {value.dtype}, but its type is {tensor_type}")
             equations += size_equations(tensor_type, value, where)
             of_strides += [
-                (stride, actual, f"{where}: the stride of axis {axis}")
-                for axis, (stride, actual) in enumerate(
-                    zip(layout.strides_of(tensor_type), value.stride(), strict=True)
-                )
+                (stride, value.stride(axis), f"{where}: the stride of axis {axis}")
+                for axis, stride in enumerate(layout.strides_of(tensor_type))
                 if value.numel() and value.shape[axis] > 1 and not isinstance(stride, int)
             ]
         elif isinstance(value_type, sym.IntType):

@@ -53,9 +53,10 @@ def run_nest(
     Errors: InterpreterError when the nest breaks a rule of docs/levels.md; IndexError from `loops.bound`.
     """
     body = LoopsBody(numerics, symbols, tensors)
+    loaded = {inner.source for inner in op.walk() if isinstance(inner, loops.LoadOp)}
     for handle, sizes in zip(op.handles, out_sizes, strict=True):
         data = torch.empty(math.prod(sizes), dtype=numerics.dtype(handle.type))
-        body.handles[handle] = Memory(data), sizes
+        body.handles[handle] = Memory(data, read_back=handle in loaded), sizes
     domain = [body.size(op, size) for size in op.sizes]
     budget = max(1, POINTS_PER_CHUNK // max(1, _inner_points(body, op.body)))
     for piece in chunks(domain, budget):

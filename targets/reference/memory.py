@@ -32,12 +32,14 @@ class Memory:
     """A flat array of elements, nothing of which is defined yet.
 
     `rewritable`: an element may be stored anew by a later store (scratch memory); never by two points of one store.
+    `read_back`: whether anything loads from it.
     """
 
-    def __init__(self, data: Tensor, *, rewritable: bool = False) -> None:
+    def __init__(self, data: Tensor, *, rewritable: bool = False, read_back: bool = True) -> None:
         self.data = data
         self._bits = bits(data)
         self._rewritable = rewritable
+        self._read_back = read_back
         self._writer = torch.full(data.shape, _NOBODY, dtype=torch.int32)
         self._point = torch.empty(data.shape, dtype=torch.int64)
         self._writings: list[_Writing] = []
@@ -49,26 +51,26 @@ class Memory:
 
     def store(self, op: Operation, scope: Scope, offsets: Tensor, value: Tensor, mask: Tensor | None) -> None:
         """Stores `value` at `offsets`, which are in range, at every point of the scope where the mask is true."""
-        points = scope.expand(scope.point_ids())
         positions, values = scope.expand(offsets), scope.expand(bits(value))
-        if mask is None:
-            points, positions, values = points.reshape(-1), positions.reshape(-1), values.reshape(-1)
-        else:
-            chosen = mask.expand(scope.shape)
-            points, positions, values = points[chosen], positions[chosen], values[chosen]
+        chosen = None if mask is None else mask.expand(scope.shape)
+        positions = positions.reshape(-1) if chosen is None else positions[chosen]
+        values = values.reshape(-1) if chosen is None else values[chosen]
+        place = _slice_of(positions)
         if not self._rewritable:
-            self._refuse_second_store(op, positions)
-        self._writer[positions] = len(self._writings)
-        self._point[positions] = points
-        collisions = self._point[positions] != points
-        if bool(collisions.any()):
-            offset = int(positions[collisions][0])
-            fail(op, f"two points of the domain store the element at offset {offset}")
-        self._bits[positions] = values
+            self._refuse_second_store(op, self._writer[place], positions)
+        self._writer[place] = len(self._writings)
+        if self._read_back or not isinstance(place, slice):
+            points = scope.expand(scope.point_ids())
+            points = points.reshape(-1) if chosen is None else points[chosen]
+            self._point[place] = points
+            collisions = self._point[place] != points
+            if bool(collisions.any()):
+                offset = int(positions[collisions][0])
+                fail(op, f"two points of the domain store the element at offset {offset}")
+        self._bits[place] = values
         self._writings.append(_Writing(op, scope))
 
-    def _refuse_second_store(self, op: Operation, positions: Tensor) -> None:
-        writers = self._writer[positions]
+    def _refuse_second_store(self, op: Operation, writers: Tensor, positions: Tensor) -> None:
         stored = writers != _NOBODY
         if not bool(stored.any()):
             return
@@ -111,3 +113,14 @@ class Memory:
             offset = position if offsets is None else int(offsets.reshape(-1)[position])
             count = int(missing.sum())
             fail(op, f"{name}: the element at offset {offset} is never stored ({count} of {writers.numel()} are not)")
+
+
+def _slice_of(positions: Tensor) -> Tensor | slice:
+    """The positions, as a slice when they follow one another, which saves most of the time."""
+    count = positions.numel()
+    if count == 0:
+        return positions
+    first, last = int(positions[0]), int(positions[-1])
+    if last - first != count - 1 or not torch.equal(positions, torch.arange(first, last + 1)):
+        return positions
+    return slice(first, last + 1)

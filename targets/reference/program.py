@@ -111,7 +111,10 @@ def run(
         for op in body.ops:
             if isinstance(op, func.ReturnOp | host.ReturnOp):
                 return [program.value(op, operand) for operand in op.operands]
-            handler: Handler | None = _call if isinstance(op, aten.CallLike) else _HANDLERS.get(type(op))
+            if isinstance(op, aten.CallLike):
+                _call(program, op)
+                continue
+            handler = _HANDLERS.get(type(op))
             if handler is None:
                 fail(op, "the reference interpreter does not know this op in @main")
             handler(program, op)

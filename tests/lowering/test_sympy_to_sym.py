@@ -33,6 +33,8 @@ F = functions
         (F.CeilToInt(F.IntTrueDiv(s0, 2)), lambda a, b: -(-a // 2)),
         (F.FloorToInt(F.IntTrueDiv(s0, s1)), lambda a, b: a // b),
         (F.TruncToInt(F.IntTrueDiv(s0, s1)), lambda a, b: a // b),
+        (F.TruncToInt(F.ToFloat(s0) * 1.5), lambda a, b: a * 3 // 2),
+        (F.CeilToInt(F.ToFloat(s0) * 0.5), lambda a, b: -(-a // 2)),
         (F.LShift(s0, 3), lambda a, b: a << 3),
         (F.RShift(s0, 2), lambda a, b: a >> 2),
         (F.Identity(s0 + 1), lambda a, b: a + 1),
@@ -56,7 +58,8 @@ def test_fractions_that_cancel():
     [
         (F.ToFloat(s0), "ToFloat in the symbolic expression"),
         (F.IntTrueDiv(s0, 2), "IntTrueDiv in the symbolic expression"),
-        (F.CeilToInt(F.ToFloat(s0) * 0.5), "CeilToInt of a symbolic float"),
+        (F.CeilToInt(F.ToFloat(s0) * 1.3), "CeilToInt of a symbolic float"),
+        (F.TruncToInt(F.ToFloat(s0 - 9) * 0.5), "truncation of a quotient that may be negative"),
         (s0 / 2, "not known to be an integer"),
         (2**s0, "the power"),
         (sympy.Symbol("zf0", real=True), "the symbol zf0 is not an integer"),

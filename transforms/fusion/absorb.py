@@ -9,7 +9,7 @@ from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.layout import sizes_of
-from cuesta.dialects.loops.surgery import Substitution, clone_into, index_ranges, remove
+from cuesta.dialects.loops.surgery import Substitution, all_ops, clone_into, index_ranges, remove
 from cuesta.transforms.fusion.space import Space
 
 
@@ -60,7 +60,7 @@ def absorb(
     Returns the new consumer, or why not.
     """
     every = [load for result in producer.results for load in sites.get(result, [])]
-    order = {op: k for k, op in enumerate(consumer.walk())}
+    order = {op: k for k, op in enumerate(all_ops(consumer))}
     every.sort(key=lambda load: order[load])
     if (reason := row_local(every, producer.sizes)) is not None:
         return reason

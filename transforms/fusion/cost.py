@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from cuesta.dialects import elem, loops
+from cuesta.dialects.loops.surgery import all_ops
 
 _HEAVY = 8
 _HEAVY_NAMES = frozenset({"div", "sqrt", "rsqrt", "fmod", "trunc_div"})
@@ -40,7 +41,7 @@ def arithmetic_cost(op: Operation) -> int:
 def body_cost(nest: loops.NestOp) -> Cost:
     """The cost of everything in the body, inner domains counted once."""
     arithmetic = loads = ops = 0
-    for op in nest.walk():
+    for op in all_ops(nest):
         ops += 1
         if isinstance(op, loops.LoadOp):
             loads += 1

@@ -125,7 +125,7 @@ def _masked(old: Operation, new: loops.LoadOp, mask: SSAValue, substitution: Sub
     masked = loops.LoadOp.build(new.source, new.map.results, operands, both, other)
     masked.location = new.location
     substitution.values[old.results[0]] = masked.result
-    remove(new)
+    new.erase()  # it stands nowhere yet
     return [*made, masked]
 
 

@@ -12,7 +12,17 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from cuesta.dialects import aten, sym
-from cuesta.dialects.aten import ATEN, CallArguments, CallLike, Device, DType, LayoutKind, MemoryFormat, Operand, schemas
+from cuesta.dialects.aten import (
+    ATEN,
+    CallArguments,
+    CallLike,
+    Device,
+    DType,
+    LayoutKind,
+    MemoryFormat,
+    Operand,
+    schemas,
+)
 from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.layout import tensor_type
 
@@ -88,9 +98,7 @@ def test_operands_are_numbered_in_order():
     with pytest.raises(ParseError, match="order of appearance"):
         parse('"test.op"() {a = #aten.arguments<(%0, %2)>} : () -> ()')
     attr = next(iter(parse('"test.op"() {a = #aten.arguments<(%0, [%1], b = 2)>} : () -> ()').ops)).attributes["a"]
-    assert attr is CallArguments.of((Operand(0), (Operand(1),)), (("b", 2),)) or attr == CallArguments.of(
-        (Operand(0), (Operand(1),)), (("b", 2),)
-    )
+    assert attr == CallArguments.of((Operand(0), (Operand(1),)), (("b", 2),))
 
 
 def test_flatten_call():
@@ -238,5 +246,5 @@ def test_op_classes():
     assert add.has_trait(Pure)
     for impure in ("aten.rand.default", "aten.copy_.default", "aten._assert_async.default"):
         assert not aten.op_class(impure).has_trait(Pure)
-    with pytest.raises(KeyError, match="no op aten.matmul.default"):
+    with pytest.raises(KeyError, match=r"no op aten\.matmul\.default"):
         aten.op_class("aten.matmul.default")

@@ -24,10 +24,11 @@ FIRES = [
     ("split mod, rest stays", "(d0 * 8 + d1) mod 8", (9, 10), "d1 mod 8"),
     ("nested floordiv", "(d0 floordiv 4) floordiv 3", (100,), "d0 floordiv 12"),
     ("nested floordiv with offset", "(d0 floordiv 4 + 1) floordiv 3", (100,), "(d0 + 4) floordiv 12"),
+    ("nested floordiv in a sum", "(d0 floordiv 4 + d1) floordiv 3", (100, 9), "(d0 + d1 * 4) floordiv 12"),
     ("floordiv of mod", "(d0 mod 12) floordiv 4", (100,), "(d0 floordiv 4) mod 3"),
     ("mod of mod", "(d0 mod 12) mod 4", (100,), "d0 mod 4"),
     ("mod of a multiple of mod", "(d0 mod 6 * 2 + d1) mod 4", (100, 9), "(d0 * 2 + d1) mod 4"),
-    ("gcd floordiv", "(d0 * 6) floordiv 4", (100,), "d0 + d0 floordiv 2"),
+    ("gcd floordiv", "(d0 * 6) floordiv 4", (100,), "(d0 * 3) floordiv 2"),
     ("gcd floordiv with rest", "(d0 * 4 + d1) floordiv 8", (9, 4), "d0 floordiv 2"),
     ("gcd mod", "(d0 * 4) mod 8", (100,), "(d0 mod 2) * 4"),
     ("gcd mod with rest", "(d0 * 4 + d1) mod 8", (9, 4), "(d0 mod 2) * 4 + d1"),
@@ -66,6 +67,9 @@ NEAR_MISSES = [
     ("no gcd", "(d0 * 3) mod 8", (100,), None),
     ("gcd but the rest is too large", "(d0 * 4 + d1) mod 8", (9, 5), None),
     ("join with a wrong factor", "d0 floordiv 8 * 4 + d0 mod 8", (100,), None),
+    ("join with a greater factor", "d0 floordiv 8 * 16 + d0 mod 8", (100,), None),
+    ("join with a divisor that may be negative", "d0 floordiv 4 mod u * 4 + d0 mod 4", (100,), None),
+    ("floordiv of mod by what may be negative", "(d0 mod (u * 4)) floordiv 4", (100,), None),
     ("join of different values", "d0 floordiv 8 * 8 + d1 mod 8", (100, 100), None),
     ("the symbol may be negative", "(d0 * 4 + d1) mod (u * 4)", (9, 4), None),
     ("the dimension is larger than the divisor", "d1 floordiv s0", (9, "s0 + 1"), None),
@@ -93,6 +97,23 @@ def test_bounds_of_sums_of_dimensions_are_exact():
     assert sym.bounds(parse_text("d0 * 3 - d1 * 2 + 1"), (4, 6)) == (-9, 10)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(d0 - 2) mod 8", (0, 7)),
+        ("(d0 - 5) mod 8", (3, 6)),
+        ("(d0 + 7) mod 100", (7, 10)),
+        ("(d0 - 2) floordiv 2", (-1, 0)),
+        ("d0 mod small", (0, 3)),
+        ("small floordiv -2", (-2, -1)),
+        ("min(d0, small)", (0, 3)),
+        ("max(d0, s0)", (2, None)),
+    ],
+)
+def test_bounds_of_functions(text: str, expected: tuple[int | None, int | None]):
+    assert sym.bounds(parse_text(text), (4,), RANGES) == expected
+
+
 def test_a_symbol_without_a_range_is_unbounded():
     assert sym.bounds(sym.symbol("u"), ()) == (None, None)
     assert not sym.prove_less_equal(0, sym.symbol("u"), ())
@@ -105,6 +126,9 @@ def test_proofs_with_symbols():
     assert not sym.prove_less_equal(d0 * s1 + d1, s0 * s1 - 2, sizes, RANGES)
     assert sym.prove_less_equal(s0, s0 * s1, (), RANGES)
     assert sym.prove_equal((d0 * s1 + d1) // s1, d0, sizes, RANGES)
+    unsigned = sym.symbol("unsigned")
+    assert sym.prove_less_equal(d0 * s1, (s0 - 1) * s1, sizes, RANGES)
+    assert not sym.prove_less_equal(d0 * unsigned, (s0 - 1) * unsigned, sizes, {**RANGES, "unsigned": (-3, 5)})
     assert not sym.prove_equal((d0 * s1 + d1) // s0, d0, sizes, RANGES)
 
 

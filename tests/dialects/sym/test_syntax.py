@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
+from xdsl.dialects import test
 from xdsl.dialects.builtin import Builtin, IndexType
-from xdsl.dialects.test import TestOp
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
@@ -132,7 +132,7 @@ def test_value_op_round_trips():
 
 
 def values(count: int) -> Any:
-    op = TestOp(result_types=[IndexType()] * count)
+    op = test.TestOp(result_types=[IndexType()] * count)
     for result, name in zip(op.results, "ijklm", strict=False):
         result.name_hint = name
     return op.results

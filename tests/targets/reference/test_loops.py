@@ -495,3 +495,20 @@ def test_malformed_module_is_not_run(parse):
     reduce.body.last_op.detach()
     with pytest.raises(VerifyException):
         run(module, [torch.randn(6, 10)])
+
+
+def test_a_reduction_without_axes_has_one_point(nest):
+    module = nest(
+        "%x : tensor<3xf32>",
+        "tensor<3xf32>",
+        """
+  %y = loops.nest (%i : 3) outs(%o : tensor<3xf32>) {
+    %s = loops.reduce sum () {
+      %v = loops.load %x[%i] : tensor<3xf32>
+      loops.yield %v : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<3xf32>
+  }""",
+    )
+    x = torch.randn(3)
+    assert torch.equal(run(module, [x])[0], x)

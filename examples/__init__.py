@@ -1,0 +1,1 @@
+"""Examples to run, and the demo models that tests and benchmarks share."""

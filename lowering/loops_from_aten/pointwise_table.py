@@ -1,0 +1,227 @@
+"""The table of pointwise ops: one row per overload, a formula over the elements of its arguments.
+
+A formula takes the overload's arguments in the order of the schema, as many as it has parameters. How each is passed
+is said by one letter per parameter:
+
+    r  as a scalar in the result's compute type (the default for tensors)
+    c  as a scalar in the common type of all `c` arguments, torch.result_type (comparisons)
+    o  as a scalar of its own compute type
+    b  as a bool
+    p  as a Python value (the default for anything else)
+    m  as it is stored, when the result is stored in the same type, else as `o`: for ops that only move
+
+An `r` or `c` that is a number becomes a constant; None stays None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cuesta.lowering.loops_from_aten import formulas as f
+from cuesta.lowering.loops_from_aten import scalar as s
+from cuesta.lowering.loops_from_aten.scalar import Scalar, where
+
+Formula = Callable[..., Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A formula and how its parameters are passed; fewer letters than parameters: the rest have the default."""
+
+    formula: Formula
+    passing: str = ""
+
+
+def _rows(passing: str, formulas: Mapping[str, Formula]) -> dict[str, Row]:
+    return {f"aten.{name}": Row(formula, passing) for name, formula in formulas.items()}
+
+
+def _default(formulas: Mapping[str, Formula]) -> dict[str, Formula]:
+    return {f"{name}.default": formula for name, formula in formulas.items()}
+
+
+def _tensor_and_scalar(formulas: Mapping[str, Formula]) -> dict[str, Formula]:
+    return {f"{name}.{kind}": formula for name, formula in formulas.items() for kind in ("Tensor", "Scalar")}
+
+
+UNARY: dict[str, Callable[[Scalar], Scalar]] = {
+    "neg": lambda x: -x,
+    "abs": lambda x: abs(x),
+    "sign": f.sign,
+    "sgn": f.sign,
+    "square": s.square,
+    "reciprocal": lambda x: 1.0 / x,
+    "sqrt": s.sqrt,
+    "rsqrt": s.rsqrt,
+    "exp": s.exp,
+    "exp2": s.exp2,
+    "expm1": s.expm1,
+    "log": s.log,
+    "log2": s.log2,
+    "log10": s.log10,
+    "log1p": s.log1p,
+    "sin": s.sin,
+    "cos": s.cos,
+    "tan": s.tan,
+    "asin": s.asin,
+    "acos": s.acos,
+    "atan": s.atan,
+    "sinh": s.sinh,
+    "cosh": s.cosh,
+    "tanh": s.tanh,
+    "asinh": s.asinh,
+    "acosh": s.acosh,
+    "atanh": s.atanh,
+    "erf": s.erf,
+    "erfc": s.erfc,
+    "lgamma": s.lgamma,
+    "floor": s.floor,
+    "ceil": s.ceil,
+    "trunc": s.trunc,
+    "round": s.nearest,
+    "frac": lambda x: x - s.trunc(x),
+    "deg2rad": lambda x: x * (math.pi / 180.0),
+    "rad2deg": lambda x: x * (180.0 / math.pi),
+    "bitwise_not": lambda x: ~x,
+    "relu": lambda x: s.maximum(x, 0),
+    "relu6": lambda x: f.clamp(x, 0, 6),
+    "sigmoid": s.sigmoid,
+    "silu": lambda x: x * s.sigmoid(x),
+    "mish": lambda x: x * s.tanh(s.log1p(s.exp(x))),
+    "hardswish": lambda x: x * f.hard_gate(x) / 6.0,
+    "hardsigmoid": lambda x: f.hard_gate(x) / 6.0,
+    "selu": lambda x: f.elu(x, 1.6732632423543772, 1.0507009873554805, 1.0),
+}
+"""Functions of one tensor, by the name of the op; the overload is `default`."""
+
+# In these, the second argument may be a tensor or a number.
+_TENSOR_AND_SCALAR: dict[str, Formula] = {"add": f.add, "sub": f.subtract, "rsub": f.subtract_from}
+_TENSOR_AND_SCALAR_OF_TWO: dict[str, Callable[[Scalar, Any], Scalar]] = {
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "remainder": f.remainder,
+    "fmod": f.fmod_checked,
+    "copysign": s.copysign,
+    "bitwise_and": lambda x, y: x & y,
+    "bitwise_or": lambda x, y: x | y,
+    "bitwise_xor": lambda x, y: x ^ y,
+}
+
+_BINARY: dict[str, Callable[[Scalar, Any], Scalar]] = {
+    "true_divide.Tensor": lambda x, y: x / y,
+    "floor_divide.default": f.floor_divide,
+    "floor_divide.Scalar": f.floor_divide,
+    "pow.Tensor_Scalar": f.power_by_number,
+    "atan2.default": s.atan2,
+    "maximum.default": s.maximum,
+    "minimum.default": s.minimum,
+    "fmax.default": lambda x, y: where(s.is_nan(x), y, where(s.is_nan(y), x, s.maximum(x, y))),
+    "fmin.default": lambda x, y: where(s.is_nan(x), y, where(s.is_nan(y), x, s.minimum(x, y))),
+    "clamp_min.default": f.clamp,
+    "clamp_min.Tensor": f.clamp,
+    "clamp_max.default": lambda x, high: f.clamp(x, None, high),
+    "clamp_max.Tensor": lambda x, high: f.clamp(x, None, high),
+    "xlogy.Tensor": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log(y))),
+    "logaddexp.default": f.log_add_exp,
+    "hypot.default": f.hypot,
+    "heaviside.default": lambda x, y: where(x.eq(0), y, where(s.is_nan(x) | (x < 0), x.like(0), 1)),
+    "celu.default": lambda x, alpha: f.elu(x, alpha, 1.0, 1.0 / alpha),
+    "leaky_relu.default": lambda x, slope: where(x > 0.0, x, x * slope),
+    "_prelu_kernel.default": lambda x, weight: where(x > 0.0, x, x * weight),
+    "sigmoid_backward.default": lambda gradient, y: gradient * (1.0 - y) * y,
+    "tanh_backward.default": lambda gradient, y: gradient * (1.0 - y * y),
+}
+
+_OTHERS: dict[str, Formula] = {
+    "div.Tensor_mode": f.divide,
+    "div.Scalar_mode": f.divide,
+    "pow.Tensor_Tensor": f.power_of_floats,
+    "pow.Scalar": f.power_of_floats,
+    "clamp.default": f.clamp,
+    "clamp.Tensor": f.clamp,
+    "hardtanh.default": f.clamp,
+    "lerp.Scalar": f.lerp,
+    "lerp.Tensor": f.lerp,
+    "addcmul.default": f.add_product,
+    "addcdiv.default": f.add_quotient,
+    "nan_to_num.default": f.nan_to_num,
+    "gelu.default": f.gelu,
+    "elu.default": f.elu,
+    "softplus.default": f.softplus,
+    "gelu_backward.default": f.gelu_backward,
+    "silu_backward.default": f.silu_backward,
+    "mish_backward.default": f.mish_backward,
+    "hardtanh_backward.default": f.hardtanh_backward,
+    "hardswish_backward.default": f.hardswish_backward,
+    "hardsigmoid_backward.default": f.hardsigmoid_backward,
+    "elu_backward.default": f.elu_backward,
+    "softplus_backward.default": f.softplus_backward,
+}
+
+_TERNARY: dict[str, Callable[[Scalar, Any, Any], Scalar]] = {
+    "threshold.default": lambda x, threshold, value: where(x <= threshold, value, x),
+    "threshold_backward.default": lambda gradient, x, threshold: where(x <= threshold, 0, gradient),
+    "leaky_relu_backward.default": lambda gradient, x, slope: where(x > 0.0, gradient, gradient * slope),
+    "native_dropout_backward.default": lambda gradient, mask, scale: gradient * mask * scale,
+}
+
+_COMPARISONS: dict[str, Callable[[Scalar, Any], Scalar]] = {
+    "eq": Scalar.eq,
+    "ne": Scalar.ne,
+    "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y,
+    "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y,
+}
+
+_LOGICAL: dict[str, Callable[[Scalar, Any], Scalar]] = {
+    "logical_and": lambda x, y: x & y,
+    "logical_or": lambda x, y: x | y,
+    "logical_xor": lambda x, y: x ^ y,
+}
+
+_TESTS: dict[str, Callable[[Scalar], Scalar]] = {
+    "isnan": s.is_nan,
+    "isinf": f.is_infinite,
+    "isfinite": f.is_finite,
+    "isposinf": lambda x: x.eq(math.inf) if x.kind == "f" else s.is_nan(x),
+    "isneginf": lambda x: x.eq(-math.inf) if x.kind == "f" else s.is_nan(x),
+    "signbit": f.sign_bit,
+}
+
+
+def _replace_where(x: Scalar, mask: Scalar, value: s.Operand) -> Scalar:
+    return where(mask, value, x)
+
+
+def _same(x: Scalar) -> Scalar:
+    return x
+
+
+def _second(_: object, x: Scalar) -> Scalar:
+    return x
+
+
+_MOVES = ("clone.default", "_to_copy.default", "positive.default", "contiguous.default", "to.dtype")
+
+TABLE: dict[str, Row] = {
+    **_rows("", _default(UNARY)),
+    **_rows("", _tensor_and_scalar(_TENSOR_AND_SCALAR)),
+    **_rows("", _tensor_and_scalar(_TENSOR_AND_SCALAR_OF_TWO)),
+    **_rows("", _BINARY),
+    **_rows("", _TERNARY),
+    **_rows("", _OTHERS),
+    **_rows("cc", _tensor_and_scalar(_COMPARISONS)),
+    **_rows("bb", _default(_LOGICAL)),
+    **_rows("b", {"logical_not.default": lambda x: ~x}),
+    **_rows("o", _default(_TESTS)),
+    **_rows("brr", dict.fromkeys(("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"), where)),
+    **_rows("rbr", _tensor_and_scalar({"masked_fill": _replace_where})),
+    **_rows("m", dict.fromkeys(_MOVES, _same)),
+    "aten.copy.default": Row(_second, "pm"),
+    "prims::convert_element_type.default": Row(_same, "m"),
+}
+"""Every pointwise overload."""

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cuesta.opt import EXIT_INVALID, EXIT_OK, EXIT_USAGE, run_captured
+
+GOOD = "func.func @main(%a: i32) -> i32 {\n  func.return %a : i32\n}\n"
+ILL_TYPED = "func.func @main(%a: i32) -> i64 {\n  func.return %a : i32\n}\n"
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.mlir"
+    path.write_text(GOOD)
+    return path
+
+
+def test_prints_a_program_that_it_reads_back(good: Path, tmp_path: Path) -> None:
+    status, first, errors = run_captured([str(good)])
+    assert (status, errors) == (EXIT_OK, "")
+    again = tmp_path / "again.mlir"
+    again.write_text(first)
+    assert run_captured([str(again)]) == (EXIT_OK, first, "")
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO(ILL_TYPED))
+    status, output, errors = run_captured([])
+    assert (status, output) == (EXIT_INVALID, "")
+    assert errors.startswith("<stdin>:2  func.return")
+
+
+def test_parse_error_has_line_and_caret(tmp_path: Path) -> None:
+    path = tmp_path / "bad.mlir"
+    path.write_text("func.func @main() {\n  func.retrun\n}\n")
+    status, output, errors = run_captured([str(path)])
+    assert (status, output) == (EXIT_INVALID, "")
+    assert f"{path}:2:" in errors
+    assert "  func.retrun\n  ^^^^^^^^^^^\n" in errors
+    assert "there is no op func.retrun; did you mean func.return?" in errors
+
+
+def test_verification_error_has_line_and_caret(tmp_path: Path) -> None:
+    path = tmp_path / "bad.mlir"
+    path.write_text(ILL_TYPED)
+    _, _, errors = run_captured([str(path)])
+    lines = errors.splitlines()
+    assert lines[0].startswith(f"{path}:2  func.return: ")
+    assert lines[1] == "  |   func.return %a : i32"
+    assert lines[2] == "  |   ^^^^^^^^^^^"
+
+
+def test_errors_of_later_chunks_count_lines_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "two.mlir"
+    path.write_text(GOOD + "// -----\n" + ILL_TYPED)
+    status, _, errors = run_captured([str(path), "--split-input-file"])
+    assert status == EXIT_INVALID
+    assert errors.startswith(f"{path}:6  func.return")
+    path.write_text(GOOD + "// -----\nfunc.func @main() {\n  func.retrun\n}\n")
+    assert f"{path}:6:" in run_captured([str(path), "--split-input-file"])[2]
+
+
+def test_unknown_pass_lists_the_passes(good: Path) -> None:
+    status, output, errors = run_captured([str(good), "-p", "elimnate-views"])
+    assert (status, output) == (EXIT_USAGE, "")
+    assert "there is no pass elimnate-views, did you mean eliminate-views?" in errors
+    assert "fuse-nests" in errors
+
+
+@pytest.mark.parametrize("specification", ["fuse-nests{nonsense=1}", "fuse-nests{", "fuse-nests{explain=17}"])
+def test_wrong_pass_options_are_a_usage_error(good: Path, specification: str) -> None:
+    status, output, errors = run_captured([str(good), "-p", specification])
+    assert (status, output) == (EXIT_USAGE, "")
+    assert "Traceback" not in errors
+    assert errors
+
+
+def test_missing_file() -> None:
+    status, _, errors = run_captured(["/nowhere/at/all.mlir"])
+    assert status == EXIT_USAGE
+    assert errors.startswith("cuesta-opt: cannot read /nowhere/at/all.mlir")
+
+
+def test_output_file_is_all_or_nothing(good: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out" / "result.mlir"
+    target.parent.mkdir()
+    target.write_text("before")
+    bad = tmp_path / "bad.mlir"
+    bad.write_text(GOOD + "// -----\n" + ILL_TYPED)
+    assert run_captured([str(bad), "--split-input-file", "-o", str(target)])[0] == EXIT_INVALID
+    assert target.read_text() == "before"
+    assert run_captured([str(good), "-o", str(target)])[:2] == (EXIT_OK, "")
+    assert "func.return %a" in target.read_text()
+    assert os.listdir(target.parent) == ["result.mlir"]
+
+
+def test_output_that_cannot_be_written(good: Path) -> None:
+    status, output, errors = run_captured([str(good), "-o", "/nowhere/result.mlir"])
+    assert (status, output) == (EXIT_USAGE, "")
+    assert "cannot write /nowhere/result.mlir" in errors
+
+
+def test_print_between_shows_the_input_and_every_pass(good: Path) -> None:
+    status, output, errors = run_captured([str(good), "-p", "cse,dce", "--print-between", "--verify-each"])
+    assert status == EXIT_OK
+    headings = [line.partition(" (")[0] for line in errors.splitlines() if line.startswith("// -----")]
+    assert headings == ["// ----- input", "// ----- after cse", "// ----- after dce"]
+    assert "-----" not in output
+
+
+def test_every_pass_loads_and_is_listed() -> None:
+    status, output, errors = run_captured(["--list-passes"])
+    assert (status, errors) == (EXIT_OK, "")
+    assert [line.split()[0] for line in output.splitlines()] == sorted(line.split()[0] for line in output.splitlines())
+    assert "eliminate-views" in output
+
+
+HEAVY = ("torch", "triton", "llvmlite")
+
+
+@pytest.mark.parametrize("command", [["--list-passes"], ["FILE", "-p", "eliminate-views,fuse-nests,cse,dce"]])
+def test_text_tools_start_without_torch(good: Path, command: list[str]) -> None:
+    arguments = [str(good) if word == "FILE" else word for word in command]
+    program = (
+        "import sys; from cuesta.opt import run_captured; "
+        f"status, _, errors = run_captured({arguments!r}); "
+        f"print(status, errors, [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "0  []\n"

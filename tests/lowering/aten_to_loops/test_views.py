@@ -1,0 +1,87 @@
+"""View-like ops: each is one `loops.view`, and nothing is computed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+aten = torch.ops.aten
+
+CASES = {
+    "view": lambda x: x.view(6, 4),
+    "view_to_flat": lambda x: x.view(-1),
+    "view_split": lambda x: x.view(2, 3, 2, 2),
+    "view_regroup": lambda x: x.view(3, 8),
+    "view_ones": lambda x: x.view(1, 2, 1, 3, 4, 1),
+    "unsafe_view": lambda x: aten._unsafe_view(x, [4, 6]),
+    "permute": lambda x: x.permute(2, 0, -2),
+    "transpose": lambda x: x.transpose(-1, 0),
+    "t": lambda x: x[0].t(),
+    "expand": lambda x: x[:, :1].expand(5, 2, 3, 4),
+    "unsqueeze": lambda x: (x.unsqueeze(0), x.unsqueeze(-1), x.unsqueeze(2)),
+    "squeeze": lambda x: (x[:, :1].squeeze(), x[:1, :, :1].squeeze(0), x[:1, :, :1].squeeze((0, 2)), x.squeeze(1)),
+    "slice": lambda x: (x[1:], x[:, -2:], x[..., 1:4:2], x[:, 5:], x[:, :-1], x[:, -10:2]),
+    "select": lambda x: (x[1], x[..., -1]),
+    "split": lambda x: torch.split(x, 2, 1),
+    "split_with_sizes": lambda x: torch.split(x, [1, 0, 3], -1),
+    "chunk": lambda x: torch.chunk(x, 3, 2),
+    "unbind": lambda x: torch.unbind(x, 1),
+    "flip": lambda x: (x.flip(0), x.flip([1, -1])),
+    "roll": lambda x: (torch.roll(x, 1, 0), torch.roll(x, (-1, 5), (1, 2)), torch.roll(x, 7)),
+    "diagonal": lambda x: (x.diagonal(), x.diagonal(1, 1, 2), x.diagonal(-2, 2, 0)),
+    "unfold": lambda x: (x.unfold(1, 2, 1), x.unfold(-1, 2, 2)),
+    "narrow": lambda x: x.narrow(1, 1, 2),
+    "movedim": lambda x: x.movedim((0, 1), (-1, 0)),
+    "repeat": lambda x: aten.repeat(x, [2, 1, 3, 1]),
+    "detach": lambda x: (x.detach(), aten.alias(x)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool], ids=str)
+def test_views(lower, name, dtype):
+    lower(CASES[name], torch.randn(2, 3, 4).to(dtype))
+    assert set(lower.ops()) <= {"loops.view"}
+
+
+@pytest.mark.parametrize("name", ["view_to_flat", "permute", "transpose", "unsqueeze", "select", "flip", "slice"])
+def test_views_of_symbolic_sizes(lower, name):
+    lower(CASES[name], torch.randn(2, 3, 4), dynamic=True)
+    assert set(lower.ops()) <= {"loops.view", "sym.value"}
+
+
+def test_reshape_with_symbolic_sizes_keeps_equal_dims_apart(lower):
+    lower(lambda x: x.view(x.shape[0], x.shape[1] * x.shape[2]), torch.randn(4, 3, 5), dynamic=True)
+    assert "(d0, d1 floordiv" in str(lower.module)
+
+
+def test_a_reshape_of_equal_groups_has_no_division(lower):
+    lower(lambda x: x.view(6, 4).view(6, 2, 2), torch.randn(2, 3, 4))
+    second = next(line for line in str(lower.module).splitlines() if "6x2x2" in line and "loops.view" in line)
+    assert "(d0, d1 * 2 + d2)" in second
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4)], ids=str)
+def test_views_without_elements(lower, shape):
+    def views(x):
+        return x.view(0), x.flip(0), x[1:], torch.roll(x, 1), aten.repeat(x, [1, 2, 2])
+
+    lower(views, torch.randn(shape))
+
+
+def test_views_of_a_scalar(lower):
+    lower(lambda x: (x.view(1, 1), x.expand(3), x.unsqueeze(0), x.flip([]), x.t()), torch.tensor(3.0))
+
+
+def test_as_strided_of_what_fills_its_storage(lower):
+    lower(lambda x: torch.as_strided(x + 1, (2, 3), (6, 2), 1), torch.randn(3, 4))
+    assert lower.ops() == ["loops.nest", "loops.view"]
+
+
+def test_as_strided_of_an_input_is_left_to_eager(lower):
+    # The input may be a part of a larger storage, from whose start the offset counts.
+    lower(lambda x: torch.as_strided(x, (2, 3), (6, 2), 1), torch.randn(3, 4), externs=("aten.as_strided.default",))
+
+
+def test_other_readings_of_the_bits_are_left_to_eager(lower):
+    lower(lambda x: x.view(torch.int32), torch.randn(3), externs=("aten.view.dtype",))

@@ -1,0 +1,147 @@
+"""The rules of the design that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+MAY_IMPORT = {
+    "dialects": {"dialects"},
+    "transforms": {"transforms", "dialects"},
+    "lowering": {"lowering", "dialects"},
+    "targets": {"targets", "dialects"},
+    "cuesta": {"cuesta", "dialects", "transforms", "lowering", "targets"},
+}
+"""Each folder's right column in the design's table: dependencies go one way."""
+
+COMPILER_FOLDERS = ("dialects", "transforms", "lowering", "targets")
+HEAVY = {"torch", "triton", "llvmlite"}
+TEXT_ONLY = ("dialects", "transforms")
+MOST_LINES = 600
+
+SOURCES = sorted(path for folder in MAY_IMPORT for path in (ROOT / folder).rglob("*.py"))
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported_modules(node: ast.AST) -> Iterator[str]:
+    """The modules an import statement names; for `from a import b` also `a.b`, which may be a module."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports are absolute"
+        yield node.module or ""
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imports_of(path: Path) -> set[str]:
+    """Everything a file imports, at module level or later."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {name for node in ast.walk(tree) for name in imported_modules(node)}
+
+
+def module_level_imports(path: Path) -> set[str]:
+    """What importing the file imports: not what functions import, nor what only type checkers see."""
+    found: set[str] = set()
+    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending.extend(node.orelse)
+            continue
+        found.update(imported_modules(node))
+        pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def folder_of(module: str) -> str | None:
+    """The folder of ours that a module lies in."""
+    parts = module.split(".")
+    if parts[0] != "cuesta":
+        return None
+    if len(parts) == 1:
+        return None
+    return parts[1] if parts[1] in COMPILER_FOLDERS else "cuesta"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_imports_go_one_way(path: Path) -> None:
+    folder = path.relative_to(ROOT).parts[0]
+    wrong = {name for name in imports_of(path) if folder_of(name) not in {None, *MAY_IMPORT[folder]}}
+    assert not wrong, f"{relative(path)} may import only {sorted(MAY_IMPORT[folder])}"
+
+
+def is_inductor(name: str) -> bool:
+    return name == "torch._inductor" or name.startswith("torch._inductor.")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_nothing_imports_inductor(path: Path) -> None:
+    assert not {name for name in imports_of(path) if is_inductor(name)}
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.relative_to(ROOT).parts[0] in TEXT_ONLY], ids=relative)
+def test_text_only_folders_import_nothing_heavy(path: Path) -> None:
+    assert not {name for name in module_level_imports(path) if name.split(".")[0] in HEAVY}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_modules_are_small(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_no_not_implemented_error(path: Path) -> None:
+    """A user's input is refused by a diagnostic."""
+    raised = [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Raise) and node.exc is not None and "NotImplementedError" in ast.unparse(node.exc)
+    ]
+    assert not raised
+
+
+def test_the_rules_see_what_they_forbid() -> None:
+    """The checks above find each kind of import."""
+    tree = ast.parse(
+        "import torch._inductor.config\ndef f():\n  from torch import _inductor\nfrom cuesta import targets"
+    )
+    names = {name for node in ast.walk(tree) for name in imported_modules(node)}
+    assert {name for name in names if is_inductor(name)} == {"torch._inductor.config", "torch._inductor"}
+    assert {folder_of(name) for name in names} >= {"targets"}
+
+
+def test_every_package_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Setup.py lists every folder that holds Python files, and each has an __init__.py."""
+    listed: dict[str, object] = {}
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("setuptools.setup", lambda **arguments: listed.update(arguments))
+    runpy.run_path(str(ROOT / "setup.py"))
+    folders = {path.parent for path in SOURCES}
+    missing = [relative(folder) for folder in folders if not (folder / "__init__.py").exists()]
+    assert not missing
+    names = {relative(folder).replace("/", ".") for folder in folders}
+    expected = {name if name.split(".")[0] == "cuesta" else f"cuesta.{name}" for name in names}
+    assert set(listed["packages"]) == expected  # pyright: ignore[reportArgumentType]
+
+
+def test_constraints_pin_every_dependency() -> None:
+    """What pyproject.toml asks for, constraints.txt has in one version each."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    names = {one.split("[")[0].split(">")[0].split("=")[0].lower() for one in asked} - {"cuesta"}
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = [line.split("==")[0].lower() for line in lines if "==" in line and not line.startswith("#")]
+    assert names <= set(pinned)
+    assert len(pinned) == len(set(pinned))

@@ -1,0 +1,47 @@
+"""The collector of `.mlir` files fails where it should: a test that cannot fail tests nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+PROGRAM = "func.func @main(%a: i32) -> i32 {\n  func.return %a : i32\n}\n"
+
+CASES = [
+    ("// RUN: cuesta-opt %s\n// CHECK: func.return %a", "passed"),
+    ("// RUN: cuesta-opt %s | filecheck %s\n// CHECK: func.return %a", "passed"),
+    ("// RUN: cuesta-opt %s | filecheck %s --check-prefix=OTHER\n// OTHER: func.return %a", "passed"),
+    ("// ROUNDTRIP", "passed"),
+    ("// RUN: cuesta-opt %s\n// CHECK: func.return %b", "failed"),
+    ("// RUN: cuesta-opt %s\n// CHECK-NOT: func.return", "failed"),
+    ("// RUN: cuesta-opt %s | filecheck %s --check-prefix=OTHER\n// CHECK: func.return", "failed"),
+    ("// RUN: not cuesta-opt %s\n// CHECK: anything", "failed"),
+    ("// RUN: not cuesta-opt %s --no-such-option", "failed"),
+    ("// RUN: not cuesta-opt %s -p no-such-pass\n// CHECK: there is no pass", "passed"),
+    ("// RUN: not cuesta-opt %s -p no-such-pass\n// CHECK: something else", "failed"),
+    ("// RUN: cuesta-opt %s -p no-such-pass", "failed"),
+    ("// RUN: rm -rf %s", "failed"),
+    ("// nothing to run", "failed"),
+    (f"// ROUNDTRIP\n{PROGRAM}// -----\nfunc.func @other() {{ oh }}\n// -----", "failed"),
+]
+"""What stands above the program, and what becomes of it."""
+
+
+def test_outcomes(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(Path(__file__).with_name("conftest.py").read_text())
+    folder = pytester.mkdir("filecheck")
+    for number, (header, _) in enumerate(CASES):
+        (folder / f"case{number}.mlir").write_text(f"{header}\n{PROGRAM}")
+    # One run for all: each imports everything anew.
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:xdist", "-rA")
+    lines = result.outlines
+    for number, (header, outcome) in enumerate(CASES):
+        found = [
+            line.split()[0]
+            for line in lines
+            if f"case{number}.mlir::" in line and line.startswith(("PASSED", "FAILED"))
+        ]
+        assert found == [outcome.upper()], header
