@@ -25,7 +25,8 @@ def compile_graph(
 ) -> BoxedFunction:
     """Compiles a functional ATen graph; the function takes a list of inputs, which it empties.
 
-    A graph that lies on a device we have no target for, or that our levels cannot say, runs in eager, with a warning that says why.
+    A graph that lies on a device we have no target for, or that our levels cannot say, runs in eager, with a warning
+    that says why.
     """
     from functorch.compile import make_boxed_func
 

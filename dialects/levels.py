@@ -45,7 +45,8 @@ def launches_fit(module: ModuleOp) -> Iterator[Finding]:
         pointers = [argument.type for argument in callee.body.args]
         given = [kernel.PointerType(value.type.element_type) for value in values if isinstance(value.type, TensorType)]
         if pointers != given:
-            yield op, f"passes {len(given)} buffers to @{op.kernel} that are not the {len(pointers)} it takes, by number or type"
+            takes = f"@{op.kernel}, which takes {len(pointers)}"
+            yield op, f"passes {len(given)} buffers to {takes}; number and element types must agree"
 
 
 LOOPS = Contract(

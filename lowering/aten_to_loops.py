@@ -30,7 +30,7 @@ from cuesta.lowering.loops_from_aten import (
     reductions,
     views,
 )
-from cuesta.lowering.loops_from_aten.builder import AtenCall, Declined, LoopBuilder, Rule
+from cuesta.lowering.loops_from_aten.builder import AtenCall, Declined, LoopBuilder, Rule, is_tensor
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
@@ -115,11 +115,12 @@ def _obstacle(op: AtenCall) -> str | None:
     """Why no rule can lower the call, whatever it is: element types that are not computed with, several devices."""
     device: str | None = None
     for value in (*op.operands, *op.results):
-        if not isinstance(value.type, TensorType):
+        value_type = value.type
+        if not is_tensor(value_type):
             continue
-        computable, own = _traits_of(value.type)
+        computable, own = _traits_of(value_type)
         if not computable:
-            return f"there is no arithmetic on {value.type.element_type}"
+            return f"there is no arithmetic on {value_type.element_type}"
         if device is None:
             device = own
         elif own != device:

@@ -1,4 +1,6 @@
-"""The overloads that go to a library on purpose: nobody beats it there, or not yet. Everything else that stays a call is a fallback."""
+"""The overloads that go to a library on purpose: nobody beats it there, or not yet. Everything else that stays a call
+is a fallback.
+"""
 
 from __future__ import annotations
 

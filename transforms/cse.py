@@ -19,8 +19,8 @@ _Key = tuple[object, ...]
 class CsePass(ModulePass):
     """Scoped value numbering. Two ops are one when class, operands, properties and *result types* agree.
 
-    Upstream's CSE ignores the result types and would merge two casts of one value. A load of an out may see another value
-    each time; it is left alone.
+    Upstream's CSE ignores the result types and would merge two casts of one value. A load of an out may see another
+    value each time; it is left alone.
     """
 
     name = "cse"

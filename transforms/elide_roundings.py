@@ -14,8 +14,8 @@ from cuesta.dialects.core.rewriting import apply_patterns
 class ElideRounding(RewritePattern):
     """convert(convert(x : f32 to bf16) : bf16 to f32) -> x, and the same for f16.
 
-    Not exact: the result is closer to the real number than eager's, by one rounding. NaN stays NaN. A value beyond f16's range
-    stays finite where eager would have made it infinite. Left out under `emulate_precision_casts`.
+    Not exact: the result is closer to the real number than eager's, by one rounding. NaN stays NaN. A value beyond
+    f16's range stays finite where eager would have made it infinite. Left out under `emulate_precision_casts`.
     """
 
     @op_type_rewrite_pattern

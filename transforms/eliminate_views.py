@@ -50,7 +50,8 @@ class SimplifyIndices(RewritePattern):
 class ComposeViews(RewritePattern):
     """view(view(x, m), n) -> view(x, m ∘ n), when strides can still say it.
 
-    Near miss: a reshape that copies, a flip. Composed, it could not be handed to a library call without a copy of its own.
+    Near miss: a reshape that copies, a flip. Composed, it could not be handed to a library call without a copy of its
+    own.
     """
 
     @op_type_rewrite_pattern

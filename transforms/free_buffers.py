@@ -15,8 +15,8 @@ from cuesta.dialects.loops.surgery import remove
 class FreeBuffersPass(ModulePass):
     """alloc b : T after the last use of a : T  ->  b is a; every other buffer gets a `host.free` after its last use.
 
-    A buffer lives as long as any alias of it. Inputs, and what a library call gave (it may alias its operands, or be kept by
-    them), are freed but never taken over.
+    A buffer lives as long as any alias of it. Inputs, and what a library call gave (it may alias its operands, or be
+    kept by them), are freed but never taken over.
     """
 
     name = "free-buffers"
@@ -101,7 +101,9 @@ def _take_over(
 
 
 def _insert_frees(end: Operation | None, ops: list[Operation]) -> None:
-    """After its last use, every value that is not returned is freed: the names go, and the memory with the last of them."""
+    """After its last use, every value that is not returned is freed: the names go, and the memory with the last of
+    them.
+    """
     last: dict[SSAValue, Operation] = {}
     for op in ops:
         for operand in op.operands:

@@ -1,9 +1,11 @@
 """`fuse-nests`: merges nests so that fewer bytes move.
 
-Nests are taken in program order. Each looks at the nests that produce what it reads, nearest first, and one of three moves
-is made: *inline* (compute a pointwise producer again at the read), *absorb* (compute it at the first read and store it there
-too), *append* (the consumer becomes further stages of the producer). Values are SSA tensors, so legality is data flow; every
-pair that is not fused has a reason, printed by `fuse-nests{explain=true}`.
+Nests are taken in program order. Each looks at the nests that produce what it reads, nearest first, and one of three
+moves
+is made: *inline* (compute a pointwise producer again at the read), *absorb* (compute it at the first read and store it
+there
+too), *append* (the consumer becomes further stages of the producer). Values are SSA tensors, so legality is data flow;
+every pair that is not fused has a reason, printed by `fuse-nests{explain=true}`.
 
 Cost: linear in the size of the graph times the bound on a nest's size.
 """
@@ -157,7 +159,10 @@ class _Fusion:
 def _starves(producer: loops.NestOp, consumer: loops.NestOp) -> bool:
     """Whether merging would take work that is spread over many points into a nest of a few."""
     volumes = [volume(producer.sizes), volume(consumer.sizes)]
-    few, many = min((v for v in volumes if isinstance(v, int)), default=None), max((v for v in volumes if isinstance(v, int)), default=None)
+    few, many = (
+        min((v for v in volumes if isinstance(v, int)), default=None),
+        max((v for v in volumes if isinstance(v, int)), default=None),
+    )
     return few is not None and many is not None and few < _FEW_POINTS and many >= _MANY_POINTS
 
 

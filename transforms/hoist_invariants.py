@@ -14,8 +14,8 @@ from cuesta.dialects.core.entry import entry_block
 class HoistInvariantsPass(ModulePass):
     """for (j) { v = f(i); … v … } -> v = f(i); for (j) { … v … }. Exact.
 
-    Loads are hoisted too: an outer tensor does not change while a nest runs. Near misses: a load of an out (a store may stand
-    between), and a `loops.bound` in a domain that may be empty (it could raise where eager does not).
+    Loads are hoisted too: an outer tensor does not change while a nest runs. Near misses: a load of an out (a store
+    may stand between), and a `loops.bound` in a domain that may be empty (it could raise where eager does not).
     """
 
     name = "hoist-invariants"

@@ -1,7 +1,7 @@
 """The `elem` dialect: elementwise scalar ops, polymorphic over a scalar and a vector of it, with PyTorch's semantics.
 
-The ops of `elem.table` are generated from its rows; three more have types of their own: `elem.constant`, `elem.convert` and
-`elem.select`. Text:
+The ops of `elem.table` are generated from its rows; three more have types of their own: `elem.constant`,
+`elem.convert` and `elem.select`. Text:
 
     %c = elem.add %a, %b : f32
     %m = elem.lt %a, %b : vector<8xf32>            // gives vector<8xi1>

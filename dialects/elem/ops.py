@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -39,7 +39,7 @@ def scalar_of(value_type: Attribute) -> Attribute:
     return value_type.element_type if isinstance(value_type, VectorType) else value_type
 
 
-@lru_cache(maxsize=None)
+@cache
 def with_scalar(value_type: Attribute, scalar: Attribute) -> Attribute:
     """`value_type` with its scalar type replaced: the shape of `value_type`, the element of `scalar`."""
     return VectorType(scalar, value_type.get_shape()) if isinstance(value_type, VectorType) else scalar
@@ -50,7 +50,7 @@ def bool_like(value_type: Attribute) -> Attribute:
     return with_scalar(value_type, i1)
 
 
-@lru_cache(maxsize=None)
+@cache
 def kind_of(value_type: Attribute) -> str:
     """The operand kind of a type: `f`, `i`, `u`, `b`, or `x` for index values; `?` for anything else."""
     scalar = scalar_of(value_type)
@@ -108,7 +108,9 @@ class TableOp(ElementwiseOp):
             raise VerifyException(f"{self.name} takes {row.arity} operands, got {len(operands)}")
         operand_type = operands[0].type
         if any(operand.type != operand_type for operand in operands):
-            raise VerifyException(f"{self.name} takes operands of one type, got {', '.join(str(o.type) for o in operands)}")
+            raise VerifyException(
+                f"{self.name} takes operands of one type, got {', '.join(str(o.type) for o in operands)}"
+            )
         if kind_of(operand_type) not in row.kinds:
             raise VerifyException(f"{self.name} is not defined on {operand_type} (kinds: {row.kinds})")
         expected = bool_like(operand_type) if row.result == "bool" else operand_type
@@ -231,7 +233,9 @@ def format_number(value: float | int, kind: str) -> str:
 
 
 class ConvertOp(ElementwiseOp):
-    """A cast as torch's `.to(dtype)`: float to int truncates, anything to i1 is `!= 0`, float to a narrower float rounds to nearest even."""
+    """A cast as torch's `.to(dtype)`: float to int truncates, anything to i1 is `!= 0`, float to a narrower float
+    rounds to nearest even.
+    """
 
     name = "elem.convert"
 
@@ -309,7 +313,9 @@ class SelectOp(ElementwiseOp):
         if not on_true.type == on_false.type == self.results[0].type:
             raise VerifyException(f"elem.select takes values of one type, got {on_true.type} and {on_false.type}")
         if condition.type != bool_like(on_true.type):
-            raise VerifyException(f"elem.select on {on_true.type} takes a condition of {bool_like(on_true.type)}, got {condition.type}")
+            raise VerifyException(
+                f"elem.select on {on_true.type} takes a condition of {bool_like(on_true.type)}, got {condition.type}"
+            )
 
 
 ELEM = Dialect("elem", [ConstantOp, ConvertOp, SelectOp, *OPS.values()], [])

@@ -1,13 +1,14 @@
 """The table of elementwise scalar operations: one row says everything about one op.
 
-A row gives the type rule, PyTorch's meaning as a torch expression (used by the reference interpreter), the Triton spelling, the
-LLVM spelling per operand kind, and an accuracy bound. Adding a scalar op is one row here and one test.
+A row gives the type rule, PyTorch's meaning as a torch expression (used by the reference interpreter), the Triton
+spelling, the LLVM spelling per operand kind, and an accuracy bound. Adding a scalar op is one row here and one test.
 
 Operand kinds are one letter each: ``f`` floating point, ``i`` signed integer, ``u`` unsigned integer, ``b`` bool (i1).
 
-LLVM spellings are templates over ``{r}`` (result name; ``{r}.x`` may be used for temporaries), ``{a}``/``{b}`` (operand names),
-``{t}`` (the LLVM type, scalar or vector), ``{m}`` (its bool type), ``{s}`` (the intrinsic suffix, such as ``v8f32``), ``{zero}`` and
-``{one}`` (constants of the type). A spelling ``math:NAME`` calls the CPU target's vector math function of that name.
+LLVM spellings are templates over ``{r}`` (result name; ``{r}.x`` may be used for temporaries), ``{a}`` and ``{b}``
+(operand names), ``{t}`` (the LLVM type, scalar or vector), ``{m}`` (its bool type), ``{s}`` (the intrinsic suffix, such
+as ``v8f32``), ``{zero}``, ``{one}`` and ``{ones}`` (constants of the type; the last has all bits set). A spelling
+``math:NAME`` calls the CPU target's vector math function of that name.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Row:
     commutes: bool = False
 
 
-def _float(name: str, reference: str | None = None, triton: str | None = None, llvm: str | None = None, ulp: float = 0.0) -> Row:
+def _float(
+    name: str, reference: str | None = None, triton: str | None = None, llvm: str | None = None, ulp: float = 0.0
+) -> Row:
     """A function of one floating-point operand; without an LLVM spelling it is a vector math function."""
     return Row(
         name,
@@ -66,46 +69,69 @@ def _intrinsic(name: str, operands: int = 1) -> str:
     return f"{{r}} = call {{t}} @llvm.{name}.{{s}}({arguments})"
 
 
+def _arithmetic(name: str, symbol: str, *, commutes: bool = False) -> Row:
+    spellings = {"f": f"{{r}} = f{name} {{t}} {{a}}, {{b}}", **_same(f"{{r}} = {name} {{t}} {{a}}, {{b}}", "iu")}
+    return Row(name, 2, "fiu", f"a {symbol} b", f"{{a}} {symbol} {{b}}", spellings, commutes=commutes)
+
+
+def _extreme(name: str, predicate: str, integer: str, on_bools: str) -> Row:
+    """maximum and minimum: NaN when an operand is NaN; the first operand when neither is beyond the other."""
+    floating = (
+        "{r}.n = fcmp uno {t} {a}, {a}\n"
+        f"{{r}}.g = fcmp {predicate} {{t}} {{a}}, {{b}}\n"
+        "{r}.c = or {m} {r}.n, {r}.g\n"
+        "{r} = select {m} {r}.c, {t} {a}, {t} {b}"
+    )
+    spellings = {
+        "f": floating,
+        "i": _intrinsic(f"s{integer}", 2),
+        "u": _intrinsic(f"u{integer}", 2),
+        "b": f"{{r}} = {on_bools} {{t}} {{a}}, {{b}}",
+    }
+    triton = f"tl.{name}({{a}}, {{b}}, tl.PropagateNan.ALL)"
+    return Row(name, 2, "fiub", f"torch.{name}(a, b)", triton, spellings, commutes=True)
+
+
 def _same(template: str, kinds: str) -> dict[str, str]:
     return dict.fromkeys(kinds, template)
 
 
 _ROWS = (
     # Arithmetic. Integers wrap. `div` is true division, floats only.
-    Row("add", 2, "fiu", "a + b", "{a} + {b}", {"f": "{r} = fadd {t} {a}, {b}", **_same("{r} = add {t} {a}, {b}", "iu")}, commutes=True),
-    Row("sub", 2, "fiu", "a - b", "{a} - {b}", {"f": "{r} = fsub {t} {a}, {b}", **_same("{r} = sub {t} {a}, {b}", "iu")}),
-    Row("mul", 2, "fiu", "a * b", "{a} * {b}", {"f": "{r} = fmul {t} {a}, {b}", **_same("{r} = mul {t} {a}, {b}", "iu")}, commutes=True),
+    _arithmetic("add", "+", commutes=True),
+    _arithmetic("sub", "-"),
+    _arithmetic("mul", "*", commutes=True),
     Row("div", 2, "f", "a / b", "{a} / {b}", {"f": "{r} = fdiv {t} {a}, {b}"}),
-    # fmod has the sign of the dividend (C). remainder and floor_div round towards −∞ (Python): they are composed where they are lowered.
-    # Integer division by zero is undefined here; who emits it guards it.
+    # fmod has the sign of the dividend (C). remainder and floor_div round towards −∞ (Python): they are composed where
+    # they are lowered. Integer division by zero is undefined here; who emits it guards it.
     Row(
-        "fmod", 2, "fiu", "torch.fmod(a, b)", "libdevice.fmod({a}, {b})",
+        "fmod",
+        2,
+        "fiu",
+        "torch.fmod(a, b)",
+        "libdevice.fmod({a}, {b})",
         {"f": "{r} = frem {t} {a}, {b}", "i": "{r} = srem {t} {a}, {b}", "u": "{r} = urem {t} {a}, {b}"},
     ),
     Row(
-        "trunc_div", 2, "iu", "torch.div(a, b, rounding_mode='trunc')", "{a} // {b}",
+        "trunc_div",
+        2,
+        "iu",
+        "torch.div(a, b, rounding_mode='trunc')",
+        "{a} // {b}",
         {"i": "{r} = sdiv {t} {a}, {b}", "u": "{r} = udiv {t} {a}, {b}"},
     ),
     Row("neg", 1, "fi", "-a", "-{a}", {"f": "{r} = fneg {t} {a}", "i": "{r} = sub {t} zeroinitializer, {a}"}),
     Row(
-        "abs", 1, "fi", "torch.abs(a)", "tl.abs({a})",
+        "abs",
+        1,
+        "fi",
+        "torch.abs(a)",
+        "tl.abs({a})",
         {"f": _intrinsic("fabs"), "i": "{r} = call {t} @llvm.abs.{s}({t} {a}, i1 false)"},
     ),
-    # maximum and minimum propagate NaN; −0 < +0.
-    Row(
-        "maximum", 2, "fiub", "torch.maximum(a, b)", "tl.maximum({a}, {b}, tl.PropagateNan.ALL)",
-        {
-            "f": "{r}.n = fcmp uno {t} {a}, {a}\n{r}.g = fcmp ogt {t} {a}, {b}\n{r}.c = or {m} {r}.n, {r}.g\n{r} = select {m} {r}.c, {t} {a}, {t} {b}",
-            "i": _intrinsic("smax", 2), "u": _intrinsic("umax", 2), "b": "{r} = or {t} {a}, {b}",
-        }, commutes=True,
-    ),
-    Row(
-        "minimum", 2, "fiub", "torch.minimum(a, b)", "tl.minimum({a}, {b}, tl.PropagateNan.ALL)",
-        {
-            "f": "{r}.n = fcmp uno {t} {a}, {a}\n{r}.g = fcmp olt {t} {a}, {b}\n{r}.c = or {m} {r}.n, {r}.g\n{r} = select {m} {r}.c, {t} {a}, {t} {b}",
-            "i": _intrinsic("smin", 2), "u": _intrinsic("umin", 2), "b": "{r} = and {t} {a}, {b}",
-        }, commutes=True,
-    ),
+    # maximum and minimum propagate NaN; of −0 and +0 either may come out, as in eager.
+    _extreme("maximum", "ogt", "max", "or"),
+    _extreme("minimum", "olt", "min", "and"),
     Row("copysign", 2, "f", "torch.copysign(a, b)", "libdevice.copysign({a}, {b})", {"f": _intrinsic("copysign", 2)}),
     Row("pow", 2, "f", "torch.pow(a, b)", "libdevice.pow({a}, {b})", {"f": "math:pow"}, ulp=1.0),
     Row("atan2", 2, "f", "torch.atan2(a, b)", "libdevice.atan2({a}, {b})", {"f": "math:atan2"}, ulp=1.0),

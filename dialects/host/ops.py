@@ -27,7 +27,9 @@ class FuncOp(Operation):
     def build(cls, name: str, function_type: FunctionType, region: Region, attributes: dict[str, Attribute]) -> FuncOp:
         """A host program with the body `region`."""
         return cls.create(
-            properties={"sym_name": StringAttr(name), "function_type": function_type}, attributes=attributes, regions=[region]
+            properties={"sym_name": StringAttr(name), "function_type": function_type},
+            attributes=attributes,
+            regions=[region],
         )
 
     @property
@@ -183,7 +185,9 @@ class ReinterpretOp(Operation):
     @classmethod
     def build(cls, source: SSAValue, offset: sym.IndexExpr, result: Attribute) -> ReinterpretOp:
         """`source`'s memory, from `offset` elements after its first on, as a buffer of type `result`."""
-        return cls.create(operands=(source,), result_types=(result,), properties={"offset": sym.MapAttr.get(0, (offset,))})
+        return cls.create(
+            operands=(source,), result_types=(result,), properties={"offset": sym.MapAttr.get(0, (offset,))}
+        )
 
     @property
     def offset(self) -> sym.IndexExpr:
@@ -227,7 +231,9 @@ class ReinterpretOp(Operation):
 
 
 class ExternOp(NamedCall):
-    """Calls an ATen overload on buffers; its results are fresh buffers, or alias operands where the overload says so."""
+    """Calls an ATen overload on buffers; its results are fresh buffers, or alias operands where the overload says
+    so.
+    """
 
     name = "host.extern"
 

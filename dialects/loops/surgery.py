@@ -1,11 +1,12 @@
-"""Cutting and joining bodies: cloning ops under a substitution of values and of indices, and asking what a nest is made of.
+"""Cutting and joining bodies: cloning ops under a substitution of values and of indices, and asking what a nest is
+made of.
 
 This is what fusion and scheduling are written with. Nothing here decides anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -56,7 +57,9 @@ class Substitution:
 
 
 def clone_op(op: Operation, substitution: Substitution) -> Operation:
-    """A copy of `op` under the substitution, which learns the results of the copy (and inside, of what is in its regions)."""
+    """A copy of `op` under the substitution, which learns the results of the copy (and inside, of what is in its
+    regions).
+    """
     values = substitution.value
     new: Operation
     if isinstance(op, LoadOp):
@@ -187,7 +190,9 @@ def top_level_nest(op: Operation) -> Operation:
 
 
 def index_ranges(op: Operation, indices: Sequence[SSAValue]) -> tuple[sym.IndexExpr, ...] | None:
-    """The size of every index value in `indices` as seen from `op`: what `sym.simplify` needs; None when one is unknown."""
+    """The size of every index value in `indices` as seen from `op`: what `sym.simplify` needs; None when one is
+    unknown.
+    """
     sizes: list[sym.IndexExpr] = []
     for index in indices:
         owner = index.owner

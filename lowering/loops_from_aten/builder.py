@@ -11,10 +11,10 @@ Indices are expressions over dims, each of which stands for one index value in s
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, TypeGuard, TypeVar
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -33,6 +33,7 @@ from cuesta.dialects.aten import AtenOp, CallOp, LiteralOp
 from cuesta.dialects.loops.access import element_type_of
 from cuesta.lowering.loops_from_aten.scalar import Number, Scalar
 
+_T = TypeVar("_T", bound=Number)
 Indices = Sequence[sym.IndexExpr]
 AtenCall = AtenOp | CallOp
 Rule = Callable[[AtenCall, "LoopBuilder"], Sequence[SSAValue]]
@@ -53,7 +54,7 @@ def compute_type(element: Attribute) -> Attribute:
     return f32 if isinstance(element, (Float16Type, BFloat16Type)) else element
 
 
-def round_number(value: Number, element: Attribute) -> Number:
+def round_number(value: _T, element: Attribute) -> _T | float:
     """A Python number as torch holds it in an element type: f16 and bf16 round to the nearest even."""
     if not isinstance(value, float) or value != value or value in (float("inf"), float("-inf")):
         return value
@@ -73,9 +74,19 @@ def round_number(value: Number, element: Attribute) -> Number:
     return value
 
 
+def is_tensor(value_type: Attribute) -> TypeGuard[TensorType]:
+    """Whether a type is that of a tensor. (A plain isinstance leaves the type checker with an unknown element type.)"""
+    return isinstance(value_type, TensorType)
+
+
+def is_integer(value_type: Attribute) -> TypeGuard[IntegerType]:
+    """Whether a type is an integer's or i1."""
+    return isinstance(value_type, IntegerType)
+
+
 def wrap_integer(value: int, value_type: Attribute) -> int:
     """The value modulo 2^width, in the range of the type."""
-    assert isinstance(value_type, IntegerType)
+    assert is_integer(value_type)
     width = value_type.width.data
     value &= (1 << width) - 1
     return value - (1 << width) if elem.kind_of(value_type) == "i" and value >> (width - 1) else value
@@ -115,7 +126,7 @@ class LoopBuilder:
         return op.results[0] if op.results else None
 
     @contextmanager
-    def _inside(self, op: loops.DomainOp) -> Iterator[list[sym.IndexExpr]]:
+    def _inside(self, op: loops.DomainOp) -> Generator[list[sym.IndexExpr]]:
         self.emit(op)
         values = self._index_values
         outer = len(values)
@@ -128,14 +139,14 @@ class LoopBuilder:
             del values[outer:]
 
     @contextmanager
-    def nest(self, sizes: Indices, outs: Sequence[Attribute]) -> Iterator[Nest]:
+    def nest(self, sizes: Indices, outs: Sequence[Attribute]) -> Generator[Nest]:
         """A `loops.nest`; the block fills its body."""
         op = loops.NestOp.build(sizes, outs)
         with self._inside(op) as indices:
             yield Nest(indices, op.handles, op.results)
 
     @contextmanager
-    def loop(self, sizes: Indices) -> Iterator[list[sym.IndexExpr]]:
+    def loop(self, sizes: Indices) -> Generator[list[sym.IndexExpr]]:
         """A `loops.for`; the block fills its body."""
         with self._inside(loops.ForOp.build(sizes)) as indices:
             yield indices
@@ -241,7 +252,7 @@ class LoopBuilder:
 
     def view(self, source: SSAValue, results: Indices, result_type: Attribute) -> SSAValue:
         """A `loops.view`: result[d] = source[results], d standing for the dims; `source` itself if nothing changes."""
-        assert isinstance(result_type, TensorType)
+        assert is_tensor(result_type)
         view_map = sym.MapAttr.get(len(result_type.get_shape()), tuple(results))
         if source.type == result_type and view_map.is_identity:
             return source

@@ -23,7 +23,7 @@ from cuesta.lowering.loops_from_aten.operands import (
 )
 from cuesta.lowering.loops_from_aten.pointwise import broadcast_indices
 from cuesta.lowering.loops_from_aten.scalar import Scalar
-from cuesta.lowering.loops_from_aten.views import position_from_start, slice_start
+from cuesta.lowering.loops_from_aten.view_maps import position_from_start, slice_start
 
 IndexList = list[sym.IndexExpr]
 

@@ -21,8 +21,8 @@ class _Samples:
     def __init__(self, op: AtenCall, builder: LoopBuilder):
         self.builder = builder
         self.input, self.target, self.weight = op.tensor("self"), op.tensor("target"), op.optional_tensor("weight")
-        sizes = sizes_of_value(self.input)
-        if len(sizes) > 2:
+        sizes = list(sizes_of_value(self.input))
+        if not 1 <= len(sizes) <= 2:
             decline("more dims than samples and classes")
         self.batch, self.classes = sizes[:-1], sizes[-1]
         self.ignored = op.index("ignore_index")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
@@ -52,8 +51,10 @@ def _softmax_backward(logarithm: bool) -> Rule:
             to = compute_type(element_of(output))
             g = Row(builder, gradient, split, nest.indices, to)
             y = Row(builder, output, split, nest.indices, to)
-            weighted = (lambda j: g.load(j)) if logarithm else (lambda j: g.load(j) * y.load(j))
-            total = builder.reduce("sum", split.reduced_sizes, to, weighted)
+            if logarithm:
+                total = g.reduce("sum")
+            else:
+                total = builder.reduce("sum", split.reduced_sizes, to, lambda j: g.load(j) * y.load(j))
             with builder.loop(split.reduced_sizes) as inner:
                 if logarithm:
                     value = g.load(inner) - exp(y.load(inner)) * total
@@ -87,8 +88,7 @@ def _statistics_type(op: AtenCall, source: SSAValue) -> Attribute:
 
 
 def _store_statistic(builder: LoopBuilder, value: Scalar, handle: SSAValue, split: Split, outer: Inner) -> None:
-    assert isinstance(handle.type, TensorType)
-    builder.store(value, handle, split.result_index(outer, len(handle.type.get_shape())))
+    builder.store(value, handle, split.result_index(outer, len(sizes_of_value(handle))))
 
 
 def _layer_norm(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, SSAValue
 from cuesta.dialects import aten, sym
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import sizes_of
-from cuesta.lowering.loops_from_aten.builder import AtenCall, decline
+from cuesta.lowering.loops_from_aten.builder import AtenCall, decline, is_integer, is_tensor
 from cuesta.lowering.loops_from_aten.scalar import Number
 
 Sizes = tuple[sym.IndexExpr, ...]
@@ -27,9 +27,10 @@ Sizes = tuple[sym.IndexExpr, ...]
 
 def tensor_type_of(value: SSAValue) -> TensorType:
     """The type of a value that must be a tensor."""
-    if not isinstance(value.type, TensorType):
-        decline(f"an operand of type {value.type} is not a tensor")
-    return value.type
+    own = value.type
+    if not is_tensor(own):
+        decline(f"an operand of type {own} is not a tensor")
+    return own
 
 
 def sizes_of_value(value: SSAValue) -> Sizes:
@@ -95,7 +96,7 @@ def promote(a: Attribute, b: Attribute) -> Attribute:
         return _promote_floats(a, b)
     if "f" in kinds:
         return a if kinds[0] == "f" else b
-    assert isinstance(a, IntegerType) and isinstance(b, IntegerType)
+    assert is_integer(a) and is_integer(b)
     if kinds in ("ii", "uu"):
         return a if a.width.data > b.width.data else b
     signed, unsigned = (a, b) if kinds == "iu" else (b, a)

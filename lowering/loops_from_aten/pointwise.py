@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -19,7 +20,7 @@ from cuesta.lowering.loops_from_aten.operands import (
 from cuesta.lowering.loops_from_aten.pointwise_table import TABLE, Formula, Row
 from cuesta.lowering.loops_from_aten.scalar import Number, Scalar
 
-Value = SSAValue | aten.Argument
+Value: TypeAlias = "SSAValue | aten.Argument"
 
 
 def broadcast_indices(

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cuesta.lowering.loops_from_aten import formulas as f
+from cuesta.lowering.loops_from_aten import activations, arithmetic
 from cuesta.lowering.loops_from_aten import scalar as s
 from cuesta.lowering.loops_from_aten.scalar import Scalar, where
 
@@ -50,8 +50,8 @@ def _tensor_and_scalar(formulas: Mapping[str, Formula]) -> dict[str, Formula]:
 UNARY: dict[str, Callable[[Scalar], Scalar]] = {
     "neg": lambda x: -x,
     "abs": lambda x: abs(x),
-    "sign": f.sign,
-    "sgn": f.sign,
+    "sign": arithmetic.sign,
+    "sgn": arithmetic.sign,
     "square": s.square,
     "reciprocal": lambda x: 1.0 / x,
     "sqrt": s.sqrt,
@@ -87,23 +87,27 @@ UNARY: dict[str, Callable[[Scalar], Scalar]] = {
     "rad2deg": lambda x: x * (180.0 / math.pi),
     "bitwise_not": lambda x: ~x,
     "relu": lambda x: s.maximum(x, 0),
-    "relu6": lambda x: f.clamp(x, 0, 6),
+    "relu6": lambda x: arithmetic.clamp(x, 0, 6),
     "sigmoid": s.sigmoid,
     "silu": lambda x: x * s.sigmoid(x),
     "mish": lambda x: x * s.tanh(s.log1p(s.exp(x))),
-    "hardswish": lambda x: x * f.hard_gate(x) / 6.0,
-    "hardsigmoid": lambda x: f.hard_gate(x) / 6.0,
-    "selu": lambda x: f.elu(x, 1.6732632423543772, 1.0507009873554805, 1.0),
+    "hardswish": lambda x: x * activations.hard_gate(x) / 6.0,
+    "hardsigmoid": lambda x: activations.hard_gate(x) / 6.0,
+    "selu": lambda x: activations.elu(x, 1.6732632423543772, 1.0507009873554805, 1.0),
 }
 """Functions of one tensor, by the name of the op; the overload is `default`."""
 
 # In these, the second argument may be a tensor or a number.
-_TENSOR_AND_SCALAR: dict[str, Formula] = {"add": f.add, "sub": f.subtract, "rsub": f.subtract_from}
+_TENSOR_AND_SCALAR: dict[str, Formula] = {
+    "add": arithmetic.add,
+    "sub": arithmetic.subtract,
+    "rsub": arithmetic.subtract_from,
+}
 _TENSOR_AND_SCALAR_OF_TWO: dict[str, Callable[[Scalar, Any], Scalar]] = {
     "mul": lambda x, y: x * y,
     "div": lambda x, y: x / y,
-    "remainder": f.remainder,
-    "fmod": f.fmod_checked,
+    "remainder": arithmetic.remainder,
+    "fmod": arithmetic.fmod_checked,
     "copysign": s.copysign,
     "bitwise_and": lambda x, y: x & y,
     "bitwise_or": lambda x, y: x | y,
@@ -112,23 +116,23 @@ _TENSOR_AND_SCALAR_OF_TWO: dict[str, Callable[[Scalar, Any], Scalar]] = {
 
 _BINARY: dict[str, Callable[[Scalar, Any], Scalar]] = {
     "true_divide.Tensor": lambda x, y: x / y,
-    "floor_divide.default": f.floor_divide,
-    "floor_divide.Scalar": f.floor_divide,
-    "pow.Tensor_Scalar": f.power_by_number,
+    "floor_divide.default": arithmetic.floor_divide,
+    "floor_divide.Scalar": arithmetic.floor_divide,
+    "pow.Tensor_Scalar": arithmetic.power_by_number,
     "atan2.default": s.atan2,
     "maximum.default": s.maximum,
     "minimum.default": s.minimum,
     "fmax.default": lambda x, y: where(s.is_nan(x), y, where(s.is_nan(y), x, s.maximum(x, y))),
     "fmin.default": lambda x, y: where(s.is_nan(x), y, where(s.is_nan(y), x, s.minimum(x, y))),
-    "clamp_min.default": f.clamp,
-    "clamp_min.Tensor": f.clamp,
-    "clamp_max.default": lambda x, high: f.clamp(x, None, high),
-    "clamp_max.Tensor": lambda x, high: f.clamp(x, None, high),
+    "clamp_min.default": arithmetic.clamp,
+    "clamp_min.Tensor": arithmetic.clamp,
+    "clamp_max.default": lambda x, high: arithmetic.clamp(x, None, high),
+    "clamp_max.Tensor": lambda x, high: arithmetic.clamp(x, None, high),
     "xlogy.Tensor": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log(y))),
-    "logaddexp.default": f.log_add_exp,
-    "hypot.default": f.hypot,
+    "logaddexp.default": arithmetic.log_add_exp,
+    "hypot.default": arithmetic.hypot,
     "heaviside.default": lambda x, y: where(x.eq(0), y, where(s.is_nan(x) | (x < 0), x.like(0), 1)),
-    "celu.default": lambda x, alpha: f.elu(x, alpha, 1.0, 1.0 / alpha),
+    "celu.default": lambda x, alpha: activations.elu(x, alpha, 1.0, 1.0 / alpha),
     "leaky_relu.default": lambda x, slope: where(x > 0.0, x, x * slope),
     "_prelu_kernel.default": lambda x, weight: where(x > 0.0, x, x * weight),
     "sigmoid_backward.default": lambda gradient, y: gradient * (1.0 - y) * y,
@@ -136,29 +140,29 @@ _BINARY: dict[str, Callable[[Scalar, Any], Scalar]] = {
 }
 
 _OTHERS: dict[str, Formula] = {
-    "div.Tensor_mode": f.divide,
-    "div.Scalar_mode": f.divide,
-    "pow.Tensor_Tensor": f.power_of_floats,
-    "pow.Scalar": f.power_of_floats,
-    "clamp.default": f.clamp,
-    "clamp.Tensor": f.clamp,
-    "hardtanh.default": f.clamp,
-    "lerp.Scalar": f.lerp,
-    "lerp.Tensor": f.lerp,
-    "addcmul.default": f.add_product,
-    "addcdiv.default": f.add_quotient,
-    "nan_to_num.default": f.nan_to_num,
-    "gelu.default": f.gelu,
-    "elu.default": f.elu,
-    "softplus.default": f.softplus,
-    "gelu_backward.default": f.gelu_backward,
-    "silu_backward.default": f.silu_backward,
-    "mish_backward.default": f.mish_backward,
-    "hardtanh_backward.default": f.hardtanh_backward,
-    "hardswish_backward.default": f.hardswish_backward,
-    "hardsigmoid_backward.default": f.hardsigmoid_backward,
-    "elu_backward.default": f.elu_backward,
-    "softplus_backward.default": f.softplus_backward,
+    "div.Tensor_mode": arithmetic.divide,
+    "div.Scalar_mode": arithmetic.divide,
+    "pow.Tensor_Tensor": arithmetic.power_of_floats,
+    "pow.Scalar": arithmetic.power_of_floats,
+    "clamp.default": arithmetic.clamp,
+    "clamp.Tensor": arithmetic.clamp,
+    "hardtanh.default": arithmetic.clamp,
+    "lerp.Scalar": arithmetic.lerp,
+    "lerp.Tensor": arithmetic.lerp,
+    "addcmul.default": arithmetic.add_product,
+    "addcdiv.default": arithmetic.add_quotient,
+    "nan_to_num.default": arithmetic.nan_to_num,
+    "gelu.default": activations.gelu,
+    "elu.default": activations.elu,
+    "softplus.default": activations.softplus,
+    "gelu_backward.default": activations.gelu_backward,
+    "silu_backward.default": activations.silu_backward,
+    "mish_backward.default": activations.mish_backward,
+    "hardtanh_backward.default": activations.hardtanh_backward,
+    "hardswish_backward.default": activations.hardswish_backward,
+    "hardsigmoid_backward.default": activations.hardsigmoid_backward,
+    "elu_backward.default": activations.elu_backward,
+    "softplus_backward.default": activations.softplus_backward,
 }
 
 _TERNARY: dict[str, Callable[[Scalar, Any, Any], Scalar]] = {
@@ -185,11 +189,11 @@ _LOGICAL: dict[str, Callable[[Scalar, Any], Scalar]] = {
 
 _TESTS: dict[str, Callable[[Scalar], Scalar]] = {
     "isnan": s.is_nan,
-    "isinf": f.is_infinite,
-    "isfinite": f.is_finite,
+    "isinf": arithmetic.is_infinite,
+    "isfinite": arithmetic.is_finite,
     "isposinf": lambda x: x.eq(math.inf) if x.kind == "f" else s.is_nan(x),
     "isneginf": lambda x: x.eq(-math.inf) if x.kind == "f" else s.is_nan(x),
-    "signbit": f.sign_bit,
+    "signbit": arithmetic.sign_bit,
 }
 
 
@@ -216,7 +220,7 @@ TABLE: dict[str, Row] = {
     **_rows("", _OTHERS),
     **_rows("cc", _tensor_and_scalar(_COMPARISONS)),
     **_rows("bb", _default(_LOGICAL)),
-    **_rows("b", {"logical_not.default": lambda x: ~x}),
+    **_rows("b", {"logical_not.default": Scalar.__invert__}),
     **_rows("o", _default(_TESTS)),
     **_rows("brr", dict.fromkeys(("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"), where)),
     **_rows("rbr", _tensor_and_scalar({"masked_fill": _replace_where})),

@@ -95,7 +95,7 @@ def lower_reduction(
     to: Attribute,
     values: Callable[[Row], Sequence[Scalar]],
 ) -> Sequence[SSAValue]:
-    """One nest over the kept dims that stores what `values` gives for each row, a scalar per result, computed in `to`."""
+    """One nest over the kept dims that stores what `values` gives for a row, a scalar per result, computed in `to`."""
     source = op.operands[0]
     split = Split(sizes_of_value(source), dims)
     with builder.nest(split.kept_sizes, [result.type for result in op.results]) as nest:
@@ -107,8 +107,7 @@ def lower_reduction(
 def store_row(builder: LoopBuilder, nest: Nest, split: Split, values: Sequence[Scalar]) -> None:
     """Stores one value per handle."""
     for handle, value in zip(nest.handles, values, strict=True):
-        rank = len(handle.type.get_shape())  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
-        builder.store(value, handle, split.result_index(nest.indices, rank))
+        builder.store(value, handle, split.result_index(nest.indices, len(sizes_of_value(handle))))
 
 
 def _rank(op: AtenCall) -> int:

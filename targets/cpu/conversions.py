@@ -1,7 +1,8 @@
 """Conversions between f32 and the 16-bit float types, as LLVM IR text.
 
 bf16 is handled as `i16`, in integer operations: right on every machine, denormals included (the AVX-512 instruction
-flushes them), and as fast as memory. f16 is LLVM's `half`: every machine with AVX2 or NEON converts it in one instruction.
+flushes them), and as fast as memory. f16 is LLVM's `half`: every machine with AVX2 or NEON converts it in one
+instruction.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def f32_to_bf16(text: VectorText, x: str) -> str:
     rounded = text.integer_operation("add", text.integer_operation("add", bits, 0x7FFF), odd)
     high = text.integer_operation("lshr", rounded, 16)
     number = text.compare("ord", x, x)
-    high = text.line(f"select {text.boolean} {number}, {text.integer} {high}, {text.integer} {text.integer_constant(_BF16_NAN)}")
+    high = text.line(
+        f"select {text.boolean} {number}, {text.integer} {high}, {text.integer} {text.integer_constant(_BF16_NAN)}"
+    )
     return text.line(f"trunc {text.integer} {high} to {vector_type('i16', text.lanes)}")
 
 

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cuesta.dialects import kernel, sym
-from cuesta.targets.cpu.emit_kernel import BoundSite, KernelEmitter
+from cuesta.targets.cpu.emit_index import BoundSite, symbolic_value
+from cuesta.targets.cpu.emit_kernel import KernelEmitter
 from cuesta.targets.cpu.openmp import PARALLEL_FOR, parallel_for_text
 from cuesta.targets.cpu.vector_math import MathFunction
 
@@ -115,4 +116,4 @@ def _grid_volume(func: kernel.FuncOp, number: int, lines: list[str]) -> str:
         volume = volume * size
     if isinstance(volume, int):
         return str(volume)
-    return KernelEmitter.symbolic_value(volume, {symbol: f"%s.{symbol}" for symbol in func.symbols}, f"%g{number}.", lines)
+    return symbolic_value(volume, {symbol: f"%s.{symbol}" for symbol in func.symbols}, f"%g{number}.", lines)

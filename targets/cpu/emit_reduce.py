@@ -166,7 +166,9 @@ class SimpleAccumulator(Accumulator):
 
 
 class ArgAccumulator(Accumulator):
-    """argmax, argmin: the extreme, its index, and a running count of the points seen. NaN is the extreme; the first wins."""
+    """argmax, argmin: the extreme, its index, and a running count of the points seen. NaN is the extreme; the first
+    wins.
+    """
 
     scalar_only = True
 

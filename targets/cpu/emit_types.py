@@ -1,12 +1,13 @@
 """How values of the `kernel` level look in LLVM IR: types, constants, conversions, memory formats.
 
-A bool is `i1` in a register and a byte in memory. bf16 and f16 values are only ever loaded, converted, chosen and stored.
+A bool is `i1` in a register and a byte in memory. bf16 and f16 values are only ever loaded, converted, chosen and
+stored.
 Every function takes the number of lanes the value has *here*: the body of a lane loop is emitted for several widths.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IndexType, IntegerType
 from xdsl.ir import Attribute
@@ -26,7 +27,7 @@ class UnsupportedTypeError(Exception):
     """A type that CPU kernels do not compute with."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def scalar_text(scalar: Attribute) -> str:
     """The LLVM type of one value in a register."""
     if isinstance(scalar, IndexType):
@@ -39,26 +40,26 @@ def scalar_text(scalar: Attribute) -> str:
     return found[0]
 
 
-@lru_cache(maxsize=None)
+@cache
 def memory_text(scalar: Attribute) -> str:
     """The LLVM type of one value in memory."""
     text = scalar_text(scalar)
     return "i8" if text == "i1" else text
 
 
-@lru_cache(maxsize=None)
+@cache
 def byte_width(scalar: Attribute) -> int:
     """The bytes of one value in memory."""
     return {"double": 8, "i64": 8, "float": 4, "i32": 4, "half": 2, "bfloat": 2, "i16": 2, "i8": 1}[memory_text(scalar)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def type_text(value_type: Attribute, lanes: int) -> str:
     """The LLVM type of a value that has `lanes` lanes here."""
     return vector_type(scalar_text(scalar_of(value_type)), lanes)
 
 
-@lru_cache(maxsize=None)
+@cache
 def suffix(scalar: Attribute, lanes: int) -> str:
     """The suffix of intrinsics on the type: `f32`, `v8f32`, `v8i64`."""
     found = _FLOAT_TYPES.get(type(scalar))
@@ -109,7 +110,8 @@ def splat_integer(value: int, lanes: int, width: int = 64) -> str:
 def conversion(source: Attribute, target: Attribute, lanes: int, result: str, value: str) -> list[str]:
     """Lines that convert `value` to `target` under the name `result`, as torch's `.to` does.
 
-    Float → int truncates (out of range: undefined in torch as here), to bool is `!= 0`, a narrower float rounds to nearest even.
+    Float → int truncates (out of range: undefined in torch as here), to bool is `!= 0`, a narrower float rounds to
+    nearest even.
     """
     source, target = scalar_of(source), scalar_of(target)
     here, there = type_text(source, lanes), type_text(target, lanes)

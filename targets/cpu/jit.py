@@ -71,7 +71,9 @@ def load_object(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
     try:
         tracker = builder.link(_jit(), name)
     except RuntimeError as error:
-        raise MachineCodeError(f"LLVM could not load an object that should define {', '.join(symbols)}: {error}") from error
+        raise MachineCodeError(
+            f"LLVM could not load an object that should define {', '.join(symbols)}: {error}"
+        ) from error
     return LoadedModule(tracker, symbols)
 
 

@@ -16,7 +16,19 @@ SLEEF_SUFFIX: dict[str, str] = {
 }  # fmt: skip
 
 # LLVM calls these itself, for operations that have no instruction.
-_SUPPORT_FUNCTIONS = ("memcpy", "memmove", "memset", "fma", "fmod", "trunc", "floor", "ceil", "rint", "nearbyint", "round")
+_SUPPORT_FUNCTIONS = (
+    "memcpy",
+    "memmove",
+    "memset",
+    "fma",
+    "fmod",
+    "trunc",
+    "floor",
+    "ceil",
+    "rint",
+    "nearbyint",
+    "round",
+)
 
 OPENMP_FUNCTIONS = (
     "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "omp_get_max_threads", "omp_in_parallel",

@@ -129,7 +129,9 @@ def log(text: VectorText, x: str) -> str:
 def log2(text: VectorText, x: str) -> str:
     """log2 x = k + log(1 + f)·log2 e, with log2 e in two parts"""
     k, f = _log_reduction(text, x)
-    low = text.multiply_add(f, text.constant(1.925963033500011e-08), text.multiply(_log_tail(text, f), text.constant(_LOG2_E)))
+    low = text.multiply_add(
+        f, text.constant(1.925963033500011e-08), text.multiply(_log_tail(text, f), text.constant(_LOG2_E))
+    )
     result = text.add(k, text.multiply_add(f, text.constant(1.4426950216293335), low))
     return _log_special_cases(text, x, result)
 

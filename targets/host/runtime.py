@@ -7,7 +7,7 @@ import linecache
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cuesta.targets.cpu.emit_kernel import BoundSite
+from cuesta.targets.cpu.emit_index import BoundSite
 from cuesta.targets.cpu.jit import LoadedModule
 from cuesta.targets.host.wrapper import Wrapper
 
@@ -30,7 +30,9 @@ def resolve_overload(name: str) -> Callable[..., Any]:
 
 
 def with_strides(value: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """The same values laid out with other strides: what a library call gave is not what its metadata function promised."""
+    """The same values laid out with other strides: what a library call gave is not what its metadata function
+    promised.
+    """
     import torch
 
     if any(size != 1 and a != b for size, a, b in zip(value.shape, value.stride(), strides, strict=True)):

@@ -1,7 +1,7 @@
 """`host.func` → the Python text of a wrapper, and the runs of launches that it calls.
 
-The wrapper is a boxed function: it takes a list of inputs and empties it, so that an input's memory can go as soon as its last
-use is over. Consecutive launches become one native call, a *run*.
+The wrapper is a boxed function: it takes a list of inputs and empties it, so that an input's memory can go as soon as
+its last use is over. Consecutive launches become one native call, a *run*.
 """
 
 from __future__ import annotations

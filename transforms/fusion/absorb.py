@@ -55,8 +55,8 @@ def absorb(
 ) -> loops.NestOp | str:
     """P; C(load P …) -> C'(v = P's body; store v; … v …), where C' has P's outs as well.
 
-    `sites` are the consumer's loads by result of P. Requires: P is pointwise and stores element i at point i; C is the first
-    user of P. Exact: every element of P is computed once, before its parallel point reads it.
+    `sites` are the consumer's loads by result of P. Requires: P is pointwise and stores element i at point i; C is the
+    first user of P. Exact: every element of P is computed once, before its parallel point reads it.
     Returns the new consumer, or why not.
     """
     every = [load for result in producer.results for load in sites.get(result, [])]
@@ -97,5 +97,3 @@ def absorb(
 
 def _same_access(a: loops.LoadOp, b: loops.LoadOp) -> bool:
     return a.map is b.map and tuple(a.indices) == tuple(b.indices)
-
-

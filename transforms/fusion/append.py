@@ -65,9 +65,10 @@ def _inner_sizes(
 def append(producer: loops.NestOp, consumer: loops.NestOp, at_consumer: bool) -> loops.NestOp | str:
     """C; Q(load C …) -> C' = C's stages, then Q's, with the outs of both.
 
-    Law: row-locality. Every element of C that Q reads at the parallel point p was stored by C at p: either both walk the
-    tensor in row-major order, or the leading indices of both are the parallel indices.
-    Requires: nothing between the two uses C (when the result stands at the consumer) or is used by Q (when at the producer).
+    Law: row-locality. Every element of C that Q reads at the parallel point p was stored by C at p: either both walk
+    the tensor in row-major order, or the leading indices of both are the parallel indices.
+    Requires: nothing between the two uses C (when the result stands at the consumer) or is used by Q (when at the
+    producer).
     Returns the new nest, or why not.
     """
     tiling = tile_like(producer, consumer)
@@ -105,9 +106,7 @@ class _Plan:
     needs_own_stage: bool
 
 
-def _plan(
-    producer: loops.NestOp, consumer: loops.NestOp, tiling: Tiling, jam: loops.ForOp | None
-) -> _Plan | str:
+def _plan(producer: loops.NestOp, consumer: loops.NestOp, tiling: Tiling, jam: loops.ForOp | None) -> _Plan | str:
     stores: dict[SSAValue, list[loops.StoreOp]] = {}
     for store in stores_of(producer):
         stores.setdefault(store.target, []).append(store)
@@ -189,7 +188,9 @@ def _stands_in(op: Operation, domain: Operation) -> bool:
 def _tiled_expressions(
     load: loops.LoadOp, consumer: loops.NestOp, tiling: Tiling, space: Space, producer: loops.NestOp
 ) -> tuple[list[sym.IndexExpr], list[sym.IndexExpr]] | None:
-    """The load's indices over the producer's parallel axes, the inner axes, and the consumer's stage axes; and their sizes."""
+    """The load's indices over the producer's parallel axes, the inner axes, and the consumer's stage axes; and their
+    sizes.
+    """
     own = len(consumer.sizes)
     tiled = len(producer.sizes) + len(tiling.inner)
     points: list[sym.IndexExpr] = [*producer.sizes, *tiling.inner, *space.sizes[own:]]

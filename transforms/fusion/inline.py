@@ -110,7 +110,9 @@ def inline_at(load: loops.LoadOp, producer: loops.NestOp, values: dict[SSAValue,
 
 
 def _masked(old: Operation, new: loops.LoadOp, mask: SSAValue, substitution: Substitution) -> list[Operation]:
-    """A cloned load that also obeys `mask`; where the mask is false it gives 0, which is in range wherever it is an index."""
+    """A cloned load that also obeys `mask`; where the mask is false it gives 0, which is in range wherever it is an
+    index.
+    """
     operands = list(new.indices)
     made: list[Operation] = []
     if new.mask is None:

@@ -1,0 +1,193 @@
+"""How each op of a kernel becomes LLVM IR: the table `EMITTERS`; every other op is a row of `elem`'s table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
+
+from cuesta.dialects import elem, kernel, sym
+from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.targets.cpu.emit_index import BoundSite, Index, pointee
+from cuesta.targets.cpu.emit_memory import load, store
+from cuesta.targets.cpu.emit_reduce import accumulator_for
+from cuesta.targets.cpu.emit_types import constant, conversion, memory_text, splat_integer, suffix, type_text
+from cuesta.targets.cpu.vector_math import math_function
+from cuesta.targets.cpu.vector_text import vector_type
+
+if TYPE_CHECKING:
+    from cuesta.targets.cpu.emit_kernel import KernelEmitter
+
+
+def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
+    """An op of `elem`'s table: its template, or a call of the vector math function it names."""
+    assert isinstance(op, elem.TableOp), op.name
+    operand_type = op.operands[0].type
+    lanes = emitter.lanes_of(operand_type)
+    scalar = scalar_of(operand_type)
+    result = emitter.fresh()
+    emitter.names[op.results[0]] = result
+    arguments = [emitter.name(operand) for operand in op.operands]
+    template = op.row.llvm[kind_of(operand_type)]
+    kind = type_text(operand_type, lanes)
+    if template.startswith("math:"):
+        function = math_function(template[5:], suffix(scalar, 1), lanes)
+        emitter.functions[function.symbol] = function
+        emitter.line(f"{result} = call {kind} {function.symbol}({', '.join(f'{kind} {a}' for a in arguments)})")
+        return
+    text = template.format(
+        r=result,
+        a=arguments[0],
+        b=arguments[1] if len(arguments) > 1 else "",
+        t=kind,
+        m=vector_type("i1", lanes),
+        s=suffix(scalar, lanes),
+        zero=constant(0, scalar, lanes),
+        one=constant(1, scalar, lanes),
+        ones=constant(1 if kind_of(scalar) == "b" else -1, scalar, lanes),
+    )
+    for line in text.split("\n"):
+        emitter.line(line)
+
+
+def _emit_convert(emitter: KernelEmitter, op: Operation) -> None:
+    source, target = op.operands[0].type, op.results[0].type
+    result = emitter.fresh()
+    emitter.names[op.results[0]] = result
+    for line in conversion(source, target, emitter.lanes_of(source), result, emitter.name(op.operands[0])):
+        emitter.line(line)
+
+
+def _emit_select(emitter: KernelEmitter, op: Operation) -> None:
+    condition, on_true, on_false = op.operands
+    kind = emitter.type_of(on_true.type)
+    emitter.names[op.results[0]] = emitter.instruction(
+        f"select {emitter.type_of(condition.type)} {emitter.name(condition)}, "
+        f"{kind} {emitter.name(on_true)}, {kind} {emitter.name(on_false)}"
+    )
+
+
+def _emit_broadcast(emitter: KernelEmitter, op: Operation) -> None:
+    source = op.operands[0]
+    if kind_of(source.type) == "x":
+        index = emitter.index(source)
+        emitter.indices[op.results[0]] = index
+        return
+    emitter.broadcast_levels[op.results[0]] = len(emitter.levels) - 1
+
+
+def _emit_program_id(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.ProgramIdOp)
+    emitter.indices[op.result] = emitter.coordinate(op.axis)
+
+
+def _emit_for(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.ForOp)
+    emitter.loop(op, None)
+
+
+def _emit_reduce(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.ReduceOp)
+    accumulator = accumulator_for(emitter, op)
+    emitter.loop(op, accumulator)
+    for result, name in zip(op.results, accumulator.finish(emitter), strict=True):
+        emitter.names[result] = name
+
+
+def _emit_index(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.IndexOp)
+    lanes = emitter.lanes_of(op.result.type)
+    level = len(emitter.levels) - 1
+    value = emitter.lanewise(op.offset, op.indices) if lanes > 1 else emitter.scalar(op.offset, op.indices, level)
+    kind, wide = type_text(op.result.type, lanes), vector_type("i64", lanes)
+    if kind == wide:
+        emitter.names[op.result] = emitter.instruction(f"add {wide} {value}, {splat_integer(0, lanes)}")
+    else:
+        emitter.names[op.result] = emitter.instruction(f"trunc {wide} {value} to {kind}")
+
+
+def _emit_bound(emitter: KernelEmitter, op: Operation) -> None:
+    """Compares, and takes a cold path that records the first failure; a failing lane goes on with index 0."""
+    assert isinstance(op, kernel.BoundOp)
+    source = op.operands[0]
+    lanes = emitter.lanes_of(source.type)
+    wide, boolean = vector_type("i64", lanes), vector_type("i1", lanes)
+    value = emitter.name(source)
+    kind = type_text(source.type, lanes)
+    if kind != wide:
+        extension = "sext" if kind_of(source.type) == "i" else "zext"
+        value = emitter.instruction(f"{extension} {kind} {value} to {wide}")
+    size_name = emitter.scalar(op.size, (), 0)
+    size = emitter.broadcast(size_name, "i64") if lanes > 1 else size_name
+    position = value
+    if op.wrap:
+        negative = emitter.instruction(f"icmp slt {wide} {value}, {splat_integer(0, lanes)}")
+        lifted = emitter.instruction(f"add {wide} {value}, {size}")
+        position = emitter.instruction(f"select {boolean} {negative}, {wide} {lifted}, {wide} {value}")
+    good = emitter.instruction(f"icmp ult {wide} {position}, {size}")
+    every = good
+    if lanes > 1:
+        every = emitter.instruction(f"call i1 @llvm.vector.reduce.and.v{lanes}i1({boolean} {good})")
+    bad_label, join = emitter.label(), emitter.label()
+    emitter.line(f"br i1 {every}, label %{join}, label %{bad_label}")
+    emitter.line(f"{bad_label}:")
+    emitter.sites.append(BoundSite(str(op.location)))
+    first = value
+    if lanes > 1:
+        bad = emitter.instruction(f"xor {boolean} {good}, splat (i1 true)")
+        bits = emitter.instruction(f"bitcast {boolean} {bad} to i{lanes}")
+        lane = emitter.instruction(f"call i{lanes} @llvm.cttz.i{lanes}(i{lanes} {bits}, i1 false)")
+        first = emitter.instruction(f"extractelement {wide} {value}, i{lanes} {lane}")
+    emitter.line(f"call void @cuesta.report(i64 {len(emitter.sites)}, i64 {first}, i64 {size_name})")
+    emitter.line(f"br label %{join}")
+    emitter.line(f"{join}:")
+    safe = emitter.instruction(f"select {boolean} {good}, {wide} {position}, {wide} {splat_integer(0, lanes)}")
+    emitter.indices[op.result] = Index(safe, len(emitter.levels) - 1, vector=lanes > 1)
+
+
+def _emit_local(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.LocalOp)
+    name = emitter.fresh()
+    emitter.names[op.result] = name
+    emitter.entry.append(f"{name} = alloca [{op.size} x {memory_text(pointee(op.result))}], align 64")
+
+
+def _lane_stride(emitter: KernelEmitter, op: kernel.LoadOp | kernel.StoreOp) -> int | None:
+    """By how many elements the address moves from lane to lane; None when that is not one number."""
+    total = 0
+    for k, operand in enumerate(op.indices):
+        index = emitter.index(operand)
+        if index.vector:
+            return None
+        if index.lane:
+            stride = sym.coefficient(op.offset, k)
+            if not isinstance(stride, int):
+                return None
+            total += stride
+    return total
+
+
+def _emit_load(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.LoadOp)
+    emitter.names[op.result] = load(emitter, op, _lane_stride(emitter, op))
+
+
+def _emit_store(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.StoreOp)
+    store(emitter, op, _lane_stride(emitter, op))
+
+
+EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
+    elem.ConvertOp: _emit_convert,
+    elem.SelectOp: _emit_select,
+    kernel.BoundOp: _emit_bound,
+    kernel.BroadcastOp: _emit_broadcast,
+    kernel.ForOp: _emit_for,
+    kernel.IndexOp: _emit_index,
+    kernel.LoadOp: _emit_load,
+    kernel.LocalOp: _emit_local,
+    kernel.ProgramIdOp: _emit_program_id,
+    kernel.ReduceOp: _emit_reduce,
+    kernel.StoreOp: _emit_store,
+}
