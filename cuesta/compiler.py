@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuesta.context import make_context
-from cuesta.options import Options
+from cuesta.options import OptionError, Options
 from cuesta.pipeline import STAGES, Stage, run_pipeline, stages_of
 from cuesta.record import CompileRecord, GraphKind, records
 
@@ -34,18 +34,26 @@ def compile_graph(
 
     record = CompileRecord(kind=kind)
     records.append(record)
-    if (device := _unsupported_device(example_inputs)) is not None:
-        warnings.warn(f"cuesta has no target for the device {device}; this graph runs in eager", stacklevel=2)
+
+    def in_eager(reason: object) -> BoxedFunction:
+        warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
         return make_boxed_func(gm.forward)
+
+    if (device := _unsupported_device(gm)) is not None:
+        return in_eager(f"there is no target for the device {device}")
     try:
         with record.stage("import"):
             imported = import_graph(gm)
     except UnsupportedGraphError as error:
-        warnings.warn(f"cuesta runs a graph in eager: {error}", stacklevel=2)
-        return make_boxed_func(gm.forward)
+        return in_eager(error)
+    if imported.unbacked:
+        names = ", ".join(sorted(imported.unbacked))
+        return in_eager(f"it has sizes that are known only after some of its ops have run ({names})")
     record.aten_ops = sum(1 for node in gm.graph.nodes if node.op == "call_function")
     dump = Dump.create(options.dump, kind) if options.dump else None
-    record.dump = None if dump is None else str(dump.folder)
+    if dump is not None:
+        record.dump = str(dump.folder)
+        dump.text("fx.py", gm.print_readable(print_output=False))
     function = compile_module(imported.module, options, record, dump)
     constants = [tensor for _, tensor in imported.constants]
     if not constants:
@@ -116,12 +124,15 @@ def _taken(args: list[Any]) -> list[Any]:
     return taken
 
 
-def _unsupported_device(example_inputs: Sequence[Any]) -> str | None:
+def _unsupported_device(gm: torch.fx.GraphModule) -> str | None:
+    """The device of some value of the graph, if it is one that we have no target for."""
     import torch
 
-    for value in example_inputs:
-        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
-            return str(value.device)
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        for one in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(one, torch.Tensor) and one.device.type != "cpu":
+                return str(one.device)
     return None
 
 
@@ -148,17 +159,23 @@ class Dump:
 
     @classmethod
     def create(cls, root: str, kind: str) -> Dump:
-        """A new folder in `root`: `000_inference`, `001_forward`, … Safe under several processes."""
+        """A new folder in `root`: `000_inference`, `001_forward`, … Safe under several processes.
+
+        Errors: OptionError when it cannot be made.
+        """
         base = Path(root)
-        base.mkdir(parents=True, exist_ok=True)
-        number = sum(1 for _ in base.iterdir())
-        while True:
-            folder = base / f"{number:03d}_{kind}"
-            try:
-                folder.mkdir()
-                return cls(folder)
-            except FileExistsError:
-                number += 1
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+            number = sum(1 for _ in base.iterdir())
+            while True:
+                folder = base / f"{number:03d}_{kind}"
+                try:
+                    folder.mkdir()
+                    return cls(folder)
+                except FileExistsError:
+                    number += 1
+        except OSError as error:
+            raise OptionError(f"option 'dump': no folder can be made in {root!r}: {error.strerror}") from error
 
     def level(self, name: str, module: ModuleOp) -> None:
         """Writes the program after the stage `name`."""

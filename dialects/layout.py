@@ -6,13 +6,14 @@ All strides are in elements. A static integer is a Python int; a symbolic size o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, NoneAttr, TensorType
-from xdsl.ir import Attribute, Data
+from xdsl.ir import Attribute, Data, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.sym.expr import IndexExpr, coefficient, dim, format_expr
 from cuesta.dialects.sym.map import MapAttr
@@ -119,6 +120,24 @@ def tensor_type(
             found = TensorType(dtype, shape, encoding)
         found = _types.setdefault(key, found)
     return found
+
+
+def is_tensor_type(t: Attribute) -> TypeGuard[TensorType]:
+    """Whether it is a tensor type; to a type checker, also that its element type is some attribute."""
+    return isinstance(t, TensorType)
+
+
+def tensor_type_of(value: SSAValue) -> TensorType:
+    """The type of a tensor value. Errors: VerifyException when it has another type."""
+    found = value.type
+    if not isinstance(found, TensorType):
+        raise VerifyException(f"expected a tensor, got a value of type {found}")
+    return cast("TensorType", found)
+
+
+def element_type_of(value: SSAValue) -> Attribute:
+    """The element type of a tensor value. Errors: as `tensor_type_of`."""
+    return tensor_type_of(value).element_type
 
 
 def _layout(t: TensorType) -> LayoutAttr | None:

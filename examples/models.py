@@ -153,6 +153,7 @@ def _vit(dropout: float) -> tuple[torch.nn.Module, Inputs]:
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
         num_labels=10,
+        problem_type="single_label_classification",  # else the first loss sets it, and the second call recompiles
         attn_implementation="sdpa",
     )
     images = torch.randn(2 * BATCH, 3, 112, 112)
@@ -169,6 +170,7 @@ def _resnet(dropout: float) -> tuple[torch.nn.Module, Inputs]:
         depths=[2, 2, 2],
         layer_type="bottleneck",
         num_labels=10,
+        problem_type="single_label_classification",
     )
     images = torch.randn(BATCH, 3, 96, 96)
     return ResNetForImageClassification(config), {"pixel_values": images, "labels": torch.randint(0, 10, (BATCH,))}

@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import loops
@@ -72,13 +73,17 @@ def lower_block(block: Block) -> None:
     for op in ops:
         if isinstance(op, AtenOp | CallOp):
             builder.location = op.location
-            _replace(op, _lower_call(op, builder))
+            _replace(op, _lower_call(op, builder), builder)
         else:
             block.add_op(op)
 
 
-def _replace(op: Operation, values: list[SSAValue]) -> None:
+def _replace(op: Operation, values: list[SSAValue], builder: LoopBuilder) -> None:
     for result, value in zip(op.results, values, strict=True):
+        if value in op.operands and any(use.operation.has_trait(IsTerminator) for use in result.uses):
+            # The caller gets two tensors, though of one memory: what it does to one (resize it, say) is not done to
+            # the other.
+            value = builder.alias(value)
         result.replace_all_uses_with(value)
     op.erase()
 

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, layout, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
-from cuesta.dialects.loops.access import IndexedOp
+from cuesta.dialects.core.indexed import IndexedOp
 
 UNKNOWN_SIZE = 128
 """What a symbol without a better bound is taken to be when work is estimated."""

@@ -22,7 +22,7 @@ TILE = 4096
 """About how many elements a program handles, where it may choose."""
 STRIP = 64
 """The fewest columns of a program that reduces columns: whole cache lines, also for narrow types."""
-BLOCK = (32, 256)
+BLOCK = (128, 16)
 """Rows and columns of a program where one side is read across: what it touches stays in the first-level cache."""
 CACHE_LINE = 64
 """Bytes."""
@@ -241,8 +241,10 @@ class _Chooser:
         for parallel in schedule.parallel:
             if parallel.axis in order:
                 parallel.loop = True
-                step = max(schedule.lanes, self.max_lanes * 4) if parallel.axis == order[-1] else 1
                 wanted = tiles.get(parallel.axis)
+                step = 1 if parallel.axis != order[-1] else schedule.lanes
+                if wanted is not None and wanted >= step * 16:
+                    step *= 4  # long enough to be worth several vectors a step
                 parallel.tile = None if wanted is None else tile_of(self.analysis.sizes[parallel.axis], wanted, step)
 
     def unroll(self, root: Loop, schedule: Schedule) -> int:

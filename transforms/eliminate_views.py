@@ -6,6 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.traits import IsTerminator
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.rewriting import apply_patterns, no_match
@@ -70,12 +71,19 @@ class ComposeViews(RewritePattern):
 
 
 class DropIdentityView(RewritePattern):
-    """view(x, identity) -> x, when the types agree."""
+    """view(x, identity) -> x, when the types agree.
+
+    Near miss: a view that is returned. The caller gets a tensor of its own, though its memory is that of x.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loops.ViewOp, rewriter: PatternRewriter, /):
-        if op.map.is_identity and op.source.type == op.result.type:
-            rewriter.replace(op, (), [op.source])
+        if not op.map.is_identity or op.source.type != op.result.type:
+            return
+        if any(use.operation.has_trait(IsTerminator) for use in op.result.uses):
+            no_match(op, "the caller gets it as a tensor of its own")
+            return
+        rewriter.replace(op, (), [op.source])
 
 
 class EliminateViewsPass(ModulePass):

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnknownLoc,
 )
-from xdsl.ir import Attribute, AttributeInvT, Operation, SSAValue
+from xdsl.ir import Attribute, AttributeInvT, BlockArgument, Operation, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
@@ -164,12 +164,48 @@ class CuestaParser(Parser):
         return op
 
 
+class _LocatedPrinter(Printer):
+    """Prints every location once, as an alias `#at3` that ops refer to; an unknown one is left out."""
+
+    aliases: dict[LocationAttr, str]
+
+    def print_block_argument(self, arg: BlockArgument, print_type: bool = True) -> None:
+        self.print_debuginfo = False
+        super().print_block_argument(arg, print_type)
+        self.print_debuginfo = True
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if not isinstance(attribute, LocationAttr):
+            super().print_attribute(attribute)
+        elif not isinstance(attribute, UnknownLoc):
+            alias = self.aliases.setdefault(attribute, f"#at{len(self.aliases) + 1}")
+            self.print_string(f"loc({alias})")
+
+
 def print_text(op: Operation, *, locations: bool = False, generic: bool = False) -> str:
     """The op as text that parses back, ending in a newline.
 
-    With `locations`, `CuestaParser` reads back the same locations too.
+    With `locations`, `CuestaParser` reads back the same locations too (for an op that has none, its place in the text).
+    Their definitions stand first, which only a module may have.
     """
     stream = StringIO()
-    Printer(stream=stream, print_debuginfo=locations, print_generic_format=generic).print_op(op)
-    stream.write("\n")
-    return stream.getvalue()
+    if not locations:
+        Printer(stream=stream, print_generic_format=generic).print_op(op)
+        return stream.getvalue() + "\n"
+    printer = _LocatedPrinter(stream=stream, print_debuginfo=True, print_generic_format=generic)
+    printer.aliases = {}
+    printer.print_op(op)
+    body = "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+    definitions = StringIO()
+    for location, alias in printer.aliases.items():
+        Printer(stream=definitions).print_string(f"{alias} = ")
+        Printer(stream=definitions).print_attribute(location)
+        definitions.write("\n")
+    return f"{definitions.getvalue()}{body}\n"
+
+
+def print_argument(printer: Printer, argument: BlockArgument) -> None:
+    """Prints `%x : f32`, as `Parser.parse_argument` reads it: without a location, whatever the printer is asked for."""
+    printer.print_ssa_value(argument)
+    printer.print_string(" : ")
+    printer.print_attribute(argument.type)

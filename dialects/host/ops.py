@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import FunctionType, StringAttr, SymbolRefAttr, TensorType
-from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -14,10 +14,22 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.aten.named_call import NamedCall
+from cuesta.dialects.core.bodies import FunctionOp, parse_arguments, parse_body, print_arguments
+from cuesta.dialects.core.typed import property_of, symbol_property
+from cuesta.dialects.core.value_syntax import (
+    parse_from_to,
+    parse_symbol_and_operands,
+    parse_types_of,
+    print_from_to,
+    print_symbol_and_operands,
+    print_types,
+    print_values,
+)
+from cuesta.dialects.layout import element_type_of
 from cuesta.dialects.sym.syntax import parse_size
 
 
-class FuncOp(Operation):
+class FuncOp(FunctionOp):
     """The host program: runs in order."""
 
     name = "host.func"
@@ -33,35 +45,19 @@ class FuncOp(Operation):
         )
 
     @property
-    def sym_name(self) -> str:
-        """The program's name."""
-        attr = self.properties["sym_name"]
-        assert isinstance(attr, StringAttr)
-        return attr.data
-
-    @property
     def function_type(self) -> FunctionType:
         """The types of what comes in and what is returned."""
-        attr = self.properties["function_type"]
-        assert isinstance(attr, FunctionType)
-        return attr
-
-    @property
-    def body(self) -> Block:
-        """The program."""
-        block = self.regions[0].first_block
-        assert block is not None
-        return block
+        return property_of(self, "function_type", FunctionType)
 
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:
         """Parses `@main(%x : tensor<4xf32>) -> (tensor<4xf32>) attributes {…} { … }`."""
         name = parser.parse_symbol_name().data
-        arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+        arguments = parse_arguments(parser)
         parser.parse_punctuation("->")
         results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        region = parser.parse_region(arguments)
+        region = parse_body(parser, arguments)
         function_type = FunctionType.from_lists([argument.type for argument in arguments], results)
         return cls.build(name, function_type, region, {} if attributes is None else dict(attributes.data))
 
@@ -70,9 +66,8 @@ class FuncOp(Operation):
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name)
         printer.enter_scope()
-        printer.print_string("(")
-        printer.print_list(self.body.args, printer.print_block_argument)
-        printer.print_string(") -> (")
+        print_arguments(printer, self.body.args)
+        printer.print_string(" -> (")
         printer.print_list(self.function_type.outputs.data, printer.print_attribute)
         printer.print_string(") ")
         if self.attributes:
@@ -84,8 +79,7 @@ class FuncOp(Operation):
 
     def verify_(self) -> None:
         """Checks the signature against the body."""
-        if len(self.regions) != 1 or len(self.regions[0].blocks) != 1:
-            raise VerifyException("host.func needs one region of one block")
+        self.verify_body()
         if tuple(argument.type for argument in self.body.args) != self.function_type.inputs.data:
             raise VerifyException("host.func: the arguments of the body are not those of the signature")
         last = self.body.last_op
@@ -142,27 +136,19 @@ class LaunchOp(Operation):
     @property
     def kernel(self) -> str:
         """The kernel's name."""
-        attr = self.properties["kernel"]
-        assert isinstance(attr, SymbolRefAttr)
-        return attr.root_reference.data
+        return symbol_property(self, "kernel")
 
     @classmethod
     def parse(cls, parser: Parser) -> LaunchOp:
         """Parses `@k(%x, %y) : tensor<4xf32>, tensor<4xf32>`."""
-        name = parser.parse_symbol_name().data
-        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        return cls.build(name, parser.resolve_operands(operands, types, parser.pos))
+        name, operands = parse_symbol_and_operands(parser)
+        return cls.build(name, parse_types_of(parser, operands))
 
     def print(self, printer: Printer) -> None:
         """Prints the kernel, the buffers and their types."""
-        printer.print_string(" ")
-        printer.print_symbol_name(self.kernel)
-        printer.print_string("(")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_string(") : ")
-        printer.print_list(self.operands, lambda operand: printer.print_attribute(operand.type))
+        print_symbol_and_operands(printer, self.kernel, self.operands)
+        printer.print_string(" : ")
+        print_types(printer, self.operands)
 
     def verify_(self) -> None:
         """Checks that the operands are buffers; the module's contract checks them against the kernel."""
@@ -192,9 +178,7 @@ class ReinterpretOp(Operation):
     @property
     def offset(self) -> sym.IndexExpr:
         """Elements between the source's first element and the result's."""
-        attr = self.properties["offset"]
-        assert isinstance(attr, sym.MapAttr)
-        return attr.results[0]
+        return property_of(self, "offset", sym.MapAttr).results[0]
 
     @property
     def source(self) -> SSAValue:
@@ -207,26 +191,22 @@ class ReinterpretOp(Operation):
         source = parser.parse_unresolved_operand()
         parser.parse_keyword("offset")
         offset = parse_size(parser)
-        parser.parse_punctuation(":")
-        source_type = parser.parse_type()
-        parser.parse_keyword("to")
-        return cls.build(parser.resolve_operand(source, source_type), offset, parser.parse_type())
+        source_value, result_type = parse_from_to(parser, source)
+        return cls.build(source_value, offset, result_type)
 
     def print(self, printer: Printer) -> None:
         """Prints the source, the offset and both types."""
         printer.print_string(" ")
         printer.print_ssa_value(self.source)
-        printer.print_string(f" offset {sym.format_expr(self.offset)} : ")
-        printer.print_attribute(self.source.type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.results[0].type)
+        printer.print_string(f" offset {sym.format_expr(self.offset)}")
+        print_from_to(printer, self.source, self.results[0])
 
     def verify_(self) -> None:
         """Checks that both are tensors of one element type."""
         source, result = self.operands[0].type, self.results[0].type
         if not isinstance(source, TensorType) or not isinstance(result, TensorType):
             raise VerifyException("host.reinterpret makes a buffer of a buffer")
-        if source.element_type != result.element_type:
+        if element_type_of(self.operands[0]) != element_type_of(self.results[0]):
             raise VerifyException(f"host.reinterpret keeps the element type: {source} to {result}")
 
 
@@ -253,16 +233,11 @@ class FreeOp(Operation):
     def parse(cls, parser: Parser) -> FreeOp:
         """Parses `%a, %b : tensor<4xf32>, tensor<4xf32>`."""
         operands = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        return cls.build(parser.resolve_operands(operands, types, parser.pos))
+        return cls.build(parse_types_of(parser, operands))
 
     def print(self, printer: Printer) -> None:
         """Prints the buffers and their types."""
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_string(" : ")
-        printer.print_list(self.operands, lambda operand: printer.print_attribute(operand.type))
+        print_values(printer, self.operands)
 
 
 class ReturnOp(Operation):
@@ -284,18 +259,12 @@ class ReturnOp(Operation):
         operands = [first]
         while parser.parse_optional_punctuation(","):
             operands.append(parser.parse_unresolved_operand())
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        return cls.build(parser.resolve_operands(operands, types, parser.pos))
+        return cls.build(parse_types_of(parser, operands))
 
     def print(self, printer: Printer) -> None:
         """Prints the values and their types."""
-        if not self.operands:
-            return
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_string(" : ")
-        printer.print_list(self.operands, lambda operand: printer.print_attribute(operand.type))
+        if self.operands:
+            print_values(printer, self.operands)
 
 
 HOST = Dialect("host", [AllocOp, ExternOp, FreeOp, FuncOp, LaunchOp, ReinterpretOp, ReturnOp], [])

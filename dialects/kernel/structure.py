@@ -20,19 +20,29 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface
+from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.bodies import (
+    BodyOp,
+    FunctionOp,
+    ValueYieldOp,
+    parse_arguments,
+    parse_body,
+    print_arguments,
+)
+from cuesta.dialects.core.reductions import REDUCTIONS, ReductionOp, parse_kind, parse_result_types
+from cuesta.dialects.core.typed import integer_property, property_of, symbol_property
+from cuesta.dialects.core.value_syntax import parse_symbol_and_operands, print_symbol_and_operands, print_types
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
-from cuesta.dialects.loops.structure import REDUCTIONS
 from cuesta.dialects.sym.syntax import canonical_operands, parse_expr, print_expr
 
 _INDEX = IndexType()
 
 
-class FuncOp(Operation):
+class FuncOp(FunctionOp):
     """One kernel: isolated, run once for every program of its grid."""
 
     name = "kernel.func"
@@ -64,39 +74,20 @@ class FuncOp(Operation):
         }
 
     @property
-    def sym_name(self) -> str:
-        """The kernel's name."""
-        attr = self.properties["sym_name"]
-        assert isinstance(attr, StringAttr)
-        return attr.data
-
-    @property
     def schedule(self) -> ScheduleAttr:
         """How it runs."""
-        attr = self.properties["schedule"]
-        assert isinstance(attr, ScheduleAttr)
-        return attr
+        return property_of(self, "schedule", ScheduleAttr)
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """The symbols its expressions use, passed as integers after the pointers, in this order."""
-        attr = self.properties["symbols"]
-        assert isinstance(attr, ArrayAttr)
-        return tuple(symbol.data for symbol in cast("ArrayAttr[StringAttr]", attr).data)
-
-    @property
-    def body(self) -> Block:
-        """The program."""
-        block = self.regions[0].first_block
-        assert block is not None
-        return block
+        symbols = cast("ArrayAttr[StringAttr]", property_of(self, "symbols", ArrayAttr))
+        return tuple(symbol.data for symbol in symbols)
 
     @property
     def num_outs(self) -> int:
         """How many of the arguments, at the end, are written."""
-        attr = self.properties["outs"]
-        assert isinstance(attr, IntegerAttr)
-        return attr.value.data
+        return integer_property(self, "outs")
 
     @property
     def inputs(self) -> tuple[BlockArgument, ...]:
@@ -124,9 +115,9 @@ class FuncOp(Operation):
     def parse(cls, parser: Parser) -> FuncOp:
         """Parses `@name(%x : !kernel.ptr<f32>) outs(%y : …) symbols(s0) schedule #kernel.schedule<…> { … }`."""
         name = parser.parse_symbol_name().data
-        inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+        inputs = parse_arguments(parser)
         parser.parse_keyword("outs")
-        outs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+        outs = parse_arguments(parser)
         symbols: list[str] = []
         if parser.parse_optional_keyword("symbols"):
             symbols = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_identifier)
@@ -134,10 +125,7 @@ class FuncOp(Operation):
         schedule = parser.parse_attribute()
         if not isinstance(schedule, ScheduleAttr):
             parser.raise_error(f"expected #kernel.schedule, got {schedule}")
-        arguments = [*inputs, *outs]
-        region = parser.parse_region(arguments)
-        if not region.blocks:
-            region.add_block(Block(arg_types=[argument.type for argument in arguments]))
+        region = parse_body(parser, [*inputs, *outs])
         return cls.create(properties=cls.properties_of(name, len(outs), symbols, schedule), regions=[region])
 
     def print(self, printer: Printer) -> None:
@@ -145,11 +133,9 @@ class FuncOp(Operation):
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name)
         printer.enter_scope()
-        printer.print_string("(")
-        printer.print_list(self.inputs, printer.print_block_argument)
-        printer.print_string(") outs(")
-        printer.print_list(self.outs, printer.print_block_argument)
-        printer.print_string(")")
+        print_arguments(printer, self.inputs)
+        printer.print_string(" outs")
+        print_arguments(printer, self.outs)
         if self.symbols:
             printer.print_string(f" symbols({', '.join(self.symbols)})")
         printer.print_string(" schedule ")
@@ -162,8 +148,7 @@ class FuncOp(Operation):
         """Checks that the arguments are pointers and the properties are there."""
         if not isinstance(self.properties.get("schedule"), ScheduleAttr):
             raise VerifyException("kernel.func needs a schedule, a #kernel.schedule")
-        if len(self.regions) != 1 or len(self.regions[0].blocks) != 1:
-            raise VerifyException("kernel.func needs one region of one block")
+        self.verify_body()
         if not 0 < self.num_outs <= len(self.body.args):
             raise VerifyException(f"kernel.func @{self.sym_name} says it has {self.num_outs} outs")
         for argument in self.body.args:
@@ -188,15 +173,12 @@ class LaunchOp(Operation):
     @property
     def kernel(self) -> str:
         """The kernel's name."""
-        attr = self.properties["kernel"]
-        assert isinstance(attr, SymbolRefAttr)
-        return attr.root_reference.data
+        return symbol_property(self, "kernel")
 
     @classmethod
     def parse(cls, parser: Parser) -> LaunchOp:
         """Parses `@k(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>)`."""
-        name = parser.parse_symbol_name().data
-        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        name, operands = parse_symbol_and_operands(parser)
         parser.parse_punctuation(":")
         signature = parser.parse_function_type()
         inputs = parser.resolve_operands(operands, signature.inputs.data, parser.pos)
@@ -204,14 +186,11 @@ class LaunchOp(Operation):
 
     def print(self, printer: Printer) -> None:
         """Prints the kernel, the inputs and the types."""
-        printer.print_string(" ")
-        printer.print_symbol_name(self.kernel)
-        printer.print_string("(")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_string(") : (")
-        printer.print_list(self.operands, lambda operand: printer.print_attribute(operand.type))
+        print_symbol_and_operands(printer, self.kernel, self.operands)
+        printer.print_string(" : (")
+        print_types(printer, self.operands)
         printer.print_string(") -> (")
-        printer.print_list(self.results, lambda result: printer.print_attribute(result.type))
+        print_types(printer, self.results)
         printer.print_string(")")
 
     def verify_(self) -> None:
@@ -235,9 +214,7 @@ class ProgramIdOp(Operation):
     @property
     def axis(self) -> int:
         """The axis of the grid."""
-        attr = self.properties["axis"]
-        assert isinstance(attr, IntegerAttr)
-        return attr.value.data
+        return integer_property(self, "axis")
 
     @property
     def result(self) -> SSAValue:
@@ -267,7 +244,7 @@ def _index_vector(lanes: int) -> Attribute:
     return VectorType(_INDEX, [lanes])
 
 
-class LoopOp(Operation):
+class LoopOp(BodyOp):
     """A loop over a list of axes `lo to hi`; the last may be stepped through in lanes."""
 
     traits = traits_def(NoTerminator())
@@ -275,30 +252,17 @@ class LoopOp(Operation):
     @property
     def lowers(self) -> sym.MapAttr:
         """The first point of each axis, over the operands."""
-        attr = self.properties["lowers"]
-        assert isinstance(attr, sym.MapAttr)
-        return attr
+        return property_of(self, "lowers", sym.MapAttr)
 
     @property
     def uppers(self) -> sym.MapAttr:
         """One past the last point of each axis, over the operands."""
-        attr = self.properties["uppers"]
-        assert isinstance(attr, sym.MapAttr)
-        return attr
+        return property_of(self, "uppers", sym.MapAttr)
 
     @property
     def lanes(self) -> int:
         """The lanes of the last axis; 1 when it has none."""
-        attr = self.properties["lanes"]
-        assert isinstance(attr, IntegerAttr)
-        return attr.value.data
-
-    @property
-    def body(self) -> Block:
-        """What runs at every point (or every `lanes` points)."""
-        block = self.regions[0].first_block
-        assert block is not None
-        return block
+        return integer_property(self, "lanes")
 
     @property
     def induction_variables(self) -> tuple[BlockArgument, ...]:
@@ -337,8 +301,7 @@ class LoopOp(Operation):
             raise VerifyException(f"{self.name} needs an axis")
         if self.lanes < 1:
             raise VerifyException(f"{self.name}: {self.lanes} lanes")
-        if len(self.regions) != 1 or len(self.regions[0].blocks) != 1:
-            raise VerifyException(f"{self.name} needs one region of one block")
+        self.verify_body()
         expected = self.variable_types(len(lowers.results), self.lanes)
         if [argument.type for argument in self.body.args] != expected:
             found = ", ".join(str(argument.type) for argument in self.body.args)
@@ -390,13 +353,6 @@ def _print_axes(printer: Printer, op: LoopOp) -> None:
     printer.print_region(op.regions[0], print_entry_block_args=False)
 
 
-def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
-    region = parser.parse_region(arguments)
-    if not region.blocks:
-        region.add_block(Block(arg_types=[argument.type for argument in arguments]))
-    return region
-
-
 class ForOp(LoopOp):
     """Runs its body for the points of its axes; the points are independent of one another."""
 
@@ -420,7 +376,7 @@ class ForOp(LoopOp):
         """Parses `(%n = 0 to 8, %j = %p * 64 to min(%p * 64 + 64, 1000) lanes 8) { … }`."""
         arguments, operands, lowers, uppers, lanes = _parse_axes(parser)
         used, properties = cls.loop_properties(lowers, uppers, operands, lanes)
-        return cls.create(operands=used, properties=properties, regions=[_parse_body(parser, arguments)])
+        return cls.create(operands=used, properties=properties, regions=[parse_body(parser, arguments)])
 
     def print(self, printer: Printer) -> None:
         """Prints the axes and the body."""
@@ -433,7 +389,7 @@ class ForOp(LoopOp):
         self.verify_loop()
 
 
-class ReduceOp(LoopOp):
+class ReduceOp(LoopOp, ReductionOp):
     """Reduces what the body yields over the axes.
 
     With lanes it gives scalars; without, what is yielded may itself be a vector.
@@ -468,28 +424,13 @@ class ReduceOp(LoopOp):
             regions=[Region(Block(arg_types=cls.variable_types(len(lowers), lanes)))],
         )
 
-    @property
-    def kind(self) -> str:
-        """The kind, a key of `loops.REDUCTIONS`."""
-        attr = self.properties["kind"]
-        assert isinstance(attr, StringAttr)
-        return attr.data
-
-    @property
-    def yielded(self) -> SSAValue:
-        """The value reduced."""
-        terminator = self.body.last_op
-        assert isinstance(terminator, YieldOp)
-        return terminator.operands[0]
-
     @classmethod
     def parse(cls, parser: Parser) -> ReduceOp:
         """Parses `sum (%j = 0 to 1024 lanes 8) { … kernel.yield %v : vector<8xf32> } : f32`."""
-        kind = parser.parse_keyword_in(REDUCTIONS, " as the kind of reduction")
+        kind = parse_kind(parser)
         arguments, operands, lowers, uppers, lanes = _parse_axes(parser)
-        region = _parse_body(parser, arguments)
-        parser.parse_punctuation(":")
-        result_types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        region = parse_body(parser, arguments)
+        result_types = parse_result_types(parser)
         used, properties = cls.loop_properties(lowers, uppers, operands, lanes)
         properties["kind"] = StringAttr(kind)
         return cls.create(operands=used, result_types=result_types, properties=properties, regions=[region])
@@ -500,47 +441,19 @@ class ReduceOp(LoopOp):
         printer.enter_scope()
         _print_axes(printer, self)
         printer.exit_scope()
-        printer.print_string(" : ")
-        printer.print_list(self.results, lambda result: printer.print_attribute(result.type))
+        self.print_result_types(printer)
 
     def verify_(self) -> None:
         """Checks the loop, the kind, and that the results follow from what is yielded."""
         self.verify_loop()
-        if self.kind not in REDUCTIONS:
-            kinds = ", ".join(REDUCTIONS)
-            raise VerifyException(f"kernel.reduce: no reduction is called {self.kind}; there are {kinds}")
-        if not isinstance(self.body.last_op, YieldOp):
-            raise VerifyException("kernel.reduce: the body must end in kernel.yield")
-        expected = self.result_types_of(self.kind, self.yielded.type, self.lanes)
-        if tuple(result.type for result in self.results) != expected:
-            types = ", ".join(map(str, expected))
-            raise VerifyException(f"kernel.reduce {self.kind} of {self.yielded.type} gives {types}")
+        self.verify_kind(YieldOp)
+        self.verify_results(self.result_types_of(self.kind, self.yielded.type, self.lanes))
 
 
-class YieldOp(Operation):
+class YieldOp(ValueYieldOp):
     """Ends the body of a `kernel.reduce` and gives the value of one point (or of `lanes` points)."""
 
     name = "kernel.yield"
-    traits = traits_def(IsTerminator())
-
-    @classmethod
-    def build(cls, value: SSAValue) -> YieldOp:
-        """Yields `value`."""
-        return cls.create(operands=(value,))
-
-    @classmethod
-    def parse(cls, parser: Parser) -> YieldOp:
-        """Parses `%v : f32`."""
-        operand = parser.parse_unresolved_operand()
-        parser.parse_punctuation(":")
-        return cls.create(operands=(parser.resolve_operand(operand, parser.parse_type()),))
-
-    def print(self, printer: Printer) -> None:
-        """Prints `%v : f32`."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.operands[0])
-        printer.print_string(" : ")
-        printer.print_attribute(self.operands[0].type)
 
     def verify_(self) -> None:
         """Checks that it yields one value, from a reduction."""

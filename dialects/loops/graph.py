@@ -12,7 +12,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.aten.named_call import NamedCall
-from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, element_type_of
+from cuesta.dialects.core.typed import property_of
+from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to
+from cuesta.dialects.layout import element_type_of
+from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.structure import ForOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.sym.syntax import parse_map, print_map
 
@@ -31,9 +34,7 @@ class ViewOp(Operation):
     @property
     def map(self) -> sym.MapAttr:
         """From an index of the result to one of the source."""
-        attr = self.properties["map"]
-        assert isinstance(attr, sym.MapAttr)
-        return attr
+        return property_of(self, "map", sym.MapAttr)
 
     @property
     def source(self) -> SSAValue:
@@ -51,10 +52,8 @@ class ViewOp(Operation):
         source = parser.parse_unresolved_operand()
         parser.parse_keyword("by")
         view_map = parse_map(parser)
-        parser.parse_punctuation(":")
-        source_type = parser.parse_type()
-        parser.parse_keyword("to")
-        return cls.build(parser.resolve_operand(source, source_type), view_map, parser.parse_type())
+        source_value, result_type = parse_from_to(parser, source)
+        return cls.build(source_value, view_map, result_type)
 
     def print(self, printer: Printer) -> None:
         """Prints the source, the map and both types."""
@@ -62,10 +61,7 @@ class ViewOp(Operation):
         printer.print_ssa_value(self.source)
         printer.print_string(" by ")
         print_map(printer, self.map)
-        printer.print_string(" : ")
-        printer.print_attribute(self.source.type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.results[0].type)
+        print_from_to(printer, self.source, self.result)
 
     def verify_(self) -> None:
         """Checks the map against both ranks, and the element types."""

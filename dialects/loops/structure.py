@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, StringAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import IndexType, StringAttr, TensorType, i1
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator, NoTerminator
+from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.bodies import BodyOp, ValueYieldOp, parse_arguments, parse_body, print_arguments
+from cuesta.dialects.core.reductions import REDUCTIONS, ReductionOp, parse_kind, parse_result_types
+from cuesta.dialects.core.typed import property_of
 from cuesta.dialects.sym.syntax import parse_size
 
 _INDEX = IndexType()
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """A kind of reduction: its result types for a yielded type, and whether the order of the points may be changed."""
-
-    name: str
-    results: Callable[[Attribute], tuple[Attribute, ...]]
-    law: str
-
-
-def _same(value: Attribute) -> tuple[Attribute, ...]:
-    return (value,)
-
-
-REDUCTIONS: dict[str, Reduction] = {
-    reduction.name: reduction
-    for reduction in (
-        Reduction("sum", _same, "Σ v, 0 when empty; reassociates"),
-        Reduction("prod", _same, "Π v, 1 when empty; reassociates"),
-        Reduction("maximum", _same, "the greatest, NaN if any is NaN; exact"),
-        Reduction("minimum", _same, "the least, NaN if any is NaN; exact"),
-        Reduction("any", _same, "∃, on i1; exact"),
-        Reduction("all", _same, "∀, on i1; exact"),
-        Reduction("argmax", lambda value: (value, i64), "the greatest and its first linear index; NaN is the greatest"),
-        Reduction("argmin", lambda value: (value, i64), "the least and its first linear index; NaN is the least"),
-        Reduction("welford", lambda value: (value, value), "mean and Σ(v − mean)²; reassociates"),
-    )
-}
-"""Every kind of `loops.reduce` and `kernel.reduce`."""
-
-
-class DomainOp(Operation):
+class DomainOp(BodyOp):
     """An op whose body runs for every point of a domain; the first block arguments are the induction variables."""
 
     traits = traits_def(NoTerminator())
@@ -57,21 +29,12 @@ class DomainOp(Operation):
     @property
     def domain(self) -> sym.MapAttr:
         """The sizes, as a map without dims."""
-        attr = self.properties["sizes"]
-        assert isinstance(attr, sym.MapAttr)
-        return attr
+        return property_of(self, "sizes", sym.MapAttr)
 
     @property
     def sizes(self) -> tuple[sym.IndexExpr, ...]:
         """The size of each axis of the domain."""
         return self.domain.results
-
-    @property
-    def body(self) -> Block:
-        """The block that runs for every point."""
-        block = self.regions[0].first_block
-        assert block is not None
-        return block
 
     @property
     def induction_variables(self) -> tuple[BlockArgument, ...]:
@@ -82,8 +45,7 @@ class DomainOp(Operation):
         """Checks the region, the induction variables and the sizes."""
         if not isinstance(self.properties.get("sizes"), sym.MapAttr) or self.domain.num_dims:
             raise VerifyException(f"{self.name} needs `sizes`, a map without dims")
-        if len(self.regions) != 1 or len(self.regions[0].blocks) != 1:
-            raise VerifyException(f"{self.name} needs one region of one block")
+        self.verify_body()
         arguments = self.body.args
         if len(arguments) != len(self.sizes) + extra_arguments:
             expected = f"{len(self.sizes)} axes and {extra_arguments} outs"
@@ -126,13 +88,6 @@ def _block_of(sizes: Sequence[sym.IndexExpr], extra_types: Sequence[Attribute] =
     return Block(arg_types=[_INDEX] * len(sizes) + list(extra_types))
 
 
-def _parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
-    region = parser.parse_region(arguments)
-    if not region.blocks:
-        region.add_block(Block(arg_types=[argument.type for argument in arguments]))
-    return region
-
-
 class NestOp(DomainOp):
     """A parallel nest, one future kernel. Its results are its outs: every element of each is stored exactly once."""
 
@@ -157,8 +112,8 @@ class NestOp(DomainOp):
         """Parses `(%i : 4) outs(%o : tensor<4xf32>) { … }`."""
         arguments, sizes = _parse_domain(parser)
         parser.parse_keyword("outs")
-        outs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument, " in outs")
-        region = _parse_body(parser, [*arguments, *outs])
+        outs = parse_arguments(parser)
+        region = parse_body(parser, [*arguments, *outs])
         return cls.create(
             result_types=[out.type for out in outs],
             properties={"sizes": sym.MapAttr.get(0, tuple(sizes))},
@@ -169,9 +124,8 @@ class NestOp(DomainOp):
         """Prints the domain, the outs and the body."""
         printer.enter_scope()
         _print_domain(printer, self)
-        printer.print_string(" outs(")
-        printer.print_list(self.handles, printer.print_block_argument)
-        printer.print_string(")")
+        printer.print_string(" outs")
+        print_arguments(printer, self.handles)
         _print_body(printer, self)
         printer.exit_scope()
 
@@ -201,7 +155,7 @@ class ForOp(DomainOp):
         """Parses `(%j : 1024) { … }`."""
         arguments, sizes = _parse_domain(parser)
         return cls.create(
-            properties={"sizes": sym.MapAttr.get(0, tuple(sizes))}, regions=[_parse_body(parser, arguments)]
+            properties={"sizes": sym.MapAttr.get(0, tuple(sizes))}, regions=[parse_body(parser, arguments)]
         )
 
     def print(self, printer: Printer) -> None:
@@ -218,7 +172,7 @@ class ForOp(DomainOp):
             raise VerifyException("loops.for has neither operands nor results")
 
 
-class ReduceOp(DomainOp):
+class ReduceOp(DomainOp, ReductionOp):
     """Reduces the value that the body yields over an inner domain."""
 
     name = "loops.reduce"
@@ -233,30 +187,14 @@ class ReduceOp(DomainOp):
             regions=[Region(_block_of(sizes))],
         )
 
-    @property
-    def kind(self) -> str:
-        """The kind, a key of `REDUCTIONS`."""
-        attr = self.properties["kind"]
-        assert isinstance(attr, StringAttr)
-        return attr.data
-
-    @property
-    def yielded(self) -> SSAValue:
-        """The value reduced."""
-        terminator = self.body.last_op
-        assert isinstance(terminator, YieldOp)
-        return terminator.operands[0]
-
     @classmethod
     def parse(cls, parser: Parser) -> ReduceOp:
         """Parses `maximum (%j : 1024) { … loops.yield %v : f32 } : f32`."""
-        kind = parser.parse_keyword_in(REDUCTIONS, " as the kind of reduction")
+        kind = parse_kind(parser)
         arguments, sizes = _parse_domain(parser)
-        region = _parse_body(parser, arguments)
-        parser.parse_punctuation(":")
-        result_types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        region = parse_body(parser, arguments)
         return cls.create(
-            result_types=result_types,
+            result_types=parse_result_types(parser),
             properties={"sizes": sym.MapAttr.get(0, tuple(sizes)), "kind": StringAttr(kind)},
             regions=[region],
         )
@@ -268,51 +206,21 @@ class ReduceOp(DomainOp):
         _print_domain(printer, self)
         _print_body(printer, self)
         printer.exit_scope()
-        printer.print_string(" : ")
-        printer.print_list(self.results, lambda result: printer.print_attribute(result.type))
+        self.print_result_types(printer)
 
     def verify_(self) -> None:
         """Checks the domain, the kind, and that the results follow from what is yielded."""
         self.verify_domain()
-        if self.kind not in REDUCTIONS:
-            raise VerifyException(
-                f"loops.reduce: no reduction is called {self.kind}; there are {', '.join(REDUCTIONS)}"
-            )
-        if not isinstance(self.body.last_op, YieldOp):
-            raise VerifyException("loops.reduce: the body must end in loops.yield")
-        expected = REDUCTIONS[self.kind].results(self.yielded.type)
-        if tuple(result.type for result in self.results) != expected:
-            raise VerifyException(
-                f"loops.reduce {self.kind} of {self.yielded.type} gives {', '.join(map(str, expected))}"
-            )
+        self.verify_kind(YieldOp)
+        self.verify_results(REDUCTIONS[self.kind].results(self.yielded.type))
         if self.kind in ("any", "all") and self.yielded.type != i1:
             raise VerifyException(f"loops.reduce {self.kind} is defined on i1, not on {self.yielded.type}")
 
 
-class YieldOp(Operation):
+class YieldOp(ValueYieldOp):
     """Ends the body of a `loops.reduce` and gives the value of one point."""
 
     name = "loops.yield"
-    traits = traits_def(IsTerminator())
-
-    @classmethod
-    def build(cls, value: SSAValue) -> YieldOp:
-        """Yields `value`."""
-        return cls.create(operands=(value,))
-
-    @classmethod
-    def parse(cls, parser: Parser) -> YieldOp:
-        """Parses `%v : f32`."""
-        operand = parser.parse_unresolved_operand()
-        parser.parse_punctuation(":")
-        return cls.create(operands=(parser.resolve_operand(operand, parser.parse_type()),))
-
-    def print(self, printer: Printer) -> None:
-        """Prints `%v : f32`."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.operands[0])
-        printer.print_string(" : ")
-        printer.print_attribute(self.operands[0].type)
 
     def verify_(self) -> None:
         """Checks that it yields one value, from a reduction."""

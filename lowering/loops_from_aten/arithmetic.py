@@ -81,9 +81,12 @@ def floor_divide(x: Scalar, y: Operand) -> Scalar:
 
 def constant_divisor(x: Scalar, y: Operand) -> int:
     """A divisor of integers that is known not to be zero."""
-    if x.kind not in "iu" or not isinstance(y, int) or isinstance(y, bool) or y == 0 or (x.kind == "u" and y < 0):
+    number = y.number if isinstance(y, Scalar) else y
+    if x.kind not in "iu" or not isinstance(number, int) or isinstance(number, bool) or number == 0:
         decline("an integer division whose divisor is not a known number other than zero")
-    return y
+    if x.kind == "u" and number < 0:
+        decline("an unsigned division by a negative number")
+    return number
 
 
 def _floor_divide_floats(x: Scalar, y: Scalar) -> Scalar:

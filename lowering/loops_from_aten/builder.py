@@ -260,6 +260,13 @@ class LoopBuilder:
         self.emit(op)
         return op.results[0]
 
+    def alias(self, source: SSAValue) -> SSAValue:
+        """Another tensor that is the same memory: a `loops.view` by the identity."""
+        assert isinstance(source.type, TensorType)
+        op = loops.ViewOp.build(source, sym.MapAttr.identity(len(source.type.get_shape())), source.type)
+        self.emit(op)
+        return op.results[0]
+
     def none(self) -> SSAValue:
         """The value that stands for a result that is None."""
         op = LiteralOp.build(None)

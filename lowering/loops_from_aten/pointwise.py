@@ -42,7 +42,8 @@ def lower_row(op: AtenCall, builder: LoopBuilder, row: Row) -> Sequence[SSAValue
     arguments: list[tuple[str, Value]] = []
     for position in range(min(parameter_count(row.formula), len(formals))):
         value = argument_value(op, formals[position].name)
-        default = "r" if isinstance(value, SSAValue) else "p"
+        # A number may stand in a tensor's place: Dynamo writes `3 // x` as floor_divide(3, x).
+        default = "r" if formals[position].element == "Tensor" or isinstance(value, SSAValue) else "p"
         arguments.append((letters[position] if position < len(letters) else default, value))
     types: dict[str, Attribute] = {"r": out_type.element_type}
     if "c" in letters:

@@ -209,7 +209,14 @@ def _second(_: object, x: Scalar) -> Scalar:
     return x
 
 
-_MOVES = ("clone.default", "_to_copy.default", "positive.default", "contiguous.default", "to.dtype")
+_MOVES = (
+    "clone.default",
+    "lift_fresh_copy.default",
+    "_to_copy.default",
+    "positive.default",
+    "contiguous.default",
+    "to.dtype",
+)
 
 TABLE: dict[str, Row] = {
     **_rows("", _default(UNARY)),

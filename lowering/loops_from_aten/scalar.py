@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
-from cuesta.dialects import sym
+from cuesta.dialects import elem, sym
 from cuesta.dialects.elem import kind_of
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ class Scalar:
     def kind(self) -> str:
         """`f`, `i`, `u` or `b`, as in `elem.kind_of`."""
         return kind_of(self.value.type)
+
+    @property
+    def number(self) -> int | float | None:
+        """The number that it is, if it is a constant."""
+        owner = self.value.owner
+        return owner.value if isinstance(owner, elem.ConstantOp) else None
 
     def like(self, other: Operand) -> Scalar:
         """A number as a constant of this scalar's type; a scalar as it is."""

@@ -212,16 +212,16 @@ def flip_map(op: AtenCall, source: Sizes, result: Sizes) -> IndexList:
 
 def roll_map(op: AtenCall, source: Sizes, result: Sizes) -> IndexList:
     """roll"""
-    shifts, dims = op.indices("shifts"), op.integers("dims")
+    shifts, rolled_dims = op.indices("shifts"), op.integers("dims")
     if 0 in source:
         return [0] * len(source)
-    if not dims:
+    if not rolled_dims:
         linear = sym.linearize(dims(len(source)), source)
         count = sym.product_of(source)
         rolled = (linear - shifts[0]) % count
         return [sym.simplify(e, source) for e in sym.delinearize(rolled, source)]
     indices = dims(len(source))
-    for shift, dim in zip(shifts, dims, strict=True):
+    for shift, dim in zip(shifts, rolled_dims, strict=True):
         dim = normalize_dim(dim, len(source))
         indices[dim] = (indices[dim] - shift) % source[dim]
     return indices

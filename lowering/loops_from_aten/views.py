@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import OpResult, SSAValue
 
 from cuesta.dialects import loops, sym
-from cuesta.dialects.layout import is_contiguous, sizes_of, strides_of
+from cuesta.dialects.layout import is_contiguous, sizes_of, strided_view, strides_of
 from cuesta.lowering.loops_from_aten import view_maps as maps
 from cuesta.lowering.loops_from_aten.builder import AtenCall, LoopBuilder, Rule, decline
 from cuesta.lowering.loops_from_aten.operands import Sizes, dim_argument, sizes_of_value, tensor_type_of
@@ -21,6 +21,23 @@ def _one_view(map_of: MapOf) -> Rule:
         source = op.operands[0]
         result = tensor_type_of(op.results[0])
         return [builder.view(source, map_of(op, sizes_of_value(source), tuple(sizes_of(result))), result)]
+
+    return lower
+
+
+def _one_copied_view(map_of: MapOf) -> Rule:
+    """For ops whose result is a copy in eager: a view that could alias its source, which may be an input, is copied."""
+
+    def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+        source, result = op.operands[0], tensor_type_of(op.results[0])
+        sizes = tuple(sizes_of(result))
+        indices = map_of(op, sizes_of_value(source), sizes)
+        view_map = sym.MapAttr.get(len(sizes), tuple(indices))
+        if strided_view(view_map, tensor_type_of(source), sizes) is None:
+            return [builder.view(source, indices, result)]
+        with builder.nest(sizes, [result]) as nest:
+            builder.store(builder.load_raw(source, indices), nest.handles[0], nest.indices)
+        return nest.results
 
     return lower
 
@@ -113,13 +130,13 @@ RULES: dict[str, Rule] = {
             "slice.Tensor": maps.slice_map,
             "narrow.default": maps.narrow_map,
             "select.int": maps.select_map,
-            "flip.default": maps.flip_map,
-            "roll.default": maps.roll_map,
-            "repeat.default": maps.repeat_map,
             "diagonal.default": maps.diagonal_map,
             "unfold.default": maps.unfold_map,
         }
     ),
+    "aten.flip.default": _one_copied_view(maps.flip_map),
+    "aten.roll.default": _one_copied_view(maps.roll_map),
+    "aten.repeat.default": _one_copied_view(maps.repeat_map),
     **{
         f"aten.{name}": _pieces
         for name in ("split.Tensor", "split_with_sizes.default", "chunk.default", "unsafe_split.Tensor")
@@ -128,9 +145,6 @@ RULES: dict[str, Rule] = {
     "aten.unsafe_chunk.default": _pieces,
     "aten.unbind.int": _unbind,
     "aten.as_strided.default": _as_strided,
-    **{
-        f"aten.{name}": _same
-        for name in ("detach.default", "alias.default", "lift_fresh.default", "lift_fresh_copy.default", "view.dtype")
-    },
+    **{f"aten.{name}": _same for name in ("detach.default", "alias.default", "lift_fresh.default", "view.dtype")},
 }
 """Every view-like overload. What reads the bits as another type (`view_as_real`) has no row."""

@@ -288,13 +288,21 @@ def _plus(emitter: KernelEmitter, base: str, offset: int) -> str:
     return emitter.instruction(f"add nsw i64 {base}, {offset}") if offset else base
 
 
+def _registers(op: Operation) -> int:
+    """What an op adds to the pressure on registers, roughly: a polynomial wants most of them for itself."""
+    if isinstance(op, kernel.LoopOp):
+        return 100
+    if isinstance(op, elem.TableOp) and any(text.startswith("math:") for text in op.row.llvm.values()):
+        return 6 if op.row.name == "exp" else 12
+    return 1
+
+
 def cascade_of_widths(op: kernel.LoopOp, static: int | None) -> list[int]:
     """The widths a lane loop is emitted for. A light reduction takes four vectors a step: as many independent
     accumulators.
     """
     lanes = op.lanes
     if isinstance(op, kernel.ReduceOp) and (static is None or static >= 4 * lanes):
-        light = sum(1 for _ in op.body.ops) <= 12 and not any(isinstance(inner, kernel.LoopOp) for inner in op.body.ops)
-        if light:
+        if sum(_registers(inner) for inner in op.body.ops) <= 12:
             return [4 * lanes, lanes, 1]
     return [lanes, 1]

@@ -121,4 +121,4 @@ def _to_memory(emitter: KernelEmitter, value: str, of: SSAValue, lanes: int) -> 
 
 
 def _short(element: str) -> str:
-    return {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}.get(element, element)
+    return {"float": "f32", "double": "f64", "half": "f16"}.get(element, element)

@@ -1,7 +1,8 @@
 """How values of the `kernel` level look in LLVM IR: types, constants, conversions, memory formats.
 
 A bool is `i1` in a register and a byte in memory. bf16 and f16 values are only ever loaded, converted, chosen and
-stored.
+stored; a bf16 is its bits, an `i16`: LLVM chooses between two `bfloat` through f32, and then asks for a library that
+is not there.
 Every function takes the number of lanes the value has *here*: the body of a lane loop is emitted for several widths.
 """
 
@@ -19,7 +20,7 @@ _FLOAT_TYPES: dict[type[Attribute], tuple[str, str]] = {
     Float32Type: ("float", "f32"),
     Float64Type: ("double", "f64"),
     Float16Type: ("half", "f16"),
-    BFloat16Type: ("bfloat", "bf16"),
+    BFloat16Type: ("i16", "bf16"),
 }
 
 
@@ -50,7 +51,7 @@ def memory_text(scalar: Attribute) -> str:
 @cache
 def byte_width(scalar: Attribute) -> int:
     """The bytes of one value in memory."""
-    return {"double": 8, "i64": 8, "float": 4, "i32": 4, "half": 2, "bfloat": 2, "i16": 2, "i8": 1}[memory_text(scalar)]
+    return {"double": 8, "i64": 8, "float": 4, "i32": 4, "half": 2, "i16": 2, "i8": 1}[memory_text(scalar)]
 
 
 @cache
@@ -97,9 +98,8 @@ def _half_constant(value: float, dtype: str) -> str:
             return "0xH7C00" if value > 0 else "0xHFC00"
     bits = struct.unpack("<I", struct.pack("<f", value))[0]
     if value != value:
-        return "0xR7FC0"
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return f"0xR{rounded:04X}"
+        return str(0x7FC0)
+    return str((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
 
 
 def splat_integer(value: int, lanes: int, width: int = 64) -> str:
@@ -157,14 +157,13 @@ def conversion(source: Attribute, target: Attribute, lanes: int, result: str, va
 def _float_conversion(source: Attribute, target: Attribute, lanes: int, result: str, value: str) -> list[str]:
     here, there = type_text(source, lanes), type_text(target, lanes)
     single = type_text(Float32Type(), lanes)
-    bits, half = vector_type("i32", lanes), vector_type("i16", lanes)
+    bits = vector_type("i32", lanes)
     if isinstance(source, BFloat16Type):
         if not isinstance(target, Float32Type):
             wide = _float_conversion(source, Float32Type(), lanes, f"{result}.w", value)
             return [*wide, *_float_conversion(Float32Type(), target, lanes, result, f"{result}.w")]
         return [
-            f"{result}.b = bitcast {here} {value} to {half}",
-            f"{result}.z = zext {half} {result}.b to {bits}",
+            f"{result}.z = zext {here} {value} to {bits}",
             f"{result}.s = shl {bits} {result}.z, {splat_integer(16, lanes, 32)}",
             f"{result} = bitcast {bits} {result}.s to {single}",
         ]
@@ -183,8 +182,11 @@ def _float_conversion(source: Attribute, target: Attribute, lanes: int, result: 
             f"{result}.s = lshr {bits} {result}.r, {splat_integer(16, lanes, 32)}",
             f"{result}.n = fcmp uno {here} {value}, {value}",
             f"{result}.q = select {boolean} {result}.n, {bits} {splat_integer(0x7FC0, lanes, 32)}, {bits} {result}.s",
-            f"{result}.t = trunc {bits} {result}.q to {half}",
-            f"{result} = bitcast {half} {result}.t to {there}",
+            f"{result} = trunc {bits} {result}.q to {there}",
         ]
+    if isinstance(source, Float64Type) and isinstance(target, Float16Type):
+        # As eager rounds, twice; no machine has the instruction for once.
+        narrow = f"{result}.w = fptrunc {here} {value} to {single}"
+        return [narrow, f"{result} = fptrunc {single} {result}.w to {there}"]
     wider = byte_width(target) > byte_width(source)
     return [f"{result} = {'fpext' if wider else 'fptrunc'} {here} {value} to {there}"]

@@ -71,8 +71,10 @@ def load_object(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
     try:
         tracker = builder.link(_jit(), name)
     except RuntimeError as error:
+        # LLVM tells the names of missing functions to stderr only.
         raise MachineCodeError(
-            f"LLVM could not load an object that should define {', '.join(symbols)}: {error}"
+            f"LLVM could not load an object that should define {', '.join(symbols)}: {error}\n"
+            "  (when functions are missing, LLVM prints their names on stderr; libm, SLEEF and OpenMP are offered)"
         ) from error
     return LoadedModule(tracker, symbols)
 

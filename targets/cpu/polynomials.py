@@ -1,7 +1,7 @@
 """Elementary functions of f32 as straight-line code: range reduction and a polynomial.
 
-The coefficients are minimax fits of this project, made by Lawson's iteration in float64 (`benchmarks` has no part in
-it: each comment gives function, interval and error of the fit). No function branches, except sine and cosine for huge
+The coefficients are minimax fits of this project, made by Lawson's iteration in float64; each comment gives
+the function, the interval and the error of the fit. No function branches, except sine and cosine for huge
 arguments. The accuracy is stated in `vector_math.ACCURACY_ULP` and tested there.
 """
 
@@ -72,6 +72,13 @@ def exp_of_non_positive(text: VectorText, x: str) -> str:
     return _scaled_exp(text, text.at_least(x, -104.0))
 
 
+def half_exp(text: VectorText, x: str) -> str:
+    """e^x / 2 for x ≥ 0, finite up to x = 89.4"""
+    rounded, r = _exp_reduction(text, text.at_most(x, 90.0))
+    less = text.subtract(rounded, text.constant(1.0))
+    return _scale(text, text.polynomial(r, (1.0, 1.0, *_EXP)), less)
+
+
 def _scaled_exp(text: VectorText, x: str) -> str:
     rounded, r = _exp_reduction(text, x)
     return _scale(text, text.polynomial(r, (1.0, 1.0, *_EXP)), rounded)
@@ -119,7 +126,7 @@ def expm1(text: VectorText, x: str) -> str:
 
 
 def log(text: VectorText, x: str) -> str:
-    """log x = k·log 2 + log(1 + f)"""
+    """With x = 2^k·(1 + f): log x = k·log 2 + log(1 + f)"""
     k, f = _log_reduction(text, x)
     tail = text.multiply_add(k, text.constant(_LN2_LOW), _log_tail(text, f))
     result = text.multiply_add(k, text.constant(_LN2_HIGH), text.add(f, tail))

@@ -111,8 +111,4 @@ def _differences(actual: Any, expected: Any) -> list[str]:
         torch.testing.assert_close(actual, expected, equal_nan=True)
     except AssertionError as error:
         return [str(error)]
-    if expected.is_floating_point() and not torch.equal(torch.signbit(actual[actual == 0]), torch.signbit(expected[actual == 0])):
-        exact = (actual == 0) & (expected == 0)
-        if not torch.equal(torch.signbit(actual[exact]), torch.signbit(expected[exact])):
-            return ["zeros of another sign"]
     return []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import loops, sym
-from cuesta.dialects.loops.access import IndexedOp
+from cuesta.dialects.core.indexed import IndexedOp
 from cuesta.dialects.loops.surgery import Substitution
 
 

@@ -55,7 +55,9 @@ def call(loaded: jit.LoadedModule, name: str, inputs: Sequence[torch.Tensor], dt
 def load_math_functions(names: Sequence[str], dtype: str, lanes: int) -> Callable[..., torch.Tensor]:
     """One module with all functions; the result is called as `f(name, *inputs)`."""
     functions = {name: math_function(name, dtype, lanes) for name in names}
-    loaded = jit.load_object(jit.compile_module(module_of(functions, dtype, lanes), verify=True), [f"run.{n}" for n in names])
+    loaded = jit.load_object(
+        jit.compile_module(module_of(functions, dtype, lanes), verify=True), [f"run.{n}" for n in names]
+    )
 
     def apply(name: str, *inputs: torch.Tensor) -> torch.Tensor:
         assert inputs[0].numel() % lanes == 0
@@ -84,5 +86,7 @@ def conversion_module(
 ) -> str:
     text = VectorText("f32", lanes)
     result = convert(text, "%x")
-    body = "\n".join([*text.lines, f"  %r = bitcast {vector_type(target, lanes)} {result} to {vector_type(target, lanes)}"])
+    body = "\n".join(
+        [*text.lines, f"  %r = bitcast {vector_type(target, lanes)} {result} to {vector_type(target, lanes)}"]
+    )
     return "\n".join([*sorted(text.declarations), loop_over_vectors(name, source, target, lanes, body)])

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cuesta.targets.cpu import jit
+from cuesta.targets.cpu import jit, vector_math
 from cuesta.targets.cpu.features import choose_cpu_name, choose_f32_lanes, describe, host_features
+from tests.targets.cpu.kernels import module_of
 
 ADD = """define i64 @add(i64 %a, i64 %b) {
   %c = add i64 %a, %b
@@ -69,9 +70,9 @@ def test_a_syntax_error_quotes_the_line() -> None:
 
 
 def test_invalid_ir_is_refused_when_verified() -> None:
-    unreachable_use = "define i64 @f(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %x = add i64 1, 1\n  br label %b\nb:\n  ret i64 %x\n}\n"
+    branches = "define i64 @f(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %x = add i64 1, 1\n  br label %b\n"
     with pytest.raises(jit.MachineCodeError, match="dominate") as caught:
-        jit.compile_module(unreachable_use, verify=True)
+        jit.compile_module(branches + "b:\n  ret i64 %x\n}\n", verify=True)
     Path(str(caught.value).split("text: ")[1].split("\n")[0]).unlink()
 
 
@@ -98,8 +99,18 @@ def test_lanes_and_processor_follow_the_features() -> None:
 
 
 def test_code_for_another_machine() -> None:
-    flags = {name: True for name in ("avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl")}
+    flags = dict.fromkeys(("avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"), True)
     features = describe("x86_64-unknown-linux-gnu", flags)
     assert features.library_widths("f64") == (8, 4)
     text = "define <16 x float> @f(<16 x float> %a) {\n  %b = fadd <16 x float> %a, %a\n  ret <16 x float> %b\n}\n"
     assert "zmm" in jit.assembly(text, features)
+
+
+def test_every_math_function_compiles_for_a_wide_machine_and_for_a_plain_one() -> None:
+    wide = dict.fromkeys(("avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"), True)
+    for flags, lanes, dtype in ((wide, 16, "f32"), (wide, 8, "f64"), ({"sse2": True}, 4, "f32")):
+        features = describe("x86_64-unknown-linux-gnu", flags)
+        names = sorted(vector_math.FUNCTIONS)
+        functions = {name: vector_math.math_function(name, dtype, lanes, features) for name in names}
+        text = module_of(functions, dtype, lanes)
+        assert jit.compile_module(text, verify=True, features=features)

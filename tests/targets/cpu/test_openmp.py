@@ -47,7 +47,9 @@ define void @nested(ptr %args, i64 %n, i64 %grain) {
 
 
 def load(threads: bool | None = None) -> jit.LoadedModule:
-    return jit.load_object(jit.compile_module(openmp.parallel_for_text(threads) + KERNEL, verify=True), ["run", "nested"])
+    return jit.load_object(
+        jit.compile_module(openmp.parallel_for_text(threads) + KERNEL, verify=True), ["run", "nested"]
+    )
 
 
 def visit(loaded: jit.LoadedModule, n: int, grain: int, entry: str = "run") -> list[tuple[int, int]]:

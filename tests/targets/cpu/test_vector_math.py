@@ -16,14 +16,15 @@ Apply = Callable[..., torch.Tensor]
 
 ONE_ARGUMENT = sorted(vector_math.FUNCTIONS - vector_math.TWO_ARGUMENTS - {"cbrt", "tgamma"})
 INTERVALS = {
-    "acos": (-1, 1), "acosh": (1, 20), "asin": (-1, 1), "atanh": (-1, 1), "erf": (-4.5, 4.5), "exp": (-104, 89),
-    "exp2": (-151, 129), "expm1": (-20, 89), "log": (0.5, 2), "log10": (0.5, 2), "log1p": (-1, 3), "log2": (0.5, 2),
-    "lgamma": (0.1, 30), "rsqrt": (0, 4), "sigmoid": (-104, 104), "sqrt": (0, 4), "tanh": (-10, 10),
+    "acos": (-1, 1), "acosh": (1, 20), "asin": (-1, 1), "atanh": (-1, 1), "cosh": (-90, 90), "erf": (-4.5, 4.5),
+    "exp": (-104, 89), "exp2": (-151, 129), "expm1": (-20, 89), "lgamma": (0.1, 30), "log": (0.5, 2), "log10": (0.5, 2),
+    "log1p": (-1, 3), "log2": (0.5, 2), "rsqrt": (0, 4), "sigmoid": (-104, 104), "sinh": (-90, 90), "sqrt": (0, 4),
+    "tanh": (-10, 10),
 }  # fmt: skip
 EDGES = (
-    0.0, 1e-45, 1e-40, 1.1754942e-38, 1.1754944e-38, 1e-20, 0.25, 0.5, 0.70710677, 0.70710683, 1.0, 1.5707964, 3.1415927,
-    3.92, 9.01, 17.0, 65536.0, 65540.0, 1e10, 87.33655, 88.722835, 88.72284, 103.97208, 103.98, 126.0, 127.99999, 128.0,
-    149.0, 150.0, 2.0**126, 3.2e38, 3.4028235e38, math.inf,
+    0.0, 1e-45, 1e-40, 1.1754942e-38, 1.1754944e-38, 1e-20, 0.25, 0.5, 0.70710677, 0.70710683, 1.0, 1.5707964,
+    3.1415927, 3.92, 9.01, 17.0, 65536.0, 65540.0, 1e10, 1e18, 2e18, 87.33655, 88.722835, 88.72284, 89.41, 89.42,
+    103.97208, 103.98, 126.0, 127.99999, 128.0, 149.0, 150.0, 2.0**126, 3.2e38, 3.4028235e38, math.inf,
 )  # fmt: skip
 
 
@@ -66,13 +67,18 @@ def test_f32_is_within_its_bound(name: str, apply_f32: Apply) -> None:
     for x in (torch.linspace(low, high, 1 << 16), torch.linspace(-1, 1, 1 << 14), all_patterns(), edges()):
         truth = reference(name)(x.double())
         got = apply_f32(name, x)
-        assert torch.equal(got.isnan(), truth.isnan()), x[got.isnan() != truth.isnan()][:4]
+        if name == "lgamma":  # see accuracy_ulp
+            within = (x > 2.5) & (x < 4e36) | (x > 0) & (x < 0.5)
+            got, truth = got[within], truth[within]
+        assert torch.equal(got.isnan(), truth.isnan())
         errors = torch.nan_to_num(ulp_errors(got, truth), nan=0.0, posinf=math.inf)
         worst = int(errors.argmax())
-        assert errors[worst] <= bound, (float(errors[worst]), float(x[worst]), float(got[worst]), float(truth[worst]))
+        assert errors[worst] <= bound, f"{errors[worst]} ULP: {got[worst]} is not {truth[worst]}"
 
 
-@pytest.mark.parametrize("name", ["expm1", "log1p", "sin", "tan", "tanh", "erf", "asinh", "atan", "sinh"])
+@pytest.mark.parametrize(
+    "name", ["expm1", "log1p", "sin", "tan", "tanh", "erf", "asinh", "atan", "sinh", "asin", "atanh"]
+)
 def test_zero_keeps_its_sign(name: str, apply_f32: Apply) -> None:
     got = apply_f32(name, torch.tensor([0.0, -0.0] * 8))
     assert torch.equal(torch.signbit(got), torch.tensor([False, True] * 8))

@@ -1,7 +1,7 @@
 // RUN: cuesta-opt %s -p "loops-to-kernel{lanes=8}" --split-input-file
 
 // Contiguous: the axes become one, and a program is a tile of it.
-// CHECK:      kernel.func @exp_0(%x: !kernel.ptr<f32>) outs(%o: !kernel.ptr<bf16>) schedule #kernel.schedule<grid = [8], parallel = 1, unroll = 2> {
+// CHECK:      kernel.func @exp_0(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<bf16>) schedule #kernel.schedule<grid = [8], parallel = 1, unroll = 2> {
 // CHECK-NEXT:   %p = kernel.program_id 0
 // CHECK-NEXT:   kernel.for (%k = %p * 5120 to %p * 5120 + 5120 lanes 8) {
 // CHECK-NEXT:     %a = kernel.load %x[%k] : vector<8xf32>

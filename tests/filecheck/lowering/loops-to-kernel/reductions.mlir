@@ -1,7 +1,7 @@
 // RUN: cuesta-opt %s -p "loops-to-kernel{lanes=8}" --split-input-file
 
 // Rows: a program each, lanes along the row; the temporary is scratch memory and no result of the launch.
-// CHECK:      kernel.func @softmax_0(%x: !kernel.ptr<f32>) outs(%o: !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4096], parallel = 1, unroll = 2> {
+// CHECK:      kernel.func @softmax_0(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4096], parallel = 1, unroll = 2> {
 // CHECK-NEXT:   %0 = kernel.local 1024 : !kernel.ptr<f32>
 // CHECK-NEXT:   %p = kernel.program_id 0
 // CHECK-NEXT:   %m = kernel.reduce maximum (%j = 0 to 1024 lanes 8) {

@@ -1,7 +1,7 @@
 // RUN: cuesta-opt %s -p "loops-to-kernel{lanes=8}" --split-input-file
 
 // Sizes known at run time: the axes still merge, the last tile may be smaller.
-// CHECK:      kernel.func @add_0(%x: !kernel.ptr<f32>) outs(%o: !kernel.ptr<f32>) symbols(s0) schedule #kernel.schedule<grid = [(s0 * 1024 + 4095) floordiv 4096], parallel = 1, unroll = 4> {
+// CHECK:      kernel.func @add_0(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) symbols(s0) schedule #kernel.schedule<grid = [(s0 * 1024 + 4095) floordiv 4096], parallel = 1, unroll = 4> {
 // CHECK-NEXT:   %p = kernel.program_id 0
 // CHECK-NEXT:   kernel.for (%j = %p * 4096 to min(%p * 4096 + 4096, s0 * 1024) lanes 8) {
 // CHECK-NEXT:     %a = kernel.load %x[%j] : vector<8xf32>
@@ -18,7 +18,7 @@ func.func @main(%x : tensor<?x1024xf32, #aten.layout<sizes = [s0, 1024]>>) -> te
 // A load does not leave a loop that may be empty, not even when it is the same in every round.
 // CHECK:      kernel.reduce sum (%j = 0 to s0 lanes 8) {
 // CHECK-NEXT:   kernel.load %x[0] : f32
-// CHECK-NEXT:   kernel.broadcast
+// CHECK:        kernel.broadcast
 func.func @main(%x : tensor<?xf32, #aten.layout<sizes = [s0]>>) -> tensor<f32> attributes {sym.symbols = #sym.symbols<s0 in [0, 4096]>} {
   %y = loops.nest () outs(%o : tensor<f32>) {
     %s = loops.reduce sum (%j : s0) {

@@ -1,0 +1,92 @@
+"""The kinds of reduction, and what `loops.reduce` and `kernel.reduce` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from cuesta.dialects.core.bodies import BodyOp, ValueYieldOp
+from cuesta.dialects.core.typed import string_property
+from cuesta.dialects.core.value_syntax import print_types
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A kind of reduction: its result types for a yielded type, and whether the order of the points may be changed."""
+
+    name: str
+    results: Callable[[Attribute], tuple[Attribute, ...]]
+    law: str
+
+
+def _same(value: Attribute) -> tuple[Attribute, ...]:
+    return (value,)
+
+
+REDUCTIONS: Mapping[str, Reduction] = {
+    reduction.name: reduction
+    for reduction in (
+        Reduction("sum", _same, "Σ v, 0 when empty; reassociates"),
+        Reduction("prod", _same, "Π v, 1 when empty; reassociates"),
+        Reduction("maximum", _same, "the greatest, NaN if any is NaN; exact"),
+        Reduction("minimum", _same, "the least, NaN if any is NaN; exact"),
+        Reduction("any", _same, "∃, on i1; exact"),
+        Reduction("all", _same, "∀, on i1; exact"),
+        Reduction("argmax", lambda value: (value, i64), "the greatest and its first linear index; NaN is the greatest"),
+        Reduction("argmin", lambda value: (value, i64), "the least and its first linear index; NaN is the least"),
+        Reduction("welford", lambda value: (value, value), "mean and Σ(v − mean)²; reassociates"),
+    )
+}
+"""Every kind of `loops.reduce` and `kernel.reduce`."""
+
+
+class ReductionOp(BodyOp):
+    """An op that reduces the value its body yields; its property `kind` says how."""
+
+    @property
+    def kind(self) -> str:
+        """The kind, a key of `REDUCTIONS`."""
+        return string_property(self, "kind")
+
+    @property
+    def yielded(self) -> SSAValue:
+        """The value reduced."""
+        terminator = self.body.last_op
+        assert isinstance(terminator, ValueYieldOp)
+        return terminator.operands[0]
+
+    def print_result_types(self, printer: Printer) -> None:
+        """Prints ` : f32, i64`, which ends the op; what `parse_result_types` reads."""
+        printer.print_string(" : ")
+        print_types(printer, self.results)
+
+    def verify_kind(self, terminator: type[ValueYieldOp]) -> None:
+        """Checks the kind, and that the body ends in a `terminator`."""
+        if self.kind not in REDUCTIONS:
+            kinds = ", ".join(REDUCTIONS)
+            raise VerifyException(f"{self.name}: no reduction is called {self.kind}; there are {kinds}")
+        if not isinstance(self.body.last_op, terminator):
+            raise VerifyException(f"{self.name}: the body must end in {terminator.name}")
+
+    def verify_results(self, expected: tuple[Attribute, ...]) -> None:
+        """Checks the types of the results."""
+        if tuple(result.type for result in self.results) != expected:
+            types = ", ".join(map(str, expected))
+            raise VerifyException(f"{self.name} {self.kind} of {self.yielded.type} gives {types}")
+
+
+def parse_kind(parser: Parser) -> str:
+    """Parses the name of a kind of reduction."""
+    return parser.parse_keyword_in(REDUCTIONS, " as the kind of reduction")
+
+
+def parse_result_types(parser: Parser) -> list[Attribute]:
+    """Parses ` : f32, i64`."""
+    parser.parse_punctuation(":")
+    return parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)

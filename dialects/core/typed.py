@@ -1,0 +1,44 @@
+"""Looks at an op's properties, and at a value's place, with exact types: xDSL gives them as `Attribute` and `SSAValue`.
+
+Each raises a VerifyException naming the op when what it finds is of another kind, so it is right in verifiers too.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, SymbolRefAttr
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+_AttributeT = TypeVar("_AttributeT", bound=Attribute)
+
+
+def property_of(op: Operation, name: str, kind: type[_AttributeT]) -> _AttributeT:
+    """The property `name` of the op, an attribute of the class `kind`."""
+    attribute = op.properties.get(name)
+    if not isinstance(attribute, kind):
+        raise VerifyException(f"{op.name} needs the property `{name}`, of the kind {kind.name}")
+    return attribute
+
+
+def string_property(op: Operation, name: str) -> str:
+    """The text of a string property."""
+    return property_of(op, name, StringAttr).data
+
+
+def integer_property(op: Operation, name: str) -> int:
+    """The value of an integer property."""
+    return cast("IntegerAttr[Attribute]", property_of(op, name, IntegerAttr)).value.data
+
+
+def symbol_property(op: Operation, name: str) -> str:
+    """The name that a symbol reference, such as `@softmax_0`, refers to."""
+    return property_of(op, name, SymbolRefAttr).root_reference.data
+
+
+def position_of(value: SSAValue) -> int:
+    """Which result of its op, or which argument of its block, the value is."""
+    if not isinstance(value, OpResult | BlockArgument):
+        raise VerifyException(f"{value} is neither the result of an op nor the argument of a block")
+    return value.index
