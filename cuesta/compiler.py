@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 BoxedFunction = Callable[[list[Any]], Any]
 
 
-def compile_graph(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], *, kind: GraphKind, options: Options
-) -> BoxedFunction:
+def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options) -> BoxedFunction:
     """Compiles a functional ATen graph; the function takes a list of inputs, which it empties.
 
     A graph that lies on a device we have no target for, or that our levels cannot say, runs in eager, with a warning

@@ -122,9 +122,9 @@ def tensor_type(
     return found
 
 
-def is_tensor_type(t: Attribute) -> TypeGuard[TensorType]:
-    """Whether it is a tensor type; to a type checker, also that its element type is some attribute."""
-    return isinstance(t, TensorType)
+def is_tensor(value: SSAValue) -> TypeGuard[SSAValue[TensorType]]:
+    """Whether the value is a tensor; a type checker then knows its type."""
+    return isinstance(value.type, TensorType)
 
 
 def tensor_type_of(value: SSAValue) -> TensorType:

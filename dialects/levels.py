@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 
 from cuesta.dialects import aten, host, kernel, loops, sym
 from cuesta.dialects.core.contracts import Contract, Finding, entry_holds_only
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.layout import sizes_of, strided_view
+from cuesta.dialects.layout import is_tensor, sizes_of, strided_view, tensor_type_of
 
 
 def loads_read_no_views(module: ModuleOp) -> Iterator[Finding]:
@@ -24,10 +24,8 @@ def views_are_strided(module: ModuleOp) -> Iterator[Finding]:
     """A view that is left can be made by strides."""
     for op in entry_block(module).ops:
         if isinstance(op, loops.ViewOp):
-            source, result = op.source.type, op.result.type
-            assert isinstance(source, TensorType) and isinstance(result, TensorType)
-            sizes = sizes_of(result)
-            if 0 not in sizes and strided_view(op.map, source, sizes) is None:
+            sizes = sizes_of(tensor_type_of(op.result))
+            if 0 not in sizes and strided_view(op.map, tensor_type_of(op.source), sizes) is None:
                 yield op, "strides cannot say this view; materialize-views should have made it a copy"
 
 
@@ -43,7 +41,7 @@ def launches_fit(module: ModuleOp) -> Iterator[Finding]:
             continue
         values = [*op.operands, *op.results]
         pointers = [argument.type for argument in callee.body.args]
-        given = [kernel.PointerType(value.type.element_type) for value in values if isinstance(value.type, TensorType)]
+        given = [kernel.PointerType(value.type.element_type) for value in values if is_tensor(value)]
         if pointers != given:
             takes = f"@{op.kernel}, which takes {len(pointers)}"
             yield op, f"passes {len(given)} buffers to {takes}; number and element types must agree"

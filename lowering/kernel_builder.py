@@ -59,7 +59,7 @@ class _Builder:
         self.depth: dict[SSAValue, int] = {}
         self.values: dict[SSAValue, SSAValue] = {}
         self.index_values: list[SSAValue | None] = [None] * len(analysis.sizes)
-        self.constants: dict[tuple[int, int], SSAValue] = {}
+        self.constants: dict[tuple[int, Attribute, int], SSAValue] = {}
         self.constant_ops: dict[SSAValue, elem.ConstantOp] = {}
         self.vectors: dict[tuple[SSAValue, int], SSAValue] = {}
         self.written: set[SSAValue] = set(analysis.nest.handles)
@@ -205,8 +205,8 @@ class _Builder:
         return value if lanes == 1 or type(value.type) is VectorType else self.broadcast(value, lanes)
 
     def constant(self, op: elem.ConstantOp, lanes: int) -> SSAValue:
-        # Constant attributes are interned by their text, so identity tells 0.0 from -0.0.
-        key = id(op.properties["value"]), lanes
+        # Constant attributes are interned by their text, so identity tells 0.0 from -0.0; but true and 1 share one.
+        key = id(op.properties["value"]), op.results[0].type, lanes
         found = self.constants.get(key)
         if found is None:
             new = elem.ConstantOp.create(

@@ -28,8 +28,14 @@ CACHE_LINE = 64
 """Bytes."""
 MANY_VECTORS = 8
 """From this many vectors on, what is left over at the end of an axis does not matter."""
-LIGHT_BODY = 8
-"""The work and accesses up to which a body leaves registers for several vectors side by side."""
+MOST_SIDE_BY_SIDE = 16
+"""The most vectors of columns that are reduced side by side."""
+SIDE_BY_SIDE_WORK = 40
+"""The work and accesses of a body up to which that pays."""
+FEWEST_STRIPS = 4
+"""How many strips of columns are left for the threads at least."""
+ADD_LATENCY = 4
+"""Steps of a processor until a sum can be added to again."""
 PARALLEL_WORK = 65536
 """The work, in float adds and accesses, from which on it pays to wake the other threads."""
 PROGRAM = 10.0
@@ -166,13 +172,21 @@ class _Chooser:
     def column_lanes(self, root: Loop, lane: int) -> int:
         """Lanes for an axis around serial reductions.
 
-        Several vectors side by side are as many independent chains of adds, and use whole cache lines.
+        Several vectors side by side are as many independent chains of adds, and read whole stretches of a row. Their
+        number is the one with the least time: a step takes as long as an add, or as its vectors one after the other.
         """
-        lanes, size = self.lanes(lane), self.analysis.sizes[lane]
+        lanes, size = self.lanes(lane), self.points[lane]
         heaviest = max(loop.work + len(loop.accesses) for loop in root.walk())
-        if lanes < self.max_lanes or heaviest > LIGHT_BODY or not isinstance(size, int):
+        if lanes < self.max_lanes or heaviest > SIDE_BY_SIDE_WORK:
             return lanes
-        return next(width for width in (4 * lanes, 2 * lanes, lanes) if size % width == 0 or width == lanes)
+        best, best_time = lanes, math.inf
+        width = lanes
+        while width <= MOST_SIDE_BY_SIDE * lanes and width * FEWEST_STRIPS <= max(size, lanes * FEWEST_STRIPS):
+            time = size // width * max(ADD_LATENCY, width // lanes) + (size % width).bit_count() * ADD_LATENCY
+            if time <= best_time:
+                best, best_time = width, time
+            width *= 2
+        return best
 
     @staticmethod
     def lane_axes(loop: Loop) -> list[int]:
@@ -268,8 +282,8 @@ class _Chooser:
 
 
 def steps(size: int, lanes: int) -> int:
-    """The steps of a lane loop: whole vectors, then what is left over one by one."""
-    return size // lanes + size % lanes
+    """The steps of a lane loop: whole vectors, then what is left over by halves."""
+    return size // lanes + (size % lanes).bit_count()
 
 
 def tile_of(size: sym.IndexExpr, wanted: int, step: int) -> int | None:

@@ -1,4 +1,7 @@
-"""Collects the `.mlir` files under tests/filecheck/ as tests; CONTRIBUTING.md describes their headers."""
+"""Collects the `.mlir` files under tests/filecheck/ as tests; CONTRIBUTING.md describes their headers.
+
+An example that passes change is tested twice: for the text that comes out, and for what the program computes.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class MlirFile(pytest.File):
         for number, directive in enumerate(found):
             suffix = f"-{number}" if len(found) > 1 else ""
             if directive[1] == "RUN":
-                yield RunItem.from_parent(self, name=f"run{suffix}", command=directive[2].strip())
+                command = directive[2].strip()
+                yield RunItem.from_parent(self, name=f"run{suffix}", command=command)
+                if (passes := _passes_of(command)):
+                    yield EquivalenceItem.from_parent(self, name=f"same{suffix}", passes=passes)
             else:
                 yield RoundTripItem.from_parent(self, name=f"roundtrip{suffix}")
 
@@ -99,6 +105,22 @@ class RunItem(MlirItem):
         run_filecheck(self.path, errors if expect_error else output, prefixes)
 
 
+class EquivalenceItem(MlirItem):
+    """The passes of a RUN line leave what the program computes as it was: the reference interpreter runs it before and after."""
+
+    def __init__(self, *, passes: str, **kwargs: object) -> None:
+        super().__init__(**kwargs)  # pyright: ignore[reportArgumentType]  # what pytest passes on
+        self.passes = passes
+
+    def runtest(self) -> None:
+        from tests.support.equivalence import NotEquivalentError, check_example  # torch is imported only when it is needed
+
+        try:
+            check_example(self.path, self.passes)
+        except NotEquivalentError as error:
+            raise MlirFailure(f"{self.path}\n{error}") from error
+
+
 class RoundTripItem(MlirItem):
     """`// ROUNDTRIP`: what is printed parses back to the same program and prints the same, in both forms."""
 
@@ -114,6 +136,14 @@ class RoundTripItem(MlirItem):
                     raise MlirFailure(f"{self.path}: another program comes back from its {form} form:\n{source}")
                 if print_text(again) != text:
                     raise MlirFailure(f"{self.path}: the {form} form prints differently:\n{text}\n{print_text(again)}")
+
+
+def _passes_of(command: str) -> str:
+    """The passes that a RUN line asks for; empty when an error is expected."""
+    words = shlex.split(command.partition("|")[0])
+    if words[:1] != ["cuesta-opt"]:
+        return ""
+    return next((after for word, after in zip(words, words[1:], strict=False) if word in ("-p", "--passes")), "")
 
 
 def _check_prefixes(arguments: list[str]) -> list[str]:

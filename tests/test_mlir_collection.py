@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from cuesta.passes import ALL_PASSES
 
 pytest_plugins = ["pytester"]
 
@@ -42,6 +47,36 @@ def test_outcomes(pytester: pytest.Pytester) -> None:
         found = [
             line.split()[0]
             for line in lines
-            if f"case{number}.mlir::" in line and line.startswith(("PASSED", "FAILED"))
+            if f"case{number}.mlir::" in line and "::same" not in line and line.startswith(("PASSED", "FAILED"))
         ]
         assert found == [outcome.upper()], header
+
+
+class ForgetSignPass(ModulePass):
+    name = "forget-sign"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.walk():
+            if inner.name == "elem.neg":
+                inner.results[0].replace_all_uses_with(inner.operands[0])
+
+
+NEGATION = """
+func.func @main(%x : tensor<3xf32>) -> tensor<3xf32> {
+  %y = loops.nest (%i : 3) outs(%o : tensor<3xf32>) {
+    %a = loops.load %x[%i] : tensor<3xf32>
+    %b = elem.neg %a : f32
+    loops.store %b, %o[%i] : tensor<3xf32>
+  }
+  func.return %y : tensor<3xf32>
+}
+"""
+
+
+def test_a_pass_that_changes_the_result_is_caught(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ALL_PASSES, "forget-sign", lambda: ForgetSignPass)
+    pytester.makeconftest(Path(__file__).with_name("conftest.py").read_text())
+    (pytester.mkdir("filecheck") / "case.mlir").write_text("// RUN: cuesta-opt %s -p dce,forget-sign,cse" + NEGATION)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:xdist", "-rA")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*forget-sign: result 0 is not the same: 3 of 3 elements differ*"])

@@ -35,8 +35,9 @@ def clean_block(block: Block) -> None:
                 if op is None:
                     continue
             clean_block(op.body)
-            if (isinstance(op, loops.ForOp) and not op.body.ops) or (isinstance(op, loops.ReduceOp) and not _used(op)
-            and not _raises(op)):
+            if (isinstance(op, loops.ForOp) and not op.body.ops) or (
+                isinstance(op, loops.ReduceOp) and not _used(op) and not _raises(op)
+            ):
                 remove(op)
         elif not _used(op) and op.results and _is_pure(op):
             remove(op)

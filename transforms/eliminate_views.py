@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.traits import IsTerminator
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.rewriting import apply_patterns, no_match
-from cuesta.dialects.layout import sizes_of, strided_view
+from cuesta.dialects.layout import sizes_of, strided_view, tensor_type_of
 from cuesta.dialects.loops.surgery import index_ranges, reindex
 
 
@@ -60,8 +60,7 @@ class ComposeViews(RewritePattern):
         inner = op.source.owner
         if not isinstance(inner, loops.ViewOp):
             return
-        source_type, result_type = inner.source.type, op.result.type
-        assert isinstance(source_type, TensorType) and isinstance(result_type, TensorType)
+        source_type, result_type = tensor_type_of(inner.source), tensor_type_of(op.result)
         sizes = sizes_of(result_type)
         composed = inner.map.compose(op.map).simplified(sizes)
         if strided_view(composed, source_type, sizes) is None:

@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects import host
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.layout import is_tensor
 from cuesta.dialects.loops.surgery import remove
 
 
@@ -110,7 +111,7 @@ def _insert_frees(end: Operation | None, ops: list[Operation]) -> None:
             last[operand] = op
     per_op: dict[Operation, list[SSAValue]] = {}
     for value, op in last.items():
-        if op is not end and isinstance(value.type, host.ops.TensorType):
+        if op is not end and is_tensor(value):
             per_op.setdefault(op, []).append(value)
     for op, values in per_op.items():
         block = op.parent

@@ -1,11 +1,9 @@
 """`fuse-nests`: merges nests so that fewer bytes move.
 
 Nests are taken in program order. Each looks at the nests that produce what it reads, nearest first, and one of three
-moves
-is made: *inline* (compute a pointwise producer again at the read), *absorb* (compute it at the first read and store it
-there
-too), *append* (the consumer becomes further stages of the producer). Values are SSA tensors, so legality is data flow;
-every pair that is not fused has a reason, printed by `fuse-nests{explain=true}`.
+moves is made: *inline* (compute a pointwise producer again at the read), *absorb* (compute it at the first read and
+store it there too), *append* (the consumer becomes further stages of the producer). Values are SSA tensors, so legality
+is data flow; every pair that is not fused has a reason, printed by `fuse-nests{explain=true}`.
 
 Cost: linear in the size of the graph times the bound on a nest's size.
 """
@@ -73,16 +71,16 @@ class _Fusion:
         refused: set[SSAValue] = set()
         while True:
             sites = producers_of(consumer)
-            candidates = [
-                source
+            candidates = {
+                source: producer
                 for source in sites
-                if isinstance(source.owner, loops.NestOp) and source not in refused and source.owner is not consumer
-            ]
+                if isinstance(producer := source.owner, loops.NestOp)
+                and source not in refused
+                and producer is not consumer
+            }
             if not candidates:
                 return
-            source = max(candidates, key=lambda value: self.order[value.owner])  # pyright: ignore[reportArgumentType]
-            producer = source.owner
-            assert isinstance(producer, loops.NestOp)
+            source, producer = max(candidates.items(), key=lambda candidate: self.order[candidate[1]])
             outcome = self.fuse(producer, consumer, source, sites)
             if isinstance(outcome, str):
                 if self.explain:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.layout import contiguous_strides, sizes_of, storage_size, strided_view, strides_of, tensor_type
+from cuesta.dialects.layout import (
+    contiguous_strides,
+    sizes_of,
+    storage_size,
+    strided_view,
+    strides_of,
+    tensor_type,
+    tensor_type_of,
+)
 from cuesta.dialects.loops.surgery import remove
 
 
@@ -28,8 +36,7 @@ class MaterializeViewsPass(ModulePass):
 
 def has_its_strides(view: loops.ViewOp) -> bool:
     """Whether the view lies in its source's memory with just the strides that its type says."""
-    source_type, result_type = view.source.type, view.result.type
-    assert isinstance(source_type, TensorType) and isinstance(result_type, TensorType)
+    source_type, result_type = tensor_type_of(view.source), tensor_type_of(view.result)
     sizes = sizes_of(result_type)
     if 0 in sizes:
         return True
@@ -41,8 +48,7 @@ def has_its_strides(view: loops.ViewOp) -> bool:
 
 def materialize(view: loops.ViewOp) -> None:
     """Replaces the view by a copy."""
-    result_type = view.result.type
-    assert isinstance(result_type, TensorType)
+    result_type = tensor_type_of(view.result)
     sizes = sizes_of(result_type)
     dense = storage_size(result_type) == storage_size(tensor_type(sizes, result_type.element_type))
     if not dense:

@@ -34,13 +34,28 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DType:
-    """A dtype by its torch name: `DType("float32")`, printed `torch.float32`."""
+class TorchName:
+    """A constant that torch has under a name, printed `torch.NAME`."""
 
     name: str
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DType(TorchName):
+    """A dtype by its torch name: `DType("float32")`, printed `torch.float32`."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MemoryFormat(TorchName):
+    """A memory format by its torch name: `MemoryFormat("channels_last")`, printed `torch.channels_last`."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LayoutKind(TorchName):
+    """What torch calls a layout: `LayoutKind("strided")`, printed `torch.strided`."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -51,26 +66,6 @@ class Device:
 
     def __repr__(self) -> str:
         return f'torch.device("{self.name}")'
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class MemoryFormat:
-    """A memory format by its torch name: `MemoryFormat("channels_last")`, printed `torch.channels_last`."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return f"torch.{self.name}"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class LayoutKind:
-    """What torch calls a layout: `LayoutKind("strided")`, printed `torch.strided`."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return f"torch.{self.name}"
 
 
 MEMORY_FORMATS: Final = frozenset(("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"))

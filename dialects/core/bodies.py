@@ -75,11 +75,11 @@ def parse_arguments(parser: Parser) -> list[Parser.Argument]:
 
 
 def print_arguments(printer: Printer, arguments: Sequence[BlockArgument]) -> None:
-    """Prints `(%x : f32, %y : i64)`, without locations: xDSL's parser reads none there."""
+    """Prints `(%x: f32, %y: i64)`, without locations: xDSL's parser reads none there."""
 
     def print_argument(argument: BlockArgument) -> None:
         printer.print_ssa_value(argument)
-        printer.print_string(" : ")
+        printer.print_string(": ")
         printer.print_attribute(argument.type)
 
     printer.print_string("(")

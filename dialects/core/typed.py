@@ -5,7 +5,7 @@ Each raises a VerifyException naming the op when what it finds is of another kin
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
@@ -29,7 +29,7 @@ def string_property(op: Operation, name: str) -> str:
 
 def integer_property(op: Operation, name: str) -> int:
     """The value of an integer property."""
-    return cast("IntegerAttr[Attribute]", property_of(op, name, IntegerAttr)).value.data
+    return property_of(op, name, IntegerAttr).value.data
 
 
 def symbol_property(op: Operation, name: str) -> str:

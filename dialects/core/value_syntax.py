@@ -1,9 +1,9 @@
 """The pieces of syntax that many ops share: values with their types, in four spellings.
 
-    %v : f32                    one value, or several of one type: `%a, %b : f32`
-    %a, %b : f32, i64           each value with its type
-    %a : f32 to bf16            a value, its type and the type of the result
-    @kernel(%a, %b)             a symbol and what it is given
+%v : f32                    one value, or several of one type: `%a, %b : f32`
+%a, %b : f32, i64           each value with its type
+%a : f32 to bf16            a value, its type and the type of the result
+@kernel(%a, %b)             a symbol and what it is given
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from functools import cache, lru_cache
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -29,6 +29,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects.core.typed import integer_property
+from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to, print_values_of_type
 from cuesta.dialects.elem.table import TABLE, Row
 
 _FLOATS = (Float32Type, Float64Type, BFloat16Type, Float16Type)
@@ -36,7 +38,7 @@ _FLOATS = (Float32Type, Float64Type, BFloat16Type, Float16Type)
 
 def scalar_of(value_type: Attribute) -> Attribute:
     """The element type of a vector, or the scalar type itself."""
-    return value_type.element_type if isinstance(value_type, VectorType) else value_type
+    return cast("VectorType", value_type).element_type if isinstance(value_type, VectorType) else value_type
 
 
 @cache
@@ -59,9 +61,9 @@ def kind_of(value_type: Attribute) -> str:
     if isinstance(scalar, IndexType):
         return "x"
     if isinstance(scalar, IntegerType):
-        if scalar.width.data == 1:
+        if scalar.bitwidth == 1:
             return "b"
-        return "u" if scalar.signedness.data == Signedness.UNSIGNED else "i"
+        return "u" if cast("IntegerType", scalar).signedness.data == Signedness.UNSIGNED else "i"
     return "?"
 
 
@@ -95,10 +97,7 @@ class TableOp(ElementwiseOp):
 
     def print(self, printer: Printer) -> None:
         """Prints `%a, %b : type`."""
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_string(" : ")
-        printer.print_attribute(self.operands[0].type)
+        print_values_of_type(printer, self.operands, self.operands[0].type)
 
     def verify_(self) -> None:
         """Checks the arity, the operand kind and the result type against the row."""
@@ -178,7 +177,9 @@ class ConstantOp(ElementwiseOp):
     def value(self) -> float | int:
         """The Python value: a float for float types, else an int (bools are 0 and 1)."""
         attr = self.properties["value"]
-        return attr.value.data  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+        if isinstance(attr, FloatAttr):
+            return cast("FloatAttr", attr).value.data
+        return integer_property(self, "value")
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
@@ -247,21 +248,14 @@ class ConvertOp(ElementwiseOp):
     @classmethod
     def parse(cls, parser: Parser) -> ConvertOp:
         """Parses `%a : f32 to bf16`."""
-        unresolved = parser.parse_unresolved_operand()
-        parser.parse_punctuation(":")
-        source = parser.parse_type()
-        parser.parse_keyword("to")
-        result = parser.parse_type()
-        return cls.create(operands=(parser.resolve_operand(unresolved, source),), result_types=(result,))
+        source, result_type = parse_from_to(parser, parser.parse_unresolved_operand())
+        return cls.create(operands=(source,), result_types=(result_type,))
 
     def print(self, printer: Printer) -> None:
         """Prints `%a : f32 to bf16`."""
         printer.print_string(" ")
         printer.print_ssa_value(self.operands[0])
-        printer.print_string(" : ")
-        printer.print_attribute(self.operands[0].type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.results[0].type)
+        print_from_to(printer, self.operands[0], self.result)
 
     def verify_(self) -> None:
         """Checks that both types are numbers and have one shape."""
@@ -300,10 +294,7 @@ class SelectOp(ElementwiseOp):
 
     def print(self, printer: Printer) -> None:
         """Prints `%c, %a, %b : f32`."""
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_string(" : ")
-        printer.print_attribute(self.results[0].type)
+        print_values_of_type(printer, self.operands, self.result.type)
 
     def verify_(self) -> None:
         """Checks that the condition is a bool of the values' shape and the values have one type."""

@@ -175,7 +175,7 @@ _ROWS = (
     _compare("le", "<=", "ole", "sle", "ule"),
     _compare("gt", ">", "ogt", "sgt", "ugt"),
     _compare("ge", ">=", "oge", "sge", "uge"),
-    # Bits; on i1 they are the logical connectives. Shifts by the width or more give 0 (shl), or the sign (shr), as in eager.
+    # Bits; on i1 they are the logical connectives.
     Row("and", 2, "iub", "a & b", "{a} & {b}", _same("{r} = and {t} {a}, {b}", "iub"), commutes=True),
     Row("or", 2, "iub", "a | b", "{a} | {b}", _same("{r} = or {t} {a}, {b}", "iub"), commutes=True),
     Row("xor", 2, "iub", "a ^ b", "{a} ^ {b}", _same("{r} = xor {t} {a}, {b}", "iub"), commutes=True),

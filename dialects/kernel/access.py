@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, UnitAttr, VectorType, i64
+from xdsl.dialects.builtin import IntegerAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
@@ -14,39 +14,29 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.indexed import (
+    INDEX,
+    ElementReadOp,
+    ElementWriteOp,
+    IndexBoundOp,
+    IndexedOp,
+    IndexValueOp,
+    parse_element,
+)
+from cuesta.dialects.core.typed import integer_property
+from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to
 from cuesta.dialects.elem import bool_like, kind_of, scalar_of, with_scalar
 from cuesta.dialects.kernel.types import PointerType
-from cuesta.dialects.sym.syntax import canonical_operands, parse_indices, parse_size, print_indices
-
-_INDEX = IndexType()
+from cuesta.dialects.sym.syntax import canonical_operands, parse_indices
 
 
-class AddressedOp(Operation):
+class AddressedOp(IndexedOp):
     """An op with one index expression, the only result of its `map`, over scalar or lane-wise `index` operands."""
-
-    first_index: int
-
-    @property
-    def map(self) -> sym.MapAttr:
-        """The map from the index operands (its dims) to the offset in elements."""
-        attr = self.properties["map"]
-        assert isinstance(attr, sym.MapAttr)
-        return attr
 
     @property
     def offset(self) -> sym.IndexExpr:
         """The index expression."""
         return self.map.results[0]
-
-    @property
-    def indices(self) -> Sequence[SSAValue]:
-        """The `index` operands, one per dim of the map."""
-        return self.operands[self.first_index : self.first_index + self.map.num_dims]
-
-    @property
-    def rest(self) -> Sequence[SSAValue]:
-        """The operands after the indices: the mask, and what stands in for masked elements."""
-        return self.operands[self.first_index + self.map.num_dims :]
 
     @property
     def lanes(self) -> int:
@@ -57,9 +47,8 @@ class AddressedOp(Operation):
         """Checks the map and the index operands."""
         if len(self.map.results) != 1:
             raise VerifyException(f"{self.name}: an address is one index expression, got {len(self.map.results)}")
-        if len(self.operands) < self.first_index + self.map.num_dims:
-            raise VerifyException(f"{self.name}: {self.map.num_dims} dims, but fewer index operands")
-        shapes: set[Attribute] = {index.type for index in self.indices} - {_INDEX}
+        self.verify_dims()
+        shapes: set[Attribute] = {index.type for index in self.indices} - {INDEX}
         if any(kind_of(shape) != "x" for shape in shapes) or len(shapes) > 1:
             raise VerifyException(f"{self.name}: index operands of types {', '.join(sorted(map(str, shapes)))}")
 
@@ -87,15 +76,13 @@ def _pointee(pointer: SSAValue) -> Attribute:
     return pointer_type.element_type
 
 
-class LoadOp(AddressedOp):
+class LoadOp(AddressedOp, ElementReadOp):
     """Reads the elements at an address: a scalar, or a vector when an index has lanes.
 
     Where the mask is false nothing is read, and the value is `other`.
     """
 
     name = "kernel.load"
-    traits = traits_def()
-    first_index = 1
 
     @classmethod
     def build(
@@ -121,55 +108,25 @@ class LoadOp(AddressedOp):
         """The memory read."""
         return self.operands[0]
 
-    @property
-    def result(self) -> SSAValue:
-        """The value read."""
-        return self.results[0]
-
-    @property
-    def mask(self) -> SSAValue | None:
-        """Where it is false nothing is read."""
-        return self.rest[0] if self.rest else None
-
-    @property
-    def other(self) -> SSAValue | None:
-        """The value where the mask is false."""
-        return self.rest[1] if self.rest else None
-
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
         """Parses `%p[%i * 64 + %j] if %m else %v : vector<8xf32>`."""
-        pointer = parser.parse_unresolved_operand()
-        indices, results = parse_indices(parser)
-        masked = None
-        if parser.parse_optional_keyword("if"):
-            mask = parser.parse_unresolved_operand()
-            parser.parse_keyword("else")
-            masked = (mask, parser.parse_unresolved_operand())
-        parser.parse_punctuation(":")
+        element = parse_element(parser, with_other=True)
         value = parser.parse_type()
-        operands = [parser.resolve_operand(pointer, PointerType(scalar_of(value)))]
-        operands += _resolve_indices(parser, indices, value)
-        if masked:
-            operands += [parser.resolve_operand(masked[0], bool_like(value)), parser.resolve_operand(masked[1], value)]
+        operands = [parser.resolve_operand(element.memory, PointerType(scalar_of(value)))]
+        operands += _resolve_indices(parser, element.indices, value)
+        if element.mask and element.other:
+            operands.append(parser.resolve_operand(element.mask, bool_like(value)))
+            operands.append(parser.resolve_operand(element.other, value))
         return cls.create(
             operands=operands,
             result_types=(value,),
-            properties={"map": sym.MapAttr.get(len(indices), tuple(results))},
+            properties={"map": sym.MapAttr.get(len(element.indices), element.results)},
         )
 
     def print(self, printer: Printer) -> None:
         """Prints the pointer, the inline address, the mask and the value's type."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.pointer)
-        print_indices(printer, self.indices, self.map.results)
-        if self.rest:
-            printer.print_string(" if ")
-            printer.print_ssa_value(self.rest[0])
-            printer.print_string(" else ")
-            printer.print_ssa_value(self.rest[1])
-        printer.print_string(" : ")
-        printer.print_attribute(self.results[0].type)
+        self.print_access(printer, self.result.type)
 
     def verify_(self) -> None:
         """Checks the address, the mask and the value's type."""
@@ -188,19 +145,17 @@ def _resolve_indices(parser: Parser, indices: Sequence[UnresolvedOperand], value
     resolved: list[SSAValue] = []
     for index in indices:
         known = parser.ssa_values.get(index.operand_name)
-        index_type = known[index.index].type if known else _INDEX
-        if index_type not in (_INDEX, with_scalar(value, _INDEX)):
+        index_type = known[index.index].type if known else INDEX
+        if index_type not in (INDEX, with_scalar(value, INDEX)):
             parser.raise_error(f"an index of type {index_type} does not fit a value of type {value}", index.span)
         resolved.append(parser.resolve_operand(index, index_type))
     return resolved
 
 
-class StoreOp(AddressedOp):
+class StoreOp(AddressedOp, ElementWriteOp):
     """Writes a value to an address: a scalar, or a vector when an index has lanes."""
 
     name = "kernel.store"
-    traits = traits_def()
-    first_index = 2
 
     @classmethod
     def build(
@@ -219,51 +174,30 @@ class StoreOp(AddressedOp):
         )
 
     @property
-    def value(self) -> SSAValue:
-        """The value written."""
-        return self.operands[0]
-
-    @property
     def pointer(self) -> SSAValue:
         """The memory written."""
         return self.operands[1]
-
-    @property
-    def mask(self) -> SSAValue | None:
-        """Where it is false nothing is written."""
-        return self.rest[0] if self.rest else None
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
         """Parses `%v, %p[%i] if %m : vector<8xf32>`."""
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
-        pointer = parser.parse_unresolved_operand()
-        indices, results = parse_indices(parser)
-        mask = parser.parse_unresolved_operand() if parser.parse_optional_keyword("if") else None
-        parser.parse_punctuation(":")
+        element = parse_element(parser, with_other=False)
         value_type = parser.parse_type()
         operands = [
             parser.resolve_operand(value, value_type),
-            parser.resolve_operand(pointer, PointerType(scalar_of(value_type))),
-            *_resolve_indices(parser, indices, value_type),
+            parser.resolve_operand(element.memory, PointerType(scalar_of(value_type))),
+            *_resolve_indices(parser, element.indices, value_type),
         ]
-        if mask:
-            operands.append(parser.resolve_operand(mask, bool_like(value_type)))
-        return cls.create(operands=operands, properties={"map": sym.MapAttr.get(len(indices), tuple(results))})
+        if element.mask:
+            operands.append(parser.resolve_operand(element.mask, bool_like(value_type)))
+        map_of_element = sym.MapAttr.get(len(element.indices), element.results)
+        return cls.create(operands=operands, properties={"map": map_of_element})
 
     def print(self, printer: Printer) -> None:
         """Prints the value, the pointer with its inline address, the mask and the value's type."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(", ")
-        printer.print_ssa_value(self.pointer)
-        print_indices(printer, self.indices, self.map.results)
-        if self.rest:
-            printer.print_string(" if ")
-            printer.print_ssa_value(self.rest[0])
-        printer.print_string(" : ")
-        printer.print_attribute(self.value.type)
+        self.print_access(printer, self.value.type)
 
     def verify_(self) -> None:
         """Checks the address, the value and the mask."""
@@ -275,12 +209,11 @@ class StoreOp(AddressedOp):
             raise VerifyException("kernel.store: a mask is a bool of the value's shape")
 
 
-class IndexOp(AddressedOp):
+class IndexOp(AddressedOp, IndexValueOp):
     """The value of an index expression, as data."""
 
     name = "kernel.index"
     traits = traits_def(Pure())
-    first_index = 0
 
     @classmethod
     def build(cls, expression: sym.IndexExpr, indices: Sequence[SSAValue], scalar: Attribute) -> IndexOp:
@@ -291,11 +224,6 @@ class IndexOp(AddressedOp):
             result_types=(shaped(scalar, lanes_of(used)),),
             properties={"map": sym.MapAttr.get(len(used), tuple(canonical))},
         )
-
-    @property
-    def result(self) -> SSAValue:
-        """The integers."""
-        return self.results[0]
 
     @classmethod
     def parse(cls, parser: Parser) -> IndexOp:
@@ -309,13 +237,6 @@ class IndexOp(AddressedOp):
             properties={"map": sym.MapAttr.get(len(indices), tuple(results))},
         )
 
-    def print(self, printer: Printer) -> None:
-        """Prints the expression and the type."""
-        printer.print_string(" ")
-        print_indices(printer, self.indices, self.map.results)
-        printer.print_string(" : ")
-        printer.print_attribute(self.results[0].type)
-
     def verify_(self) -> None:
         """Checks the expression and the result."""
         self.verify_address()
@@ -324,59 +245,16 @@ class IndexOp(AddressedOp):
             raise VerifyException(f"kernel.index of {self.lanes} lanes does not give {value}")
 
 
-class BoundOp(Operation):
+class BoundOp(IndexBoundOp):
     """Integers as indices, as `loops.bound`: an active lane out of range is an IndexError, and goes on with index 0."""
 
     name = "kernel.bound"
-    traits = traits_def()
-
-    @classmethod
-    def build(cls, value: SSAValue, size: sym.IndexExpr, *, wrap: bool) -> BoundOp:
-        """`value` as an index into an axis of `size`."""
-        properties: dict[str, Attribute] = {"size": sym.MapAttr.get(0, (size,))}
-        if wrap:
-            properties["wrap"] = UnitAttr()
-        return cls.create(operands=(value,), result_types=(with_scalar(value.type, _INDEX),), properties=properties)
-
-    @property
-    def size(self) -> sym.IndexExpr:
-        """The size of the axis indexed."""
-        attr = self.properties["size"]
-        assert isinstance(attr, sym.MapAttr)
-        return attr.results[0]
-
-    @property
-    def wrap(self) -> bool:
-        """Whether negative values count from the end."""
-        return "wrap" in self.properties
-
-    @property
-    def result(self) -> SSAValue:
-        """The index, or indices."""
-        return self.results[0]
-
-    @classmethod
-    def parse(cls, parser: Parser) -> BoundOp:
-        """Parses `%v, 128 wrap : vector<8xi64>`."""
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        size = parse_size(parser)
-        wrap = parser.parse_optional_keyword("wrap") is not None
-        parser.parse_punctuation(":")
-        return cls.build(parser.resolve_operand(value, parser.parse_type()), size, wrap=wrap)
-
-    def print(self, printer: Printer) -> None:
-        """Prints the value, the size, `wrap` and the value's type."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.operands[0])
-        printer.print_string(f", {sym.format_expr(self.size)}{' wrap' if self.wrap else ''} : ")
-        printer.print_attribute(self.operands[0].type)
 
     def verify_(self) -> None:
         """Checks the operand and the result."""
         if len(self.operands) != 1 or kind_of(self.operands[0].type) not in "iu":
             raise VerifyException("kernel.bound makes an index of integers")
-        if self.results[0].type != with_scalar(self.operands[0].type, _INDEX):
+        if self.results[0].type != with_scalar(self.operands[0].type, INDEX):
             raise VerifyException(f"kernel.bound of {self.operands[0].type} does not give {self.results[0].type}")
 
 
@@ -400,19 +278,14 @@ class BroadcastOp(Operation):
     def parse(cls, parser: Parser) -> BroadcastOp:
         """Parses `%m : f32 to vector<8xf32>`."""
         value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(":")
-        source = parser.parse_type()
-        parser.parse_keyword("to")
-        return cls.create(operands=(parser.resolve_operand(value, source),), result_types=(parser.parse_type(),))
+        source, result_type = parse_from_to(parser, value)
+        return cls.create(operands=(source,), result_types=(result_type,))
 
     def print(self, printer: Printer) -> None:
         """Prints `%m : f32 to vector<8xf32>`."""
         printer.print_string(" ")
         printer.print_ssa_value(self.operands[0])
-        printer.print_string(" : ")
-        printer.print_attribute(self.operands[0].type)
-        printer.print_string(" to ")
-        printer.print_attribute(self.results[0].type)
+        print_from_to(printer, self.operands[0], self.result)
 
     def verify_(self) -> None:
         """Checks that a scalar becomes a vector of it."""
@@ -435,9 +308,7 @@ class LocalOp(Operation):
     @property
     def size(self) -> int:
         """The number of elements."""
-        attr = self.properties["size"]
-        assert isinstance(attr, IntegerAttr)
-        return attr.value.data
+        return integer_property(self, "size")
 
     @property
     def result(self) -> SSAValue:

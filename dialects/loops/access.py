@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, BlockArgument, SSAValue
@@ -23,7 +24,7 @@ from cuesta.dialects.core.indexed import (
     parse_element,
 )
 from cuesta.dialects.elem import kind_of
-from cuesta.dialects.layout import element_type_of, is_tensor_type
+from cuesta.dialects.layout import element_type_of
 from cuesta.dialects.loops.structure import NestOp
 from cuesta.dialects.sym.syntax import canonical_operands, parse_indices
 
@@ -40,9 +41,9 @@ def _verify_indices(op: IndexedOp, rank: int) -> None:
 def _parse_tensor_type(parser: Parser) -> TensorType:
     position = parser.pos
     tensor_type = parser.parse_type()
-    if not is_tensor_type(tensor_type):
+    if not isinstance(tensor_type, TensorType):
         parser.raise_error(f"only a tensor's elements are read and written, not {tensor_type}", position, parser.pos)
-    return tensor_type
+    return cast("TensorType", tensor_type)
 
 
 class LoadOp(ElementReadOp):

@@ -12,7 +12,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import sym
-from cuesta.dialects.loops.access import BoundOp, IndexedOp, IndexOp, LoadOp, StoreOp
+from cuesta.dialects.core.indexed import IndexedOp
+from cuesta.dialects.core.typed import position_of
+from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp
 
 
@@ -199,7 +201,7 @@ def index_ranges(op: Operation, indices: Sequence[SSAValue]) -> tuple[sym.IndexE
         if isinstance(owner, BoundOp):
             sizes.append(owner.size)
         elif isinstance(owner, Block) and isinstance(domain := owner.parent_op(), DomainOp):
-            sizes.append(domain.sizes[index.index])  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+            sizes.append(domain.sizes[position_of(index)])
         else:
             return None
     return tuple(sizes)

@@ -62,7 +62,7 @@ class IndexEmitter:
         self.indices: dict[SSAValue, Index] = {}
         self.broadcast_levels: dict[SSAValue, int] = {}
         self.symbols: dict[str, str] = {}
-        self.width = 1
+        self.width: int = 1
         self._prefix = prefix
         self._count = 0
 

@@ -12,18 +12,32 @@ the tail, so nothing is masked that the text does not mask.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation
 
 from cuesta.dialects import elem, kernel
 from cuesta.targets.cpu.emit_index import BoundSite, Index, IndexEmitter, Level
 from cuesta.targets.cpu.emit_ops import EMITTERS, emit_table_op
 from cuesta.targets.cpu.emit_reduce import Accumulator
+from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_math import MathFunction
 
 _PIECE = 128
 """How many steps of a long sum are added up before they join the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """for (variable = start; variable < stop; variable += step). `trip` is stop − start where it is known."""
+
+    variable: BlockArgument
+    start: str
+    stop: str
+    step: int
+    trip: int | None
+    lane: bool = False
+    """Whether the variable has as many lanes as a step."""
 
 
 @dataclass
@@ -127,12 +141,12 @@ done:
         static = trip if isinstance(trip, int) else None
         variable = op.induction_variables[axis]
         if axis + 1 < len(op.induction_variables):
-            self._long_strip(
-                variable, low, high, 1, static, lambda: self._axis(op, axis + 1, accumulator), accumulator, False
-            )
+            strip = Strip(variable, low, high, 1, static)
+            self._long_strip(strip, lambda: self._axis(op, axis + 1, accumulator), accumulator)
             return
         if op.lanes == 1:
-            self._long_strip(variable, low, high, 1, static, lambda: self._body(op, accumulator), accumulator, False)
+            strip = Strip(variable, low, high, 1, static)
+            self._long_strip(strip, lambda: self._body(op, accumulator), accumulator)
             return
         self._cascade(op, variable, low, high, static, accumulator)
 
@@ -146,13 +160,14 @@ done:
     def _cascade(
         self,
         op: kernel.LoopOp,
-        variable: SSAValue,
+        variable: BlockArgument,
         low: str,
         high: str,
         static: int | None,
         accumulator: Accumulator | None,
     ) -> None:
-        widths = cascade_of_widths(op, static)
+        unroll = self.func.schedule.choices.get("unroll", 1)
+        widths = cascade_of_widths(op, static, host_features().f32_lanes, int(unroll))
         if accumulator is not None and accumulator.scalar_only:
             widths = [1]
         done = 0
@@ -175,73 +190,46 @@ done:
                     left = self.instruction(f"srem i64 {length}, {width}")
                     stop = self.instruction(f"sub nsw i64 {high}, {left}")
                     low = self.instruction(f"call i64 @llvm.smax.i64(i64 {start}, i64 {stop})")
-            self._at_width(
-                width,
-                lambda s=start, e=stop, w=width, t=trip: self._long_strip(
-                    variable, s, e, w, t, lambda: self._body(op, accumulator), accumulator, True
-                ),
-                accumulator,
-            )
+            before, self.width = self.width, width
+            if accumulator is not None:
+                accumulator.widen(self, width)
+            strip = Strip(variable, start, stop, width, trip, lane=True)
+            self._long_strip(strip, lambda: self._body(op, accumulator), accumulator)
+            if accumulator is not None:
+                accumulator.narrow(self, width)
+            self.width = before
 
-    def _at_width(self, width: int, emit: Callable[[], None], accumulator: Accumulator | None) -> None:
-        before = self.width
-        self.width = width
-        if accumulator is not None:
-            accumulator.widen(self, width)
-        emit()
-        if accumulator is not None:
-            accumulator.narrow(self, width)
-        self.width = before
-
-    def _long_strip(
-        self,
-        variable: SSAValue,
-        start: str,
-        stop: str,
-        step: int,
-        trip: int | None,
-        body: Callable[[], None],
-        accumulator: Accumulator | None,
-        lane: bool,
-    ) -> None:
+    def _long_strip(self, strip: Strip, body: Callable[[], None], accumulator: Accumulator | None) -> None:
         """A strip; a long sum in pieces, each added up by itself, so that the error grows with the root of the
         length.
         """
-        piece = _PIECE * step
-        if accumulator is None or not accumulator.adds_up or (trip is not None and trip <= 2 * piece):
-            self._strip(variable, start, stop, step, trip, body, accumulator, lane)
+        piece = _PIECE * strip.step
+        if accumulator is None or not accumulator.adds_up or (strip.trip is not None and strip.trip <= 2 * piece):
+            self._strip(strip, body, accumulator)
             return
-        begin = BlockArgument(variable.type, variable.owner, -1)  # type: ignore[arg-type]
+        begin = BlockArgument(strip.variable.type, strip.variable.block, -1)
 
         def one_piece() -> None:
             low = self.indices[begin].name
             end = self.instruction(f"add nsw i64 {low}, {piece}")
-            high = self.instruction(f"call i64 @llvm.smin.i64(i64 {end}, i64 {stop})")
+            high = self.instruction(f"call i64 @llvm.smin.i64(i64 {end}, i64 {strip.stop})")
             before, accumulator.values = accumulator.values, accumulator.identity(accumulator.lanes)
-            self._strip(variable, low, high, step, None, body, accumulator, lane)
+            self._strip(replace(strip, start=low, stop=high, trip=None), body, accumulator)
             accumulator.values = accumulator.merge(self, before)
 
-        self._strip(begin, start, stop, piece, trip, one_piece, accumulator, False)
+        self._strip(Strip(begin, strip.start, strip.stop, piece, strip.trip), one_piece, accumulator)
 
-    def _strip(
-        self,
-        variable: SSAValue,
-        start: str,
-        stop: str,
-        step: int,
-        trip: int | None,
-        body: Callable[[], None],
-        accumulator: Accumulator | None,
-        lane: bool,
-    ) -> None:
-        """for (variable = start; variable < stop; variable += step) body, with the accumulators carried around."""
-        if trip == 0:
+    def _strip(self, strip: Strip, body: Callable[[], None], accumulator: Accumulator | None) -> None:
+        """Emits the body in a loop, with the accumulators carried around."""
+        start, stop = strip.start, strip.stop
+        if strip.trip == 0:
             return
         outer = self.levels[-1]
-        if trip == step:
+        lane = strip.lane and strip.step > 1
+        if strip.trip == strip.step:
             # One round needs no loop, but a level of its own: what is cached there holds for this start only.
             self.levels.append(Level())
-            self.indices[variable] = Index(start, len(self.levels) - 1, lane and step > 1)
+            self.indices[strip.variable] = Index(start, len(self.levels) - 1, lane)
             body()
             outer.lines += self.levels.pop().lines
             return
@@ -249,7 +237,7 @@ done:
         counter = self.fresh()
         level = Level()
         self.levels.append(level)
-        self.indices[variable] = Index(counter, len(self.levels) - 1, lane and step > 1)
+        self.indices[strip.variable] = Index(counter, len(self.levels) - 1, lane)
         carried = accumulator.enter(self) if accumulator is not None else []
         body()
         updated = accumulator.values if accumulator is not None else []
@@ -257,7 +245,7 @@ done:
         results = [self.fresh() for _ in carried]
         outer.lines.append(f"br label %{before}")
         outer.lines.append(f"{before}:")
-        guarded = trip is None
+        guarded = strip.trip is None
         if guarded:
             some = self.fresh()
             outer.lines.append(f"{some} = icmp slt i64 {start}, {stop}")
@@ -271,7 +259,7 @@ done:
         outer.lines += level.lines
         outer.lines.append(f"br label %{latch}")
         outer.lines.append(f"{latch}:")
-        outer.lines.append(f"{counter}.next = add nsw i64 {counter}, {step}")
+        outer.lines.append(f"{counter}.next = add nsw i64 {counter}, {strip.step}")
         outer.lines.append(f"{counter}.more = icmp slt i64 {counter}.next, {stop}")
         outer.lines.append(f"br i1 {counter}.more, label %{head}, label %{exit_label}")
         outer.lines.append(f"{exit_label}:")
@@ -288,21 +276,36 @@ def _plus(emitter: KernelEmitter, base: str, offset: int) -> str:
     return emitter.instruction(f"add nsw i64 {base}, {offset}") if offset else base
 
 
+_LIGHT, _NESTED = 12, 100
+"""Up to the first pressure on registers several vectors fit side by side; from the second on there is a loop inside."""
+
+
 def _registers(op: Operation) -> int:
     """What an op adds to the pressure on registers, roughly: a polynomial wants most of them for itself."""
     if isinstance(op, kernel.LoopOp):
-        return 100
+        return _NESTED
     if isinstance(op, elem.TableOp) and any(text.startswith("math:") for text in op.row.llvm.values()):
         return 6 if op.row.name == "exp" else 12
     return 1
 
 
-def cascade_of_widths(op: kernel.LoopOp, static: int | None) -> list[int]:
-    """The widths a lane loop is emitted for. A light reduction takes four vectors a step: as many independent
-    accumulators.
+def cascade_of_widths(op: kernel.LoopOp, static: int | None, machine_lanes: int, unroll: int) -> list[int]:
+    """The widths a lane loop is emitted for, each for what the wider ones before it left over.
+
+    A light loop takes several vectors a step: as many independent accumulators in a reduction, fewer branches
+    otherwise. Down to the machine's vectors the widths halve. Below, a heavy body goes on with single elements, to keep
+    the code small; a light one, or one with loops in it (where every pass is dear), goes on halving.
     """
-    lanes = op.lanes
-    if isinstance(op, kernel.ReduceOp) and (static is None or static >= 4 * lanes):
-        if sum(_registers(inner) for inner in op.body.ops) <= 12:
-            return [4 * lanes, lanes, 1]
-    return [lanes, 1]
+    pressure = sum(_registers(inner) for inner in op.body.ops)
+    light, nested = pressure <= _LIGHT, pressure >= _NESTED
+    side_by_side = 4 if isinstance(op, kernel.ReduceOp) else unroll
+    width = op.lanes * side_by_side if light and side_by_side > 1 else op.lanes
+    if static is None:
+        return sorted({width, op.lanes, min(op.lanes, machine_lanes), 1}, reverse=True)
+    while width > max(op.lanes, static):
+        width //= 2
+    widths = [width]
+    while widths[-1] > 1:
+        halve = widths[-1] > machine_lanes or light or nested
+        widths.append(widths[-1] // 2 if halve else 1)
+    return widths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import kernel
 from cuesta.dialects.elem import kind_of, scalar_of
@@ -106,9 +106,9 @@ def _places(emitter: KernelEmitter, pointer: SSAValue, op: kernel.LoadOp | kerne
     return emitter.instruction(f"getelementptr {element}, ptr {emitter.names[pointer]}, <{lanes} x i64> {offsets}")
 
 
-def _from_memory(emitter: KernelEmitter, value: str, scalar: object, lanes: int) -> str:
+def _from_memory(emitter: KernelEmitter, value: str, scalar: Attribute, lanes: int) -> str:
     """A bool is a byte in memory; any byte but 0 is true."""
-    if kind_of(scalar) != "b":  # pyright: ignore[reportArgumentType]
+    if kind_of(scalar) != "b":
         return value
     byte = vector_type("i8", lanes)
     return emitter.instruction(f"icmp ne {byte} {value}, {splat_integer(0, lanes, 8)}")

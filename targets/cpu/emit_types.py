@@ -34,7 +34,7 @@ def scalar_text(scalar: Attribute) -> str:
     if isinstance(scalar, IndexType):
         return "i64"
     if isinstance(scalar, IntegerType):
-        return f"i{scalar.width.data}"
+        return f"i{scalar.bitwidth}"
     found = _FLOAT_TYPES.get(type(scalar))
     if found is None:
         raise UnsupportedTypeError(f"the CPU target has no values of type {scalar}")

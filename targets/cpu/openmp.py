@@ -10,7 +10,18 @@ from cuesta.targets.cpu import libraries
 
 PARALLEL_FOR = "cuesta.parallel_for"
 
-_PARALLEL_FOR_TEXT = """\
+_RUN_DIRECTLY = """\
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %run, label %done
+run:
+  call void %fn(ptr %args, i64 0, i64 %n)
+  br label %done
+done:
+  ret void
+}
+"""
+
+_PARALLEL_FOR_TEXT = f"""\
 declare void @GOMP_parallel(ptr, ptr, i32, i32)
 declare i32 @omp_get_thread_num() nounwind
 declare i32 @omp_get_num_threads() nounwind
@@ -18,7 +29,7 @@ declare i32 @omp_get_max_threads() nounwind
 declare i32 @omp_in_parallel() nounwind
 
 ; What one thread does: its contiguous share of [0, n). OpenMP may start fewer threads than were asked for.
-define internal void @cuesta.parallel_for.thread(ptr %region) {
+define internal void @cuesta.parallel_for.thread(ptr %region) {{
   %fn = load ptr, ptr %region
   %args.place = getelementptr inbounds i8, ptr %region, i64 8
   %args = load ptr, ptr %args.place
@@ -44,9 +55,9 @@ run:
   br label %done
 done:
   ret void
-}
+}}
 
-define internal void @cuesta.parallel_for(ptr %fn, ptr %args, i64 %n, i64 %grain) noinline {
+define internal void @cuesta.parallel_for(ptr %fn, ptr %args, i64 %n, i64 %grain) noinline {{
   %small = icmp sle i64 %n, %grain
   br i1 %small, label %serial, label %ask
 ask:
@@ -63,7 +74,7 @@ parallel:
   %limit = zext nneg i32 %max to i64
   %used = call i64 @llvm.umin.i64(i64 %chunks, i64 %limit)
   %threads = trunc i64 %used to i32
-  %region = alloca { ptr, ptr, i64 }
+  %region = alloca {{ ptr, ptr, i64 }}
   store ptr %fn, ptr %region
   %args.place = getelementptr inbounds i8, ptr %region, i64 8
   store ptr %args, ptr %args.place
@@ -72,27 +83,11 @@ parallel:
   call void @GOMP_parallel(ptr @cuesta.parallel_for.thread, ptr %region, i32 %threads, i32 0)
   ret void
 serial:
-  %some = icmp sgt i64 %n, 0
-  br i1 %some, label %run, label %done
-run:
-  call void %fn(ptr %args, i64 0, i64 %n)
-  br label %done
-done:
-  ret void
-}
-"""
+{_RUN_DIRECTLY}"""
 
-_SERIAL_FOR_TEXT = """\
-define internal void @cuesta.parallel_for(ptr %fn, ptr %args, i64 %n, i64 %grain) noinline {
-  %some = icmp sgt i64 %n, 0
-  br i1 %some, label %run, label %done
-run:
-  call void %fn(ptr %args, i64 0, i64 %n)
-  br label %done
-done:
-  ret void
-}
-"""
+_SERIAL_FOR_TEXT = f"""\
+define internal void @cuesta.parallel_for(ptr %fn, ptr %args, i64 %n, i64 %grain) noinline {{
+{_RUN_DIRECTLY}"""
 
 
 def has_threads() -> bool:

@@ -126,7 +126,7 @@ def expm1(text: VectorText, x: str) -> str:
 
 
 def log(text: VectorText, x: str) -> str:
-    """With x = 2^k·(1 + f): log x = k·log 2 + log(1 + f)"""
+    """log x = k·log 2 + log1p f, with x = 2^k·(1 + f)"""
     k, f = _log_reduction(text, x)
     tail = text.multiply_add(k, text.constant(_LN2_LOW), _log_tail(text, f))
     result = text.multiply_add(k, text.constant(_LN2_HIGH), text.add(f, tail))

@@ -45,8 +45,8 @@ def index_error_raiser(sites: Sequence[BoundSite]) -> Callable[[int], NoReturn]:
     """The function a wrapper calls with the address of an error record: it clears the record and raises IndexError."""
 
     def raise_index_error(address: int) -> NoReturn:
-        record = (ctypes.c_int64 * 3).from_address(address)
-        site, value, size = record
+        record: ctypes.Array[ctypes.c_int64] = (ctypes.c_int64 * 3).from_address(address)
+        site, value, size = map(int, record)
         record[0] = 0
         where = sites[site - 1].location
         raise IndexError(f"index {value} is out of bounds for dimension with size {size} ({where})")

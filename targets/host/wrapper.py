@@ -15,7 +15,7 @@ from cuesta.dialects import aten, host, kernel, sym
 from cuesta.dialects.aten import dtypes
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function
-from cuesta.dialects.layout import device_of, sizes_of, strides_of
+from cuesta.dialects.layout import device_of, is_tensor, sizes_of, strides_of, tensor_type_of
 from cuesta.targets.cpu.emit_module import Launch, Run
 from cuesta.targets.host.python_text import argument_text, expression, identifier, tuple_text
 
@@ -85,11 +85,11 @@ class WrapperWriter:
             argument_type = argument.type
             if isinstance(argument_type, sym.IntType):
                 found.setdefault(expression(argument_type.data), name)
-            elif isinstance(argument_type, TensorType):
-                for axis, size in enumerate(sizes_of(argument_type)):
+            elif is_tensor(argument):
+                for axis, size in enumerate(sizes_of(argument.type)):
                     if not isinstance(size, int):
                         found.setdefault(expression(size), f"{name}.size({axis})")
-                for axis, stride in enumerate(strides_of(argument_type)):
+                for axis, stride in enumerate(strides_of(argument.type)):
                     if not isinstance(stride, int):
                         found.setdefault(expression(stride), f"{name}.stride({axis})")
         for symbol in names:
@@ -103,7 +103,7 @@ class WrapperWriter:
         """Writes one op."""
         if isinstance(op, host.AllocOp):
             name = self.define(op.result, "buf")
-            self.lines.append(f"{name} = {self.allocation(op.result.type)}")
+            self.lines.append(f"{name} = {self.allocation(tensor_type_of(op.result))}")
         elif isinstance(op, host.LaunchOp):
             self.pending.launches.append((op.kernel, [self.names[operand] for operand in op.operands]))
         elif isinstance(op, host.ReinterpretOp):
@@ -130,9 +130,8 @@ class WrapperWriter:
         else:
             fail(op, f"{op.name} has no place at the host level")
 
-    def allocation(self, buffer: object) -> str:
+    def allocation(self, buffer: TensorType) -> str:
         """The text that makes a buffer of this type."""
-        assert isinstance(buffer, TensorType)
         dtype = dtypes.type_to_dtype(buffer.element_type)
         sizes, strides = tuple_text(sizes_of(buffer)), tuple_text(strides_of(buffer))
         device = device_of(buffer)
@@ -141,8 +140,7 @@ class WrapperWriter:
 
     def reinterpret(self, op: host.ReinterpretOp) -> None:
         """An alias: `as_strided`, whose offset counts from the start of the storage, so the source's own is added."""
-        source, result_type = self.names[op.source], op.results[0].type
-        assert isinstance(result_type, TensorType)
+        source, result_type = self.names[op.source], tensor_type_of(op.results[0])
         name = self.define(op.results[0], "view")
         sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
         offset = "" if op.offset == 0 else f", {source}.storage_offset() + {expression(op.offset)}"
@@ -159,11 +157,10 @@ class WrapperWriter:
         target = "" if not results else f"{', '.join(results)}{', ' if self.returns_list(op) else ''} = "
         self.lines.append(f"{target}{name}({', '.join(parts)})")
         for result, result_name in zip(op.results, results, strict=True):
-            result_type = result.type
-            if result_name == "_" or not isinstance(result_type, TensorType):
+            if result_name == "_" or not is_tensor(result):
                 continue
-            strides = tuple_text(strides_of(result_type))
-            if sizes_of(result_type):
+            strides = tuple_text(strides_of(result.type))
+            if sizes_of(result.type):
                 self.lines.append(
                     f"if {result_name}.stride() != {strides}: {result_name} = with_strides({result_name}, {strides})"
                 )

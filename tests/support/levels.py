@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from cuesta.context import make_context
 from cuesta.dialects.core.diagnostics import verify_module
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import CuestaParser, print_text
-from cuesta.pipeline import STAGES, Stage, run_pipeline
+from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.record import CompileRecord
 from cuesta.targets.reference import check_equivalent
 
@@ -84,64 +84,59 @@ def capture(
     return found
 
 
-def check_levels(captured: Captured, *, reenter_everywhere: bool = True, seed: int = 0) -> None:
-    """Checks every stage of the pipeline on the program, run on the inputs it was captured with: its text, what it computes, and that text can go on from there.
+def check_levels(captured: Captured, *, reenter_at_levels: bool = True, seed: int = 0) -> None:
+    """Checks every stage of the pipeline on the program, run on the inputs it was captured with.
 
-    After every stage (a) the text parses back to the same program, with and without locations, (b) the program computes what it
-    computed before the stage, and (c) the stages that remain give the same machine code when they start from the text. With
-    `reenter_everywhere` off, (c) starts only where a level begins.
+    After every stage (a) the text parses back to the same program, (b) the program computes what it computed before the stage,
+    and (c) the next stage makes of the text what it makes of the program itself, so that the machine code at the end is the same
+    to the byte. With `reenter_at_levels` all the stages that remain are also run on the text of each level, without text between.
 
     Errors: AssertionError naming the stage.
     """
-    module = captured.module
-    levels = [("import", module.clone()), *_run_stages(module.clone())]
-    for name, program in levels:
-        check_text(program, name)
-    for stage, (_, before), (_, after) in zip(STAGES, levels, levels[1:], strict=False):
-        check_equivalent(before, after, captured.inputs, exact=stage.name not in INEXACT, pass_name=stage.name, seed=seed)
-    expected = machine_code(levels[-1][1])
-    for position, (name, program) in enumerate(levels):
-        if not reenter_everywhere and position and STAGES[position - 1].begins is None:
-            continue
-        again = reparse(program)
-        for _ in _run_stages(again, STAGES[position:]):
-            pass
-        assert machine_code(again) == expected, f"{name}: the text of this level goes on to other machine code"
-    assert machine_code(_through_text(module)) == expected, "by way of the text of every level the machine code is another"
-
-
-def _run_stages(module: ModuleOp, stages: Sequence[Stage] = STAGES) -> Iterator[tuple[str, ModuleOp]]:
-    """Runs the stages in place; gives a copy of the program after each."""
     context = make_context()
-    for stage in stages:
-        run_pipeline(context, module, [stage], verify_each=True)
-        yield stage.name, module.clone()
+    program, by_text = captured.module.clone(), check_text(captured.module, "import", generic=True)
+    texts: list[tuple[int, ModuleOp]] = [(0, by_text.clone())]
+    for position, stage in enumerate(STAGES, start=1):
+        before = program.clone()
+        for module in (program, by_text):
+            run_pipeline(context, module, [stage], verify_each=True)
+        exact = stage.name not in INEXACT
+        check_equivalent(before, program, captured.inputs, exact=exact, pass_name=stage.name, seed=seed)
+        assert print_text(by_text) == print_text(program), f"{stage.name} gives another program when it starts from text"
+        by_text = check_text(program, stage.name, generic=stage.begins is not None)
+        if stage.begins is not None:
+            texts.append((position, by_text.clone()))
+    expected = machine_code(program)
+    assert machine_code(by_text) == expected, "by way of text the machine code is another"
+    if not reenter_at_levels:
+        return
+    for position, module in texts:
+        run_pipeline(context, module, STAGES[position:])
+        name = STAGES[position - 1].name if position else "import"
+        assert machine_code(module) == expected, f"the text of the program after {name} goes on to other machine code"
 
 
-def _through_text(module: ModuleOp) -> ModuleOp:
-    context = make_context()
-    for stage in STAGES:
-        module = reparse(module)
-        run_pipeline(context, module, [stage])
-    return reparse(module)
+def check_text(module: ModuleOp, name: str = "", *, generic: bool = False) -> ModuleOp:
+    """Checks that the text of the program parses back to it, locations included, and with `generic` the generic form too.
 
-
-def reparse(module: ModuleOp) -> ModuleOp:
-    """The program, by way of its text."""
-    return CuestaParser(make_context(), print_text(module, locations=True), "<printed>").parse_module()
-
-
-def check_text(module: ModuleOp, name: str = "") -> None:
-    """The text of the program parses back to the same program and prints the same. Errors: AssertionError."""
-    for generic in (False, True):
-        text = print_text(module, generic=generic)
-        again = CuestaParser(make_context(), text, "<printed>").parse_module()
-        verify_module(again)
-        assert structurally_equal(module, again), f"{name}: another program comes back from this text:\n{text}"
-        assert print_text(again, generic=generic) == text, f"{name}: it prints differently the second time"
-    for op, read in zip(module.walk(), reparse(module).walk(), strict=True):
+    Returns the program that comes back. Errors: AssertionError.
+    """
+    again = _parse(print_text(module, locations=True))
+    assert structurally_equal(module, again), f"{name}: another program comes back from the text"
+    assert print_text(again) == print_text(module), f"{name}: it prints differently the second time"
+    for op, read in zip(module.walk(), again.walk(), strict=True):
         known = not isinstance(op.location, UnknownLoc)
         assert not known or read.location == op.location, f"{name}: {op.name} comes back from {read.location}"
+    if generic:
+        other = _parse(print_text(module, generic=True))
+        assert structurally_equal(module, other), f"{name}: another program comes back from the generic form"
+    return again
+
+
+def _parse(text: str) -> ModuleOp:
+    module = CuestaParser(make_context(), text, "<printed>").parse_module()
+    verify_module(module)
+    return module
 
 
 def machine_code(module: ModuleOp) -> str:

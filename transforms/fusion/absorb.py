@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import loops, sym
-from cuesta.dialects.layout import sizes_of
+from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, all_ops, clone_into, index_ranges, remove
 from cuesta.transforms.fusion.space import Space
 
@@ -66,7 +66,7 @@ def absorb(
         return reason
     first = every[0]
     for load in every:
-        assert sizes_of(load.source.type) == tuple(producer.sizes)  # pyright: ignore[reportArgumentType]
+        assert sizes_of(tensor_type_of(load.source)) == tuple(producer.sizes)
     outs = [result.type for result in producer.results]
     kept = len(consumer.results)
     space = Space(first)

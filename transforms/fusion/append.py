@@ -9,7 +9,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import loops, sym
-from cuesta.dialects.layout import sizes_of
+from cuesta.dialects.core.typed import position_of
+from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, is_pointwise, loads_of, remove, stores_of
 from cuesta.transforms.fusion.absorb import with_more_outs
 from cuesta.transforms.fusion.space import Space, volume
@@ -114,8 +115,8 @@ def _plan(producer: loops.NestOp, consumer: loops.NestOp, tiling: Tiling, jam: l
     for load in loads_of(consumer):
         if load.source.owner is not producer:
             continue
-        handle = producer.handles[load.source.index]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
-        sizes = sizes_of(load.source.type)  # pyright: ignore[reportArgumentType]
+        handle = producer.handles[position_of(load.source)]
+        sizes = sizes_of(tensor_type_of(load.source))
         where = _relation(stores[handle], load, producer, consumer, tiling, sizes, jam)
         if isinstance(where, SSAValue):
             plan.forwarded[load] = where

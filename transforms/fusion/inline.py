@@ -16,7 +16,7 @@ from cuesta.transforms.fusion.space import Space, volume
 def stored_values(producer: loops.NestOp) -> dict[SSAValue, SSAValue] | str:
     """The value that a pointwise nest gives at each point, by result; or why it is not of that form."""
     values: dict[SSAValue, SSAValue] = {}
-    result_of = dict(zip(producer.handles, producer.results, strict=True))
+    result_of: dict[SSAValue, SSAValue] = dict(zip(producer.handles, producer.results, strict=True))
     variables = tuple(producer.induction_variables)
     identity = sym.MapAttr.identity(len(variables))
     for op in producer.body.ops:
@@ -54,7 +54,7 @@ def place_of(load: loops.LoadOp) -> InsertPoint:
     place: Operation = load
     used = set(load.operands)
     while isinstance(parent := place.parent_op(), loops.DomainOp) and not isinstance(parent, loops.NestOp):
-        if any(isinstance(value.owner, Block | Operation) and _defined_inside(value, parent) for value in used):
+        if any(_defined_inside(value, parent) for value in used):
             break
         place = parent
     return InsertPoint.before(place)

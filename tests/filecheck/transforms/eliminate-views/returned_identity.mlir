@@ -4,7 +4,7 @@
 // CHECK:       func.func @main(%x
 // CHECK-NEXT:    %y = loops.nest
 // CHECK:         %alias = loops.view %y by (d0) -> (d0)
-// CHECK-NEXT:    %z = loops.extern "aten.sort.default"(%y)
+// CHECK-NEXT:    %z = loops.extern "aten.cumsum.default"(%y, 0)
 // CHECK-NEXT:    func.return %y, %alias, %z
 func.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %y = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
@@ -13,6 +13,6 @@ func.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf
   }
   %alias = loops.view %y by (d0) -> (d0) : tensor<4xf32> to tensor<4xf32>
   %inner = loops.view %y by (d0) -> (d0) : tensor<4xf32> to tensor<4xf32>
-  %z = loops.extern "aten.sort.default"(%inner) : (tensor<4xf32>) -> tensor<4xf32>
+  %z = loops.extern "aten.cumsum.default"(%inner, 0) : (tensor<4xf32>) -> tensor<4xf32>
   func.return %y, %alias, %z : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
