@@ -41,6 +41,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("elide-roundings", "fusion brought casts face to face that memory kept apart"),
     Stage("cse", "inlined bodies repeat one another's loads"),
     Stage("hoist-invariants", "what a row shares is computed once a row"),
+    Stage("reuse-across-stages", "an exponential of the sum is not computed again for the quotient"),
     Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED),
     Stage("loops-to-kernel", "choose a schedule; identical layers become one kernel", begins=KERNEL),
     Stage("kernel-to-host", "values become buffers"),

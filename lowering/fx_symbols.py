@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import SSAValue
 
 from cuesta.dialects.sym import IndexExpr
-from cuesta.lowering.sympy_to_sym import UnsupportedExpressionError, index_expression
+from cuesta.lowering.sympy_to_sym import Sympy, UnsupportedExpressionError, index_expression
 
 if TYPE_CHECKING:
     import torch
@@ -38,6 +38,19 @@ class Symbols:
             for symbol in expression.free_symbols:
                 self._known.setdefault(str(symbol), (symbol, node.shape_env))
         return result
+
+    def float_expression(self, number: torch.SymFloat) -> Sympy:
+        """The SymPy expression that a SymFloat stands for; its symbols are remembered.
+
+        Errors: UnsupportedExpressionError.
+        """
+        node: Any = number.node
+        expression: Sympy = getattr(node, "expr", None)
+        if expression is None:
+            raise UnsupportedExpressionError(f"the symbolic float {number}")
+        for symbol in expression.free_symbols:
+            self._known.setdefault(str(symbol), (symbol, node.shape_env))
+        return expression
 
     def ranges(self) -> dict[str, tuple[int | None, int | None]]:
         """The inclusive range of every symbol met, by name, in order of name; None is an infinite end."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeGuard, cast
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, f64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -18,7 +18,8 @@ from cuesta.dialects import sym
 from cuesta.dialects.aten import LITERAL_TYPE, Argument, CallArguments, LiteralOp, Operand, dtype_to_type
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.locations import format_location
-from cuesta.dialects.layout import tensor_type
+from cuesta.dialects.layout import is_tensor, tensor_type, tensor_type_of
+from cuesta.lowering.fx_floats import SymbolicFloats
 from cuesta.lowering.fx_overloads import CONSTANT_CONVERTERS, Callee, callee_of, is_symbolic_query
 from cuesta.lowering.fx_symbols import Symbols
 from cuesta.lowering.source_locations import location_of_stack_trace
@@ -77,8 +78,10 @@ class _Importer:
         self.constants: list[tuple[str, torch.Tensor]] = []
         self.constant_values: dict[str, SSAValue] = {}
         self.symbols = Symbols()
+        self.floats = SymbolicFloats(self.ops.append)
         self.literals: dict[CallArguments, SSAValue] = {}
         self.operands: list[SSAValue] = []
+        self.symbolic_floats: list[tuple[int, torch.SymFloat]] = []
         self.node: Node | None = None
 
     def run(self, name: str) -> ImportedGraph:
@@ -184,6 +187,8 @@ class _Importer:
             overload = cast("OpOverload[..., Any]", target)
             if is_symbolic_query(overload):
                 self.values[node] = value
+            elif overload is torch.ops.aten.scalar_tensor.default and self.is_symbolic_float(node.args[0]):
+                self.values[node] = self.scalar_of_symbolic_float(node, value)
             else:
                 self.emit_call(node, callee_of(overload), value)
         elif isinstance(target, HigherOrderOperator):
@@ -200,6 +205,8 @@ class _Importer:
             tuple([convert(argument) for argument in node.args]),
             tuple([(name, convert(argument)) for name, argument in node.kwargs.items()]) if node.kwargs else (),
         )
+        if self.symbolic_floats:
+            self.pass_symbolic_floats(node)
         properties: dict[str, Attribute] = {"arguments": arguments}
         if callee.name is not None:
             properties = {"callee": callee.name, "arguments": arguments}
@@ -257,11 +264,46 @@ class _Importer:
             return tuple([self.convert(element) for element in argument])
         if isinstance(argument, torch.SymInt):
             return self.symbols.translate(argument)
+        if isinstance(argument, torch.SymFloat):
+            self.symbolic_floats.append((len(self.operands), argument))
+            self.operands.append(self.floats.double(self.symbols.float_expression(argument)))
+            return Operand(len(self.operands) - 1)
         raise UnsupportedExpressionError(
             argument.reason
             if isinstance(argument, _Unusable)
             else f"an argument of type {type(argument).__name__}, {argument}, cannot be written down"
         )
+
+    def is_symbolic_float(self, argument: Any) -> bool:
+        return isinstance(self.values[argument] if isinstance(argument, Node) else argument, torch.SymFloat)
+
+    def scalar_of_symbolic_float(self, node: Node, value: Any) -> SSAValue:
+        """scalar_tensor(x) is what x is computed as anyway."""
+        number = self.values[cast("Node", node.args[0])]
+        if value.dtype not in (torch.float32, torch.float64):
+            self.refuse(node, f"a symbolic float as {value.dtype}")
+        compute = self.floats.double if value.dtype == torch.float64 else self.floats.single
+        return compute(self.symbols.float_expression(number))
+
+    def pass_symbolic_floats(self, node: Node) -> None:
+        """Symbolic floats stand in the places of tensors, in the precision in which eager would use the number."""
+        floats, self.symbolic_floats = self.symbolic_floats, []
+        formals = cast("OpOverload[..., Any]", node.target)._schema.arguments  # pyright: ignore[reportPrivateUsage]
+        given = [self.values[argument] if isinstance(argument, Node) else argument for argument in node.args]
+        in_place = [
+            isinstance(value, torch.SymFloat) and isinstance(formal.type, torch.TensorType)
+            for formal, value in zip(formals, given, strict=False)
+        ]
+        if sum(in_place) != len(floats):
+            raise UnsupportedExpressionError("a symbolic float where only a number may stand")
+        wide = any(
+            is_tensor(operand) and tensor_type_of(operand).element_type == f64
+            for position, operand in enumerate(self.operands)
+            if all(position != own for own, _ in floats)
+        )
+        if not wide:
+            for position, number in floats:
+                self.operands[position] = self.floats.single(self.symbols.float_expression(number))
 
     # -- results ------------------------------------------------------------------------------------------------------
 

@@ -162,6 +162,8 @@ class _Chooser:
         size, lanes = self.analysis.sizes[axis], self.max_lanes
         if not isinstance(size, int) or size >= MANY_VECTORS * lanes:
             return lanes
+        while lanes > max(1, size):
+            lanes //= 2
         fewer = lanes
         while fewer > 1:
             fewer //= 2

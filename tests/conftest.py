@@ -9,6 +9,7 @@ import io
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ class MlirFile(pytest.File):
             if directive[1] == "RUN":
                 command = directive[2].strip()
                 yield RunItem.from_parent(self, name=f"run{suffix}", command=command)
-                if (passes := _passes_of(command)):
+                if passes := _passes_of(command):
                     yield EquivalenceItem.from_parent(self, name=f"same{suffix}", passes=passes)
             else:
                 yield RoundTripItem.from_parent(self, name=f"roundtrip{suffix}")
@@ -106,14 +107,15 @@ class RunItem(MlirItem):
 
 
 class EquivalenceItem(MlirItem):
-    """The passes of a RUN line leave what the program computes as it was: the reference interpreter runs it before and after."""
+    """The passes of a RUN line leave what the program computes as it was: the interpreter runs it before and after."""
 
     def __init__(self, *, passes: str, **kwargs: object) -> None:
         super().__init__(**kwargs)  # pyright: ignore[reportArgumentType]  # what pytest passes on
         self.passes = passes
 
     def runtest(self) -> None:
-        from tests.support.equivalence import NotEquivalentError, check_example  # torch is imported only when it is needed
+        # Imports torch: only those who test programs wait for that.
+        from tests.support.equivalence import NotEquivalentError, check_example
 
         try:
             check_example(self.path, self.passes)
@@ -143,7 +145,7 @@ def _passes_of(command: str) -> str:
     words = shlex.split(command.partition("|")[0])
     if words[:1] != ["cuesta-opt"]:
         return ""
-    return next((after for word, after in zip(words, words[1:], strict=False) if word in ("-p", "--passes")), "")
+    return next((after for word, after in pairwise(words) if word in ("-p", "--passes")), "")
 
 
 def _check_prefixes(arguments: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from cuesta.passes import ALL_PASSES
+from tests.support import equivalence  # noqa: F401 -- pytester forgets what a test imports, and torch is imported only once
 
 pytest_plugins = ["pytester"]
 

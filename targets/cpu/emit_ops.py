@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation
 
 from cuesta.dialects import elem, kernel, sym
+from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.targets.cpu.emit_index import BoundSite, Index, pointee
 from cuesta.targets.cpu.emit_memory import load, store
@@ -132,7 +133,7 @@ def _emit_bound(emitter: KernelEmitter, op: Operation) -> None:
     bad_label, join = emitter.label(), emitter.label()
     emitter.line(f"br i1 {every}, label %{join}, label %{bad_label}")
     emitter.line(f"{bad_label}:")
-    emitter.sites.append(BoundSite(str(op.location)))
+    emitter.sites.append(BoundSite(format_location(op.location)))
     first = value
     if lanes > 1:
         bad = emitter.instruction(f"xor {boolean} {good}, splat (i1 true)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import linecache
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from cuesta.targets.cpu.emit_index import BoundSite
 from cuesta.targets.cpu.jit import LoadedModule
@@ -41,6 +41,25 @@ def with_strides(value: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
     return value.as_strided(value.shape, strides)
 
 
+def flattened(results: object) -> tuple[Any, ...]:
+    """The results of an operator one after the other, those in lists too."""
+    if not isinstance(results, tuple | list):
+        return (results,)
+    return tuple(leaf for result in cast("Sequence[object]", results) for leaf in flattened(result))
+
+
+def check_metadata(value: torch.Tensor, sizes: Sequence[int], dtype: torch.dtype, overload: str) -> None:
+    """Code was generated for what an operator's metadata function promised; anything else would be read as garbage.
+
+    Errors: RuntimeError.
+    """
+    if value.size() != sizes or value.dtype != dtype:
+        raise RuntimeError(
+            f"{overload} gave a tensor of {value.dtype} and size {tuple(value.size())}, "
+            f"but its fake (meta) function promised {dtype} and {tuple(sizes)}"
+        )
+
+
 def index_error_raiser(sites: Sequence[BoundSite]) -> Callable[[int], NoReturn]:
     """The function a wrapper calls with the address of an error record: it clears the record and raises IndexError."""
 
@@ -49,7 +68,9 @@ def index_error_raiser(sites: Sequence[BoundSite]) -> Callable[[int], NoReturn]:
         site, value, size = map(int, record)
         record[0] = 0
         where = sites[site - 1].location
-        raise IndexError(f"index {value} is out of bounds for dimension with size {size} ({where})")
+        raise IndexError(
+            f"index {value} is out of bounds for dimension with size {size}" + (f" ({where})" if where else "")
+        )
 
     return raise_index_error
 
@@ -69,6 +90,8 @@ def build(
         "empty_strided": torch.empty_strided,
         "as_strided": torch.as_strided,
         "with_strides": with_strides,
+        "check_metadata": check_metadata,
+        "flattened": flattened,
         "raise_index_error": index_error_raiser(sites),
         "_keep_alive": module,
     }

@@ -19,7 +19,10 @@ from cuesta.dialects.layout import device_of, is_tensor, sizes_of, strides_of, t
 from cuesta.targets.cpu.emit_module import Launch, Run
 from cuesta.targets.host.python_text import argument_text, expression, identifier, tuple_text
 
-_RESERVED = ("torch", "args", "empty_strided", "as_strided", "raise_index_error", "with_strides", "error", "call")
+_RESERVED = (
+    "torch", "args", "empty_strided", "as_strided", "raise_index_error", "with_strides", "check_metadata", "flattened",
+    "error", "call",
+)  # fmt: skip
 
 
 @dataclass
@@ -147,20 +150,32 @@ class WrapperWriter:
         self.lines.append(f"{name} = as_strided({source}, {sizes}, {strides}{offset})")
 
     def extern(self, op: host.ExternOp) -> None:
-        """A library call, with a check that it laid out its results as the program expects."""
+        """A library call, with a check that it laid out its results as the program expects.
+
+        An operator nobody knows may give any tree of results, and other ones than its metadata function promised.
+        """
         name = self.callee(op.overload)
         operands = [self.names[operand] for operand in op.operands]
         arguments = op.arguments_attr
         parts = [argument_text(argument, operands) for argument in arguments.positional]
         parts += [f"{key}={argument_text(value, operands)}" for key, value in arguments.keywords]
         results = [self.define(result, "out") if result.uses else "_" for result in op.results]
-        target = "" if not results else f"{', '.join(results)}{', ' if self.returns_list(op) else ''} = "
-        self.lines.append(f"{target}{name}({', '.join(parts)})")
+        target = ", ".join(results)
+        call = f"{name}({', '.join(parts)})"
+        if results and op.schema is None:
+            target, call = f"{target},", f"flattened({call})"
+        elif self.returns_list(op):
+            target = f"{target},"
+        self.lines.append(f"{target} = {call}" if results else call)
         for result, result_name in zip(op.results, results, strict=True):
             if result_name == "_" or not is_tensor(result):
                 continue
-            strides = tuple_text(strides_of(result.type))
-            if sizes_of(result.type):
+            result_type = tensor_type_of(result)
+            sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
+            if op.schema is None:
+                dtype = dtypes.type_to_dtype(result_type.element_type)
+                self.lines.append(f"check_metadata({result_name}, {sizes}, torch.{dtype}, {op.overload!r})")
+            if sizes_of(result_type):
                 self.lines.append(
                     f"if {result_name}.stride() != {strides}: {result_name} = with_strides({result_name}, {strides})"
                 )

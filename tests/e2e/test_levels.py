@@ -1,4 +1,4 @@
-"""Every level of real programs is text that can be read back and gone on from, and no stage changes what is computed."""
+"""Every level of real programs is text to read back and go on from, and no stage changes what is computed."""
 
 from __future__ import annotations
 

@@ -15,8 +15,9 @@ __all__ = ["NotEquivalentError", "check_example"]
 
 
 def check_example(path: Path, passes: str) -> None:
-    """Runs every program of the file, pass by pass, and compares what it computes before and after each: to the bit, except
-    for the passes that say they change roundings.
+    """Runs every program of the file, pass by pass, and compares what it computes before and after each.
+
+    To the bit, except for the passes that say they change roundings.
 
     Errors: NotEquivalentError naming the pass.
     """

@@ -1,5 +1,4 @@
-"""Walks a program down the levels and checks every step: what is printed is the program, and no stage changes what it computes."""
-
+"""Walks a program down the levels and checks each step: its text is the program, and no stage changes its results."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ The others are compared bit by bit: they regroup sums at most, which the interpr
 class Captured:
     """One graph as it came from the importer: its kind, the program at the `aten` level, and what it was first run on.
 
-    Random numbers would not do as inputs: a backward pass relies on what the forward pass saved (indices, masks, deviations).
+    Random numbers would not do as inputs: a backward pass relies on what the forward pass saved (indices, deviations).
     """
 
     kind: str
@@ -64,10 +63,11 @@ def captured_graphs() -> Iterator[list[Captured]]:
 
 
 def _kept(value: object) -> object:
+    """A copy with the same sizes, strides and offset; elements that share memory still do."""
     if not isinstance(value, torch.Tensor):
         return value
-    kept = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype)
-    return kept.copy_(value.detach()) if value.is_contiguous() else value.detach().clone(memory_format=torch.preserve_format)
+    memory = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage()).clone()
+    return memory.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
 def capture(
@@ -87,9 +87,10 @@ def capture(
 def check_levels(captured: Captured, *, reenter_at_levels: bool = True, seed: int = 0) -> None:
     """Checks every stage of the pipeline on the program, run on the inputs it was captured with.
 
-    After every stage (a) the text parses back to the same program, (b) the program computes what it computed before the stage,
-    and (c) the next stage makes of the text what it makes of the program itself, so that the machine code at the end is the same
-    to the byte. With `reenter_at_levels` all the stages that remain are also run on the text of each level, without text between.
+    After every stage (a) the text parses back to the same program, (b) the program computes what it computed before the
+    stage, and (c) the next stage makes of the text what it makes of the program itself, so that the machine code at the
+    end is the same to the byte. With `reenter_at_levels` all the stages that remain are also run on the text of each
+    level, without text between.
 
     Errors: AssertionError naming the stage.
     """
@@ -102,7 +103,8 @@ def check_levels(captured: Captured, *, reenter_at_levels: bool = True, seed: in
             run_pipeline(context, module, [stage], verify_each=True)
         exact = stage.name not in INEXACT
         check_equivalent(before, program, captured.inputs, exact=exact, pass_name=stage.name, seed=seed)
-        assert print_text(by_text) == print_text(program), f"{stage.name} gives another program when it starts from text"
+        same = print_text(by_text) == print_text(program)
+        assert same, f"{stage.name} gives another program when it starts from text"
         by_text = check_text(program, stage.name, generic=stage.begins is not None)
         if stage.begins is not None:
             texts.append((position, by_text.clone()))
@@ -117,7 +119,7 @@ def check_levels(captured: Captured, *, reenter_at_levels: bool = True, seed: in
 
 
 def check_text(module: ModuleOp, name: str = "", *, generic: bool = False) -> ModuleOp:
-    """Checks that the text of the program parses back to it, locations included, and with `generic` the generic form too.
+    """Checks that the text of the program parses back to it, locations included; with `generic`, in that form too.
 
     Returns the program that comes back. Errors: AssertionError.
     """

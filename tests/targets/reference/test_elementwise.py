@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cuesta.dialects import elem
-from cuesta.targets.reference import run
+from tests.support.tensors import run_tensors
 
 DTYPES = {
     "f": {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16},
@@ -45,7 +45,7 @@ def test_every_row_on_every_kind(pointwise, name):
             result = "i1" if row.result == "bool" else spelling
             module = pointwise(f"elem.{name} {{values}} : {spelling}", row.arity, spelling, result)
             operands = [values_of(dtype), values_of(dtype)[[4, 3, 2, 1, 0]]][: row.arity]
-            (y,) = run(module, operands)
+            (y,) = run_tensors(module, operands)
             if kind == "u" and dtype is not torch.uint8:
                 wide = function(*(operand.to(torch.int64) for operand in operands))
                 expected = wide if result == "i1" else (wide & ((1 << min(dtype.itemsize * 8, 63)) - 1)).to(dtype)
@@ -74,7 +74,7 @@ def test_every_row_on_every_kind(pointwise, name):
 def test_convert(pointwise, source, result, values, expected):
     module = pointwise(f"elem.convert {{values}} : {source} to {result}", 1, source, result)
     dtype = {"f32": torch.float32, "i64": torch.int64, "i1": torch.bool}[source]
-    assert run(module, [torch.tensor(values, dtype=dtype)])[0].tolist() == expected
+    assert run_tensors(module, [torch.tensor(values, dtype=dtype)])[0].tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_convert(pointwise, source, result, values, expected):
 def test_constant(pointwise, text, value):
     spelling = text.rpartition(" ")[2]
     module = pointwise(f"elem.constant {text}", 0, spelling, spelling)
-    assert run(module, [])[0].tolist() == [value] * 5
+    assert run_tensors(module, [])[0].tolist() == [value] * 5
 
 
 def test_select_keeps_nan_out(nest):
@@ -101,4 +101,4 @@ def test_select_keeps_nan_out(nest):
     )
     nan = float("nan")
     c, a, b = torch.tensor([True, False]), torch.tensor([1.0, nan]), torch.tensor([nan, 2.0])
-    assert run(module, [c, a, b])[0].tolist() == [1.0, 2.0]
+    assert run_tensors(module, [c, a, b])[0].tolist() == [1.0, 2.0]

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from cuesta.targets.reference import InterpreterError, run
+from tests.support.tensors import run_tensors
 
 TEXT = """
 kernel.func @double(%x : !kernel.ptr<f32>) outs(%y : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [12]> {
@@ -25,7 +26,7 @@ host.func @main(%x : tensor<3x4xf32>, %w : tensor<4x2xf32>) -> (tensor<3x2xf32>,
 
 def test_buffers(parse):
     x, w = torch.randn(3, 4), torch.randn(4, 2)
-    m, v = run(parse(TEXT), [x, w])
+    m, v = run_tensors(parse(TEXT), [x, w])
     assert torch.equal(m, (x + x) @ w)
     assert torch.equal(v, (x + x).flatten()[6:].reshape(2, 3))
 

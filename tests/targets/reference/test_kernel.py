@@ -5,6 +5,7 @@ import torch
 
 from cuesta.targets.reference import InterpreterError, run
 from cuesta.targets.reference import kernel as reference_kernel
+from tests.support.tensors import run_tensors
 
 SOFTMAX = """
 kernel.func @softmax_0(%x : !kernel.ptr<f32>) outs(%y : !kernel.ptr<f32>)
@@ -62,14 +63,14 @@ X, N = torch.arange(10.0), torch.arange(10)
 
 def test_softmax(parse):
     x = torch.randn(6, 10)
-    torch.testing.assert_close(run(parse(SOFTMAX), [x])[0], x.softmax(-1))
+    torch.testing.assert_close(run_tensors(parse(SOFTMAX), [x])[0], x.softmax(-1))
 
 
 def test_softmax_in_chunks_is_the_same(parse, monkeypatch):
     x = torch.randn(6, 10)
-    (whole,) = run(parse(SOFTMAX), [x])
+    (whole,) = run_tensors(parse(SOFTMAX), [x])
     monkeypatch.setattr(reference_kernel, "POINTS_PER_CHUNK", 25)
-    assert torch.equal(whole, run(parse(SOFTMAX), [x])[0])
+    assert torch.equal(whole, run_tensors(parse(SOFTMAX), [x])[0])
 
 
 BLOCKED = """
@@ -84,7 +85,7 @@ BLOCKED = """
 @pytest.mark.parametrize("points", [1 << 20, 1])
 def test_blocks_of_which_the_last_is_short(launch, monkeypatch, points):
     monkeypatch.setattr(reference_kernel, "POINTS_PER_CHUNK", points)
-    assert torch.equal(run(launch(BLOCKED), [X, N])[0], -X)
+    assert torch.equal(run_tensors(launch(BLOCKED), [X, N])[0], -X)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_inactive_points_are_not_reduced(launch, kind, expected):
     kernel.yield %a : vector<8xf32>
   }} : f32
   kernel.store %r, %y[%p] : f32"""
-    assert run(launch(body, out="tensor<4xf32>"), [X, N])[0].tolist() == expected
+    assert run_tensors(launch(body, out="tensor<4xf32>"), [X, N])[0].tolist() == expected
 
 
 def test_argmax_counts_only_active_points(launch):
@@ -118,7 +119,7 @@ def test_argmax_counts_only_active_points(launch):
   %v = elem.convert %i : i64 to f32
   kernel.store %v, %y[%p] : f32"""
     # The greatest is the last one: its linear index is 2 * (p + 1) - 1.
-    assert run(launch(body, out="tensor<4xf32>"), [X, N])[0].tolist() == [1.0, 3.0, 5.0, 7.0]
+    assert run_tensors(launch(body, out="tensor<4xf32>"), [X, N])[0].tolist() == [1.0, 3.0, 5.0, 7.0]
 
 
 def test_welford_with_short_last_block(launch):
@@ -130,7 +131,7 @@ def test_welford_with_short_last_block(launch):
   } : f32, f32
   kernel.store %m, %y[%p * 2] : f32
   kernel.store %s, %y[%p * 2 + 1] : f32"""
-    out = run(launch(body, grid="[3]", out="tensor<6xf32>"), [X, N])[0]
+    out = run_tensors(launch(body, grid="[3]", out="tensor<6xf32>"), [X, N])[0]
     assert out.tolist() == [1.5, 5.0, 5.5, 5.0, 8.5, 0.5]
 
 
@@ -143,7 +144,7 @@ def test_reduce_without_lanes_inside_a_lane_loop_gives_a_vector(launch):
     } : vector<4xf32>
     kernel.store %s, %y[%j] : vector<4xf32>
   }"""
-    assert run(launch(body, grid="[]", out="tensor<5xf32>"), [X, N])[0].tolist() == [5.0, 7.0, 9.0, 11.0, 13.0]
+    assert run_tensors(launch(body, grid="[]", out="tensor<5xf32>"), [X, N])[0].tolist() == [5.0, 7.0, 9.0, 11.0, 13.0]
 
 
 def test_scratch_is_private_to_the_program(launch):
@@ -161,7 +162,7 @@ def test_scratch_is_private_to_the_program(launch):
     %d = kernel.load %t[%k] : vector<4xf32>
     kernel.store %d, %y[%p * 3 + %k] : vector<4xf32>
   }"""
-    assert torch.equal(run(launch(body), [X, N])[0], -X)
+    assert torch.equal(run_tensors(launch(body), [X, N])[0], -X)
 
 
 def test_gather_through_bound(launch):
@@ -173,7 +174,7 @@ def test_gather_through_bound(launch):
     kernel.store %a, %y[%j] : vector<8xf32>
   }"""
     indices = torch.tensor([-1, 3, 2, 9, 0, -10, 5, 5, 5, 1])
-    assert torch.equal(run(launch(body, grid="[]"), [X, indices])[0], X[indices])
+    assert torch.equal(run_tensors(launch(body, grid="[]"), [X, indices])[0], X[indices])
     indices[4] = 10
     with pytest.raises(IndexError, match="index 10 is out of bounds for dimension with size 10"):
         run(launch(body, grid="[]"), [X, indices])
@@ -189,7 +190,7 @@ def test_masked_load_and_index(launch):
     %a = kernel.load %x[%j * 2] if %m else %z : vector<8xf32>
     kernel.store %a, %y[%j] : vector<8xf32>
   }"""
-    assert run(launch(body, grid="[]"), [X, N])[0].tolist() == [0, 2, 4, 6, 8, -1, -1, -1, -1, -1]
+    assert run_tensors(launch(body, grid="[]"), [X, N])[0].tolist() == [0, 2, 4, 6, 8, -1, -1, -1, -1, -1]
 
 
 def test_symbols_are_arguments(parse):
@@ -204,7 +205,7 @@ func.func @main(%x : tensor<?xf32, #aten.layout<sizes = [s0]>>) -> tensor<?xf32,
   func.return %y : tensor<?xf32, #aten.layout<sizes = [s0]>>
 }"""
     x = torch.randn(7)
-    assert torch.equal(run(parse(text), [x])[0], x.flip(0))
+    assert torch.equal(run_tensors(parse(text), [x])[0], x.flip(0))
     with pytest.raises(InterpreterError, match="the symbol s0, which has no value"):
         run(parse(text.replace("symbols(s0)", "").replace("grid = [s0]", "grid = [4]")), [x])
 
@@ -223,7 +224,7 @@ func.func @main(%x : tensor<2x3xf32>) -> tensor<2x3xf32, {layout}> {{
   func.return %y : tensor<2x3xf32, {layout}>
 }}"""
     x = torch.randn(4, 3)[1:3]  # with an offset into its storage
-    (y,) = run(parse(text), [x])
+    (y,) = run_tensors(parse(text), [x])
     assert torch.equal(y, x)
     assert y.stride() == (1, 2)
 
@@ -304,4 +305,4 @@ def test_division_at_inactive_points_does_no_harm(launch):
     %c = elem.convert %b : vector<8xi64> to vector<8xf32>
     kernel.store %c, %y[%j] : vector<8xf32>
   }"""
-    assert run(launch(body), [X, N])[0].tolist() == [1.0] * 10
+    assert run_tensors(launch(body), [X, N])[0].tolist() == [1.0] * 10

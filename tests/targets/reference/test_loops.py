@@ -6,6 +6,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.targets.reference import InterpreterError, run
 from cuesta.targets.reference import loops as reference_loops
+from tests.support.tensors import run_tensors
 
 SOFTMAX = """
 func.func @main(%x : tensor<6x10xf32>) -> tensor<6x10xf32> {
@@ -35,21 +36,21 @@ func.func @main(%x : tensor<6x10xf32>) -> tensor<6x10xf32> {
 
 def test_softmax(parse):
     x = torch.randn(6, 10)
-    (y,) = run(parse(SOFTMAX), [x])
+    (y,) = run_tensors(parse(SOFTMAX), [x])
     torch.testing.assert_close(y, x.softmax(-1))
 
 
 def test_softmax_in_chunks_is_the_same(parse, monkeypatch):
     x = torch.randn(6, 10)
-    (whole,) = run(parse(SOFTMAX), [x])
+    (whole,) = run_tensors(parse(SOFTMAX), [x])
     monkeypatch.setattr(reference_loops, "POINTS_PER_CHUNK", 20)
-    (pieces,) = run(parse(SOFTMAX), [x])
+    (pieces,) = run_tensors(parse(SOFTMAX), [x])
     assert torch.equal(whole, pieces)
 
 
 def test_precise_computes_in_float64(parse):
     x = torch.randn(6, 10)
-    (y,) = run(parse(SOFTMAX), [x], precise=True)
+    (y,) = run_tensors(parse(SOFTMAX), [x], precise=True)
     assert y.dtype is torch.float64
     torch.testing.assert_close(y, x.double().softmax(-1))
 
@@ -68,8 +69,8 @@ def test_precise_does_not_round_at_converts(nest):
   }""",
     )
     x = torch.randn(3).bfloat16()
-    assert torch.equal(run(module, [x])[0], x.float().exp().bfloat16())
-    torch.testing.assert_close(run(module, [x], precise=True)[0], x.double().exp(), rtol=1e-15, atol=0)
+    assert torch.equal(run_tensors(module, [x])[0], x.float().exp().bfloat16())
+    torch.testing.assert_close(run_tensors(module, [x], precise=True)[0], x.double().exp(), rtol=1e-15, atol=0)
 
 
 REDUCE = """
@@ -104,7 +105,7 @@ def test_reductions(nest, kind, dtype, expected):
     )
     x = torch.randn(3, 4, 5)
     x = {"f32": x, "i64": (x * 10).long(), "i32": (x * 10).int(), "i1": x > 1}[dtype]
-    (y,) = run(module, [x])
+    (y,) = run_tensors(module, [x])
     torch.testing.assert_close(y, expected(x))
 
 
@@ -112,7 +113,7 @@ def test_maximum_propagates_nan(nest):
     module = nest(
         "%x : tensor<1x1x3xf32>", "tensor<1xf32>", REDUCE.format(rows=1, a=1, b=3, type="f32", kind="maximum")
     )
-    assert run(module, [torch.tensor([[[1.0, float("nan"), 2.0]]])])[0].isnan().all()
+    assert run_tensors(module, [torch.tensor([[[1.0, float("nan"), 2.0]]])])[0].isnan().all()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_reduction_over_nothing_gives_the_identity(nest, kind, dtype, identity):
         f"%x : tensor<2x0x5x{dtype}>", f"tensor<2x{dtype}>", REDUCE.format(rows=2, a=0, b=5, type=dtype, kind=kind)
     )
     x = torch.empty(2, 0, 5, dtype={"f32": torch.float32, "i8": torch.int8, "i1": torch.bool}[dtype])
-    assert run(module, [x])[0].tolist() == [identity] * 2
+    assert run_tensors(module, [x])[0].tolist() == [identity] * 2
 
 
 ARG = """
@@ -160,7 +161,7 @@ def test_argmax_takes_the_first_and_nan_first_of_all(parse, kind):
     x = torch.tensor([[[1.0, 3.0], [3.0, 1.0]], [[1.0, 7.0], [nan, nan]], [[-float("inf")] * 2] * 2])
     if kind == "argmin":
         x = -x
-    values, indices = run(arg_module(parse, kind, 3, 2, 2), [x])
+    values, indices = run_tensors(arg_module(parse, kind, 3, 2, 2), [x])
     assert indices.tolist() == [1, 2, 0]
     torch.testing.assert_close(values, x.flatten(1).gather(1, indices[:, None])[:, 0], equal_nan=True)
 
@@ -181,7 +182,7 @@ func.func @main(%x : tensor<4x50xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 }"""
     )
     x = torch.randn(4, 50) + 100
-    mean, squares = run(module, [x])
+    mean, squares = run_tensors(module, [x])
     torch.testing.assert_close(mean, x.double().mean(1).float())
     torch.testing.assert_close(squares, (x.double().var(1) * 49).float())
 
@@ -203,7 +204,7 @@ def test_masked_load_reads_nothing_out_of_range(nest):
     loops.store %v, %o[%i] : tensor<5xf32>
   }""",
     )
-    assert run(module, [torch.tensor([1.0, 2.0, 3.0])])[0].tolist() == [7.0, 1.0, 2.0, 3.0, 7.0]
+    assert run_tensors(module, [torch.tensor([1.0, 2.0, 3.0])])[0].tolist() == [7.0, 1.0, 2.0, 3.0, 7.0]
 
 
 GATHER = """
@@ -223,7 +224,7 @@ def test_gather(nest, wrap, indices):
         GATHER.replace("%n = ", "%k = ").replace("bound %n", "bound %k").format(wrap=wrap),
     )
     x = torch.randn(4)
-    assert torch.equal(run(module, [x, torch.tensor(indices)])[0], x[indices])
+    assert torch.equal(run_tensors(module, [x, torch.tensor(indices)])[0], x[indices])
 
 
 @pytest.mark.parametrize(("wrap", "index"), [("", 7), ("", -1), (" wrap", -5)])
@@ -250,8 +251,8 @@ def test_symbolic_sizes(nest):
         symbols="s0 in [2, 100], s1 in [0, inf]",
     )
     x = torch.randn(3, 8)
-    assert torch.equal(run(module, [x])[0], x.flatten())
-    assert run(module, [torch.empty(3, 0)])[0].shape == (0,)
+    assert torch.equal(run_tensors(module, [x])[0], x.flatten())
+    assert run_tensors(module, [torch.empty(3, 0)])[0].shape == (0,)
     with pytest.raises(InterpreterError, match=r"s0 is 1, outside of its range \[2, 100\]"):
         run(module, [torch.randn(1, 8)])
     with pytest.raises(InterpreterError, match="no value"):
@@ -271,7 +272,7 @@ def test_results_have_the_declared_strides(nest):
   }}""",
     )
     x = torch.randn(3, 2).t()
-    (y,) = run(module, [x])
+    (y,) = run_tensors(module, [x])
     assert torch.equal(y, -x)
     assert y.stride() == (1, 2)
     with pytest.raises(InterpreterError, match="strides"):
@@ -288,7 +289,7 @@ def test_views(nest):
 """,
     )
     x = torch.randn(4, 8)
-    (y,) = run(module, [x])
+    (y,) = run_tensors(module, [x])
     assert torch.equal(y, x.t().unsqueeze(1).expand(8, 3, 4))
     assert y.stride() == (1, 0, 8)
 
@@ -310,7 +311,7 @@ def test_externs(nest):
         '%y = loops.extern pure "aten.mm.default"(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>',
     )
     x, w = torch.randn(4, 8), torch.randn(8, 2)
-    assert torch.equal(run(module, [x, w])[0], x @ w)
+    assert torch.equal(run_tensors(module, [x, w])[0], x @ w)
 
 
 def test_a_point_reads_back_what_it_stored(nest):
@@ -330,7 +331,7 @@ def test_a_point_reads_back_what_it_stored(nest):
   }""",
     )
     x = torch.randn(3, 4)
-    assert torch.equal(run(module, [x])[0], x)
+    assert torch.equal(run_tensors(module, [x])[0], x)
 
 
 def test_rank_0_and_zero_sizes(nest):
@@ -343,7 +344,7 @@ def test_rank_0_and_zero_sizes(nest):
     loops.store %v, %o[] : tensor<f32>
   }""",
     )
-    assert run(module, [torch.tensor(3.0)])[0].item() == 3.0
+    assert run_tensors(module, [torch.tensor(3.0)])[0].item() == 3.0
     module = nest(
         "%x : tensor<0x4xf32>",
         "tensor<0x4xf32>",
@@ -353,7 +354,7 @@ def test_rank_0_and_zero_sizes(nest):
     loops.store %v, %o[%i, %j] : tensor<0x4xf32>
   }""",
     )
-    assert run(module, [torch.empty(0, 4)])[0].shape == (0, 4)
+    assert run_tensors(module, [torch.empty(0, 4)])[0].shape == (0, 4)
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -457,7 +458,7 @@ def test_masked_store(nest):
         )
 
     x, m = torch.randn(4), torch.tensor([True, False, True, False])
-    assert torch.equal(run(module("%c", "%d"), [x, m])[0], torch.where(m, x, -x))
+    assert torch.equal(run_tensors(module("%c", "%d"), [x, m])[0], torch.where(m, x, -x))
     with pytest.raises(InterpreterError, match="offset 0 was already stored, by another store"):
         run(module("%c", "%c"), [x, m])
 
@@ -492,7 +493,9 @@ def test_malformed_module_is_not_run(parse):
 
     module = parse(SOFTMAX)
     reduce = next(op for op in module.walk() if isinstance(op, loops.ReduceOp))
-    reduce.body.last_op.detach()
+    terminator = reduce.body.last_op
+    assert terminator is not None
+    terminator.detach()
     with pytest.raises(VerifyException):
         run(module, [torch.randn(6, 10)])
 
@@ -511,4 +514,4 @@ def test_a_reduction_without_axes_has_one_point(nest):
   }""",
     )
     x = torch.randn(3)
-    assert torch.equal(run(module, [x])[0], x)
+    assert torch.equal(run_tensors(module, [x])[0], x)

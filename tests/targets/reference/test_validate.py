@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cuesta.targets.reference import NotEquivalentError, check_equivalent, random_inputs, run
+from cuesta.targets.reference import NotEquivalentError, check_equivalent, random_inputs
+from tests.support.tensors import run_tensors, tensors
 
 HEAD = "%x : tensor<8x100xf32>"
 SUM = """
@@ -85,7 +86,8 @@ func.func @main(%n : !sym.int<s0 + 1>, %x : {type_}, %i : tensor<50xi64>, %m : t
   func.return %x : {type_}
 }}"""
     )
-    n, x, i, m, e = random_inputs(module, seed=3)
+    n, *rest = random_inputs(module, seed=3)
+    x, i, m, e = tensors(rest)
     assert n == 5
     assert x.shape == (4, 7)
     assert x.stride() == (1, 4)
@@ -93,6 +95,6 @@ func.func @main(%n : !sym.int<s0 + 1>, %x : {type_}, %i : tensor<50xi64>, %m : t
     assert set(i.tolist()) == {0, 1}
     assert set(m.tolist()) == {False, True}
     assert e.stride() == (0, 1)
-    assert torch.equal(run(module, [n, x, i, m, e])[0], x)
-    assert torch.equal(random_inputs(module, seed=3)[1], x)
-    assert random_inputs(module, symbols={"s0": 3})[1].shape == (3, 7)
+    assert torch.equal(run_tensors(module, [n, x, i, m, e])[0], x)
+    assert torch.equal(tensors(random_inputs(module, seed=3)[1:])[0], x)
+    assert tensors(random_inputs(module, symbols={"s0": 3})[1:])[0].shape == (3, 7)

@@ -1,0 +1,29 @@
+// RUN: cuesta-opt %s --split-input-file -p materialize-views
+
+// Strides cannot say a reshape of a transpose, nor a flip: copies.
+func.func @main(%x : tensor<4x8xf32>, %w : tensor<4x3xf32>) -> (tensor<32xf32>, tensor<8x3xf32>) {
+  %r = loops.view %x by (d0) -> (d0 mod 4, d0 floordiv 4) : tensor<4x8xf32> to tensor<32xf32>
+  %f = loops.view %x by (d0, d1) -> (d1, 7 - d0) : tensor<4x8xf32> to tensor<8x4xf32>
+  %m = loops.extern pure "aten.mm.default"(%f, %w) : (tensor<8x4xf32>, tensor<4x3xf32>) -> tensor<8x3xf32>
+  func.return %r, %m : tensor<32xf32>, tensor<8x3xf32>
+}
+
+// -----
+
+// The strides that the type says, in memory of its own: a copy into them.
+func.func @main(%x : tensor<4x8xf32>) -> tensor<4x8xf32, #aten.layout<strides = [1, 4]>> {
+  %v = loops.view %x by (d0, d1) -> (d0, d1) : tensor<4x8xf32> to tensor<4x8xf32, #aten.layout<strides = [1, 4]>>
+  func.return %v : tensor<4x8xf32, #aten.layout<strides = [1, 4]>>
+}
+
+// -----
+
+// Near miss: views with the strides of their types stay (a transpose, a slice, an expand). So does one that nobody uses.
+func.func @main(%x : tensor<4x8xf32>, %w : tensor<4x3xf32>) -> (tensor<8x3xf32>, tensor<4x2xf32, #aten.layout<strides = [8, 3]>>, tensor<5x4x8xf32, #aten.layout<strides = [0, 8, 1]>>) {
+  %t = loops.view %x by (d0, d1) -> (d1, d0) : tensor<4x8xf32> to tensor<8x4xf32, #aten.layout<strides = [1, 8]>>
+  %m = loops.extern pure "aten.mm.default"(%t, %w) : (tensor<8x4xf32, #aten.layout<strides = [1, 8]>>, tensor<4x3xf32>) -> tensor<8x3xf32>
+  %s = loops.view %x by (d0, d1) -> (d0, d1 * 3 + 2) : tensor<4x8xf32> to tensor<4x2xf32, #aten.layout<strides = [8, 3]>>
+  %e = loops.view %x by (d0, d1, d2) -> (d1, d2) : tensor<4x8xf32> to tensor<5x4x8xf32, #aten.layout<strides = [0, 8, 1]>>
+  %unused = loops.view %x by (d0) -> (d0 mod 4, d0 floordiv 4) : tensor<4x8xf32> to tensor<32xf32>
+  func.return %m, %s, %e : tensor<8x3xf32>, tensor<4x2xf32, #aten.layout<strides = [8, 3]>>, tensor<5x4x8xf32, #aten.layout<strides = [0, 8, 1]>>
+}

@@ -1,0 +1,30 @@
+"""Values of which a test knows that they are tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from torch import Tensor
+from xdsl.dialects.builtin import ModuleOp
+
+from cuesta.targets.reference import run
+
+
+def tensors(values: Iterable[object]) -> list[Tensor]:
+    """The values, all tensors. Errors: AssertionError when one is not."""
+    found: list[Tensor] = []
+    for value in values:
+        assert isinstance(value, Tensor), f"{value!r} is no tensor"
+        found.append(value)
+    return found
+
+
+def run_tensors(
+    module: ModuleOp,
+    inputs: Sequence[object],
+    *,
+    constants: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
+    precise: bool = False,
+) -> list[Tensor]:
+    """What the reference interpreter computes, when it is tensors."""
+    return tensors(run(module, inputs, constants=constants, precise=precise))

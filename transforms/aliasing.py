@@ -1,0 +1,43 @@
+"""Which values may share memory with which: what passes that move or merge tensors must not change for the caller."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+from xdsl.traits import IsTerminator
+
+from cuesta.dialects import loops
+from cuesta.dialects.aten.named_call import NamedCall
+from cuesta.dialects.layout import sizes_of, strided_view, strides_of, tensor_type_of
+
+
+def escapes(op: Operation) -> bool:
+    """Whether the caller gets a result of the op, or something that may share memory with one.
+
+    The caller may write to what it gets: two tensors that it gets must stay two, and none may become part of an input.
+    """
+    for result in op.results:
+        for use in result.uses:
+            user = use.operation
+            if user.has_trait(IsTerminator):
+                return True
+            if (isinstance(user, loops.ViewOp) or (isinstance(user, NamedCall) and may_alias(user))) and escapes(user):
+                return True
+    return False
+
+
+def may_alias(call: NamedCall) -> bool:
+    """Whether a call may give back memory of its operands: a view, or an operator nobody knows."""
+    schema = call.schema
+    return schema is None or schema.is_view or call.overload == "aten._unsafe_view.default"
+
+
+def is_alias(view: loops.ViewOp) -> bool:
+    """Whether a view lies in its source's memory with just the strides that its type says. Any other is a copy."""
+    source_type, result_type = tensor_type_of(view.source), tensor_type_of(view.result)
+    sizes = sizes_of(result_type)
+    if 0 in sizes:
+        return True
+    found = strided_view(view.map, source_type, sizes)
+    if found is None:
+        return False
+    return all(size == 1 or a == b for size, a, b in zip(sizes, found[0], strides_of(result_type), strict=True))
