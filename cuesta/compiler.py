@@ -26,7 +26,7 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
     A graph that lies on a device we have no target for, or that our levels cannot say, runs in eager, with a warning
     that says why.
     """
-    from functorch.compile import make_boxed_func
+    from functorch.compile import make_boxed_func  # pyright: ignore[reportPrivateImportUsage]  # documented there
 
     from cuesta.lowering.fx_to_aten import UnsupportedGraphError, import_graph
 
@@ -112,7 +112,7 @@ def make_boxed(function: Callable[[list[Any]], Any]) -> BoxedFunction:
     """Marks a function as boxed for AOTAutograd."""
     if getattr(function, "_boxed_call", False):
         return function
-    function._boxed_call = True  # type: ignore[attr-defined]
+    function._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]  # how AOTAutograd tells
     return function
 
 

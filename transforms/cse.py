@@ -6,12 +6,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import IsTerminator
 
 from cuesta.dialects import aten, elem, loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.loops.surgery import remove
+from cuesta.transforms.aliasing import escapes
 
 _Key = tuple[object, ...]
 
@@ -74,20 +74,8 @@ def merge_graph(block: Block) -> None:
         first = known.get(key)
         if first is None:
             known[key] = op
-        elif not (escapes(op) and escapes(first)):
+        elif not (escapes(op) and escapes(first)):  # two tensors that are returned must stay two
             _replace(op, first)
-
-
-def escapes(op: Operation) -> bool:
-    """Whether the caller gets a result of the op, or a view of one. Two tensors that are returned must stay two: the
-    caller may write to one of them.
-    """
-    for result in op.results:
-        for use in result.uses:
-            user = use.operation
-            if user.has_trait(IsTerminator) or (isinstance(user, loops.ViewOp) and escapes(user)):
-                return True
-    return False
 
 
 def _replace(op: Operation, by: Operation) -> None:

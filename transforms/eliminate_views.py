@@ -12,6 +12,7 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.core.rewriting import apply_patterns, no_match
 from cuesta.dialects.layout import sizes_of, strided_view, tensor_type_of
 from cuesta.dialects.loops.surgery import index_ranges, reindex
+from cuesta.transforms.aliasing import escapes, is_alias
 
 
 class ReadThroughView(RewritePattern):
@@ -51,8 +52,8 @@ class SimplifyIndices(RewritePattern):
 class ComposeViews(RewritePattern):
     """view(view(x, m), n) -> view(x, m ∘ n), when strides can still say it.
 
-    Near miss: a reshape that copies, a flip. Composed, it could not be handed to a library call without a copy of its
-    own.
+    Near misses: a reshape that copies, a flip. Composed, it could not be handed to a library call without a copy of its
+    own. And a copy of which the caller gets a part: two flips give back no part of x.
     """
 
     @op_type_rewrite_pattern
@@ -65,6 +66,9 @@ class ComposeViews(RewritePattern):
         composed = inner.map.compose(op.map).simplified(sizes)
         if strided_view(composed, source_type, sizes) is None:
             no_match(op, "strides cannot say the composition")
+            return
+        if not is_alias(inner) and escapes(op):
+            no_match(op, "the view inside is a copy, and the caller gets a part of it")
             return
         rewriter.replace(op, loops.ViewOp.build(inner.source, composed, result_type))
 

@@ -11,6 +11,7 @@ from cuesta.dialects import host
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.layout import is_tensor
 from cuesta.dialects.loops.surgery import remove
+from cuesta.transforms.aliasing import may_alias
 
 
 class FreeBuffersPass(ModulePass):
@@ -64,14 +65,9 @@ def _pinned(ops: list[Operation], root: dict[SSAValue, SSAValue]) -> set[SSAValu
     return {
         root.get(operand, operand)
         for op in ops
-        if isinstance(op, host.ExternOp) and _may_alias(op)
+        if isinstance(op, host.ExternOp) and may_alias(op)
         for operand in op.operands
     }
-
-
-def _may_alias(op: host.ExternOp) -> bool:
-    schema = op.schema
-    return schema is None or schema.is_view or op.overload == "aten._unsafe_view.default"
 
 
 def _aliases(ops: list[Operation], root: dict[SSAValue, SSAValue]) -> dict[SSAValue, list[SSAValue]]:

@@ -13,7 +13,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.layout import device_of, tensor_type, tensor_type_of
-from cuesta.dialects.loops.surgery import all_ops
 from cuesta.transforms.fusion.absorb import with_more_outs
 from cuesta.transforms.fusion.cost import arithmetic_cost
 from cuesta.transforms.fusion.space import volume
@@ -32,7 +31,7 @@ class ReuseAcrossStagesPass(ModulePass):
     for (j) { … load t[i, j] … }
 
     Exact: the same value, bit for bit. Softmax computes its exponentials once. Near misses: a cheap f; inner domains
-    of other sizes; rows too long for the cache; a read of an out that is written between the two stages.
+    of other sizes; rows too long for the cache. A read of an out is a value like any other: no element is stored twice.
     """
 
     name = "reuse-across-stages"
@@ -51,7 +50,6 @@ class _Nest:
         self.stages = stages
         self.numbers: dict[SSAValue, _Number] = {}
         self.known: dict[tuple[Hashable, ...], int] = {}
-        self.reads: dict[SSAValue, frozenset[SSAValue]] = {}
         self.costs: dict[SSAValue, int] = {}
         self.kept: dict[SSAValue, SSAValue] = {}
 
@@ -72,10 +70,6 @@ class _Nest:
             for op in stage.body.ops:
                 if isinstance(op, elem.ElementwiseOp) and op.result in self.numbers:
                     found.setdefault((sizes, self.numbers[op.result]), op.result)
-            written = {inner.target for inner in all_ops(stage) if isinstance(inner, loops.StoreOp)}
-            if written:
-                # What was read from an out before it was written here is another value from now on.
-                found = {key: value for key, value in found.items() if self.reads[value].isdisjoint(written)}
 
     def number(self, stage: loops.DomainOp) -> None:
         """Numbers the values of a stage so that equal numbers are equal values at equal points."""
@@ -89,8 +83,6 @@ class _Nest:
             key = (type(op), operands, tuple(op.properties.values()), result.type)
             self.numbers[result] = self.known.setdefault(key, len(self.known))
             self.costs[result] = sum(self.costs.get(operand, 0) for operand in op.operands) + arithmetic_cost(op)
-            read = frozenset([op.source]) if isinstance(op, loops.LoadOp) else frozenset[SSAValue]()
-            self.reads[result] = read.union(*(self.reads.get(operand, read) for operand in op.operands))
 
     def read_back(self, op: elem.ElementwiseOp, first: SSAValue, stage: loops.DomainOp) -> None:
         """Replaces `op` by a load of what the earlier stage kept of `first`."""

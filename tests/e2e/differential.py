@@ -13,10 +13,12 @@ from cuesta.testing import assert_close_to_float64
 
 def compiled_of(function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
     """The function compiled by Cuesta in one graph, unless the settings say otherwise."""
-    return torch.compile(function, **{"backend": __import__("os").environ.get("PROBE_BACKEND","cuesta"), "fullgraph": True, **settings})
+    return torch.compile(function, **{"backend": "cuesta", "fullgraph": True, **settings})
 
 
-def check(function: Callable[..., Any], *inputs: Any, truth: bool = True, seed: int | None = None, **settings: Any) -> Any:
+def check(
+    function: Callable[..., Any], *inputs: Any, truth: bool = True, seed: int | None = None, **settings: Any
+) -> Callable[..., Any]:
     """Compile the function, compare it with eager in every respect, and with float64; gives the compiled function."""
     compiled = compiled_of(function, **settings)
     check_call(compiled, function, *inputs, seed=seed)
@@ -25,14 +27,14 @@ def check(function: Callable[..., Any], *inputs: Any, truth: bool = True, seed: 
     return compiled
 
 
-def check_call(compiled: Callable[..., Any], function: Callable[..., Any], *inputs: Any, seed: int | None = None) -> None:
+def check_call(
+    compiled: Callable[..., Any], function: Callable[..., Any], *inputs: Any, seed: int | None = None
+) -> None:
     """Compare one call with eager's: values, dtypes, shapes, strides, identities and aliases, gradients, mutations."""
     expected = _call(function, inputs, seed)
     actual = _call(compiled, inputs, seed)
     assert actual.keys() == expected.keys(), f"{list(actual)} but eager {list(expected)}"
-    problems = [
-        f"{name}: {problem}" for name, want in expected.items() for problem in _differences(actual[name], want)
-    ]
+    problems = [f"{name}: {problem}" for name, want in expected.items() for problem in _differences(actual[name], want)]
     assert not problems, "\n".join(problems)
 
 

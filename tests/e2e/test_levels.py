@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cuesta.dialects.core.entry import entry_function
 from examples import models
 from tests.support.levels import Captured, capture, check_levels
 
@@ -100,7 +101,7 @@ def test_training(name: str) -> None:
 @pytest.mark.parametrize("name", ["perceptron", "language"])
 def test_symbolic_sizes(name: str) -> None:
     for graph in _capture(name, backward=True, dynamic=True):
-        assert "sym.symbols" in graph.module.body.first_block.first_op.attributes
+        assert "sym.symbols" in entry_function(graph.module).attributes
         check_levels(graph)
 
 

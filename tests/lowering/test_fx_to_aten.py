@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 import torch
-from functorch.compile import make_boxed_func
+from functorch.compile import make_boxed_func  # pyright: ignore[reportPrivateImportUsage]  # documented there
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import BackendCompilerFailed
 from torch.fx.experimental.proxy_tensor import make_fx
 from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.builtin import ArrayAttr, Builtin, StringAttr
 from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 
 from cuesta.dialects import aten, sym
 from cuesta.dialects.aten import ATEN, CallLike, CallOp, LiteralOp
 from cuesta.dialects.core.locations import print_text, source_lines
-from cuesta.dialects.layout import device_of, sizes_of, strides_of
+from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type_of
 from cuesta.lowering.fx_to_aten import ImportedGraph, UnsupportedGraphError, import_graph
 
 
@@ -109,8 +110,9 @@ def test_layouts_of_inputs(make: Callable[[], torch.Tensor], strides: tuple[int,
     graph = trace(lambda x: x.clone(), x)
     (function,) = graph.module.body.ops
     (argument,) = function.regions[0].block.args
-    assert sizes_of(argument.type) == tuple(x.shape)
-    assert strides_of(argument.type) == strides
+    argument_type = tensor_type_of(argument)
+    assert sizes_of(argument_type) == tuple(x.shape)
+    assert strides_of(argument_type) == strides
 
 
 def test_optional_tensors_in_lists():
@@ -191,7 +193,7 @@ def test_constants_become_trailing_arguments():
     assert len(graph.constants) == 2 and graph.inputs == ("tensor",)
     assert any(tensor is table for _, tensor in graph.constants)
     (entry,) = graph.module.body.ops
-    assert [name.data for name in entry.attributes["aten.constants"]] == [name for name, _ in graph.constants]
+    assert entry.attributes["aten.constants"] == ArrayAttr([StringAttr(name) for name, _ in graph.constants])
     assert len(entry.regions[0].block.args) == 3
 
 
@@ -227,7 +229,7 @@ def test_symbolic_sizes_through_torch_compile():
     assert graph.inputs.count("integer") == 3 and graph.inputs.count("tensor") == 2
     assert "integer" in graph.outputs
     zeros = call_of(graph, "aten.new_zeros.default")
-    (size,) = sizes_of(zeros.results[0].type)
+    (size,) = sizes_of(tensor_type_of(zeros.results[0]))
     assert isinstance(size, sym.Expr) and sym.evaluate(size, [], dict.fromkeys(symbols.names, 7)) == 3
     assert zeros.indices("size") == (size,)
     # Arithmetic on sizes leaves no ops behind.
@@ -305,7 +307,7 @@ def test_refusals_name_the_models_line():
         return torch.nn.functional.interpolate(x, scale_factor=1.3)  # location: float
 
     expected = rf"test_fx_to_aten.py:{line_of('float')}  aten.*: TruncToInt of a symbolic float"
-    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=expected):
+    with pytest.raises(BackendCompilerFailed, match=expected):
         compiled(function, torch.ones(1, 2, 5, 8), dynamic=True)
 
 

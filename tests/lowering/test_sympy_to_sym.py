@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import sympy
@@ -10,7 +11,7 @@ from cuesta.dialects import sym
 from cuesta.lowering.sympy_to_sym import UnsupportedExpressionError, index_expression
 
 s0, s1 = sympy.symbols("s0 s1", integer=True, positive=True)
-F = functions
+F: Any = functions  # to SymPy's annotations, what these give is a class and not an expression
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_lanes_and_processor_follow_the_features() -> None:
 
 
 def test_code_for_another_machine() -> None:
-    flags = dict.fromkeys(("avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"), True)
+    flags: dict[str, bool] = dict.fromkeys(("avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"), True)
     features = describe("x86_64-unknown-linux-gnu", flags)
     assert features.library_widths("f64") == (8, 4)
     text = "define <16 x float> @f(<16 x float> %a) {\n  %b = fadd <16 x float> %a, %a\n  ret <16 x float> %b\n}\n"
@@ -107,7 +107,7 @@ def test_code_for_another_machine() -> None:
 
 
 def test_every_math_function_compiles_for_a_wide_machine_and_for_a_plain_one() -> None:
-    wide = dict.fromkeys(("avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"), True)
+    wide: dict[str, bool] = dict.fromkeys(("avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"), True)
     for flags, lanes, dtype in ((wide, 16, "f32"), (wide, 8, "f64"), ({"sse2": True}, 4, "f32")):
         features = describe("x86_64-unknown-linux-gnu", flags)
         names = sorted(vector_math.FUNCTIONS)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from cuesta.dialects import elem
 from cuesta.targets.cpu import vector_math
 from cuesta.targets.cpu.features import describe, host_features
 from tests.targets.cpu.kernels import DTYPES, load_math_functions
@@ -157,3 +158,10 @@ def test_functions_are_cached() -> None:
 def test_every_inline_function_states_its_accuracy() -> None:
     assert set(vector_math.ACCURACY_ULP) == vector_math.INLINE_F32
     assert set(DTYPES) == {"f32", "f64"}
+
+
+def test_the_table_of_elem_states_no_better_accuracy_than_the_functions_have() -> None:
+    calls = {row.llvm["f"][5:]: row for row in elem.TABLE.values() if row.llvm.get("f", "").startswith("math:")}
+    assert len(calls) > 20
+    too_good = {name: row.ulp for name, row in calls.items() if row.ulp < vector_math.accuracy_ulp(name, "f32")}
+    assert not too_good

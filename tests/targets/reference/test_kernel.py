@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from xdsl.utils.exceptions import VerifyException
 
 from cuesta.targets.reference import InterpreterError, run
 from cuesta.targets.reference import kernel as reference_kernel
@@ -206,8 +207,11 @@ func.func @main(%x : tensor<?xf32, #aten.layout<sizes = [s0]>>) -> tensor<?xf32,
 }"""
     x = torch.randn(7)
     assert torch.equal(run_tensors(parse(text), [x])[0], x.flip(0))
+    undeclared = parse(text.replace("symbols(s0)", "").replace("grid = [s0]", "grid = [4]"))
+    with pytest.raises(VerifyException, match="uses s0, not among its symbols"):
+        run(undeclared, [x])
     with pytest.raises(InterpreterError, match="the symbol s0, which has no value"):
-        run(parse(text.replace("symbols(s0)", "").replace("grid = [s0]", "grid = [4]")), [x])
+        run(undeclared, [x], verify=False)
 
 
 def test_pointers_see_memory_in_the_declared_layout(parse):

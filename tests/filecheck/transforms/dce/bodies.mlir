@@ -1,0 +1,83 @@
+// RUN: cuesta-opt %s --split-input-file -p dce
+
+// Dead loads, a dead reduction, a dead result of two, and a loop in which nothing is left.
+func.func @main(%x : tensor<4x8xf32>) -> tensor<4xi64> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xi64>) {
+    %a = loops.load %x[%i, 0] : tensor<4x8xf32>
+    %b = elem.exp %a : f32
+    %s = loops.reduce sum (%j : 8) {
+      %c = loops.load %x[%i, %j] : tensor<4x8xf32>
+      loops.yield %c : f32
+    } : f32
+    %m, %at = loops.reduce argmax (%j : 8) {
+      %c = loops.load %x[%i, %j] : tensor<4x8xf32>
+      %d = elem.neg %c : f32
+      loops.yield %c : f32
+    } : f32, i64
+    loops.for (%j : 8) {
+      %c = loops.load %x[%i, %j] : tensor<4x8xf32>
+      %d = elem.add %c, %s : f32
+    }
+    loops.store %at, %o[%i] : tensor<4xi64>
+  }
+  func.return %y : tensor<4xi64>
+}
+
+// -----
+
+// An out that nobody reads is not written, and what was computed for it is not computed. The others keep their order.
+func.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a, %b, %c = loops.nest (%i : 4) outs(%o : tensor<4xf32>, %p : tensor<4xf32>, %q : tensor<4xf32>) {
+    %v = loops.load %x[%i] : tensor<4xf32>
+    %w = elem.exp %v : f32
+    %u = elem.neg %v : f32
+    loops.store %v, %o[%i] : tensor<4xf32>
+    loops.store %w, %p[%i] : tensor<4xf32>
+    loops.store %u, %q[%i] : tensor<4xf32>
+  }
+  func.return %a, %c : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Near miss: an out that the nest itself reads back stays. Its last reader dies here, and both go.
+func.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a, %b = loops.nest (%i : 4) outs(%o : tensor<4xf32>, %p : tensor<4xf32>) {
+    %v = loops.load %x[%i] : tensor<4xf32>
+    loops.store %v, %o[%i] : tensor<4xf32>
+    %w = loops.load %o[%i] : tensor<4xf32>
+    %u = elem.neg %w : f32
+    loops.store %u, %p[%i] : tensor<4xf32>
+  }
+  %c, %d, %e = loops.nest (%i : 4) outs(%o : tensor<4xf32>, %p : tensor<4xf32>, %q : tensor<4xf32>) {
+    %v = loops.load %x[%i] : tensor<4xf32>
+    loops.store %v, %o[%i] : tensor<4xf32>
+    %w = loops.load %o[%i] : tensor<4xf32>
+    loops.store %w, %p[%i] : tensor<4xf32>
+    %t = elem.exp %v : f32
+    loops.store %t, %q[%i] : tensor<4xf32>
+  }
+  func.return %b, %e : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Near miss: a reduction whose result nobody reads, but which stores, or may raise IndexError. Rank 0.
+func.func @main(%x : tensor<4xf32>, %k : tensor<4xi64>) -> (tensor<f32>, tensor<4xf32>) {
+  %y, %z = loops.nest () outs(%o : tensor<f32>, %p : tensor<4xf32>) {
+    %s = loops.reduce sum (%j : 4) {
+      %c = loops.load %x[%j] : tensor<4xf32>
+      loops.store %c, %p[%j] : tensor<4xf32>
+      loops.yield %c : f32
+    } : f32
+    %t = loops.reduce sum (%j : 4) {
+      %c = loops.load %k[%j] : tensor<4xi64>
+      %d = loops.bound %c, 4 : i64
+      %e = loops.load %x[%d] : tensor<4xf32>
+      loops.yield %e : f32
+    } : f32
+    %v = loops.load %x[0] : tensor<4xf32>
+    loops.store %v, %o[] : tensor<f32>
+  }
+  func.return %y, %z : tensor<f32>, tensor<4xf32>
+}
