@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta import backend
+    from cuesta.compiler import load
     from cuesta.record import CompileRecord, Statistics, clear_records, records, statistics
 
-__all__ = ["CompileRecord", "Statistics", "backend", "clear_records", "records", "statistics"]
+__all__ = ["CompileRecord", "Statistics", "backend", "clear_records", "load", "records", "statistics"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "backend":
         return importlib.import_module("cuesta.backend")
+    if name == "load":
+        return importlib.import_module("cuesta.compiler").load
     if name in __all__:
         return getattr(importlib.import_module("cuesta.record"), name)
     raise AttributeError(f"module 'cuesta' has no attribute '{name}'")

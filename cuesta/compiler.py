@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuesta.context import make_context
+from cuesta.dialects.core.diagnostics import verify_module
+from cuesta.dialects.core.dominance import verify_dominance
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.options import OptionError, Options
-from cuesta.pipeline import STAGES, Stage, run_pipeline, stages_of
+from cuesta.pipeline import default_stages, level_of, remaining_stages, run_pipeline, stages_of
 from cuesta.record import CompileRecord, GraphKind, records
 
 if TYPE_CHECKING:
@@ -62,33 +68,43 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
 def compile_module(
     module: ModuleOp, options: Options, record: CompileRecord, dump: Dump | None = None
 ) -> Callable[[list[Any]], Sequence[Any]]:
-    """Compiles a program at any level: stages that lie behind it find nothing to do.
+    """Compiles a program at any level, by the stages it still has before it.
 
     Returns the wrapper's function, which takes the list of @main's arguments and empties it.
     """
     from cuesta.targets.cpu.emit_module import emit_module
+    from cuesta.targets.cpu.features import host_features
     from cuesta.targets.cpu.jit import compile_module as compile_llvm
     from cuesta.targets.cpu.jit import load_object
     from cuesta.targets.host.runtime import build
     from cuesta.targets.host.wrapper import WrapperWriter
 
     if dump is not None:
-        dump.level("aten", module)
+        dump.level(level_of(module), module)
 
     def after_stage(name: str, current: ModuleOp, seconds: float) -> None:
         record.seconds[name] = record.seconds.get(name, 0.0) + seconds
         if dump is not None:
             dump.level(name, current)
 
-    stages: Sequence[Stage] = STAGES if options.pipeline is None else stages_of(options.pipeline)
-    run_pipeline(
-        make_context(),
-        module,
-        stages,
-        verify_each=options.verify == "each",
-        after_stage=after_stage,
-        keep_input=None if dump is None else dump.before,
-    )
+    if options.pipeline is not None:
+        stages = stages_of(options.pipeline)
+    else:
+        every = default_stages(lanes=host_features().f32_lanes, emulate_precision_casts=options.emulate_precision_casts)
+        stages = remaining_stages(module, every)
+    with trace_rewrites() if options.trace else nullcontext() as trace:
+        run_pipeline(
+            make_context(),
+            module,
+            stages,
+            verify_each=options.verify == "each",
+            after_stage=after_stage,
+            keep_input=None if dump is None else dump.before,
+        )
+    if trace is not None and dump is not None:
+        dump.text("rewrites.txt", trace.summary())
+    elif trace is not None:
+        print(trace.summary(), file=sys.stderr)
     with record.stage("wrapper"):
         writer = WrapperWriter(module)
         wrapper = writer.write()
@@ -106,6 +122,33 @@ def compile_module(
     _count(module, record, wrapper.launches)
     with record.stage("build"):
         return build(wrapper, loaded, emitted.sites)
+
+
+def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None) -> Callable[..., tuple[Any, ...]]:
+    """Compiles a program from its text, at whatever level it stands: what a dump holds, edited or not.
+
+    The function takes @main's arguments, in order, and gives a tuple of its results. `options` are those of
+    `torch.compile(..., backend="cuesta", options=...)`.
+    Errors: CuestaError, xDSL's ParseError (both name file and line), OptionError.
+    """
+    from cuesta.dialects.core.locations import CuestaParser
+
+    parsed = Options.parse(None, options)
+    module = CuestaParser(make_context(), Path(path).read_text(), str(path)).parse_module()
+    verify_module(module)
+    verify_dominance(module)
+    arguments = len(entry_block(module).args)
+    record = CompileRecord(kind="inference")
+    records.append(record)
+    dump = Dump.create(parsed.dump, "loaded") if parsed.dump else None
+    compiled = compile_module(module, parsed, record, dump)
+
+    def call(*values: Any) -> tuple[Any, ...]:
+        if len(values) != arguments:
+            raise TypeError(f"{path}: @main takes {arguments} arguments, got {len(values)}")
+        return tuple(compiled(list(values)))
+
+    return call
 
 
 def make_boxed(function: Callable[[list[Any]], Any]) -> BoxedFunction:

@@ -14,7 +14,7 @@ from typing import Any
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile: `reduce-overhead` replays CUDA graphs, `max-autotune` also tries several schedules."""
 
-VERIFY_CHOICES = ("none", "boundaries", "each")
+VERIFY_CHOICES = ("boundaries", "each")
 
 
 class OptionError(ValueError):

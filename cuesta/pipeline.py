@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TypeAlias
 
@@ -13,9 +13,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
+from cuesta.dialects import aten, host, kernel
 from cuesta.dialects.core.contracts import Contract, check_level
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
+from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS
 from cuesta.passes import parse_passes
 
@@ -39,8 +41,8 @@ STAGES: tuple[Stage, ...] = (
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
     Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
     Stage("elide-roundings", "fusion brought casts face to face that memory kept apart"),
-    Stage("cse", "inlined bodies repeat one another's loads"),
     Stage("hoist-invariants", "what a row shares is computed once a row"),
+    Stage("cse", "inlined bodies repeat one another's loads, and hoisted ones one another's constants"),
     Stage("reuse-across-stages", "an exponential of the sum is not computed again for the quotient"),
     Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED),
     Stage("loops-to-kernel", "choose a schedule; identical layers become one kernel", begins=KERNEL),
@@ -50,13 +52,42 @@ STAGES: tuple[Stage, ...] = (
 """The whole compiler between capture and the targets."""
 
 
+def default_stages(*, lanes: int, emulate_precision_casts: bool = False) -> tuple[Stage, ...]:
+    """The stages for a machine with vectors of `lanes` f32. With `emulate_precision_casts`, every rounding stays."""
+    left_out = {"elide-roundings"} if emulate_precision_casts else set[str]()
+    return tuple(
+        replace(stage, name=f"loops-to-kernel{{lanes={lanes}}}") if stage.name == "loops-to-kernel" else stage
+        for stage in STAGES
+        if stage.name not in left_out
+    )
+
+
 def stages_of(passes: str) -> tuple[Stage, ...]:
     """The stages of a pipeline given as text: `fuse-nests,loops-to-kernel{lanes=8}`.
 
     Errors: CuestaError for an unknown pass, listing those there are.
     """
-    names = [str(one.pipeline_pass_spec()) for one in parse_passes(passes)]
-    return tuple(Stage(name, "asked for by the caller") for name in names)
+    return tuple(Stage(str(one.spec()), "asked for by the caller") for one in parse_passes(passes))
+
+
+_FIRST_STAGE = {"aten": "aten-to-loops", "loops": "eliminate-views", "kernel": "kernel-to-host", "host": None}
+
+
+def level_of(module: ModuleOp) -> str:
+    """The level that a program stands at: `aten`, `loops`, `kernel` or `host`."""
+    if isinstance(entry_function(module), host.FuncOp):
+        return "host"
+    if any(isinstance(op, kernel.FuncOp) for op in module.body.ops):
+        return "kernel"
+    block = entry_block(module)
+    return "aten" if any(isinstance(op, aten.AtenOp | aten.CallOp) for op in block.ops) else "loops"
+
+
+def remaining_stages(module: ModuleOp, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The stages that a program still has before it, judged by its level."""
+    first = _FIRST_STAGE[level_of(module)]
+    names = [stage.name.partition("{")[0] for stage in stages]
+    return tuple(stages[names.index(first) :]) if first is not None else ()
 
 
 StageCallback: TypeAlias = Callable[[str, ModuleOp, float], None]

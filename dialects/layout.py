@@ -6,7 +6,7 @@ All strides are in elements. A static integer is a Python int; a symbolic size o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, TypeGuard, cast
+from typing import TypeAlias, TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, NoneAttr, TensorType
 from xdsl.ir import Attribute, Data, SSAValue
@@ -122,6 +122,11 @@ def tensor_type(
     return found
 
 
+def is_tensor_type(t: Attribute) -> TypeGuard[TensorType]:
+    """Whether it is a tensor type. (A plain isinstance leaves the type checker with an unknown element type.)"""
+    return isinstance(t, TensorType)
+
+
 def is_tensor(value: SSAValue) -> TypeGuard[SSAValue[TensorType]]:
     """Whether the value is a tensor; a type checker then knows its type."""
     return isinstance(value.type, TensorType)
@@ -130,9 +135,9 @@ def is_tensor(value: SSAValue) -> TypeGuard[SSAValue[TensorType]]:
 def tensor_type_of(value: SSAValue) -> TensorType:
     """The type of a tensor value. Errors: VerifyException when it has another type."""
     found = value.type
-    if not isinstance(found, TensorType):
+    if not is_tensor_type(found):
         raise VerifyException(f"expected a tensor, got a value of type {found}")
-    return cast("TensorType", found)
+    return found
 
 
 def element_type_of(value: SSAValue) -> Attribute:

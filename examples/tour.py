@@ -13,6 +13,8 @@ from pathlib import Path
 
 import torch
 
+import cuesta
+
 STOPS = {
     "fx.py": "what AOTAutograd captured",
     "aten": "what the model says: one op per ATen overload",
@@ -46,7 +48,10 @@ def main() -> None:
             text = "\n".join(text[start:].splitlines()[:24]) + "\n  …"
         print(text.rstrip())
     print(f"\nAll texts: {folder}")
-    print(f'Feed one back: cuesta-opt {folder}/*_dce.mlir -p "loops-to-kernel,kernel-to-host"')
+    fused = max(folder.glob("*_dce.mlir"))
+    print(f'Walk on by hand:  cuesta-opt {fused} -p "loops-to-kernel,kernel-to-host"')
+    print(f'Edit one, run it: python -c "import cuesta; print(cuesta.load({str(fused)!r}))"')
+    torch.testing.assert_close(cuesta.load(fused)(*arguments)[0], layer(*arguments))
 
 
 if __name__ == "__main__":

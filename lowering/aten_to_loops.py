@@ -19,7 +19,7 @@ from cuesta.dialects.aten.schemas import canonical_name
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.elem import kind_of
-from cuesta.dialects.layout import device_of
+from cuesta.dialects.layout import device_of, is_tensor_type
 from cuesta.lowering.loops_from_aten import (
     channel_norms,
     creation,
@@ -31,7 +31,7 @@ from cuesta.lowering.loops_from_aten import (
     reductions,
     views,
 )
-from cuesta.lowering.loops_from_aten.builder import AtenCall, Declined, LoopBuilder, Rule, is_tensor
+from cuesta.lowering.loops_from_aten.builder import AtenCall, Declined, LoopBuilder, Rule
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
@@ -121,7 +121,7 @@ def _obstacle(op: AtenCall) -> str | None:
     device: str | None = None
     for value in (*op.operands, *op.results):
         value_type = value.type
-        if not is_tensor(value_type):
+        if not is_tensor_type(value_type):
             continue
         computable, own = _traits_of(value_type)
         if not computable:

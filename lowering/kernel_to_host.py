@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from cuesta.dialects import host, kernel, loops
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function
-from cuesta.dialects.layout import sizes_of, strided_view
+from cuesta.dialects.layout import sizes_of, strided_view, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
 
 
@@ -54,8 +54,7 @@ def lower_op(op: Operation) -> None:
         launch = host.LaunchOp.build(op.kernel, [*op.operands, *(buffer.result for buffer in buffers)])
         replace(op, [*buffers, launch], [buffer.result for buffer in buffers])
     elif isinstance(op, loops.ViewOp):
-        source_type, result_type = op.source.type, op.result.type
-        assert isinstance(source_type, TensorType) and isinstance(result_type, TensorType)
+        source_type, result_type = tensor_type_of(op.source), tensor_type_of(op.result)
         found = strided_view(op.map, source_type, sizes_of(result_type))
         if found is None and 0 not in sizes_of(result_type):
             fail(op, "a view that strides cannot say is left; materialize-views should have made it a copy")

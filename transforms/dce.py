@@ -29,11 +29,9 @@ class DcePass(ModulePass):
 def clean_block(block: Block) -> None:
     """Drops dead ops of a block and of what is nested in it."""
     for op in reversed(list(block.ops)):
-        if isinstance(op, loops.DomainOp):
-            if isinstance(op, loops.NestOp):
-                op = drop_unused_outs(op)
-                if op is None:
-                    continue
+        if isinstance(op, loops.NestOp):
+            _clean_nest(op)
+        elif isinstance(op, loops.DomainOp):
             clean_block(op.body)
             if (isinstance(op, loops.ForOp) and not op.body.ops) or (
                 isinstance(op, loops.ReduceOp) and not _used(op) and not _raises(op)
@@ -41,6 +39,14 @@ def clean_block(block: Block) -> None:
                 remove(op)
         elif not _used(op) and op.results and _is_pure(op):
             remove(op)
+
+
+def _clean_nest(nest: loops.NestOp) -> None:
+    """What dies with an out may have been the last to read another."""
+    clean_block(nest.body)
+    while (smaller := drop_unused_outs(nest)) is not None and smaller is not nest:
+        clean_block(smaller.body)
+        nest = smaller
 
 
 def _used(op: Operation) -> bool:

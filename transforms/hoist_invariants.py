@@ -7,46 +7,46 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from cuesta.dialects import elem, loops
-from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.core.entry import entry_block, entry_function
 
 
 class HoistInvariantsPass(ModulePass):
     """for (j) { v = f(i); … v … } -> v = f(i); for (j) { … v … }. Exact.
 
     Loads are hoisted too: an outer tensor does not change while a nest runs. Near misses: a load of an out (a store
-    may stand between), and a `loops.bound` in a domain that may be empty (it could raise where eager does not).
+    may stand between), and a load or a `loops.bound` in a domain that may be empty (where eager reads and raises nothing).
     """
 
     name = "hoist-invariants"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        declared = entry_function(op).attributes.get("sym.symbols")
+        ranges = declared.ranges if isinstance(declared, sym.SymbolsAttr) else {}
         for nest in entry_block(op).ops:
             if isinstance(nest, loops.NestOp):
-                _hoist_from(nest.body, set(nest.handles))
+                _hoist_from(nest.body, set(nest.handles), ranges)
 
 
-def _hoist_from(block: Block, handles: set[SSAValue]) -> None:
+def _hoist_from(block: Block, handles: set[SSAValue], ranges: sym.SymbolRanges) -> None:
     for op in list(block.ops):
         if not isinstance(op, loops.DomainOp):
             continue
-        _hoist_from(op.body, handles)
+        _hoist_from(op.body, handles, ranges)
         inside: set[SSAValue] = set(op.induction_variables)
+        runs = all(sym.prove_less_equal(1, size, (), ranges) for size in op.sizes)
         for inner in list(op.body.ops):
-            if _may_move(inner, op, handles) and inside.isdisjoint(inner.operands):
+            if _may_move(inner, handles, runs) and inside.isdisjoint(inner.operands):
                 inner.detach()
                 block.insert_op_before(inner, op)
             else:
                 inside.update(inner.results)
 
 
-def _may_move(op: Operation, domain: loops.DomainOp, handles: set[SSAValue]) -> bool:
+def _may_move(op: Operation, handles: set[SSAValue], runs: bool) -> bool:
+    """Whether it does not matter where the op stands; `runs` says that the domain around it is known to have a point."""
     if isinstance(op, loops.LoadOp):
-        return op.source not in handles and _is_not_empty(domain)
+        return runs and op.source not in handles
     if isinstance(op, loops.BoundOp):
-        return _is_not_empty(domain)
+        return runs
     return isinstance(op, elem.ElementwiseOp | loops.IndexOp)
-
-
-def _is_not_empty(domain: loops.DomainOp) -> bool:
-    return all(isinstance(size, int) and size > 0 for size in domain.sizes)

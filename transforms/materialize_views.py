@@ -32,7 +32,7 @@ class MaterializeViewsPass(ModulePass):
 def materialize(view: loops.ViewOp) -> None:
     """Replaces the view by a copy.
 
-    Errors: CuestaError for a view that is returned and whose strides overlap or leave gaps, which those of a copy do not.
+    Errors: CuestaError for a view that is returned and whose strides overlap or leave gaps: those of a copy do not.
     """
     result_type = tensor_type_of(view.result)
     sizes = sizes_of(result_type)

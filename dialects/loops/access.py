@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, BlockArgument, SSAValue
@@ -24,7 +23,7 @@ from cuesta.dialects.core.indexed import (
     parse_element,
 )
 from cuesta.dialects.elem import kind_of
-from cuesta.dialects.layout import element_type_of
+from cuesta.dialects.layout import element_type_of, is_tensor_type
 from cuesta.dialects.loops.structure import NestOp
 from cuesta.dialects.sym.syntax import canonical_operands, parse_indices
 
@@ -41,9 +40,9 @@ def _verify_indices(op: IndexedOp, rank: int) -> None:
 def _parse_tensor_type(parser: Parser) -> TensorType:
     position = parser.pos
     tensor_type = parser.parse_type()
-    if not isinstance(tensor_type, TensorType):
+    if not is_tensor_type(tensor_type):
         parser.raise_error(f"only a tensor's elements are read and written, not {tensor_type}", position, parser.pos)
-    return cast("TensorType", tensor_type)
+    return tensor_type
 
 
 class LoadOp(ElementReadOp):

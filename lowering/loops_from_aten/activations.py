@@ -7,6 +7,7 @@ import math
 from cuesta.lowering.loops_from_aten.arithmetic import clamp, scaled
 from cuesta.lowering.loops_from_aten.scalar import (
     Number,
+    Operand,
     Scalar,
     erf,
     exp,
@@ -47,6 +48,11 @@ def gelu_backward(gradient: Scalar, x: Scalar, approximate: str) -> Scalar:
     cumulative = 0.5 * (1.0 + erf(x * math.sqrt(0.5)))
     density = exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi))
     return gradient * (cumulative + x * density)
+
+
+def threshold(x: Scalar, limit: Operand, value: Operand) -> Scalar:
+    """torch.nn.functional.threshold"""
+    return where(x <= limit, value, x)
 
 
 def elu(x: Scalar, alpha: Number, scale: Number, input_scale: Number) -> Scalar:

@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
     Float16Type,
     IntegerType,
     LocationAttr,
-    TensorType,
     f32,
     i1,
     i64,
@@ -30,7 +29,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.aten import AtenOp, CallOp, LiteralOp
-from cuesta.dialects.loops.access import element_type_of
+from cuesta.dialects.layout import element_type_of, is_tensor_type, tensor_type_of
 from cuesta.lowering.loops_from_aten.scalar import Number, Scalar
 
 _T = TypeVar("_T", bound=Number)
@@ -72,11 +71,6 @@ def round_number(value: _T, element: Attribute) -> _T | float:
         bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
         return struct.unpack("<f", struct.pack("<I", bits))[0]
     return value
-
-
-def is_tensor(value_type: Attribute) -> TypeGuard[TensorType]:
-    """Whether a type is that of a tensor. (A plain isinstance leaves the type checker with an unknown element type.)"""
-    return isinstance(value_type, TensorType)
 
 
 def is_integer(value_type: Attribute) -> TypeGuard[IntegerType]:
@@ -252,7 +246,7 @@ class LoopBuilder:
 
     def view(self, source: SSAValue, results: Indices, result_type: Attribute) -> SSAValue:
         """A `loops.view`: result[d] = source[results], d standing for the dims; `source` itself if nothing changes."""
-        assert is_tensor(result_type)
+        assert is_tensor_type(result_type)
         view_map = sym.MapAttr.get(len(result_type.get_shape()), tuple(results))
         if source.type == result_type and view_map.is_identity:
             return source
@@ -262,8 +256,8 @@ class LoopBuilder:
 
     def alias(self, source: SSAValue) -> SSAValue:
         """Another tensor that is the same memory: a `loops.view` by the identity."""
-        assert isinstance(source.type, TensorType)
-        op = loops.ViewOp.build(source, sym.MapAttr.identity(len(source.type.get_shape())), source.type)
+        source_type = tensor_type_of(source)
+        op = loops.ViewOp.build(source, sym.MapAttr.identity(len(source_type.get_shape())), source_type)
         self.emit(op)
         return op.results[0]
 

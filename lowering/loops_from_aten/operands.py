@@ -18,8 +18,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import aten, sym
 from cuesta.dialects.elem import kind_of
-from cuesta.dialects.layout import sizes_of
-from cuesta.lowering.loops_from_aten.builder import AtenCall, decline, is_integer, is_tensor
+from cuesta.dialects.layout import is_tensor_type, sizes_of
+from cuesta.lowering.loops_from_aten.builder import AtenCall, decline, is_integer
 from cuesta.lowering.loops_from_aten.scalar import Number
 
 Sizes = tuple[sym.IndexExpr, ...]
@@ -28,7 +28,7 @@ Sizes = tuple[sym.IndexExpr, ...]
 def tensor_type_of(value: SSAValue) -> TensorType:
     """The type of a value that must be a tensor."""
     own = value.type
-    if not is_tensor(own):
+    if not is_tensor_type(own):
         decline(f"an operand of type {own} is not a tensor")
     return own
 

@@ -18,11 +18,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cuesta.lowering.loops_from_aten import activations, arithmetic
 from cuesta.lowering.loops_from_aten import scalar as s
-from cuesta.lowering.loops_from_aten.scalar import Scalar, where
+from cuesta.lowering.loops_from_aten.scalar import Operand, Scalar, where
 
 Formula = Callable[..., Scalar]
 
@@ -103,7 +102,7 @@ _TENSOR_AND_SCALAR: dict[str, Formula] = {
     "sub": arithmetic.subtract,
     "rsub": arithmetic.subtract_from,
 }
-_TENSOR_AND_SCALAR_OF_TWO: dict[str, Callable[[Scalar, Any], Scalar]] = {
+_TENSOR_AND_SCALAR_OF_TWO: dict[str, Callable[[Scalar, Operand], Scalar]] = {
     "mul": lambda x, y: x * y,
     "div": lambda x, y: x / y,
     "remainder": arithmetic.remainder,
@@ -114,29 +113,32 @@ _TENSOR_AND_SCALAR_OF_TWO: dict[str, Callable[[Scalar, Any], Scalar]] = {
     "bitwise_xor": lambda x, y: x ^ y,
 }
 
-_BINARY: dict[str, Callable[[Scalar, Any], Scalar]] = {
+_OF_TWO_TENSORS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "true_divide.Tensor": lambda x, y: x / y,
     "floor_divide.default": arithmetic.floor_divide,
-    "floor_divide.Scalar": arithmetic.floor_divide,
-    "pow.Tensor_Scalar": arithmetic.power_by_number,
     "atan2.default": s.atan2,
     "maximum.default": s.maximum,
     "minimum.default": s.minimum,
     "fmax.default": lambda x, y: where(s.is_nan(x), y, where(s.is_nan(y), x, s.maximum(x, y))),
     "fmin.default": lambda x, y: where(s.is_nan(x), y, where(s.is_nan(y), x, s.minimum(x, y))),
-    "clamp_min.default": arithmetic.clamp,
     "clamp_min.Tensor": arithmetic.clamp,
-    "clamp_max.default": lambda x, high: arithmetic.clamp(x, None, high),
     "clamp_max.Tensor": lambda x, high: arithmetic.clamp(x, None, high),
     "xlogy.Tensor": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log(y))),
     "logaddexp.default": arithmetic.log_add_exp,
     "hypot.default": arithmetic.hypot,
     "heaviside.default": lambda x, y: where(x.eq(0), y, where(s.is_nan(x) | (x < 0), x.like(0), 1)),
-    "celu.default": lambda x, alpha: activations.elu(x, alpha, 1.0, 1.0 / alpha),
-    "leaky_relu.default": lambda x, slope: where(x > 0.0, x, x * slope),
     "_prelu_kernel.default": lambda x, weight: where(x > 0.0, x, x * weight),
     "sigmoid_backward.default": lambda gradient, y: gradient * (1.0 - y) * y,
     "tanh_backward.default": lambda gradient, y: gradient * (1.0 - y * y),
+}
+
+_WITH_A_NUMBER: dict[str, Callable[[Scalar, float], Scalar]] = {
+    "floor_divide.Scalar": arithmetic.floor_divide,
+    "pow.Tensor_Scalar": arithmetic.power_by_number,
+    "clamp_min.default": arithmetic.clamp,
+    "clamp_max.default": lambda x, high: arithmetic.clamp(x, None, high),
+    "celu.default": lambda x, alpha: activations.elu(x, alpha, 1.0, 1.0 / alpha),
+    "leaky_relu.default": lambda x, slope: where(x > 0.0, x, x * slope),
 }
 
 _OTHERS: dict[str, Formula] = {
@@ -152,6 +154,7 @@ _OTHERS: dict[str, Formula] = {
     "addcmul.default": arithmetic.add_product,
     "addcdiv.default": arithmetic.add_quotient,
     "nan_to_num.default": arithmetic.nan_to_num,
+    "threshold.default": activations.threshold,
     "gelu.default": activations.gelu,
     "elu.default": activations.elu,
     "softplus.default": activations.softplus,
@@ -165,14 +168,13 @@ _OTHERS: dict[str, Formula] = {
     "softplus_backward.default": activations.softplus_backward,
 }
 
-_TERNARY: dict[str, Callable[[Scalar, Any, Any], Scalar]] = {
-    "threshold.default": lambda x, threshold, value: where(x <= threshold, value, x),
+_OF_TWO_TENSORS_AND_A_NUMBER: dict[str, Callable[[Scalar, Scalar, float], Scalar]] = {
     "threshold_backward.default": lambda gradient, x, threshold: where(x <= threshold, 0, gradient),
     "leaky_relu_backward.default": lambda gradient, x, slope: where(x > 0.0, gradient, gradient * slope),
     "native_dropout_backward.default": lambda gradient, mask, scale: gradient * mask * scale,
 }
 
-_COMPARISONS: dict[str, Callable[[Scalar, Any], Scalar]] = {
+_COMPARISONS: dict[str, Callable[[Scalar, Operand], Scalar]] = {
     "eq": Scalar.eq,
     "ne": Scalar.ne,
     "lt": lambda x, y: x < y,
@@ -181,7 +183,7 @@ _COMPARISONS: dict[str, Callable[[Scalar, Any], Scalar]] = {
     "ge": lambda x, y: x >= y,
 }
 
-_LOGICAL: dict[str, Callable[[Scalar, Any], Scalar]] = {
+_LOGICAL: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "logical_and": lambda x, y: x & y,
     "logical_or": lambda x, y: x | y,
     "logical_xor": lambda x, y: x ^ y,
@@ -197,7 +199,7 @@ _TESTS: dict[str, Callable[[Scalar], Scalar]] = {
 }
 
 
-def _replace_where(x: Scalar, mask: Scalar, value: s.Operand) -> Scalar:
+def _replace_where(x: Scalar, mask: Scalar, value: Operand) -> Scalar:
     return where(mask, value, x)
 
 
@@ -222,8 +224,9 @@ TABLE: dict[str, Row] = {
     **_rows("", _default(UNARY)),
     **_rows("", _tensor_and_scalar(_TENSOR_AND_SCALAR)),
     **_rows("", _tensor_and_scalar(_TENSOR_AND_SCALAR_OF_TWO)),
-    **_rows("", _BINARY),
-    **_rows("", _TERNARY),
+    **_rows("", _OF_TWO_TENSORS),
+    **_rows("", _WITH_A_NUMBER),
+    **_rows("", _OF_TWO_TENSORS_AND_A_NUMBER),
     **_rows("", _OTHERS),
     **_rows("cc", _tensor_and_scalar(_COMPARISONS)),
     **_rows("bb", _default(_LOGICAL)),

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute
 
 from cuesta.dialects.aten.dtypes import type_to_dtype
 from cuesta.dialects.kernel import PointerType
+from cuesta.dialects.layout import is_tensor_type
 
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -38,7 +39,7 @@ def dtype_of(value_type: Attribute) -> torch.dtype:
 
 def as_tensor_type(value_type: Attribute) -> TensorType | None:
     """The type, if it is one of tensors."""
-    return cast(TensorType, value_type) if isinstance(value_type, TensorType) else None
+    return value_type if is_tensor_type(value_type) else None
 
 
 @dataclass(frozen=True, slots=True)

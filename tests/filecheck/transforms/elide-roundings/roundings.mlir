@@ -1,0 +1,127 @@
+// RUN: cuesta-opt %s --split-input-file -p elide-roundings,dce
+
+// Rounded to bf16 or f16 and back: not rounded. Twice in a row: not at all.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %y, %z = loops.nest (%i : 4) outs(%o: tensor<4xbf16>, %p: tensor<4xf16>) {
+// CHECK-NEXT:     %a = loops.load %x[%i]
+// CHECK-NEXT:     %b = elem.convert %a : bf16 to f32
+// CHECK-NEXT:     %c = elem.exp %b
+// CHECK-NEXT:     %h = elem.mul %c, %c
+// CHECK-NEXT:     %k = elem.convert %h : f32 to bf16
+// CHECK-NEXT:     %l = elem.convert %c : f32 to f16
+// CHECK-NEXT:     loops.store %k, %o[%i]
+// CHECK-NEXT:     loops.store %l, %p[%i]
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %y, %z
+// CHECK-NEXT: }
+func.func @main(%x : tensor<4xbf16>) -> (tensor<4xbf16>, tensor<4xf16>) {
+  %y, %z = loops.nest (%i : 4) outs(%o : tensor<4xbf16>, %p : tensor<4xf16>) {
+    %a = loops.load %x[%i] : tensor<4xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %c = elem.exp %b : f32
+    %d = elem.convert %c : f32 to bf16
+    %e = elem.convert %d : bf16 to f32
+    %f = elem.convert %e : f32 to f16
+    %g = elem.convert %f : f16 to f32
+    %h = elem.mul %g, %e : f32
+    %k = elem.convert %h : f32 to bf16
+    %l = elem.convert %g : f32 to f16
+    loops.store %k, %o[%i] : tensor<4xbf16>
+    loops.store %l, %p[%i] : tensor<4xf16>
+  }
+  func.return %y, %z : tensor<4xbf16>, tensor<4xf16>
+}
+
+// -----
+
+// A rounded value that also reaches memory is rounded there.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %y, %z = loops.nest (%i : 4) outs(%o: tensor<4xbf16>, %p: tensor<4xf32>) {
+// CHECK-NEXT:     %a = loops.load %x[%i]
+// CHECK-NEXT:     %b = elem.convert %a : f32 to bf16
+// CHECK-NEXT:     loops.store %b, %o[%i]
+// CHECK-NEXT:     loops.store %a, %p[%i]
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %y, %z
+// CHECK-NEXT: }
+func.func @main(%x : tensor<4xf32>) -> (tensor<4xbf16>, tensor<4xf32>) {
+  %y, %z = loops.nest (%i : 4) outs(%o : tensor<4xbf16>, %p : tensor<4xf32>) {
+    %a = loops.load %x[%i] : tensor<4xf32>
+    %b = elem.convert %a : f32 to bf16
+    loops.store %b, %o[%i] : tensor<4xbf16>
+    %c = elem.convert %b : bf16 to f32
+    loops.store %c, %p[%i] : tensor<4xf32>
+  }
+  func.return %y, %z : tensor<4xbf16>, tensor<4xf32>
+}
+
+// -----
+
+// Near misses: a value that was never wider (bf16 to f32 to bf16 is left to others), f64 rounded to f32, integers that wrap
+// or truncate, a value that went through memory, and one that another type is made of.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %y, %z, %u, %v = loops.nest (%i : 4) outs(%o: tensor<4xf64>, %p: tensor<4xi64>, %q: tensor<4xf64>, %r: tensor<4xf32>) {
+// CHECK-NEXT:     %a = loops.load %x[%i]
+// CHECK-NEXT:     %b = elem.convert %a : f64 to f32
+// CHECK-NEXT:     %c = elem.convert %b : f32 to f64
+// CHECK-NEXT:     loops.store %c, %o[%i]
+// CHECK-NEXT:     %d = loops.load %k[%i]
+// CHECK-NEXT:     %e = elem.convert %d : i64 to i8
+// CHECK-NEXT:     %f = elem.convert %e : i8 to i64
+// CHECK-NEXT:     loops.store %f, %p[%i]
+// CHECK-NEXT:     %g = elem.convert %a : f64 to bf16
+// CHECK-NEXT:     %h = elem.convert %g : bf16 to f64
+// CHECK-NEXT:     loops.store %h, %q[%i]
+// CHECK-NEXT:     %l = elem.convert %g : bf16 to f32
+// CHECK-NEXT:     %m = elem.convert %l : f32 to i64
+// CHECK-NEXT:     %n = elem.convert %m : i64 to f32
+// CHECK-NEXT:     loops.store %n, %r[%i]
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %y, %z, %u, %v
+// CHECK-NEXT: }
+func.func @main(%x : tensor<4xf64>, %k : tensor<4xi64>) -> (tensor<4xf64>, tensor<4xi64>, tensor<4xf64>, tensor<4xf32>) {
+  %y, %z, %u, %v = loops.nest (%i : 4) outs(%o : tensor<4xf64>, %p : tensor<4xi64>, %q : tensor<4xf64>, %r : tensor<4xf32>) {
+    %a = loops.load %x[%i] : tensor<4xf64>
+    %b = elem.convert %a : f64 to f32
+    %c = elem.convert %b : f32 to f64
+    loops.store %c, %o[%i] : tensor<4xf64>
+    %d = loops.load %k[%i] : tensor<4xi64>
+    %e = elem.convert %d : i64 to i8
+    %f = elem.convert %e : i8 to i64
+    loops.store %f, %p[%i] : tensor<4xi64>
+    %g = elem.convert %a : f64 to bf16
+    %h = elem.convert %g : bf16 to f64
+    loops.store %h, %q[%i] : tensor<4xf64>
+    %l = elem.convert %g : bf16 to f32
+    %m = elem.convert %l : f32 to i64
+    %n = elem.convert %m : i64 to f32
+    loops.store %n, %r[%i] : tensor<4xf32>
+  }
+  func.return %y, %z, %u, %v : tensor<4xf64>, tensor<4xi64>, tensor<4xf64>, tensor<4xf32>
+}
+
+// -----
+
+// Rank 0, and inside of a reduction that may be empty.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %y = loops.nest () outs(%o: tensor<f32>) {
+// CHECK-NEXT:     %s = loops.reduce sum (%j : s0) {
+// CHECK-NEXT:       %a = loops.load %x[%j] : tensor<?xf32, #aten.layout<sizes = [s0]>>
+// CHECK-NEXT:       loops.yield %a
+// CHECK-NEXT:     } : f32
+// CHECK-NEXT:     loops.store %s, %o[]
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %y
+// CHECK-NEXT: }
+func.func @main(%x : tensor<?xf32, #aten.layout<sizes = [s0]>>) -> tensor<f32> attributes {sym.symbols = #sym.symbols<s0 in [0, 64]>} {
+  %y = loops.nest () outs(%o : tensor<f32>) {
+    %s = loops.reduce sum (%j : s0) {
+      %a = loops.load %x[%j] : tensor<?xf32, #aten.layout<sizes = [s0]>>
+      %b = elem.convert %a : f32 to f16
+      %c = elem.convert %b : f16 to f32
+      loops.yield %c : f32
+    } : f32
+    loops.store %s, %o[] : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}

@@ -1,0 +1,138 @@
+"""Eager and compiled side by side: values, dtypes, exact layouts, identities, aliases, mutations and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map
+
+from cuesta.testing import assert_close_to_float64
+
+Results = dict[str, Any]
+
+
+def compiled_of(function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
+    """The function compiled by Cuesta, in one graph unless the settings say otherwise."""
+    return torch.compile(function, **{"backend": "cuesta", "fullgraph": True, **settings})
+
+
+def check(
+    function: Callable[..., Any], *inputs: Any, truth: bool = True, seed: int | None = None, **settings: Any
+) -> None:
+    """Compile the function and compare one call with eager in every respect, and with float64 unless `truth` is off."""
+    compiled = compiled_of(function, **settings)
+    check_call(compiled, function, *inputs, seed=seed)
+    if truth:
+        assert_close_to_float64(compiled, function, inputs)
+
+
+def check_call(
+    compiled: Callable[..., Any],
+    function: Callable[..., Any],
+    *inputs: Any,
+    seed: int | None = None,
+    unit_strides: bool = True,
+) -> None:
+    """Compare one call with eager's: the tree of outputs, values, dtypes, sizes, strides, offsets, which tensors are one
+    object or share memory, what became of the inputs, gradients and their strides.
+
+    16-bit floats are compared loosely: they are rounded fewer times than in eager, and float64 is their judge.
+    Without `unit_strides`, the strides of dimensions of size 1 do not count (AOTAutograd's views replayed on another
+    size than they were traced with have others than eager's).
+    """
+    expected = _call(function, inputs, seed, unit_strides)
+    actual = _call(compiled, inputs, seed, unit_strides)
+    assert actual.keys() == expected.keys(), f"{list(actual)}, but eager {list(expected)}"
+    problems = [f"{name}: {said}" for name, want in expected.items() if (said := _difference(actual[name], want))]
+    assert not problems, "\n".join(problems)
+
+
+def copied(tree: Any) -> Any:
+    """The same inputs in memory of their own: offsets, strides, overlaps and aliases among them are kept."""
+    storages: dict[int, torch.Tensor] = {}
+    tensors: dict[int, torch.Tensor] = {}
+
+    def copy(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if id(value) not in tensors:
+            storage = value.untyped_storage()
+            if storage._cdata not in storages:
+                storages[storage._cdata] = torch.empty(0, dtype=torch.uint8).set_(storage).clone()
+            own = storages[storage._cdata].untyped_storage()
+            fresh = torch.empty(0, dtype=value.dtype).set_(own, value.storage_offset(), value.shape, value.stride())
+            tensors[id(value)] = fresh.requires_grad_(value.requires_grad)
+        return tensors[id(value)]
+
+    return tree_map(copy, tree)
+
+
+def _call(function: Callable[..., Any], inputs: tuple[Any, ...], seed: int | None, unit_strides: bool) -> Results:
+    arguments = copied(inputs)
+    if seed is not None:
+        torch.manual_seed(seed)
+    outputs = function(*arguments)
+    results: Results = {"structure": str(tree_flatten(outputs)[1])}
+    if seed is not None:
+        results["random state"] = torch.get_rng_state()
+    leaves = [(f"input{keystr(path)}", value) for path, value in tree_flatten_with_path(arguments)[0]]
+    leaves += [(f"output{keystr(path)}", value) for path, value in tree_flatten_with_path(outputs)[0]]
+    for number, (name, value) in enumerate(leaves):
+        if not isinstance(value, torch.Tensor):
+            results[name] = (type(value), value)
+            continue
+        results[name] = value.detach().clone()
+        results[f"{name} layout"] = (value.dtype, *_layout(value, unit_strides), value.storage_offset())
+        results[f"{name} autograd"] = (value.requires_grad, value.is_leaf)
+        earlier = leaves[:number]
+        results[f"{name} is"] = next((other for other, one in earlier if one is value), None)
+        results[f"{name} shares memory with"] = next((other for other, one in earlier if _share(one, value)), None)
+    return results | _gradients(function, leaves, unit_strides)
+
+
+def _gradients(function: Callable[..., Any], leaves: list[tuple[str, Any]], unit_strides: bool) -> Results:
+    wanted = {name: value for name, value in leaves if name.startswith("input") and _is_differentiable_leaf(value)}
+    if isinstance(function, torch.nn.Module):
+        wanted |= {name: value for name, value in function.named_parameters() if value.requires_grad}
+    roots = [value for name, value in leaves if name.startswith("output") and getattr(value, "grad_fn", None)]
+    if not wanted or not roots:
+        return {}
+    generator = torch.Generator().manual_seed(1)
+    cotangents = [torch.randn(root.shape, generator=generator).to(root.dtype) for root in roots]
+    found = torch.autograd.grad(roots, list(wanted.values()), cotangents, allow_unused=True)
+    results: Results = {}
+    for name, gradient in zip(wanted, found, strict=True):
+        results[f"gradient of {name}"] = gradient
+        if gradient is not None:
+            results[f"gradient of {name} layout"] = (gradient.dtype, *_layout(gradient, unit_strides))
+    return results
+
+
+def _layout(value: torch.Tensor, unit_strides: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    strides = tuple(
+        stride if unit_strides or size > 1 else -1 for size, stride in zip(value.shape, value.stride(), strict=True)
+    )
+    return tuple(value.shape), strides
+
+
+def _share(a: Any, b: torch.Tensor) -> bool:
+    return isinstance(a, torch.Tensor) and a.untyped_storage()._cdata == b.untyped_storage()._cdata
+
+
+def _is_differentiable_leaf(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf
+
+
+def _difference(actual: Any, expected: Any) -> str | None:
+    if not isinstance(expected, torch.Tensor) or not isinstance(actual, torch.Tensor):
+        return None if actual is expected or actual == expected else f"{actual!r}, eager {expected!r}"
+    tolerances = {}
+    if expected.dtype in (torch.float16, torch.bfloat16):
+        tolerances = {"rtol": 0.1, "atol": 0.05}
+    try:
+        torch.testing.assert_close(actual, expected, equal_nan=True, **tolerances)
+    except AssertionError as error:
+        return str(error)
+    return None
