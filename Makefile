@@ -49,6 +49,8 @@ types: $(READY) links ## types (pyright, strict in the compiler folders)
 
 ##@ Measurements
 bench: $(READY) ## compile time and run time on the CPU, side by side with eager and TorchInductor
+	@# Installed packages come byte-compiled; a checkout may not be, and a cold start would pay for it.
+	$(RUN) -m compileall -q cuesta dialects transforms lowering targets
 	$(RUN) -m benchmarks.compile_and_run
 
 bench-gpu: $(READY) ## the same on a CUDA device

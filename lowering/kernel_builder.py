@@ -337,7 +337,9 @@ class _Builder:
         axes, lanes = self.schedule.loops[op]
         if not axes:  # one point: the result is its value
             self.body(op.body)
-            self.values[op.results[0]] = self.value(op.yielded, 1)
+            value = self.values[op.results[0]] = self.value(op.yielded, 1)
+            for second in op.results[1:]:
+                self.values[second] = self.second_result_of_one(op, value)
             return
         block, used, properties = self.inner(op, axes, lanes)
         value = self.value(op.yielded, lanes)
@@ -352,6 +354,14 @@ class _Builder:
             regions=[Region(block)],
         )
         self.finish(op, new, len(self.scopes) - 1)
+
+    def second_result_of_one(self, op: loops.ReduceOp, value: SSAValue) -> SSAValue:
+        """What a reduction of a single point gives besides the point: its position, or (x − x)², NaN for an infinity."""
+        if op.kind != "welford":
+            return self.constant(elem.constant(0, op.results[1].type), 1)
+        depth = self.depth[value]
+        rest = self.emit(elem.make("sub", value, value), depth).results[0]
+        return self.emit(elem.make("mul", rest, rest), depth).results[0]
 
     def inner(
         self, op: loops.DomainOp, axes: Sequence[int], lanes: int

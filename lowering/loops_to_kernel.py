@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cuesta.dialects import elem, kernel, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
-from cuesta.dialects.core.entry import entry_block, entry_function
+from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.lowering import schedule_cpu
 from cuesta.lowering.kernel_builder import build_kernel
@@ -87,8 +87,7 @@ def lower_nests(module: builtin.ModuleOp, choose: Chooser) -> None:
     Errors: CuestaError when the module is not in the state this lowering requires.
     """
     main = entry_function(module)
-    attr = main.attributes.get("sym.symbols")
-    ranges = attr.ranges if isinstance(attr, sym.SymbolsAttr) else {}
+    ranges = symbol_ranges(module)
     known: dict[tuple[Fingerprint, tuple[bool, ...]], _Lowered] = {}
     for nest in nests_of(module):
         used = tuple(result.first_use is not None for result in nest.results)

@@ -23,6 +23,8 @@ from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.opt import parse_module, run_captured, split_input
 
+pytest.register_assert_rewrite("tests.support.levels", "tests.support.text")
+
 _DIRECTIVE = re.compile(r"^//\s*(RUN|ROUNDTRIP)\b:?[ \t]*(.*)$", re.MULTILINE)
 _CHECK = re.compile(r"^\s*//\s*CHECK\b", re.MULTILINE)
 

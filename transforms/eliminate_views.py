@@ -11,7 +11,7 @@ from xdsl.traits import IsTerminator
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.rewriting import apply_patterns, no_match
 from cuesta.dialects.layout import sizes_of, strided_view, tensor_type_of
-from cuesta.dialects.loops.surgery import index_ranges, reindex
+from cuesta.dialects.loops.surgery import index_ranges, reindex, through_views
 from cuesta.transforms.aliasing import escapes, is_alias
 
 
@@ -20,15 +20,9 @@ class ReadThroughView(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loops.LoadOp, rewriter: PatternRewriter, /):
-        view = op.source.owner
-        if not isinstance(view, loops.ViewOp):
+        if not isinstance(op.source.owner, loops.ViewOp):
             return
-        results: list[sym.IndexExpr] = list(op.map.results)
-        source = op.source
-        while isinstance(view, loops.ViewOp):
-            results = list(view.map.apply(results))
-            source = view.source
-            view = source.owner
+        source, results = through_views(op.source, op.map.results)
         sizes = index_ranges(op, op.indices)
         if sizes is not None:
             results = [sym.simplify(result, sizes) for result in results]

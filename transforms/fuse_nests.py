@@ -18,13 +18,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from cuesta.dialects import loops
-from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.loops.surgery import producers_of, remove, top_level_nest
 from cuesta.transforms.fusion.absorb import absorb
 from cuesta.transforms.fusion.append import append
 from cuesta.transforms.fusion.cost import Cost, body_cost
-from cuesta.transforms.fusion.inline import inline_at, runs_no_more_often, stored_values
+from cuesta.transforms.fusion.inline import fits_mask, inline_at, runs_no_more_often, stored_values
 from cuesta.transforms.fusion.space import volume
 
 _MOST_OPS = 400
@@ -45,7 +46,7 @@ class FuseNestsPass(ModulePass):
     explain: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fusion = _Fusion(entry_block(op), self.explain)
+        fusion = _Fusion(entry_block(op), symbol_ranges(op), self.explain)
         fusion.run()
         for remark in fusion.remarks:
             print(remark, file=sys.stderr)
@@ -54,6 +55,7 @@ class FuseNestsPass(ModulePass):
 @dataclass
 class _Fusion:
     block: Block
+    ranges: sym.SymbolRanges
     explain: bool
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     costs: dict[loops.NestOp, Cost] = field(default_factory=dict[loops.NestOp, Cost])
@@ -106,9 +108,10 @@ class _Fusion:
         if not isinstance(values, str):
             only_here = users == {consumer} and len(producer.results) == 1
             cheap = producer_cost.is_free or (only_here and len(loads) == 1)
-            if cheap and all(producer_cost.is_free or runs_no_more_often(load, producer) for load in loads):
+            cheap = cheap and all(producer_cost.is_free or runs_no_more_often(load, producer, self.ranges) for load in loads)
+            if cheap and all(fits_mask(load, producer) for load in loads):
                 for load in loads:
-                    inline_at(load, producer, values)
+                    inline_at(load, producer, values, self.ranges)
                 self.costs.pop(consumer, None)
                 if not any(result.uses for result in producer.results):
                     del self.order[producer]
@@ -117,19 +120,21 @@ class _Fusion:
         first = min(users, key=self.order.__getitem__)
         if _starves(producer, consumer):
             return "too few parallel points would be left for the work"
+        not_absorbed = ""
         if first is consumer and not isinstance(values, str):
             position = self.order[consumer]
             outcome = absorb(producer, consumer, sites)
             if isinstance(outcome, loops.NestOp):
                 return self.placed(outcome, position)
+            not_absorbed = f"; to compute it at its first read: {outcome}"
         at_consumer = first is consumer
         if not at_consumer and not self.ready_at(consumer, producer):
-            return "something between them uses the one and gives to the other"
+            return f"something between them uses the one and gives to the other{not_absorbed}"
         position = self.order[consumer] if at_consumer else self.order[producer]
         outcome = append(producer, consumer, at_consumer)
         if isinstance(outcome, loops.NestOp):
             return self.placed(outcome, position)
-        return outcome
+        return outcome + not_absorbed
 
     def cost(self, nest: loops.NestOp) -> Cost:
         known = self.costs.get(nest)
@@ -165,19 +170,26 @@ def _starves(producer: loops.NestOp, consumer: loops.NestOp) -> bool:
 
 
 def _describe(nest: loops.NestOp) -> str:
-    names = [result.name_hint for result in nest.results if result.name_hint]
-    return f"nest {'%' + names[0] if names else ''} {nest.location}".replace("  ", " ")
+    """The nest's name and the lines of the model that it comes from: `nest %y (model.py:42)`."""
+    names = [f" %{result.name_hint}" for result in nest.results if result.name_hint]
+    place = format_location(nest.location)
+    return f"nest{names[0] if names else ''}" + (f" ({place})" if place else "")
 
 
 def _sink_views(block: Block) -> None:
     """Moves every view to right before its first user, so that it does not hold its source back."""
-    order: dict[Operation, float] = {op: k for k, op in enumerate(block.ops)}
-    for op in reversed(list(block.ops)):
-        if not isinstance(op, loops.ViewOp):
-            continue
-        users = [top_level_nest(use.operation) for use in op.result.uses]
-        if users:
-            first = min(users, key=order.__getitem__)
+    read: dict[Operation, list[loops.ViewOp]] = {}
+    for op in list(block.ops):
+        if isinstance(op, loops.ViewOp) and op.result.uses:
+            for user in dict.fromkeys(top_level_nest(use.operation) for use in op.result.uses):
+                read.setdefault(user, []).append(op)
             op.detach()
-            block.insert_op_before(op, first)
-            order[op] = order[first] - 1e-6
+
+    def place_views_of(user: Operation) -> None:
+        for view in read.get(user, ()):
+            if view.parent is None:
+                block.insert_op_before(view, user)
+                place_views_of(view)
+
+    for op in list(block.ops):
+        place_views_of(op)

@@ -8,21 +8,21 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import elem, loops, sym
-from cuesta.dialects.core.entry import entry_block, entry_function
+from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.loops.surgery import has_points
 
 
 class HoistInvariantsPass(ModulePass):
     """for (j) { v = f(i); … v … } -> v = f(i); for (j) { … v … }. Exact.
 
-    Loads are hoisted too: an outer tensor does not change while a nest runs. Near misses: a load of an out (a store
-    may stand between), and a load or a `loops.bound` in a domain that may be empty (where eager reads and raises nothing).
+    Loads are hoisted too: an outer tensor does not change while a nest runs. Near misses: a load of an out (a store may
+    stand between), and a load or a `loops.bound` in a domain that may be empty (where eager reads and raises nothing).
     """
 
     name = "hoist-invariants"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        declared = entry_function(op).attributes.get("sym.symbols")
-        ranges = declared.ranges if isinstance(declared, sym.SymbolsAttr) else {}
+        ranges = symbol_ranges(op)
         for nest in entry_block(op).ops:
             if isinstance(nest, loops.NestOp):
                 _hoist_from(nest.body, set(nest.handles), ranges)
@@ -34,7 +34,7 @@ def _hoist_from(block: Block, handles: set[SSAValue], ranges: sym.SymbolRanges) 
             continue
         _hoist_from(op.body, handles, ranges)
         inside: set[SSAValue] = set(op.induction_variables)
-        runs = all(sym.prove_less_equal(1, size, (), ranges) for size in op.sizes)
+        runs = has_points(op, ranges)
         for inner in list(op.body.ops):
             if _may_move(inner, handles, runs) and inside.isdisjoint(inner.operands):
                 inner.detach()
@@ -44,7 +44,7 @@ def _hoist_from(block: Block, handles: set[SSAValue], ranges: sym.SymbolRanges) 
 
 
 def _may_move(op: Operation, handles: set[SSAValue], runs: bool) -> bool:
-    """Whether it does not matter where the op stands; `runs` says that the domain around it is known to have a point."""
+    """Whether it does not matter where the op stands; `runs`: the domain around it is known to have a point."""
     if isinstance(op, loops.LoadOp):
         return runs and op.source not in handles
     if isinstance(op, loops.BoundOp):

@@ -11,7 +11,7 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.layout import contiguous_strides, sizes_of, storage_size, tensor_type, tensor_type_of
-from cuesta.dialects.loops.surgery import remove
+from cuesta.dialects.loops.surgery import remove, through_views
 from cuesta.transforms.aliasing import is_alias
 
 
@@ -30,7 +30,7 @@ class MaterializeViewsPass(ModulePass):
 
 
 def materialize(view: loops.ViewOp) -> None:
-    """Replaces the view by a copy.
+    """Replaces the view by a copy, which reads through the views that its source may be.
 
     Errors: CuestaError for a view that is returned and whose strides overlap or leave gaps: those of a copy do not.
     """
@@ -46,7 +46,8 @@ def materialize(view: loops.ViewOp) -> None:
     nest = loops.NestOp.build(sizes, [result_type])
     nest.location = view.location
     variables = nest.induction_variables
-    load = loops.LoadOp.build(view.source, view.map.results, variables)
+    source, indices = through_views(view.source, view.map.results)
+    load = loops.LoadOp.build(source, [sym.simplify(index, sizes) for index in indices], variables)
     store = loops.StoreOp.build(load.result, nest.handles[0], [sym.dim(k) for k in range(len(sizes))], variables)
     load.location = store.location = view.location
     nest.body.add_ops([load, store])

@@ -6,6 +6,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects import sym
+
 
 def entry_function(module: ModuleOp) -> Operation:
     """The function `@main`, at any level.
@@ -26,3 +28,9 @@ def entry_block(module: ModuleOp) -> Block:
     if block is None:
         raise VerifyException("@main has no body")
     return block
+
+
+def symbol_ranges(module: ModuleOp) -> sym.SymbolRanges:
+    """The inclusive range of every symbol, as `@main` declares them: what proofs about sizes need."""
+    declared = entry_function(module).attributes.get("sym.symbols")
+    return declared.ranges if isinstance(declared, sym.SymbolsAttr) else {}

@@ -17,7 +17,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
-from cuesta.dialects.core.typed import property_of
+from cuesta.dialects.core.typed import property_of, verify_counts
 from cuesta.dialects.elem import with_scalar
 from cuesta.dialects.sym.syntax import parse_indices, parse_size, print_indices
 
@@ -29,6 +29,10 @@ class IndexedOp(Operation):
 
     first_index: int
     """The position of the first index operand."""
+    most_rest = 0
+    """How many operands may come after the indices."""
+    result_count = 1
+    """How many results there are."""
 
     @property
     def map(self) -> sym.MapAttr:
@@ -46,9 +50,9 @@ class IndexedOp(Operation):
         return self.operands[self.first_index + self.map.num_dims :]
 
     def verify_dims(self) -> None:
-        """Checks that there is an index operand for every dim of the map."""
-        if len(self.operands) < self.first_index + self.map.num_dims:
-            raise VerifyException(f"{self.name}: {self.map.num_dims} dims, but fewer index operands")
+        """Checks that there is an index operand for every dim of the map: the first thing to check."""
+        least = self.first_index + self.map.num_dims
+        verify_counts(self, operands=least, at_most=least + self.most_rest, results=self.result_count)
 
     def print_access(self, printer: Printer, accessed: Attribute) -> None:
         """Prints ` %v, %x[%i, %j + 1] if %c else %u : tensor<4x8xf32>`, as much of it as the op has operands."""
@@ -67,6 +71,7 @@ class ElementReadOp(IndexedOp):
 
     traits = traits_def()
     first_index = 1
+    most_rest = 2
 
     @property
     def result(self) -> SSAValue:
@@ -89,6 +94,8 @@ class ElementWriteOp(IndexedOp):
 
     traits = traits_def()
     first_index = 2
+    most_rest = 1
+    result_count = 0
 
     @property
     def value(self) -> SSAValue:
@@ -174,6 +181,13 @@ class Element:
     results: tuple[sym.IndexExpr, ...]
     mask: UnresolvedOperand | None
     other: UnresolvedOperand | None
+
+
+def parse_written(parser: Parser) -> tuple[UnresolvedOperand, Element]:
+    """Parses `%v, %x[%i, %j + 1] if %c :`: the value, and the element as `parse_element` does."""
+    value = parser.parse_unresolved_operand()
+    parser.parse_punctuation(",")
+    return value, parse_element(parser, with_other=False)
 
 
 def parse_element(parser: Parser, *, with_other: bool) -> Element:

@@ -37,6 +37,17 @@ def symbol_property(op: Operation, name: str) -> str:
     return property_of(op, name, SymbolRefAttr).root_reference.data
 
 
+def verify_counts(op: Operation, *, operands: int, results: int, at_most: int | None = None) -> None:
+    """Checks how many operands (from `operands` to `at_most`, or just `operands`) and results an op has, and that it has
+    no regions: the first thing in a verifier that goes on to look at them.
+    """
+    most = operands if at_most is None else at_most
+    if not operands <= len(op.operands) <= most or len(op.results) != results or op.regions:
+        takes = f"{operands}" if most == operands else f"{operands} to {most}"
+        found = f"{len(op.operands)} operands, {len(op.results)} results, {len(op.regions)} regions"
+        raise VerifyException(f"{op.name} has {takes} operands, {results} results and no regions, not {found}")
+
+
 def position_of(value: SSAValue) -> int:
     """Which result of its op, or which argument of its block, the value is."""
     if not isinstance(value, OpResult | BlockArgument):

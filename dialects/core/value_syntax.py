@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Self
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
@@ -64,6 +65,22 @@ def print_from_to(printer: Printer, source: SSAValue, result: SSAValue) -> None:
     printer.print_attribute(source.type)
     printer.print_string(" to ")
     printer.print_attribute(result.type)
+
+
+class FromToOp(Operation):
+    """An op that makes a value of another type of one value: `%a : f32 to bf16`."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses `%a : f32 to bf16`."""
+        source, result_type = parse_from_to(parser, parser.parse_unresolved_operand())
+        return cls.create(operands=(source,), result_types=(result_type,))
+
+    def print(self, printer: Printer) -> None:
+        """Prints `%a : f32 to bf16`."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.operands[0])
+        print_from_to(printer, self.operands[0], self.results[0])
 
 
 def parse_symbol_and_operands(parser: Parser) -> tuple[str, list[UnresolvedOperand]]:

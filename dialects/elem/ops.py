@@ -29,8 +29,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from cuesta.dialects.core.typed import integer_property
-from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to, print_values_of_type
+from cuesta.dialects.core.typed import integer_property, verify_counts
+from cuesta.dialects.core.value_syntax import FromToOp, print_values_of_type
 from cuesta.dialects.elem.table import TABLE, Row
 
 _FLOATS = (Float32Type, Float64Type, BFloat16Type, Float16Type)
@@ -63,6 +63,8 @@ def kind_of(value_type: Attribute) -> str:
     if isinstance(scalar, IntegerType):
         if scalar.bitwidth == 1:
             return "b"
+        if scalar.bitwidth not in (8, 16, 32, 64):
+            return "?"
         return "u" if cast("IntegerType", scalar).signedness.data == Signedness.UNSIGNED else "i"
     return "?"
 
@@ -101,10 +103,9 @@ class TableOp(ElementwiseOp):
 
     def verify_(self) -> None:
         """Checks the arity, the operand kind and the result type against the row."""
+        verify_counts(self, operands=self.row.arity, results=1)
         row = self.row
         operands = self.operands
-        if len(operands) != row.arity:
-            raise VerifyException(f"{self.name} takes {row.arity} operands, got {len(operands)}")
         operand_type = operands[0].type
         if any(operand.type != operand_type for operand in operands):
             raise VerifyException(
@@ -135,14 +136,29 @@ def make(name: str, *operands: SSAValue) -> TableOp:
 
 
 def _round_to_type(value: float, scalar: Attribute) -> float:
+    """`value` as a scalar of this type holds it; as torch does, what is narrower than f32 is rounded from that."""
     if math.isnan(value) or math.isinf(value) or isinstance(scalar, Float64Type):
         return value
-    if isinstance(scalar, Float32Type):
-        try:
-            return struct.unpack("<f", struct.pack("<f", value))[0]
-        except OverflowError:
-            return math.copysign(math.inf, value)
-    return value
+    try:
+        (bits,) = struct.unpack("<I", struct.pack("<f", value))
+        if isinstance(scalar, Float16Type):
+            return struct.unpack("<e", struct.pack("<e", struct.unpack("<f", struct.pack("<I", bits))[0]))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    if isinstance(scalar, BFloat16Type):
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+def _wrap_to_type(value: int, scalar: Attribute) -> int:
+    """`value` modulo the width of an integer type; for i1 whether it is not zero."""
+    assert isinstance(scalar, IntegerType)
+    width = scalar.bitwidth
+    if width == 1:
+        return 1 if value else 0
+    wrapped = value % (1 << width)
+    signed = kind_of(scalar) == "i"
+    return wrapped - (1 << width) if signed and wrapped >> (width - 1) else wrapped
 
 
 @lru_cache(maxsize=4096)
@@ -157,14 +173,15 @@ def _integer_attr(value: int) -> IntegerAttr:
 
 
 def constant(value: float | int | bool, value_type: Attribute) -> ConstantOp:
-    """Builds `elem.constant VALUE : TYPE`; the value is rounded to the type as torch would (f32: to nearest)."""
+    """Builds `elem.constant VALUE : TYPE`; the value is rounded to the type, or wraps, as torch would have it."""
     kind = kind_of(value_type)
     if kind == "f":
         scalar = scalar_of(value_type)
         assert isinstance(scalar, _FLOATS)
         attr: Attribute = _float_attr(repr(_round_to_type(float(value), scalar)), scalar)
     else:
-        attr = _integer_attr(int(value))
+        # 64 bits are held as signed; `value` of the op gives back what was meant.
+        attr = _integer_attr(_wrap_to_type(_wrap_to_type(int(value), scalar_of(value_type)), i64))
     return ConstantOp.create(result_types=(value_type,), properties={"value": attr})
 
 
@@ -179,7 +196,7 @@ class ConstantOp(ElementwiseOp):
         attr = self.properties["value"]
         if isinstance(attr, FloatAttr):
             return cast("FloatAttr", attr).value.data
-        return integer_property(self, "value")
+        return _wrap_to_type(integer_property(self, "value"), scalar_of(self.results[0].type))
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
@@ -198,8 +215,10 @@ class ConstantOp(ElementwiseOp):
         kind = kind_of(value_type)
         if kind not in "fiub":
             parser.raise_error(f"elem.constant has no constants of type {value_type}", position, parser.pos)
-        if kind != "f" and not float(value).is_integer():
-            parser.raise_error(f"{value} is not a constant of {value_type}", position, parser.pos)
+        if kind != "f":
+            whole = not isinstance(value, float) or value.is_integer()
+            if not whole or _wrap_to_type(int(value), scalar_of(value_type)) != value:
+                parser.raise_error(f"{value} is not a constant of {value_type}", position, parser.pos)
         return constant(value, value_type)
 
     def print(self, printer: Printer) -> None:
@@ -210,10 +229,19 @@ class ConstantOp(ElementwiseOp):
 
     def verify_(self) -> None:
         """Checks that the value suits the type."""
-        kind = kind_of(self.results[0].type)
+        verify_counts(self, operands=0, results=1)
+        value_type = self.results[0].type
+        kind = kind_of(value_type)
         attr = self.properties.get("value")
-        if not isinstance(attr, FloatAttr if kind == "f" else IntegerAttr) or kind not in "fiub":
-            raise VerifyException(f"elem.constant of type {self.results[0].type} cannot hold {attr}")
+        if kind == "f" and isinstance(attr, FloatAttr):
+            holds = cast("FloatAttr", attr).type == scalar_of(value_type)
+        elif kind in "iub" and isinstance(attr, IntegerAttr) and attr.type == i64:
+            stored = integer_property(self, "value")
+            holds = _wrap_to_type(_wrap_to_type(stored, scalar_of(value_type)), i64) == stored
+        else:
+            holds = False
+        if not holds:
+            raise VerifyException(f"elem.constant of type {value_type} cannot hold {attr}")
 
 
 def format_number(value: float | int, kind: str) -> str:
@@ -233,7 +261,7 @@ def format_number(value: float | int, kind: str) -> str:
     return f"{mantissa}.0{exponent}{power}"
 
 
-class ConvertOp(ElementwiseOp):
+class ConvertOp(ElementwiseOp, FromToOp):
     """A cast as torch's `.to(dtype)`: float to int truncates, anything to i1 is `!= 0`, float to a narrower float
     rounds to nearest even.
     """
@@ -245,20 +273,9 @@ class ConvertOp(ElementwiseOp):
         """Converts `value` to the scalar type, keeping a vector's shape."""
         return cls.create(operands=(value,), result_types=(with_scalar(value.type, scalar),))
 
-    @classmethod
-    def parse(cls, parser: Parser) -> ConvertOp:
-        """Parses `%a : f32 to bf16`."""
-        source, result_type = parse_from_to(parser, parser.parse_unresolved_operand())
-        return cls.create(operands=(source,), result_types=(result_type,))
-
-    def print(self, printer: Printer) -> None:
-        """Prints `%a : f32 to bf16`."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.operands[0])
-        print_from_to(printer, self.operands[0], self.result)
-
     def verify_(self) -> None:
         """Checks that both types are numbers and have one shape."""
+        verify_counts(self, operands=1, results=1)
         source, result = self.operands[0].type, self.results[0].type
         if kind_of(source) not in "fiub" or kind_of(result) not in "fiub":
             raise VerifyException(f"elem.convert does not convert {source} to {result}")
@@ -298,8 +315,7 @@ class SelectOp(ElementwiseOp):
 
     def verify_(self) -> None:
         """Checks that the condition is a bool of the values' shape and the values have one type."""
-        if len(self.operands) != 3:
-            raise VerifyException("elem.select takes a condition and two values")
+        verify_counts(self, operands=3, results=1)
         condition, on_true, on_false = self.operands
         if not on_true.type == on_false.type == self.results[0].type:
             raise VerifyException(f"elem.select takes values of one type, got {on_true.type} and {on_false.type}")

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from cuesta.dialects import sym
 from cuesta.dialects.aten.named_call import NamedCall
 from cuesta.dialects.core.bodies import FunctionOp, parse_arguments, parse_body, print_arguments
-from cuesta.dialects.core.typed import property_of, symbol_property
+from cuesta.dialects.core.typed import property_of, symbol_property, verify_counts
 from cuesta.dialects.core.value_syntax import (
     parse_from_to,
     parse_symbol_and_operands,
@@ -118,6 +118,7 @@ class AllocOp(Operation):
 
     def verify_(self) -> None:
         """Checks that it makes a tensor."""
+        verify_counts(self, operands=0, results=1)
         if not isinstance(self.results[0].type, TensorType):
             raise VerifyException(f"host.alloc makes a tensor, not {self.results[0].type}")
 
@@ -153,10 +154,11 @@ class LaunchOp(Operation):
     def verify_(self) -> None:
         """Checks that the operands are buffers; the module's contract checks them against the kernel."""
         if not self.operands:
-            raise VerifyException("host.launch needs a buffer to write to")
+            raise VerifyException(f"host.launch @{self.kernel} needs a buffer to write to")
+        verify_counts(self, operands=len(self.operands), results=0)
         for operand in self.operands:
             if not isinstance(operand.type, TensorType):
-                raise VerifyException(f"host.launch takes buffers, not {operand.type}")
+                raise VerifyException(f"host.launch @{self.kernel} takes buffers, not {operand.type}")
 
 
 class ReinterpretOp(Operation):
@@ -203,6 +205,7 @@ class ReinterpretOp(Operation):
 
     def verify_(self) -> None:
         """Checks that both are tensors of one element type."""
+        verify_counts(self, operands=1, results=1)
         source, result = self.operands[0].type, self.results[0].type
         if not isinstance(source, TensorType) or not isinstance(result, TensorType):
             raise VerifyException("host.reinterpret makes a buffer of a buffer")
@@ -239,6 +242,13 @@ class FreeOp(Operation):
         """Prints the buffers and their types."""
         print_values(printer, self.operands)
 
+    def verify_(self) -> None:
+        """Checks that it frees buffers."""
+        verify_counts(self, operands=max(1, len(self.operands)), results=0)
+        for operand in self.operands:
+            if not isinstance(operand.type, TensorType):
+                raise VerifyException(f"host.free frees buffers, not {operand.type}")
+
 
 class ReturnOp(Operation):
     """What the program gives back: buffers, integers, literals."""
@@ -265,6 +275,10 @@ class ReturnOp(Operation):
         """Prints the values and their types."""
         if self.operands:
             print_values(printer, self.operands)
+
+    def verify_(self) -> None:
+        """Checks that it gives no results; @main checks the types."""
+        verify_counts(self, operands=len(self.operands), results=0)
 
 
 HOST = Dialect("host", [AllocOp, ExternOp, FreeOp, FuncOp, LaunchOp, ReinterpretOp, ReturnOp], [])

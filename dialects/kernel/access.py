@@ -22,9 +22,10 @@ from cuesta.dialects.core.indexed import (
     IndexedOp,
     IndexValueOp,
     parse_element,
+    parse_written,
 )
-from cuesta.dialects.core.typed import integer_property
-from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to
+from cuesta.dialects.core.typed import integer_property, verify_counts
+from cuesta.dialects.core.value_syntax import FromToOp
 from cuesta.dialects.elem import bool_like, kind_of, scalar_of, with_scalar
 from cuesta.dialects.kernel.types import PointerType
 from cuesta.dialects.sym.syntax import canonical_operands, parse_indices
@@ -45,9 +46,9 @@ class AddressedOp(IndexedOp):
 
     def verify_address(self) -> None:
         """Checks the map and the index operands."""
+        self.verify_dims()
         if len(self.map.results) != 1:
             raise VerifyException(f"{self.name}: an address is one index expression, got {len(self.map.results)}")
-        self.verify_dims()
         shapes: set[Attribute] = {index.type for index in self.indices} - {INDEX}
         if any(kind_of(shape) != "x" for shape in shapes) or len(shapes) > 1:
             raise VerifyException(f"{self.name}: index operands of types {', '.join(sorted(map(str, shapes)))}")
@@ -181,9 +182,7 @@ class StoreOp(AddressedOp, ElementWriteOp):
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
         """Parses `%v, %p[%i] if %m : vector<8xf32>`."""
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        element = parse_element(parser, with_other=False)
+        value, element = parse_written(parser)
         value_type = parser.parse_type()
         operands = [
             parser.resolve_operand(value, value_type),
@@ -252,13 +251,14 @@ class BoundOp(IndexBoundOp):
 
     def verify_(self) -> None:
         """Checks the operand and the result."""
-        if len(self.operands) != 1 or kind_of(self.operands[0].type) not in "iu":
+        verify_counts(self, operands=1, results=1)
+        if kind_of(self.operands[0].type) not in "iu":
             raise VerifyException("kernel.bound makes an index of integers")
         if self.results[0].type != with_scalar(self.operands[0].type, INDEX):
             raise VerifyException(f"kernel.bound of {self.operands[0].type} does not give {self.results[0].type}")
 
 
-class BroadcastOp(Operation):
+class BroadcastOp(FromToOp):
     """A scalar in every lane: the only way from scalars to vectors."""
 
     name = "kernel.broadcast"
@@ -274,21 +274,9 @@ class BroadcastOp(Operation):
         """The vector."""
         return self.results[0]
 
-    @classmethod
-    def parse(cls, parser: Parser) -> BroadcastOp:
-        """Parses `%m : f32 to vector<8xf32>`."""
-        value = parser.parse_unresolved_operand()
-        source, result_type = parse_from_to(parser, value)
-        return cls.create(operands=(source,), result_types=(result_type,))
-
-    def print(self, printer: Printer) -> None:
-        """Prints `%m : f32 to vector<8xf32>`."""
-        printer.print_string(" ")
-        printer.print_ssa_value(self.operands[0])
-        print_from_to(printer, self.operands[0], self.result)
-
     def verify_(self) -> None:
         """Checks that a scalar becomes a vector of it."""
+        verify_counts(self, operands=1, results=1)
         source, result = self.operands[0].type, self.results[0].type
         if not isinstance(result, VectorType) or scalar_of(self.results[0].type) != source:
             raise VerifyException(f"kernel.broadcast does not make {result} of {source}")
@@ -332,6 +320,7 @@ class LocalOp(Operation):
 
     def verify_(self) -> None:
         """Checks the result's type."""
+        verify_counts(self, operands=0, results=1)
         if not isinstance(self.results[0].type, PointerType):
             raise VerifyException("kernel.local gives a !kernel.ptr")
 

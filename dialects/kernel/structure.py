@@ -33,7 +33,7 @@ from cuesta.dialects.core.bodies import (
     print_arguments,
 )
 from cuesta.dialects.core.reductions import REDUCTIONS, ReductionOp, parse_kind, parse_result_types
-from cuesta.dialects.core.typed import integer_property, property_of, symbol_property
+from cuesta.dialects.core.typed import integer_property, property_of, symbol_property, verify_counts
 from cuesta.dialects.core.value_syntax import parse_symbol_and_operands, print_symbol_and_operands, print_types
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
@@ -195,9 +195,11 @@ class LaunchOp(Operation):
 
     def verify_(self) -> None:
         """Checks that operands and results are tensors; the module's contract checks them against the kernel."""
+        if not self.results:
+            raise VerifyException(f"kernel.launch @{self.kernel} gives nothing")
         for value in (*self.operands, *self.results):
             if not isinstance(value.type, TensorType):
-                raise VerifyException(f"kernel.launch takes and gives tensors, not {value.type}")
+                raise VerifyException(f"kernel.launch @{self.kernel} takes and gives tensors, not {value.type}")
 
 
 class ProgramIdOp(Operation):
@@ -232,11 +234,14 @@ class ProgramIdOp(Operation):
 
     def verify_(self) -> None:
         """Checks the axis against the kernel's grid."""
+        verify_counts(self, operands=0, results=1)
         parent = self.parent_op()
         if not isinstance(parent, FuncOp):
             raise VerifyException("kernel.program_id stands at the top of a kernel.func")
         if not 0 <= self.axis < len(parent.schedule.grid):
             raise VerifyException(f"kernel.program_id {self.axis}: the grid has {len(parent.schedule.grid)} axes")
+        if self.result.type != _INDEX:
+            raise VerifyException(f"kernel.program_id is of type index, not {self.result.type}")
 
 
 @cache

@@ -21,7 +21,9 @@ from cuesta.dialects.core.indexed import (
     IndexedOp,
     IndexValueOp,
     parse_element,
+    parse_written,
 )
+from cuesta.dialects.core.typed import verify_counts
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import element_type_of, is_tensor_type
 from cuesta.dialects.loops.structure import NestOp
@@ -32,7 +34,6 @@ def _verify_indices(op: IndexedOp, rank: int) -> None:
     """Checks the map against the rank and the index operands."""
     if len(op.map.results) != rank:
         raise VerifyException(f"{op.name}: {len(op.map.results)} indices for {rank} axes")
-    op.verify_dims()
     if any(index.type != INDEX for index in op.indices):
         raise VerifyException(f"{op.name}: an index operand is not of type index")
 
@@ -92,6 +93,7 @@ class LoadOp(ElementReadOp):
 
     def verify_(self) -> None:
         """Checks the source, the indices, the mask and the result."""
+        self.verify_dims()
         source_type = self.source.type
         if not isinstance(source_type, TensorType):
             raise VerifyException(f"loops.load reads a tensor, not {source_type}")
@@ -133,9 +135,7 @@ class StoreOp(ElementWriteOp):
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
         """Parses `%v, %o[%i] if %c : tensor<4xf32>`."""
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        element = parse_element(parser, with_other=False)
+        value, element = parse_written(parser)
         target_type = _parse_tensor_type(parser)
         return cls.build(
             parser.resolve_operand(value, target_type.element_type),
@@ -151,6 +151,7 @@ class StoreOp(ElementWriteOp):
 
     def verify_(self) -> None:
         """Checks that the target is a handle of an enclosing nest, the indices and the types."""
+        self.verify_dims()
         target_type = self.target.type
         if not isinstance(target_type, TensorType):
             raise VerifyException(f"loops.store writes to a tensor, not {target_type}")
@@ -191,6 +192,7 @@ class IndexOp(IndexValueOp):
 
     def verify_(self) -> None:
         """Checks the expression and that the result is an integer."""
+        self.verify_dims()
         _verify_indices(self, 1)
         if kind_of(self.results[0].type) not in "iu":
             raise VerifyException(f"loops.index gives an integer, not {self.results[0].type}")
@@ -203,5 +205,6 @@ class BoundOp(IndexBoundOp):
 
     def verify_(self) -> None:
         """Checks the operand and the result."""
-        if len(self.operands) != 1 or kind_of(self.operands[0].type) not in "iu" or self.results[0].type != INDEX:
+        verify_counts(self, operands=1, results=1)
+        if kind_of(self.operands[0].type) not in "iu" or self.results[0].type != INDEX:
             raise VerifyException("loops.bound makes an index of one integer")

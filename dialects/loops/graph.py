@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.aten.named_call import NamedCall
-from cuesta.dialects.core.typed import property_of
+from cuesta.dialects.core.typed import property_of, verify_counts
 from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to
 from cuesta.dialects.layout import element_type_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
@@ -65,6 +65,7 @@ class ViewOp(Operation):
 
     def verify_(self) -> None:
         """Checks the map against both ranks, and the element types."""
+        verify_counts(self, operands=1, results=1)
         source, result = self.operands[0].type, self.results[0].type
         if not isinstance(source, TensorType) or not isinstance(result, TensorType):
             raise VerifyException("loops.view makes a tensor of a tensor")

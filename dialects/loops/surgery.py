@@ -15,6 +15,7 @@ from cuesta.dialects import sym
 from cuesta.dialects.core.indexed import IndexedOp
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
+from cuesta.dialects.loops.graph import ViewOp
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp
 
 
@@ -183,6 +184,20 @@ def is_pointwise(nest: NestOp) -> bool:
     return not any(isinstance(op, DomainOp) for op in nest.body.ops)
 
 
+def through_views(source: SSAValue, results: Sequence[sym.IndexExpr]) -> tuple[SSAValue, tuple[sym.IndexExpr, ...]]:
+    """Where `source[results]` is read when it is not read through views: view(x, m)[i] = x[m(i)]."""
+    indices = tuple(results)
+    while isinstance(view := source.owner, ViewOp):
+        indices = tuple(view.map.apply(indices))
+        source = view.source
+    return source, indices
+
+
+def has_points(domain: DomainOp, ranges: sym.SymbolRanges) -> bool:
+    """Whether a domain is known not to be empty: what stands in it runs at least once."""
+    return all(sym.prove_less_equal(1, size, (), ranges) for size in domain.sizes)
+
+
 def top_level_nest(op: Operation) -> Operation:
     """The op of @main's block that `op` is, or stands in."""
     current = op
@@ -212,6 +227,7 @@ __all__ = [
     "all_ops",
     "clone_into",
     "clone_op",
+    "has_points",
     "index_ranges",
     "is_pointwise",
     "loads_of",
@@ -219,5 +235,6 @@ __all__ = [
     "reindex",
     "remove",
     "stores_of",
+    "through_views",
     "top_level_nest",
 ]

@@ -128,6 +128,11 @@ class Body:
         self.define(op, *results)
 
 
+def yield_value(body: Body, op: Operation) -> None:
+    """What a yield does: its value must be defined; the reduction takes it from there."""
+    body.value(op, op.operands[0])
+
+
 # -- elem -------------------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import kernel, sym
-from cuesta.targets.reference.body import ELEM_HANDLERS, Body
+from cuesta.targets.reference.body import ELEM_HANDLERS, Body, yield_value
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.memory import Memory
 from cuesta.targets.reference.numerics import Numerics, bits, dtype_of
@@ -207,10 +207,6 @@ def _reduce(body: KernelBody, op: kernel.ReduceOp) -> None:
     body.reduce(op, op.kind, inner, body.values[op.yielded], position)
 
 
-def _yield(body: KernelBody, op: kernel.YieldOp) -> None:
-    body.value(op, op.operands[0])  # the reduction takes it from here
-
-
 KernelBody.handlers = {
     **ELEM_HANDLERS,
     kernel.BoundOp: _bound,
@@ -222,5 +218,5 @@ KernelBody.handlers = {
     kernel.ProgramIdOp: _program_id,
     kernel.ReduceOp: _reduce,
     kernel.StoreOp: _store,
-    kernel.YieldOp: _yield,
+    kernel.YieldOp: yield_value,
 }

@@ -10,7 +10,7 @@ from torch import Tensor
 from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import loops
-from cuesta.targets.reference.body import ELEM_HANDLERS, Body
+from cuesta.targets.reference.body import ELEM_HANDLERS, Body, yield_value
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.memory import Memory
 from cuesta.targets.reference.numerics import Numerics, bits, dtype_of
@@ -150,10 +150,6 @@ def _reduce(body: LoopsBody, op: loops.ReduceOp) -> None:
     body.reduce(op, op.kind, inner, body.values[op.yielded], position)
 
 
-def _yield(body: LoopsBody, op: loops.YieldOp) -> None:
-    body.value(op, op.operands[0])  # the reduction takes it from here
-
-
 LoopsBody.handlers = {
     **ELEM_HANDLERS,
     loops.BoundOp: _bound,
@@ -162,5 +158,5 @@ LoopsBody.handlers = {
     loops.LoadOp: _load,
     loops.ReduceOp: _reduce,
     loops.StoreOp: _store,
-    loops.YieldOp: _yield,
+    loops.YieldOp: yield_value,
 }

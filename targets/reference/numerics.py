@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
 
 import torch
 from torch import Tensor
-from xdsl.dialects.builtin import IndexType, TensorType, VectorType
+from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute
 
 from cuesta.dialects.aten.dtypes import type_to_dtype
+from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel import PointerType
 from cuesta.dialects.layout import is_tensor_type
 
@@ -30,11 +30,10 @@ def dtype_named(name: str) -> torch.dtype:
 @cache
 def dtype_of(value_type: Attribute) -> torch.dtype:
     """The dtype of a scalar type, or of the elements of a vector, tensor or pointer type."""
-    if isinstance(value_type, VectorType | TensorType | PointerType):
-        return dtype_of(cast(Attribute, value_type.element_type))  # pyright: ignore[reportUnknownMemberType]
-    if isinstance(value_type, IndexType):
-        return torch.int64
-    return dtype_named(type_to_dtype(value_type))
+    if isinstance(value_type, PointerType) or is_tensor_type(value_type):
+        return dtype_of(value_type.element_type)
+    scalar = scalar_of(value_type)
+    return torch.int64 if isinstance(scalar, IndexType) else dtype_named(type_to_dtype(scalar))
 
 
 def as_tensor_type(value_type: Attribute) -> TensorType | None:

@@ -43,7 +43,7 @@ def test_unknown_option_names_the_valid_ones() -> None:
     [
         ({"trace": 1}, "option 'trace' must be True or False, not 1 of type int"),
         ({"fallback_random": None}, "option 'fallback_random' must be True or False, not None of type NoneType"),
-        ({"verify": "always"}, "option 'verify' must be one of 'none', 'boundaries', 'each', not 'always'"),
+        ({"verify": "always"}, "option 'verify' must be one of 'boundaries', 'each', not 'always'"),
         ({"dump": 3}, "option 'dump' must be a string that is not empty, not 3 of type int"),
         ({"dump": ""}, "option 'dump' must be a string that is not empty, not ''"),
         ({"pipeline": ["a"]}, "option 'pipeline' must be a string that is not empty"),

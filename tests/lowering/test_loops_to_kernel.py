@@ -210,6 +210,26 @@ MAX_POOL = nest(
     """,
 )
 
+ONE_POINT = nest(
+    "%x : tensor<20xf32>",
+    "%i : 20",
+    "%o : tensor<20xf32>; %at : tensor<20xi64>; %mean : tensor<20xf32>; %rest : tensor<20xf32>",
+    """
+    %m, %k = loops.reduce argmax () {
+      %a = loops.load %x[%i] : tensor<20xf32>
+      loops.yield %a : f32
+    } : f32, i64
+    %u, %v = loops.reduce welford () {
+      %a = loops.load %x[%i] : tensor<20xf32>
+      loops.yield %a : f32
+    } : f32, f32
+    loops.store %m, %o[%i] : tensor<20xf32>
+    loops.store %k, %at[%i] : tensor<20xi64>
+    loops.store %u, %mean[%i] : tensor<20xf32>
+    loops.store %v, %rest[%i] : tensor<20xf32>
+    """,
+)
+
 EMBEDDING = nest(
     "%w : tensor<7x33xf32>, %k : tensor<20xi64>",
     "%i : 20, %j : 33",

@@ -35,15 +35,16 @@ def check_call(
     seed: int | None = None,
     unit_strides: bool = True,
 ) -> None:
-    """Compare one call with eager's: the tree of outputs, values, dtypes, sizes, strides, offsets, which tensors are one
-    object or share memory, what became of the inputs, gradients and their strides.
+    """Compare one call with eager's: the tree of outputs, values, dtypes, sizes, strides, offsets, which tensors are
+    one object or share memory, what became of the inputs, gradients and their strides.
 
     16-bit floats are compared loosely: they are rounded fewer times than in eager, and float64 is their judge.
     Without `unit_strides`, the strides of dimensions of size 1 do not count (AOTAutograd's views replayed on another
     size than they were traced with have others than eager's).
     """
-    expected = _call(function, inputs, seed, unit_strides)
-    actual = _call(compiled, inputs, seed, unit_strides)
+    parameters = dict(function.named_parameters()) if isinstance(function, torch.nn.Module) else {}
+    expected = _call(function, inputs, seed, parameters, unit_strides)
+    actual = _call(compiled, inputs, seed, parameters, unit_strides)
     assert actual.keys() == expected.keys(), f"{list(actual)}, but eager {list(expected)}"
     problems = [f"{name}: {said}" for name, want in expected.items() if (said := _difference(actual[name], want))]
     assert not problems, "\n".join(problems)
@@ -69,7 +70,13 @@ def copied(tree: Any) -> Any:
     return tree_map(copy, tree)
 
 
-def _call(function: Callable[..., Any], inputs: tuple[Any, ...], seed: int | None, unit_strides: bool) -> Results:
+def _call(
+    function: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    seed: int | None,
+    parameters: dict[str, torch.nn.Parameter],
+    unit_strides: bool,
+) -> Results:
     arguments = copied(inputs)
     if seed is not None:
         torch.manual_seed(seed)
@@ -89,13 +96,12 @@ def _call(function: Callable[..., Any], inputs: tuple[Any, ...], seed: int | Non
         earlier = leaves[:number]
         results[f"{name} is"] = next((other for other, one in earlier if one is value), None)
         results[f"{name} shares memory with"] = next((other for other, one in earlier if _share(one, value)), None)
-    return results | _gradients(function, leaves, unit_strides)
+    return results | _gradients(leaves, parameters, unit_strides)
 
 
-def _gradients(function: Callable[..., Any], leaves: list[tuple[str, Any]], unit_strides: bool) -> Results:
+def _gradients(leaves: list[tuple[str, Any]], parameters: dict[str, torch.nn.Parameter], unit_strides: bool) -> Results:
     wanted = {name: value for name, value in leaves if name.startswith("input") and _is_differentiable_leaf(value)}
-    if isinstance(function, torch.nn.Module):
-        wanted |= {name: value for name, value in function.named_parameters() if value.requires_grad}
+    wanted |= {name: value for name, value in parameters.items() if value.requires_grad}
     roots = [value for name, value in leaves if name.startswith("output") and getattr(value, "grad_fn", None)]
     if not wanted or not roots:
         return {}
@@ -128,11 +134,9 @@ def _is_differentiable_leaf(value: Any) -> bool:
 def _difference(actual: Any, expected: Any) -> str | None:
     if not isinstance(expected, torch.Tensor) or not isinstance(actual, torch.Tensor):
         return None if actual is expected or actual == expected else f"{actual!r}, eager {expected!r}"
-    tolerances = {}
-    if expected.dtype in (torch.float16, torch.bfloat16):
-        tolerances = {"rtol": 0.1, "atol": 0.05}
+    rtol, atol = (0.1, 0.05) if expected.dtype in (torch.float16, torch.bfloat16) else (None, None)
     try:
-        torch.testing.assert_close(actual, expected, equal_nan=True, **tolerances)
+        torch.testing.assert_close(actual, expected, equal_nan=True, rtol=rtol, atol=atol)
     except AssertionError as error:
         return str(error)
     return None

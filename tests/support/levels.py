@@ -1,4 +1,5 @@
 """Walks a program down the levels and checks each step: its text is the program, and no stage changes its results."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
-from cuesta.dialects.loops.surgery import Substitution, clone_op, index_ranges, remove
+from cuesta.dialects.loops.surgery import Substitution, clone_op, has_points, index_ranges, remove
 from cuesta.transforms.fusion.space import Space, volume
 
 
@@ -49,12 +49,15 @@ def _is_identity(
     )
 
 
-def place_of(load: loops.LoadOp) -> InsertPoint:
-    """Where the load could stand: before the outermost inner domains whose induction variables it does not use."""
+def place_of(load: loops.LoadOp, ranges: sym.SymbolRanges) -> InsertPoint:
+    """Where the load could stand: before the outermost inner domains whose induction variables it does not use.
+
+    It does not leave a domain that may be empty: there, eager reads nothing.
+    """
     place: Operation = load
     used = set(load.operands)
     while isinstance(parent := place.parent_op(), loops.DomainOp) and not isinstance(parent, loops.NestOp):
-        if any(_defined_inside(value, parent) for value in used):
+        if any(_defined_inside(value, parent) for value in used) or not has_points(parent, ranges):
             break
         place = parent
     return InsertPoint.before(place)
@@ -71,13 +74,16 @@ def _defined_inside(value: SSAValue, domain: loops.DomainOp) -> bool:
     return False
 
 
-def inline_at(load: loops.LoadOp, producer: loops.NestOp, values: dict[SSAValue, SSAValue]) -> None:
+def inline_at(
+    load: loops.LoadOp, producer: loops.NestOp, values: dict[SSAValue, SSAValue], ranges: sym.SymbolRanges
+) -> None:
     """load(P, m(i)) -> P's body at m(i).
 
-    Exact. Under a mask the body's own loads take the mask over (so nothing is read where the mask is false) and
-    the value is chosen at the end: select(mask, body, other).
+    Exact. Under a mask the body's own loads take the mask over (so nothing is read where the mask is false), its bounds
+    are given an index in range there, and the value is chosen at the end: select(mask, body, other).
+    Requires: `fits_mask(load, producer)`.
     """
-    place = place_of(load)
+    place = place_of(load, ranges)
     at = place.insert_before
     assert at is not None
     variables = _variables_at(at)
@@ -91,6 +97,8 @@ def inline_at(load: loops.LoadOp, producer: loops.NestOp, values: dict[SSAValue,
     for op in producer.body.ops:
         if isinstance(op, loops.StoreOp):
             continue
+        if mask is not None and isinstance(op, loops.BoundOp):
+            new_ops += _in_range(op, mask, substitution)
         new = clone_op(op, substitution)
         if mask is not None and isinstance(new, loops.LoadOp):
             new_ops += _masked(op, new, mask, substitution)
@@ -107,6 +115,16 @@ def inline_at(load: loops.LoadOp, producer: loops.NestOp, values: dict[SSAValue,
     Rewriter.insert_op(new_ops, place)
     load.result.replace_all_uses_with(value)
     remove(load)
+
+
+def _in_range(bound: loops.BoundOp, mask: SSAValue, substitution: Substitution) -> list[Operation]:
+    """What `bound` is given becomes 0 where the mask is false: eager does not look at the index there."""
+    old = bound.operands[0]
+    value = substitution.value(old)
+    zero = elem.constant(0, value.type)
+    select = elem.SelectOp.build(mask, value, zero.result)
+    substitution.values[old] = select.result
+    return [zero, select]
 
 
 def _masked(old: Operation, new: loops.LoadOp, mask: SSAValue, substitution: Substitution) -> list[Operation]:
@@ -135,9 +153,17 @@ def _variables_at(op: Operation) -> list[SSAValue]:
     return Space(op).variables
 
 
-def runs_no_more_often(load: loops.LoadOp, producer: loops.NestOp) -> bool:
+def fits_mask(load: loops.LoadOp, producer: loops.NestOp) -> bool:
+    """Whether the body means something where the load is masked out: 0 must be an index for each of its bounds."""
+    if load.mask is None:
+        return True
+    bounds = (op for op in producer.body.ops if isinstance(op, loops.BoundOp))
+    return all(isinstance(bound.size, int) and bound.size > 0 for bound in bounds)
+
+
+def runs_no_more_often(load: loops.LoadOp, producer: loops.NestOp, ranges: sym.SymbolRanges) -> bool:
     """Whether the body would run, at this load, at most as often as it does in the producer."""
-    at = place_of(load).insert_before
+    at = place_of(load, ranges).insert_before
     assert at is not None
     there, here = volume(producer.sizes), Space(at).volume
     if isinstance(there, int) and isinstance(here, int):

@@ -54,3 +54,20 @@ func.func @main(%x : tensor<4x8xf32>, %w : tensor<4x3xf32>) -> (tensor<8x3xf32>,
   %unused = loops.view %x by (d0) -> (d0 mod 4, d0 floordiv 4) : tensor<4x8xf32> to tensor<32xf32>
   func.return %m, %s, %e : tensor<8x3xf32>, tensor<4x2xf32, #aten.layout<strides = [8, 3]>>, tensor<5x4x8xf32, #aten.layout<strides = [0, 8, 1]>>
 }
+
+// -----
+
+// A copy of a view that stays reads what the view reads.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %t = loops.view %x by (d0, d1) -> (d1, d0)
+// CHECK-NEXT:   %f = loops.nest (%0 : 8, %1 : 4) outs(%2: tensor<8x4xf32>) {
+// CHECK-NEXT:     %3 = loops.load %x[%1, -%0 + 7]
+// CHECK-NEXT:     loops.store %3, %2[%0, %1]
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %t, %f : tensor<8x4xf32, #aten.layout<strides = [1, 8]>>, tensor<8x4xf32>
+// CHECK-NEXT: }
+func.func @main(%x : tensor<4x8xf32>) -> (tensor<8x4xf32, #aten.layout<strides = [1, 8]>>, tensor<8x4xf32>) {
+  %t = loops.view %x by (d0, d1) -> (d1, d0) : tensor<4x8xf32> to tensor<8x4xf32, #aten.layout<strides = [1, 8]>>
+  %f = loops.view %t by (d0, d1) -> (7 - d0, d1) : tensor<8x4xf32, #aten.layout<strides = [1, 8]>> to tensor<8x4xf32>
+  func.return %t, %f : tensor<8x4xf32, #aten.layout<strides = [1, 8]>>, tensor<8x4xf32>
+}
