@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from cuesta.dialects import aten, host, kernel, loops, sym
 from cuesta.dialects.core.contracts import Contract, Finding, entry_holds_only
-from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.layout import is_tensor, sizes_of, strided_view, tensor_type_of
+from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.layout import is_tensor
 
 
 def loads_read_no_views(module: ModuleOp) -> Iterator[Finding]:
@@ -21,17 +21,16 @@ def loads_read_no_views(module: ModuleOp) -> Iterator[Finding]:
 
 
 def views_are_strided(module: ModuleOp) -> Iterator[Finding]:
-    """A view that is left can be made by strides."""
+    """A view that is left lies in the memory of what it views, with the strides of its type."""
     for op in entry_block(module).ops:
-        if isinstance(op, loops.ViewOp):
-            sizes = sizes_of(tensor_type_of(op.result))
-            if 0 not in sizes and strided_view(op.map, tensor_type_of(op.source), sizes) is None:
-                yield op, "strides cannot say this view; materialize-views should have made it a copy"
+        if isinstance(op, loops.ViewOp) and not op.is_alias:
+            yield op, "strides cannot say this view; materialize-views should have made it a copy"
 
 
 def launches_fit(module: ModuleOp) -> Iterator[Finding]:
     """Every launch names a kernel of the module and passes what it takes."""
     kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
+    symbols = symbol_ranges(module)
     for op in entry_block(module).ops:
         if not isinstance(op, kernel.LaunchOp | host.LaunchOp):
             continue
@@ -39,6 +38,10 @@ def launches_fit(module: ModuleOp) -> Iterator[Finding]:
         if callee is None:
             yield op, f"launches @{op.kernel}, which the module does not have"
             continue
+        if isinstance(op, kernel.LaunchOp) and len(op.results) != callee.num_outs:
+            yield op, f"takes {len(op.results)} results from @{op.kernel}, which has {callee.num_outs} outs"
+        if unknown := [symbol for symbol in callee.symbols if symbol not in symbols]:
+            yield op, f"launches @{op.kernel}, which uses {', '.join(unknown)}; @main does not declare that"
         values = [*op.operands, *op.results]
         pointers = [argument.type for argument in callee.body.args]
         given = [kernel.PointerType(value.type.element_type) for value in values if is_tensor(value)]

@@ -356,7 +356,7 @@ class _Builder:
         self.finish(op, new, len(self.scopes) - 1)
 
     def second_result_of_one(self, op: loops.ReduceOp, value: SSAValue) -> SSAValue:
-        """What a reduction of a single point gives besides the point: its position, or (x − x)², NaN for an infinity."""
+        """What a reduction of a single point gives besides the point: its position; (x − x)², NaN for an infinity."""
         if op.kind != "welford":
             return self.constant(elem.constant(0, op.results[1].type), 1)
         depth = self.depth[value]

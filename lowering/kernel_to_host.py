@@ -54,10 +54,10 @@ def lower_op(op: Operation) -> None:
         launch = host.LaunchOp.build(op.kernel, [*op.operands, *(buffer.result for buffer in buffers)])
         replace(op, [*buffers, launch], [buffer.result for buffer in buffers])
     elif isinstance(op, loops.ViewOp):
-        source_type, result_type = tensor_type_of(op.source), tensor_type_of(op.result)
-        found = strided_view(op.map, source_type, sizes_of(result_type))
-        if found is None and 0 not in sizes_of(result_type):
+        if not op.is_alias:
             fail(op, "a view that strides cannot say is left; materialize-views should have made it a copy")
+        result_type = tensor_type_of(op.result)
+        found = strided_view(op.map, tensor_type_of(op.source), sizes_of(result_type))
         alias = host.ReinterpretOp.build(op.source, 0 if found is None else found[1], result_type)
         replace(op, [alias], list(alias.results))
     elif isinstance(op, loops.ExternOp):

@@ -7,7 +7,6 @@ from xdsl.traits import IsTerminator
 
 from cuesta.dialects import loops
 from cuesta.dialects.aten.named_call import NamedCall
-from cuesta.dialects.layout import sizes_of, strided_view, strides_of, tensor_type_of
 
 
 def escapes(op: Operation) -> bool:
@@ -29,15 +28,3 @@ def may_alias(call: NamedCall) -> bool:
     """Whether a call may give back memory of its operands: a view, or an operator nobody knows."""
     schema = call.schema
     return schema is None or schema.is_view or call.overload == "aten._unsafe_view.default"
-
-
-def is_alias(view: loops.ViewOp) -> bool:
-    """Whether a view lies in its source's memory with just the strides that its type says. Any other is a copy."""
-    source_type, result_type = tensor_type_of(view.source), tensor_type_of(view.result)
-    sizes = sizes_of(result_type)
-    if 0 in sizes:
-        return True
-    found = strided_view(view.map, source_type, sizes)
-    if found is None:
-        return False
-    return all(size == 1 or a == b for size, a, b in zip(sizes, found[0], strides_of(result_type), strict=True))

@@ -12,7 +12,7 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.core.rewriting import apply_patterns, no_match
 from cuesta.dialects.layout import sizes_of, strided_view, tensor_type_of
 from cuesta.dialects.loops.surgery import index_ranges, reindex, through_views
-from cuesta.transforms.aliasing import escapes, is_alias
+from cuesta.transforms.aliasing import escapes
 
 
 class ReadThroughView(RewritePattern):
@@ -61,7 +61,7 @@ class ComposeViews(RewritePattern):
         if strided_view(composed, source_type, sizes) is None:
             no_match(op, "strides cannot say the composition")
             return
-        if not is_alias(inner) and escapes(op):
+        if not inner.is_alias and escapes(op):
             no_match(op, "the view inside is a copy, and the caller gets a part of it")
             return
         rewriter.replace(op, loops.ViewOp.build(inner.source, composed, result_type))

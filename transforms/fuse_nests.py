@@ -108,10 +108,12 @@ class _Fusion:
         if not isinstance(values, str):
             only_here = users == {consumer} and len(producer.results) == 1
             cheap = producer_cost.is_free or (only_here and len(loads) == 1)
-            cheap = cheap and all(producer_cost.is_free or runs_no_more_often(load, producer, self.ranges) for load in loads)
+            cheap = cheap and all(
+                producer_cost.is_free or runs_no_more_often(load, producer, self.ranges) for load in loads
+            )
             if cheap and all(fits_mask(load, producer) for load in loads):
                 for load in loads:
-                    inline_at(load, producer, values, self.ranges)
+                    inline_at(load, producer, values, self.ranges, last=only_here and len(loads) == 1)
                 self.costs.pop(consumer, None)
                 if not any(result.uses for result in producer.results):
                     del self.order[producer]

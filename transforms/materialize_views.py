@@ -12,7 +12,6 @@ from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.layout import contiguous_strides, sizes_of, storage_size, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import remove, through_views
-from cuesta.transforms.aliasing import is_alias
 
 
 class MaterializeViewsPass(ModulePass):
@@ -25,7 +24,7 @@ class MaterializeViewsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for view in list(entry_block(op).ops):
-            if isinstance(view, loops.ViewOp) and view.result.uses and not is_alias(view):
+            if isinstance(view, loops.ViewOp) and view.result.uses and not view.is_alias:
                 materialize(view)
 
 

@@ -171,6 +171,13 @@ class IndexBoundOp(Operation):
         printer.print_string(f", {sym.format_expr(self.size)}{' wrap' if self.wrap else ''} : ")
         printer.print_attribute(self.operands[0].type)
 
+    def verify_bound(self) -> None:
+        """Checks the number of operands and results, and the size."""
+        verify_counts(self, operands=1, results=1)
+        size = property_of(self, "size", sym.MapAttr)
+        if size.num_dims or len(size.results) != 1:
+            raise VerifyException(f"{self.name} needs one size, an expression over symbols")
+
 
 @dataclass(frozen=True, slots=True)
 class Element:

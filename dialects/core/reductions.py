@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from cuesta.dialects.core.bodies import BodyOp, ValueYieldOp
 from cuesta.dialects.core.typed import string_property
 from cuesta.dialects.core.value_syntax import print_types
+from cuesta.dialects.elem import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ class ReductionOp(BodyOp):
             raise VerifyException(f"{self.name}: no reduction is called {self.kind}; there are {kinds}")
         if not isinstance(self.body.last_op, terminator):
             raise VerifyException(f"{self.name}: the body must end in {terminator.name}")
+        if self.kind in ("any", "all") and kind_of(self.yielded.type) != "b":
+            raise VerifyException(f"{self.name} {self.kind} is defined on i1, not on {self.yielded.type}")
 
     def verify_results(self, expected: tuple[Attribute, ...]) -> None:
         """Checks the types of the results."""

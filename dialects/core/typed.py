@@ -38,8 +38,8 @@ def symbol_property(op: Operation, name: str) -> str:
 
 
 def verify_counts(op: Operation, *, operands: int, results: int, at_most: int | None = None) -> None:
-    """Checks how many operands (from `operands` to `at_most`, or just `operands`) and results an op has, and that it has
-    no regions: the first thing in a verifier that goes on to look at them.
+    """Checks how many operands (from `operands` to `at_most`, or just `operands`) and results an op has, and that it
+    has no regions: the first thing in a verifier that goes on to look at them.
     """
     most = operands if at_most is None else at_most
     if not operands <= len(op.operands) <= most or len(op.results) != results or op.regions:

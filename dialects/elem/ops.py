@@ -152,12 +152,12 @@ def _round_to_type(value: float, scalar: Attribute) -> float:
 
 def _wrap_to_type(value: int, scalar: Attribute) -> int:
     """`value` modulo the width of an integer type; for i1 whether it is not zero."""
+    signed = kind_of(scalar) == "i"
     assert isinstance(scalar, IntegerType)
     width = scalar.bitwidth
     if width == 1:
         return 1 if value else 0
     wrapped = value % (1 << width)
-    signed = kind_of(scalar) == "i"
     return wrapped - (1 << width) if signed and wrapped >> (width - 1) else wrapped
 
 
@@ -235,7 +235,7 @@ class ConstantOp(ElementwiseOp):
         attr = self.properties.get("value")
         if kind == "f" and isinstance(attr, FloatAttr):
             holds = cast("FloatAttr", attr).type == scalar_of(value_type)
-        elif kind in "iub" and isinstance(attr, IntegerAttr) and attr.type == i64:
+        elif kind in "iub" and isinstance(attr, IntegerAttr) and cast("IntegerAttr", attr).type == i64:
             stored = integer_property(self, "value")
             holds = _wrap_to_type(_wrap_to_type(stored, scalar_of(value_type)), i64) == stored
         else:

@@ -153,12 +153,13 @@ class LaunchOp(Operation):
 
     def verify_(self) -> None:
         """Checks that the operands are buffers; the module's contract checks them against the kernel."""
+        name = self.kernel
         if not self.operands:
-            raise VerifyException(f"host.launch @{self.kernel} needs a buffer to write to")
+            raise VerifyException(f"host.launch @{name} needs a buffer to write to")
         verify_counts(self, operands=len(self.operands), results=0)
         for operand in self.operands:
             if not isinstance(operand.type, TensorType):
-                raise VerifyException(f"host.launch @{self.kernel} takes buffers, not {operand.type}")
+                raise VerifyException(f"host.launch @{name} takes buffers, not {operand.type}")
 
 
 class ReinterpretOp(Operation):
@@ -206,6 +207,9 @@ class ReinterpretOp(Operation):
     def verify_(self) -> None:
         """Checks that both are tensors of one element type."""
         verify_counts(self, operands=1, results=1)
+        offset = property_of(self, "offset", sym.MapAttr)
+        if offset.num_dims or len(offset.results) != 1:
+            raise VerifyException("host.reinterpret needs one offset, an expression over symbols")
         source, result = self.operands[0].type, self.results[0].type
         if not isinstance(source, TensorType) or not isinstance(result, TensorType):
             raise VerifyException("host.reinterpret makes a buffer of a buffer")

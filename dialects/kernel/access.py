@@ -251,7 +251,7 @@ class BoundOp(IndexBoundOp):
 
     def verify_(self) -> None:
         """Checks the operand and the result."""
-        verify_counts(self, operands=1, results=1)
+        self.verify_bound()
         if kind_of(self.operands[0].type) not in "iu":
             raise VerifyException("kernel.bound makes an index of integers")
         if self.results[0].type != with_scalar(self.operands[0].type, INDEX):
@@ -321,8 +321,8 @@ class LocalOp(Operation):
     def verify_(self) -> None:
         """Checks the result's type."""
         verify_counts(self, operands=0, results=1)
-        if not isinstance(self.results[0].type, PointerType):
-            raise VerifyException("kernel.local gives a !kernel.ptr")
+        if self.size < 0 or not isinstance(self.results[0].type, PointerType):
+            raise VerifyException("kernel.local gives a !kernel.ptr to a number of elements")
 
 
 __all__ = [

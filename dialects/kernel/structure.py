@@ -141,7 +141,7 @@ class FuncOp(FunctionOp):
         printer.print_string(" schedule ")
         printer.print_attribute(self.schedule)
         printer.print_string(" ")
-        printer.print_region(self.regions[0], print_entry_block_args=False)
+        printer.print_region(self.regions[0], print_entry_block_args=False, print_empty_block=False)
         printer.exit_scope()
 
     def verify_(self) -> None:
@@ -355,7 +355,7 @@ def _print_axes(printer: Printer, op: LoopOp) -> None:
             printer.print_string(f" lanes {op.lanes}")
         printer.print_string("" if position == last else ", ")
     printer.print_string(") ")
-    printer.print_region(op.regions[0], print_entry_block_args=False)
+    printer.print_region(op.regions[0], print_entry_block_args=False, print_empty_block=False)
 
 
 class ForOp(LoopOp):
@@ -392,6 +392,8 @@ class ForOp(LoopOp):
     def verify_(self) -> None:
         """Checks the loop."""
         self.verify_loop()
+        if self.results:
+            raise VerifyException("kernel.for has no results")
 
 
 class ReduceOp(LoopOp, ReductionOp):

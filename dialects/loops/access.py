@@ -23,7 +23,6 @@ from cuesta.dialects.core.indexed import (
     parse_element,
     parse_written,
 )
-from cuesta.dialects.core.typed import verify_counts
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import element_type_of, is_tensor_type
 from cuesta.dialects.loops.structure import NestOp
@@ -205,6 +204,6 @@ class BoundOp(IndexBoundOp):
 
     def verify_(self) -> None:
         """Checks the operand and the result."""
-        verify_counts(self, operands=1, results=1)
+        self.verify_bound()
         if kind_of(self.operands[0].type) not in "iu" or self.results[0].type != INDEX:
             raise VerifyException("loops.bound makes an index of one integer")

@@ -14,7 +14,7 @@ from cuesta.dialects import sym
 from cuesta.dialects.aten.named_call import NamedCall
 from cuesta.dialects.core.typed import property_of, verify_counts
 from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to
-from cuesta.dialects.layout import element_type_of
+from cuesta.dialects.layout import element_type_of, sizes_of, strided_view, strides_of, tensor_type_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.structure import ForOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.sym.syntax import parse_map, print_map
@@ -45,6 +45,18 @@ class ViewOp(Operation):
     def result(self) -> SSAValue:
         """The view."""
         return self.results[0]
+
+    @property
+    def is_alias(self) -> bool:
+        """Whether it lies in its source's memory with just the strides that its type says. Any other is a copy."""
+        result_type = tensor_type_of(self.result)
+        sizes = sizes_of(result_type)
+        if 0 in sizes:
+            return True
+        found = strided_view(self.map, tensor_type_of(self.source), sizes)
+        if found is None:
+            return False
+        return all(size == 1 or a == b for size, a, b in zip(sizes, found[0], strides_of(result_type), strict=True))
 
     @classmethod
     def parse(cls, parser: Parser) -> ViewOp:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, StringAttr, TensorType, i1
+from xdsl.dialects.builtin import IndexType, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
@@ -213,8 +213,6 @@ class ReduceOp(DomainOp, ReductionOp):
         self.verify_domain()
         self.verify_kind(YieldOp)
         self.verify_results(REDUCTIONS[self.kind].results(self.yielded.type))
-        if self.kind in ("any", "all") and self.yielded.type != i1:
-            raise VerifyException(f"loops.reduce {self.kind} is defined on i1, not on {self.yielded.type}")
 
 
 class YieldOp(ValueYieldOp):

@@ -1,6 +1,6 @@
 """The `loops` dialect: every op prints, parses back, and refuses what it does not mean."""
 
-# ruff: noqa: E501 # the printer does not break lines
+# the printer does not break lines
 
 from __future__ import annotations
 

@@ -75,9 +75,17 @@ def _defined_inside(value: SSAValue, domain: loops.DomainOp) -> bool:
 
 
 def inline_at(
-    load: loops.LoadOp, producer: loops.NestOp, values: dict[SSAValue, SSAValue], ranges: sym.SymbolRanges
+    load: loops.LoadOp,
+    producer: loops.NestOp,
+    values: dict[SSAValue, SSAValue],
+    ranges: sym.SymbolRanges,
+    *,
+    last: bool = False,
 ) -> None:
     """load(P, m(i)) -> P's body at m(i).
+
+    With `last` nobody reads P afterwards: where the points are the same, its body then moves instead of being copied,
+    which keeps a long chain of nests linear.
 
     Exact. Under a mask the body's own loads take the mask over (so nothing is read where the mask is false), its bounds
     are given an index in range there, and the value is chosen at the end: select(mask, body, other).
@@ -94,6 +102,10 @@ def inline_at(
         substitution.set_index(variable, expression if sizes is None else sym.simplify(expression, sizes))
     mask = load.mask
     new_ops: list[Operation] = []
+    if last and mask is None and _move_body(producer, substitution, place):
+        load.result.replace_all_uses_with(values[load.source])
+        remove(load)
+        return
     for op in producer.body.ops:
         if isinstance(op, loops.StoreOp):
             continue
@@ -115,6 +127,27 @@ def inline_at(
     Rewriter.insert_op(new_ops, place)
     load.result.replace_all_uses_with(value)
     remove(load)
+
+
+def _move_body(producer: loops.NestOp, substitution: Substitution, place: InsertPoint) -> bool:
+    """Moves what a dying producer computes to `place`, when each of its induction variables has become another one."""
+    axes = substitution.axes
+    becomes: list[SSAValue] = []
+    for variable in producer.induction_variables:
+        expression = substitution.index(variable)
+        axis = next((axis for k, axis in enumerate(axes) if expression is sym.dim(k)), None)
+        if axis is None or axis in becomes:
+            return False
+        becomes.append(axis)
+    for variable, axis in zip(producer.induction_variables, becomes, strict=True):
+        variable.replace_all_uses_with(axis)
+    moved = [op for op in producer.body.ops if not isinstance(op, loops.StoreOp)]
+    for op in list(producer.body.ops):
+        op.detach()
+        if isinstance(op, loops.StoreOp):
+            op.erase()
+    Rewriter.insert_op(moved, place)
+    return True
 
 
 def _in_range(bound: loops.BoundOp, mask: SSAValue, substitution: Substitution) -> list[Operation]:

@@ -114,7 +114,7 @@ func.func @main(%x : tensor<4x8xf32>) {
 
 IN_A_BODY = [
     ("%a = loops.load %x[%i] : tensor<4x8xf32>", "loops.load: 1 indices for 2 axes"),
-    ("%a = loops.load %v[] : f32", "loops.load reads a tensor, not f32"),
+    ("%a = loops.load %v[] : f32", "only a tensor's elements are read and written, not f32"),
     ('%a = "loops.load"(%x, %i, %i) : (tensor<4x8xf32>, index, index) -> f32', "needs the property `map`"),
     (
         '%a = "loops.load"(%x, %i) <{map = #sym.map<(d0, d1) -> (d0, d1)>}> : (tensor<4x8xf32>, index) -> f32',
@@ -135,7 +135,7 @@ IN_A_BODY = [
     ),
     ("loops.store %v, %x[%i, %j] : tensor<4x8xf32>", "loops.store writes only to an out of the nest it stands in"),
     ("loops.store %v, %o[%i] : tensor<4x8xf32>", "loops.store: 1 indices for 2 axes"),
-    ("loops.store %v, %v[] : f32", "loops.store writes to a tensor, not f32"),
+    ("loops.store %v, %v[] : f32", "only a tensor's elements are read and written, not f32"),
     (
         '"loops.store"(%k, %o, %i, %j) <{map = #sym.map<(d0, d1) -> (d0, d1)>}>'
         " : (i64, tensor<4x8xf32>, index, index) -> ()",
@@ -150,10 +150,17 @@ IN_A_BODY = [
     ("%a = loops.index [%i, %j] : i64", "loops.index takes one index expression"),
     ("%a = loops.bound %v, 4 : f32", "loops.bound makes an index of one integer"),
     ('%a = "loops.bound"(%k) : (i64) -> index', "loops.bound needs the property `size`"),
+    ('%a = "loops.bound"(%k) <{size = #sym.map<() -> (4, 5)>}> : (i64) -> index', "loops.bound needs one size"),
+    ('%a = "loops.load"(%v) <{map = #sym.map<() -> ()>}> : (f32) -> f32', "loops.load reads a tensor, not f32"),
+    (
+        '"loops.store"(%v, %v) <{map = #sym.map<() -> ()>}> : (f32, f32) -> ()',
+        "loops.store writes to a tensor, not f32",
+    ),
     ('%a = "loops.bound"(%k) <{size = #sym.map<() -> (4)>}> : (i64) -> i64', "loops.bound makes an index"),
     ("loops.yield %v : f32", "loops.yield gives one value, at the end of a loops.reduce"),
     ("loops.for (%k2 : -1) { }", "loops.for: the size -1 is negative"),
-    ("%a = loops.reduce sum (%l : 4) { } : f32", "loops.reduce: the body must end in loops.yield"),
+    ("%a = loops.reduce sum (%l : 4) { } : f32", "loops.reduce contains empty block"),
+    ("%a = loops.reduce sum (%l : 4) { %b = elem.neg %v : f32 } : f32", "is not a terminator"),
     ("%a = loops.reduce median (%l : 4) { loops.yield %v : f32 } : f32", "as the kind of reduction"),
     (
         '%a = "loops.reduce"() <{sizes = #sym.map<() -> (4)>, kind = "median"}> ({\n^bb(%l : index):\n'
@@ -200,7 +207,10 @@ def test_what_is_refused_in_a_body(body: str, message: str) -> None:
     ("op", "message"),
     [
         ("%a = loops.view %s by () -> () : f32 to tensor<f32>", "loops.view makes a tensor of a tensor"),
-        ("%a = loops.view %x by (d0) -> (d0, 0) : tensor<4x8xf32> to tensor<4xf64>", "loops.view keeps the element type"),
+        (
+            "%a = loops.view %x by (d0) -> (d0, 0) : tensor<4x8xf32> to tensor<4xf64>",
+            "loops.view keeps the element type",
+        ),
         (
             "%a = loops.view %x by (d0) -> (d0) : tensor<4x8xf32> to tensor<4xf32>",
             "loops.view: a map of 1 dims to 1 does not take tensor<4xf32> to tensor<4x8xf32>",
@@ -217,8 +227,8 @@ def test_what_is_refused_in_a_body(body: str, message: str) -> None:
             '"loops.nest"(%x) <{sizes = #sym.map<() -> (4)>}> ({\n^bb(%i : index):\n}) : (tensor<4x8xf32>) -> ()',
             "loops.nest has no operands: the body reads outer values directly",
         ),
-        ("loops.nest (%i : 4) { }", "'outs' expected"),
-        ("%a = loops.nest (%i : 4.5) outs(%o : tensor<4xf32>) { }", "'4.5"),
+        ("loops.nest (%i : 4) { }", "Expected 'outs'"),
+        ("%a = loops.nest (%i : 4.5) outs(%o : tensor<4xf32>) { }", "index expression expected"),
     ],
 )
 def test_what_is_refused_in_main(op: str, message: str) -> None:

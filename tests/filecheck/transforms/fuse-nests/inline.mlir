@@ -42,9 +42,9 @@ func.func @main(%x : tensor<4x8xf32>) -> (tensor<8x4xf32>, tensor<32xf32>) {
 // CHECK:      func.func @main
 // CHECK-NEXT:   %y = loops.nest (%i : 4) outs(%o: tensor<4xf32>) {
 // CHECK-NEXT:     %s = loops.reduce sum (%j : 8) {
-// CHECK-NEXT:       %0 = loops.load %x[%i, %j]
-// CHECK-NEXT:       %v = elem.exp %0
-// CHECK-NEXT:       loops.yield %v
+// CHECK-NEXT:       %v = loops.load %x[%i, %j]
+// CHECK-NEXT:       %w = elem.exp %v
+// CHECK-NEXT:       loops.yield %w
 // CHECK-NEXT:     } : f32
 // CHECK-NEXT:     loops.store %s, %o[%i]
 // CHECK-NEXT:   }
@@ -71,12 +71,12 @@ func.func @main(%x : tensor<4x8xf32>) -> tensor<4xf32> {
 // Where it is read it does not depend on the inner domain: it is computed before that.
 // CHECK:      func.func @main
 // CHECK-NEXT:   %y = loops.nest (%i : 4) outs(%o: tensor<4xf32>) {
-// CHECK-NEXT:     %0 = loops.load %x[%i]
-// CHECK-NEXT:     %v = elem.exp %0
+// CHECK-NEXT:     %v = loops.load %x[%i]
+// CHECK-NEXT:     %w = elem.exp %v
 // CHECK-NEXT:     %s = loops.reduce sum (%j : 8) {
 // CHECK-NEXT:       %u = loops.load %z[%i, %j]
-// CHECK-NEXT:       %w = elem.mul %u, %v
-// CHECK-NEXT:       loops.yield %w
+// CHECK-NEXT:       %w_1 = elem.mul %u, %w
+// CHECK-NEXT:       loops.yield %w_1_1
 // CHECK-NEXT:     } : f32
 // CHECK-NEXT:     loops.store %s, %o[%i]
 // CHECK-NEXT:   }

@@ -1,0 +1,90 @@
+"""Every op of `host`: its text comes back, in both forms, and each way to get it wrong has a message of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuesta.dialects.host import HOST
+from tests.support.text import parse, refused, round_trip
+
+WHOLE = """
+kernel.func @copy(%x: !kernel.ptr<f32>) outs(%y: !kernel.ptr<f32>) schedule #kernel.schedule<grid = []> {
+  %a = kernel.load %x[0] : f32
+  kernel.store %a, %y[0] : f32
+}
+host.func @main(%x: tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>, %n: !sym.int<s0>) -> (tensor<8xf32>, tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>, !sym.int<s0 * 2>, !aten.literal) attributes {sym.symbols = #sym.symbols<s0 in [2, inf]>} {
+  %a = host.alloc : tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>
+  %b = host.alloc : tensor<4x8xi1, #aten.layout<strides = [1, 4], device = "cuda:0">>
+  host.launch @copy(%x, %a) : tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>, tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>
+  %v = host.reinterpret %a offset s0 * 8 - 8 : tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>> to tensor<8xf32>
+  %m = host.extern pure "aten.mul.Tensor"(%a, %a) : (tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>, tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>) -> tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>
+  host.free %a, %b : tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>, tensor<4x8xi1, #aten.layout<strides = [1, 4], device = "cuda:0">>
+  host.free %x : tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>
+  %two = sym.value : !sym.int<s0 * 2>
+  %none = aten.literal none : !aten.literal
+  host.return %v, %m, %two, %none : tensor<8xf32>, tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>, !sym.int<s0 * 2>, !aten.literal
+}
+"""
+EMPTY = """
+host.func @main() -> () {
+  host.return
+}
+"""
+
+
+@pytest.mark.parametrize("text", [WHOLE, EMPTY])
+def test_round_trip(text: str) -> None:
+    round_trip(text)
+
+
+def test_all_ops_are_here() -> None:
+    assert {op.name for op in HOST.operations} <= {op.name for op in parse(WHOLE).walk()}
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ("%a = host.alloc : f32", "host.alloc makes a tensor, not f32"),
+        ('"host.alloc"() : () -> ()', "host.alloc has 0 operands, 1 results"),
+        ("host.launch @k() : ", "type expected"),
+        ('"host.launch"() <{kernel = @k}> : () -> ()', "host.launch @k needs a buffer to write to"),
+        ('"host.launch"(%x) : (tensor<4xf32>) -> ()', "host.launch needs the property `kernel`"),
+        ("host.launch @k(%s) : f32", "host.launch @k takes buffers, not f32"),
+        ("host.launch @k(%x, %x) : tensor<4xf32>", "2"),
+        ("%a = host.reinterpret %x offset 0 : tensor<4xf32> to f32", "host.reinterpret makes a buffer of a buffer"),
+        (
+            "%a = host.reinterpret %x offset 0 : tensor<4xf32> to tensor<4xi32>",
+            "host.reinterpret keeps the element type",
+        ),
+        ('%a = "host.reinterpret"(%x) : (tensor<4xf32>) -> tensor<4xf32>', "needs the property `offset`"),
+        (
+            '%a = "host.reinterpret"(%x) <{offset = #sym.map<(d0) -> (d0)>}> : (tensor<4xf32>) -> tensor<4xf32>',
+            "host.reinterpret needs one offset",
+        ),
+        ("host.free %s : f32", "host.free frees buffers, not f32"),
+        ('"host.free"() : () -> ()', "host.free has 1 operands"),
+        ('"host.extern"() : () -> ()', "the property `callee` must name an overload"),
+    ],
+)
+def test_what_is_refused(op: str, message: str) -> None:
+    refused(f"host.func @main(%x : tensor<4xf32>, %s : f32) -> () {{\n {op}\n host.return\n}}", message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("host.func @main(%x : tensor<4xf32>) -> () {\n %y = host.alloc : tensor<f32>\n}", "is not a terminator"),
+        (
+            "host.func @main(%x : tensor<4xf32>) -> (tensor<4xf64>) {\n host.return %x : tensor<4xf32>\n}",
+            "host.func: what is returned does not have the types of the signature",
+        ),
+        (
+            '"host.func"() <{sym_name = "main", function_type = (f32) -> ()}> ({\n host.return\n}) : () -> ()',
+            "host.func: the arguments of the body are not those of the signature",
+        ),
+        ('"host.func"() <{sym_name = "main", function_type = () -> ()}> : () -> ()', "one region of one block"),
+        ('"host.func"() <{sym_name = "main"}> ({\n host.return\n}) : () -> ()', "needs the property `function_type`"),
+    ],
+)
+def test_what_is_refused_of_functions(text: str, message: str) -> None:
+    refused(text, message)
