@@ -242,6 +242,7 @@ def test_an_unknown_operator_on_symbolic_sizes(ops: Any) -> None:
 # -- the life of a program ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_recompilation() -> None:
     def function(x: Tensor, doubled: bool) -> Tensor:
         return x * 2 if doubled else x.sum()
@@ -264,6 +265,7 @@ def test_graph_breaks_and_values_read_in_python() -> None:
         check_call(compiled, function, randn(size, 5))
 
 
+@pytest.mark.slow
 def test_a_module_that_changes() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
     compiled = torch.compile(model, backend="cuesta")
@@ -304,6 +306,7 @@ def _run_in_threads(work: Callable[[int], None]) -> None:
     assert not errors
 
 
+@pytest.mark.slow
 def test_threads_that_share_a_compiled_module() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
     compiled = compiled_of(model)
@@ -318,6 +321,7 @@ def test_threads_that_share_a_compiled_module() -> None:
     _run_in_threads(work)
 
 
+@pytest.mark.slow
 def test_threads_that_compile_at_once() -> None:
     def work(number: int) -> None:
         def function(x: Tensor) -> Tensor:
@@ -332,6 +336,7 @@ def test_threads_that_compile_at_once() -> None:
     _run_in_threads(work)
 
 
+@pytest.mark.slow
 def test_results_do_not_keep_memory() -> None:
     import gc
     import weakref

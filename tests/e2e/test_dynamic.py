@@ -13,6 +13,8 @@ from torch.nn import functional as F
 import cuesta
 from tests.support.differential import check_call, compiled_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:

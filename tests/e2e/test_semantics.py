@@ -462,6 +462,7 @@ def test_reductions_over_rows_of_infinities_and_ties() -> None:
     check(function, x, torch.randint(0, 3, (33, 70)))
 
 
+@pytest.mark.slow
 def test_large_tensors_in_parallel() -> None:
     def function(x: Tensor) -> tuple[Tensor, ...]:
         reduced = (x.sum(), x.sum(0), x.sum(1), x.mean(), x.max(), x.std(), x.amax(0), x.argmax(1), x.argmax(0))

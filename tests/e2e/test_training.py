@@ -15,6 +15,8 @@ from torch.utils.checkpoint import checkpoint
 import cuesta
 from tests.support.differential import check, check_call, compiled_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:

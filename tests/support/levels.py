@@ -15,7 +15,8 @@ from cuesta.context import make_context
 from cuesta.dialects.core.diagnostics import verify_module
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import CuestaParser, print_text
-from cuesta.pipeline import STAGES, run_pipeline
+from cuesta.dialects.levels import FUSED
+from cuesta.pipeline import STAGES, remaining_stages, run_pipeline
 from cuesta.record import CompileRecord
 from cuesta.targets.reference import check_equivalent
 
@@ -114,6 +115,8 @@ def check_levels(captured: Captured, *, reenter_at_levels: bool = True, seed: in
     if not reenter_at_levels:
         return
     for position, module in texts:
+        if position == 0 or STAGES[position - 1].begins is not FUSED:
+            assert remaining_stages(module, STAGES) == STAGES[position:], "the level is not what the text says it is"
         run_pipeline(context, module, STAGES[position:])
         name = STAGES[position - 1].name if position else "import"
         assert machine_code(module) == expected, f"the text of the program after {name} goes on to other machine code"

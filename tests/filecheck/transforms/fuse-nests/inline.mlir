@@ -76,7 +76,7 @@ func.func @main(%x : tensor<4x8xf32>) -> tensor<4xf32> {
 // CHECK-NEXT:     %s = loops.reduce sum (%j : 8) {
 // CHECK-NEXT:       %u = loops.load %z[%i, %j]
 // CHECK-NEXT:       %w_1 = elem.mul %u, %w
-// CHECK-NEXT:       loops.yield %w_1_1
+// CHECK-NEXT:       loops.yield %w_1
 // CHECK-NEXT:     } : f32
 // CHECK-NEXT:     loops.store %s, %o[%i]
 // CHECK-NEXT:   }

@@ -1,0 +1,89 @@
+"""Random small programs out of what fusion has to cope with: views, broadcasts, reductions, gathers, pads and calls."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+_SHAPES = [(4, 6), (2, 3, 4), (6,), (1, 6), (3, 1, 4), (2, 12), (24,), (5, 0), (4, 1), ()]
+_SHAPES_OF_24 = [(4, 6), (2, 3, 4), (2, 12), (24,), (6, 2, 2)]
+_MOST_ELEMENTS = 600
+
+Step = Callable[[random.Random, Tensor, list[Tensor]], Tensor]
+
+
+def _other(rng: random.Random, x: Tensor, pool: list[Tensor]) -> Tensor:
+    fitting = [y for y in pool if _broadcasts(x, y)]
+    return rng.choice(fitting)
+
+
+def _broadcasts(x: Tensor, y: Tensor) -> bool:
+    sizes = zip(reversed(x.shape), reversed(y.shape), strict=False)
+    return all(a == b or 1 in (a, b) for a, b in sizes)
+
+
+def _axis(rng: random.Random, x: Tensor) -> int:
+    return rng.randrange(x.dim())
+
+
+def _permuted(rng: random.Random, x: Tensor, pool: list[Tensor]) -> Tensor:
+    return x.permute(rng.sample(range(x.dim()), x.dim()))
+
+
+def _picked(rng: random.Random, x: Tensor, pool: list[Tensor]) -> Tensor:
+    return x[torch.arange(3) % x.shape[0]]
+
+
+ANY: list[Step] = [
+    lambda rng, x, pool: torch.relu(x) + 1,
+    lambda rng, x, pool: x.exp(),
+    lambda rng, x, pool: x + _other(rng, x, pool),
+    lambda rng, x, pool: x * _other(rng, x, pool),
+    lambda rng, x, pool: x.reshape(-1),
+    lambda rng, x, pool: torch.where(x > 0, x, -x * 0.5),
+]
+WITH_AXES: list[Step] = [
+    _permuted,
+    lambda rng, x, pool: x.sum(_axis(rng, x), keepdim=rng.random() < 0.5),
+    lambda rng, x, pool: torch.flip(x, [_axis(rng, x)]),
+    lambda rng, x, pool: functional.pad(x, (rng.randint(0, 2), rng.randint(0, 2)), value=0.5),
+    lambda rng, x, pool: torch.cat([x, x * 2], _axis(rng, x)),
+    lambda rng, x, pool: x[..., rng.randint(0, 1) :: rng.randint(1, 2)],
+    lambda rng, x, pool: x.cumsum(_axis(rng, x)),
+]
+WITH_ELEMENTS: list[Step] = [
+    lambda rng, x, pool: x.amax(_axis(rng, x), keepdim=True),
+    lambda rng, x, pool: x - x.mean(-1, keepdim=True),
+    lambda rng, x, pool: torch.softmax(x, -1),
+    lambda rng, x, pool: x.argmax(-1, keepdim=True) + x,
+    _picked,
+]
+
+
+def program(seed: int) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor]]:
+    """A function and inputs for it. It takes the same steps every time."""
+    outer = random.Random(seed)
+    generator = torch.Generator().manual_seed(seed)
+    inputs = [torch.randn(outer.choice(_SHAPES), generator=generator) for _ in range(outer.randint(1, 3))]
+    steps = outer.randint(3, 12)
+
+    def function(*arguments: Tensor) -> tuple[Tensor, ...]:
+        rng = random.Random(seed)
+        pool = list(arguments)
+        for _ in range(steps):
+            x = rng.choice(pool[-4:])
+            choices = [*ANY, *(WITH_AXES if x.dim() else ()), *(WITH_ELEMENTS if x.dim() and x.numel() else ())]
+            if x.numel() == 24:
+                shape = rng.choice(_SHAPES_OF_24)
+                choices.append(lambda rng, x, pool, shape=shape: x.reshape(shape))
+            y = rng.choice(choices)(rng, x, pool)
+            if y.numel() <= _MOST_ELEMENTS:
+                pool.append(y)
+        made = pool[len(arguments) :] or [pool[0] + 1]
+        return tuple(rng.sample(made, min(len(made), rng.randint(1, 3))))
+
+    return function, inputs

@@ -1,0 +1,36 @@
+"""No pass changes what random programs compute: each is run before and after every stage."""
+
+from __future__ import annotations
+
+import pytest
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from cuesta.context import make_context
+from cuesta.lowering.decompositions import decomposition_table
+from cuesta.lowering.fx_to_aten import import_graph
+from cuesta.pipeline import STAGES, run_pipeline
+from cuesta.targets.reference import check_equivalent
+from tests.support.levels import INEXACT
+from tests.support.random_programs import program
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(12), *(pytest.param(range(k, k + 50), marks=pytest.mark.slow) for k in (100, 150))], ids=str
+)
+def test_every_stage_keeps_the_meaning(seeds: range) -> None:
+    for seed in seeds:
+        function, inputs = program(seed)
+        graph_module = make_fx(function, tracing_mode="fake", decomposition_table=decomposition_table())(*inputs)
+        imported = import_graph(graph_module)
+        module, context = imported.module, make_context()
+        for stage in STAGES:
+            before = module.clone()
+            run_pipeline(context, module, [stage], verify_each=True)
+            check_equivalent(
+                before,
+                module,
+                inputs,
+                constants=[tensor for _, tensor in imported.constants],
+                exact=stage.name not in INEXACT,
+                pass_name=f"{stage.name} on the program of seed {seed}",
+            )
