@@ -80,6 +80,7 @@ def _own_decompositions() -> DecompositionTable:
         aten.nll_loss_backward.default: nll_loss_backward,
         aten.select_backward.default: select_backward,
         aten.slice_backward.default: slice_backward,
+        aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
     }
 
 
@@ -189,3 +190,22 @@ def _pad_dimension(self: Tensor, dim: int, before: int | torch.SymInt, after: in
 
     padding: list[int | torch.SymInt] = [0, 0] * (self.dim() - dim - 1) + [before, after]
     return torch.ops.aten.constant_pad_nd.default(self, padding)
+
+
+# --- A formula that keeps its digits, where PyTorch's cancels -------------------------------------------------------
+
+
+def soft_margin_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """d/dx log(1 + exp(-x·y)) = -y · sigmoid(-x·y) · g, divided by the number of elements for a mean
+
+    PyTorch's `y · (sigmoid(x·y) - 1)` is the same, but loses every digit where the sigmoid is near one.
+
+    Source: aten::soft_margin_loss_backward; reductions are 0 none, 1 mean, 2 sum.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    negated = aten.neg.default(target)
+    slope = aten.mul.Tensor(negated, aten.sigmoid.default(aten.mul.Tensor(negated, self)))
+    gradient = aten.mul.Tensor(slope, grad_output)
+    return gradient / self.numel() if reduction == 1 else gradient

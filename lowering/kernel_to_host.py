@@ -58,7 +58,8 @@ def lower_op(op: Operation) -> None:
             fail(op, "a view that strides cannot say is left; materialize-views should have made it a copy")
         result_type = tensor_type_of(op.result)
         found = strided_view(op.map, tensor_type_of(op.source), sizes_of(result_type))
-        alias = host.ReinterpretOp.build(op.source, 0 if found is None else found[1], result_type)
+        offset = 0 if found is None or 0 in sizes_of(result_type) else found[1]
+        alias = host.ReinterpretOp.build(op.source, offset, result_type)
         replace(op, [alias], list(alias.results))
     elif isinstance(op, loops.ExternOp):
         call = host.ExternOp.of(

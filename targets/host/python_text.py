@@ -33,8 +33,10 @@ def argument_text(argument: Argument, operands: list[str]) -> str:
         return f"torch.device({argument.name!r})"
     if isinstance(argument, MemoryFormat | LayoutKind):
         return f"torch.{argument.name}"
-    if isinstance(argument, float) and not math.isfinite(argument):
-        return f"float({str(argument)!r})"
+    if isinstance(argument, float):
+        return repr(argument) if math.isfinite(argument) else f"float({str(argument)!r})"
+    if isinstance(argument, complex):  # its repr loses signs of zeros, and nan is no name
+        return f"complex({argument_text(argument.real, [])}, {argument_text(argument.imag, [])})"
     if isinstance(argument, sym.Expr):
         return expression(argument)
     return repr(argument)

@@ -167,14 +167,18 @@ class WrapperWriter:
         elif self.returns_list(op):
             target = f"{target},"
         self.lines.append(f"{target} = {call}" if results else call)
+        operand_types = {tensor_type_of(operand).element_type for operand in op.operands if is_tensor(operand)}
         for result, result_name in zip(op.results, results, strict=True):
             if result_name == "_" or not is_tensor(result):
                 continue
             result_type = tensor_type_of(result)
             sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
+            dtype = dtypes.type_to_dtype(result_type.element_type)
             if op.schema is None:
-                dtype = dtypes.type_to_dtype(result_type.element_type)
                 self.lines.append(f"check_metadata({result_name}, {sizes}, torch.{dtype}, {op.overload!r})")
+            elif len(op.results) > 1 or result_type.element_type not in operand_types:
+                # Also some metadata functions of PyTorch's own promise another dtype than the kernel gives.
+                self.lines.append(f"if {result_name}.dtype != torch.{dtype}: {result_name} = {result_name}.to(torch.{dtype})")
             if sizes_of(result_type):
                 self.lines.append(
                     f"if {result_name}.stride() != {strides}: {result_name} = with_strides({result_name}, {strides})"

@@ -36,7 +36,7 @@ def _reinterpret(program: Program, op: host.ReinterpretOp) -> None:
     sizes, strides = program.layout(op.results[0].type)
     start = source.storage_offset() + program.symbols.value(op.offset)
     available = source.untyped_storage().nbytes() // source.element_size()
-    if start < 0 or start + extent(sizes, strides) > available:
+    if 0 not in sizes and (start < 0 or start + extent(sizes, strides) > available):
         fail(op, f"reaches to element {start + extent(sizes, strides)} of memory that has {available}")
     program.values[op.results[0]] = source.as_strided(sizes, strides, start)
 

@@ -75,3 +75,13 @@ def test_slice_backward(dim: int, start: int, end: int, step: int) -> None:
     gradient = torch.randn(aten.slice(torch.empty(sizes), dim, start, end, step).shape)
     expected = aten.slice_backward(gradient, sizes, dim, start, end, step)
     assert torch.equal(decompositions.slice_backward(gradient, sizes, dim, start, end, step), expected)
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_soft_margin_loss_backward_keeps_its_digits(reduction: int) -> None:
+    x, target = torch.tensor([[-30.0, 30.0], [0.5, 9.0]]), torch.tensor([[1.0, 1.0], [-1.0, 1.0]])
+    loss = aten.soft_margin_loss(x, target, reduction)
+    arguments = (torch.ones_like(loss), x, target, reduction)
+    expected = aten.soft_margin_loss_backward(*arguments)
+    assert expected[0, 1].abs() > 0
+    torch.testing.assert_close(decompositions.soft_margin_loss_backward(*arguments), expected, rtol=1e-5, atol=0.0)

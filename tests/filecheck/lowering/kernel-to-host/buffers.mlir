@@ -31,13 +31,15 @@ func.func @main(%x : tensor<4xf32>) -> (tensor<4xi1>, tensor<4xf32>, !aten.liter
 // CHECK-NEXT:   %s = host.reinterpret %x offset 2 : tensor<4x8xf32> to tensor<2x4xf32, #aten.layout<strides = [3, 8]>>
 // CHECK-NEXT:   %t = host.reinterpret %s offset 19 : tensor<2x4xf32, #aten.layout<strides = [3, 8]>> to tensor<f32>
 // CHECK-NEXT:   %u = host.reinterpret %e offset 0 : tensor<0x8xf32> to tensor<0xf32>
-// CHECK-NEXT:   host.return %s, %t, %u : tensor<2x4xf32, #aten.layout<strides = [3, 8]>>, tensor<f32>, tensor<0xf32>
+// CHECK-NEXT:   %w = host.reinterpret %e offset 0 : tensor<0x8xf32> to tensor<0x2xf32, #aten.layout<strides = [8, 1]>>
+// CHECK-NEXT:   host.return %s, %t, %u, %w : tensor<2x4xf32, #aten.layout<strides = [3, 8]>>, tensor<f32>, tensor<0xf32>, tensor<0x2xf32, #aten.layout<strides = [8, 1]>>
 // CHECK-NEXT: }
-func.func @main(%x : tensor<4x8xf32>, %e : tensor<0x8xf32>) -> (tensor<2x4xf32, #aten.layout<strides = [3, 8]>>, tensor<f32>, tensor<0xf32>) {
+func.func @main(%x : tensor<4x8xf32>, %e : tensor<0x8xf32>) -> (tensor<2x4xf32, #aten.layout<strides = [3, 8]>>, tensor<f32>, tensor<0xf32>, tensor<0x2xf32, #aten.layout<strides = [8, 1]>>) {
   %s = loops.view %x by (d0, d1) -> (d1, d0 * 3 + 2) : tensor<4x8xf32> to tensor<2x4xf32, #aten.layout<strides = [3, 8]>>
   %t = loops.view %s by () -> (1, 2) : tensor<2x4xf32, #aten.layout<strides = [3, 8]>> to tensor<f32>
   %u = loops.view %e by (d0) -> (d0 mod 3, d0 floordiv 3) : tensor<0x8xf32> to tensor<0xf32>
-  func.return %s, %t, %u : tensor<2x4xf32, #aten.layout<strides = [3, 8]>>, tensor<f32>, tensor<0xf32>
+  %w = loops.view %e by (d0, d1) -> (d0, d1 + 5) : tensor<0x8xf32> to tensor<0x2xf32, #aten.layout<strides = [8, 1]>>
+  func.return %s, %t, %u, %w : tensor<2x4xf32, #aten.layout<strides = [3, 8]>>, tensor<f32>, tensor<0xf32>, tensor<0x2xf32, #aten.layout<strides = [8, 1]>>
 }
 
 // -----
