@@ -178,7 +178,8 @@ class WrapperWriter:
                 self.lines.append(f"check_metadata({result_name}, {sizes}, torch.{dtype}, {op.overload!r})")
             elif len(op.results) > 1 or result_type.element_type not in operand_types:
                 # Also some metadata functions of PyTorch's own promise another dtype than the kernel gives.
-                self.lines.append(f"if {result_name}.dtype != torch.{dtype}: {result_name} = {result_name}.to(torch.{dtype})")
+                given = f"{result_name}.to(torch.{dtype})"
+                self.lines.append(f"if {result_name}.dtype != torch.{dtype}: {result_name} = {given}")
             if sizes_of(result_type):
                 self.lines.append(
                     f"if {result_name}.stride() != {strides}: {result_name} = with_strides({result_name}, {strides})"
