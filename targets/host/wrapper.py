@@ -20,8 +20,20 @@ from cuesta.targets.cpu.emit_module import Launch, Run
 from cuesta.targets.host.python_text import argument_text, expression, identifier, tuple_text
 
 _RESERVED = (
-    "torch", "args", "empty_strided", "as_strided", "raise_index_error", "with_strides", "check_metadata", "flattened",
-    "error", "call",
+    "args",
+    "as_strided",
+    "call",
+    "check_metadata",
+    "complex",
+    "empty_strided",
+    "error",
+    "flattened",
+    "float",
+    "max",
+    "min",
+    "raise_index_error",
+    "torch",
+    "with_strides",
 )  # fmt: skip
 
 

@@ -82,7 +82,9 @@ def _capture(name: str, **options: bool) -> list[Captured]:
     return capture(model(), *inputs(), **options)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "perceptron" else pytest.mark.slow) for name in PROGRAMS]
+)
 def test_inference(name: str) -> None:
     (graph,) = _capture(name)
     check_levels(graph)

@@ -70,6 +70,7 @@ def returned(graph: ImportedGraph) -> Any:
     return function.regions[0].block.last_op
 
 
+@pytest.mark.slow
 def test_forward_and_backward():
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
     forward, backward = compiled(model, torch.randn(2, 8), backward=True)
@@ -215,6 +216,7 @@ def test_prims_are_calls_with_a_schema():
     assert call.dtype() == "float16" and call.tensor("a") is call.operands[0]
 
 
+@pytest.mark.slow
 def test_symbolic_sizes_through_torch_compile():
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
         z = torch.cat([x, y]).reshape(-1, 2)

@@ -47,6 +47,7 @@ def test_library_functions_are_found() -> None:
     assert ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(loaded.address("f"))(0.0) == 1.0
 
 
+@pytest.mark.slow
 def test_an_object_works_in_another_process(tmp_path: Path) -> None:
     path = tmp_path / "k.o"
     path.write_bytes(jit.compile_module(CALLS_LIBRARY))
