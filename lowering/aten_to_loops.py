@@ -8,7 +8,7 @@ from typing import Final
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
@@ -78,14 +78,24 @@ def lower_block(block: Block) -> None:
             block.add_op(op)
 
 
-def _replace(op: Operation, values: list[SSAValue], builder: LoopBuilder) -> None:
+def _replace(op: AtenCall, values: list[SSAValue], builder: LoopBuilder) -> None:
     for result, value in zip(op.results, values, strict=True):
-        if value in op.operands and any(use.operation.has_trait(IsTerminator) for use in result.uses):
-            # The caller gets two tensors, though of one memory: what it does to one (resize it, say) is not done to
-            # the other.
-            value = builder.alias(value)
+        if value in op.operands:
+            value = _distinct(op, result, value, builder)
         result.replace_all_uses_with(value)
     op.erase()
+
+
+def _distinct(op: AtenCall, result: OpResult, value: SSAValue, builder: LoopBuilder) -> SSAValue:
+    """What stands for a result that is equal to an operand."""
+    if op.schema is None or not op.schema.is_view:
+        # Eager gives memory of its own. What is written to an input later must not show in it.
+        return builder.copy(value, result.type)
+    if any(use.operation.has_trait(IsTerminator) for use in result.uses):
+        # The caller gets two tensors, though of one memory: what it does to one (resize it, say) is not done to the
+        # other.
+        return builder.alias(value)
+    return value
 
 
 def _lower_call(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:

@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.aten import AtenOp, CallOp, LiteralOp
-from cuesta.dialects.layout import element_type_of, is_tensor_type, tensor_type_of
+from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, tensor_type_of
 from cuesta.lowering.loops_from_aten.scalar import Number, Scalar
 
 _T = TypeVar("_T", bound=Number)
@@ -260,6 +260,12 @@ class LoopBuilder:
         op = loops.ViewOp.build(source, sym.MapAttr.identity(len(source_type.get_shape())), source_type)
         self.emit(op)
         return op.results[0]
+
+    def copy(self, source: SSAValue, result_type: Attribute) -> SSAValue:
+        """The same elements in memory of their own."""
+        with self.nest(sizes_of(tensor_type_of(source)), [result_type]) as nest:
+            self.store(self.load_raw(source, nest.indices), nest.handles[0], nest.indices)
+        return nest.results[0]
 
     def none(self) -> SSAValue:
         """The value that stands for a result that is None."""
