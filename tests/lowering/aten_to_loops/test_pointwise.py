@@ -183,7 +183,8 @@ def test_activations(lower, dtype):
     f = torch.nn.functional
     lower(
         lambda x: (
-            aten.gelu(x),
+            # Eager's own answer at +inf depends on the machine: NaN where it has AVX-512.
+            aten.gelu(x.clamp(max=1e30)),
             aten.gelu(x, approximate="tanh"),
             f.leaky_relu(x, 0.2),
             f.elu(x, 1.5),
