@@ -168,8 +168,6 @@ done:
     ) -> None:
         unroll = self.func.schedule.choices.get("unroll", 1)
         widths = cascade_of_widths(op, static, host_features().f32_lanes, int(unroll))
-        if accumulator is not None and accumulator.scalar_only:
-            widths = [1]
         done = 0
         for width in widths:
             last = width == 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import bf16, f32
+from xdsl.ir import Attribute, Operation
 
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.targets.cpu.bf16 import bf16_rounding
 from cuesta.targets.cpu.emit_index import BoundSite, Index, pointee
 from cuesta.targets.cpu.emit_memory import load, store
 from cuesta.targets.cpu.emit_reduce import accumulator_for
@@ -54,10 +56,24 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
 
 def _emit_convert(emitter: KernelEmitter, op: Operation) -> None:
     source, target = op.operands[0].type, op.results[0].type
+    lanes = emitter.lanes_of(source)
+    value = emitter.name(op.operands[0])
+    if scalar_of(target) == bf16 and scalar_of(source) != bf16:
+        if scalar_of(source) != f32:
+            value = _converted(emitter, source, f32, lanes, value)
+        function = bf16_rounding(lanes)
+        emitter.functions[function.symbol] = function
+        kind, narrow = type_text(f32, lanes), type_text(bf16, lanes)
+        emitter.names[op.results[0]] = emitter.instruction(f"call {narrow} {function.symbol}({kind} {value})")
+    else:
+        emitter.names[op.results[0]] = _converted(emitter, source, target, lanes, value)
+
+
+def _converted(emitter: KernelEmitter, source: Attribute, target: Attribute, lanes: int, value: str) -> str:
     result = emitter.fresh()
-    emitter.names[op.results[0]] = result
-    for line in conversion(source, target, emitter.lanes_of(source), result, emitter.name(op.operands[0])):
+    for line in conversion(source, target, lanes, result, value):
         emitter.line(line)
+    return result
 
 
 def _emit_select(emitter: KernelEmitter, op: Operation) -> None:

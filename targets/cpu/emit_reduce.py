@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute
 
 from cuesta.dialects import kernel
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
-from cuesta.targets.cpu.emit_types import constant, suffix, type_text
+from cuesta.targets.cpu.emit_types import constant, scalar_text, suffix, type_text
 from cuesta.targets.cpu.vector_text import vector_type
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 class Accumulator:
     """What a reduction carries around its loops: `values` are the present names, scalars or vectors of `lanes`."""
-
-    scalar_only = False
-    """Whether the lanes cannot be carried side by side: then the loop runs one element at a time."""
 
     adds_up = False
     """Whether it is a sum of floats, which is better taken in pieces."""
@@ -166,52 +164,109 @@ class SimpleAccumulator(Accumulator):
 
 
 class ArgAccumulator(Accumulator):
-    """argmax, argmin: the extreme, its index, and a running count of the points seen. NaN is the extreme; the first
+    """argmax, argmin: the extreme, where it was, and a running count of the points seen. NaN is the extreme; the first
     wins.
+
+    A lane begins with the identity at its own first point: when nothing is beyond it, that point is the answer. Side
+    by side, a lane remembers the count at its step; its own number is added at the end.
     """
 
-    scalar_only = True
+    def __init__(self, emitter: KernelEmitter, op: kernel.ReduceOp) -> None:
+        self.place = i32 if _points(op) < 1 << 31 else i64
+        super().__init__(emitter, op)
+
+    @property
+    def greater(self) -> bool:
+        """Whether the largest is wanted."""
+        return self.op.kind == "argmax"
 
     def types(self, lanes: int) -> list[str]:
-        """Extreme, index, count."""
-        return [type_text(self.scalar, lanes), type_text(i64, lanes), "i64"]
+        """Extreme, place, count."""
+        return [type_text(self.scalar, lanes), type_text(self.place, lanes), scalar_text(self.place)]
 
     def identity(self, lanes: int) -> list[str]:
-        """The first element replaces it: the index −1 says that there was none."""
-        worst = _neutral("maximum" if self.op.kind == "argmax" else "minimum", self.scalar)
-        return [constant(worst, self.scalar, lanes), constant(-1, i64, lanes), "0"]
+        """The first point, and a value that nothing is beyond."""
+        worst = _neutral("maximum" if self.greater else "minimum", self.scalar)
+        return [constant(worst, self.scalar, lanes), constant(0, self.place, lanes), "0"]
 
     def step(self, emitter: KernelEmitter, value: str, lanes: int) -> list[str]:
-        """Takes the value over when it is beyond the extreme, or NaN where the extreme is not, or the first."""
-        best, index, count = self.values
-        kind, boolean, wide = type_text(self.scalar, lanes), vector_type("i1", lanes), type_text(i64, lanes)
-        operand = kind_of(self.scalar)
-        greater = self.op.kind == "argmax"
-        if operand == "f":
-            beyond = emitter.instruction(f"fcmp {'ogt' if greater else 'olt'} {kind} {value}, {best}")
-            nan = emitter.instruction(f"fcmp uno {kind} {value}, {value}")
-            sane = emitter.instruction(f"fcmp ord {kind} {best}, {best}")
-            newly = emitter.instruction(f"and {boolean} {nan}, {sane}")
-            beyond = emitter.instruction(f"or {boolean} {beyond}, {newly}")
-        else:
-            sign = "u" if operand in "ub" else "s"
-            beyond = emitter.instruction(f"icmp {sign}{'gt' if greater else 'lt'} {kind} {value}, {best}")
-        first = emitter.instruction(f"icmp slt {wide} {index}, {constant(0, i64, lanes)}")
-        take = emitter.instruction(f"or {boolean} {beyond}, {first}")
-        here = emitter.broadcast(count, "i64") if lanes > 1 else count
+        """Takes the value over when it is beyond the extreme, or NaN where the extreme is not."""
+        best, place, count = self.values
+        wide, boolean = type_text(self.place, lanes), vector_type("i1", lanes)
+        take = self._beyond(emitter, value, best, lanes)
+        here = _splat(emitter, count, scalar_text(self.place), lanes)
+        kind = type_text(self.scalar, lanes)
         best = emitter.instruction(f"select {boolean} {take}, {kind} {value}, {kind} {best}")
-        index = emitter.instruction(f"select {boolean} {take}, {wide} {here}, {wide} {index}")
-        return [best, index, emitter.instruction(f"add i64 {count}, 1")]
+        place = emitter.instruction(f"select {boolean} {take}, {wide} {here}, {wide} {place}")
+        points = lanes if self.own_lanes else 1
+        return [best, place, emitter.instruction(f"add {scalar_text(self.place)} {count}, {points}")]
+
+    def _beyond(self, emitter: KernelEmitter, value: str, best: str, lanes: int) -> str:
+        kind, boolean = type_text(self.scalar, lanes), vector_type("i1", lanes)
+        operand = kind_of(self.scalar)
+        if operand != "f":
+            sign = "u" if operand in "ub" else "s"
+            return emitter.instruction(f"icmp {sign}{'gt' if self.greater else 'lt'} {kind} {value}, {best}")
+        beyond = emitter.instruction(f"fcmp {'ugt' if self.greater else 'ult'} {kind} {value}, {best}")
+        number = emitter.instruction(f"fcmp ord {kind} {best}, {best}")
+        return emitter.instruction(f"and {boolean} {beyond}, {number}")
+
+    def widen(self, emitter: KernelEmitter, width: int) -> None:
+        """Begins a part of the loop with `width` lanes, all at the present count."""
+        super().widen(emitter, width)
+        if width > 1 and self.own_lanes:
+            count = self._narrow[2]
+            self.values[1:] = [_splat(emitter, count, scalar_text(self.place), width), count]
+
+    def across(self, emitter: KernelEmitter, lanes: int) -> list[str]:
+        """The extreme of all lanes, the first place among those that have it; then whichever of it and the earlier part
+        is beyond the other.
+        """
+        values, places, count = self.values
+        kind, wide, boolean = type_text(self.scalar, lanes), type_text(self.place, lanes), vector_type("i1", lanes)
+        one, place_type = type_text(self.scalar, 1), scalar_text(self.place)
+        best = emitter.instruction(
+            f"call {one} @llvm.vector.reduce.{self._reduction()}.{self._suffix(lanes)}({kind} {values})"
+        )
+        splat = _splat(emitter, best, one, lanes)
+        if kind_of(self.scalar) == "f":
+            equal = emitter.instruction(f"fcmp oeq {kind} {values}, {splat}")
+            nan = emitter.instruction(f"fcmp uno {kind} {values}, {values}")
+            here = emitter.instruction(f"or {boolean} {equal}, {nan}")
+        else:
+            here = emitter.instruction(f"icmp eq {kind} {values}, {splat}")
+        number = ", ".join(f"{place_type} {lane}" for lane in range(lanes))
+        absolute = emitter.instruction(f"add {wide} {places}, <{number}>")
+        far = emitter.instruction(
+            f"select {boolean} {here}, {wide} {absolute}, {wide} {constant(-1, self.place, lanes)}"
+        )
+        place = emitter.instruction(f"call {place_type} @llvm.vector.reduce.umin.v{lanes}{place_type}({wide} {far})")
+        before, place_before, _ = self._narrow
+        take = self._beyond(emitter, best, before, 1)
+        best = emitter.instruction(f"select i1 {take}, {one} {best}, {one} {before}")
+        place = emitter.instruction(f"select i1 {take}, {place_type} {place}, {place_type} {place_before}")
+        return [best, place, count]
+
+    def _reduction(self) -> str:
+        operand = kind_of(self.scalar)
+        if operand == "f":
+            return "fmaximum" if self.greater else "fminimum"
+        return ("u" if operand in "ub" else "s") + ("max" if self.greater else "min")
+
+    def _suffix(self, lanes: int) -> str:
+        return suffix(self.scalar, lanes)
 
     def finish(self, emitter: KernelEmitter) -> list[str]:
         """Extreme and index."""
-        return self.values[:2]
+        best, place, _ = self.values
+        if self.place == i32:
+            narrow, wide = type_text(i32, self.lanes), type_text(i64, self.lanes)
+            place = emitter.instruction(f"sext {narrow} {place} to {wide}")
+        return [best, place]
 
 
 class WelfordAccumulator(Accumulator):
-    """Mean and Σ(v − mean)², one element at a time: n += 1; d = v − mean; mean += d / n; M2 += d · (v − mean)."""
-
-    scalar_only = True
+    """Mean and Σ(v − mean)²: n += 1; d = v − mean; mean += d / n; M2 += d · (v − mean). All lanes have the same n."""
 
     def types(self, lanes: int) -> list[str]:
         """Mean, M2, count."""
@@ -224,21 +279,81 @@ class WelfordAccumulator(Accumulator):
         return [zero, zero, constant(0.0, self.scalar, 1)]
 
     def step(self, emitter: KernelEmitter, value: str, lanes: int) -> list[str]:
-        """Welford's update."""
+        """Welford's update. The quotient 1/n is one for all lanes, and no lane waits for it."""
         mean, square, count = self.values
         kind, one = type_text(self.scalar, lanes), type_text(self.scalar, 1)
         count = emitter.instruction(f"fadd {one} {count}, {constant(1.0, self.scalar, 1)}")
-        divisor = emitter.broadcast(count, one) if lanes > 1 else count
+        share = emitter.instruction(f"fdiv {one} {constant(1.0, self.scalar, 1)}, {count}")
+        factor = _splat(emitter, share, one, lanes)
         before = emitter.instruction(f"fsub {kind} {value}, {mean}")
-        share = emitter.instruction(f"fdiv {kind} {before}, {divisor}")
-        mean = emitter.instruction(f"fadd {kind} {mean}, {share}")
+        mean = self._multiply_add(emitter, before, factor, mean, lanes)
         after = emitter.instruction(f"fsub {kind} {value}, {mean}")
-        product = emitter.instruction(f"fmul {kind} {before}, {after}")
-        return [mean, emitter.instruction(f"fadd {kind} {square}, {product}"), count]
+        return [mean, self._multiply_add(emitter, before, after, square, lanes), count]
+
+    def _multiply_add(self, emitter: KernelEmitter, a: str, b: str, c: str, lanes: int) -> str:
+        kind = type_text(self.scalar, lanes)
+        name = f"@llvm.fmuladd.{suffix(self.scalar, lanes)}"
+        return emitter.instruction(f"call {kind} {name}({kind} {a}, {kind} {b}, {kind} {c})")
+
+    def across(self, emitter: KernelEmitter, lanes: int) -> list[str]:
+        """Two parts (n, mean, M2) at a time: halves of the vector, then the earlier part of the loop."""
+        mean, square, count = self.values
+        while lanes > 1:
+            half = lanes // 2
+            low, high = range(half), range(half, lanes)
+            parts = [self._lanes_of(emitter, value, lanes, part) for value in (mean, square) for part in (low, high)]
+            mean, square, count = self._join(emitter, (parts[0], parts[2], count), (parts[1], parts[3], count), half)
+            lanes = half
+        before = (self._narrow[0], self._narrow[1], self._narrow[2])
+        return list(self._join(emitter, before, (mean, square, count), 1))
+
+    def _lanes_of(self, emitter: KernelEmitter, value: str, lanes: int, part: range) -> str:
+        kind = type_text(self.scalar, lanes)
+        if len(part) == 1:
+            return emitter.instruction(f"extractelement {kind} {value}, i64 {part[0]}")
+        mask = ", ".join(f"i32 {lane}" for lane in part)
+        return emitter.instruction(f"shufflevector {kind} {value}, {kind} poison, <{len(part)} x i32> <{mask}>")
+
+    def _join(
+        self, emitter: KernelEmitter, a: tuple[str, str, str], b: tuple[str, str, str], lanes: int
+    ) -> tuple[str, str, str]:
+        """n = a.n + b.n; d = b.mean − a.mean; mean = a.mean + d·b.n/n; M2 = a.M2 + b.M2 + d²·a.n·b.n/n (Chan)."""
+        kind, one = type_text(self.scalar, lanes), type_text(self.scalar, 1)
+        count = emitter.instruction(f"fadd {one} {a[2]}, {b[2]}")
+        some = emitter.instruction(f"fcmp ogt {one} {count}, {constant(0.0, self.scalar, 1)}")
+        divisor = emitter.instruction(f"select i1 {some}, {one} {count}, {one} {constant(1.0, self.scalar, 1)}")
+        share = emitter.instruction(f"fdiv {one} {b[2]}, {divisor}")
+        weight = emitter.instruction(f"fmul {one} {share}, {a[2]}")
+        share, weight = _splat(emitter, share, one, lanes), _splat(emitter, weight, one, lanes)
+        apart = emitter.instruction(f"fsub {kind} {b[0]}, {a[0]}")
+        mean = self._multiply_add(emitter, apart, share, a[0], lanes)
+        distance = emitter.instruction(f"fmul {kind} {apart}, {apart}")
+        square = emitter.instruction(f"fadd {kind} {a[1]}, {b[1]}")
+        return mean, self._multiply_add(emitter, distance, weight, square, lanes), count
 
     def finish(self, emitter: KernelEmitter) -> list[str]:
         """Mean and M2."""
         return self.values[:2]
+
+
+def _splat(emitter: KernelEmitter, value: str, element: str, lanes: int) -> str:
+    """A scalar in every lane."""
+    if lanes == 1:
+        return value
+    kind = vector_type(element, lanes)
+    one = emitter.instruction(f"insertelement {kind} poison, {element} {value}, i64 0")
+    return emitter.instruction(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+
+def _points(op: kernel.ReduceOp) -> int:
+    """How many points a reduction has, at most; beyond all bounds when that is not known."""
+    total = 1
+    for lower, upper in zip(op.lowers.results, op.uppers.results, strict=True):
+        size = upper - lower
+        if not isinstance(size, int):
+            return sys.maxsize
+        total *= max(size, 0)
+    return total
 
 
 def accumulator_for(emitter: KernelEmitter, op: kernel.ReduceOp) -> Accumulator:

@@ -108,7 +108,7 @@ def splat_integer(value: int, lanes: int, width: int = 64) -> str:
 
 
 def conversion(source: Attribute, target: Attribute, lanes: int, result: str, value: str) -> list[str]:
-    """Lines that convert `value` to `target` under the name `result`, as torch's `.to` does.
+    """Lines that convert `value` to `target`, not bf16 (see `bf16.py`), under the name `result`, as `.to` does.
 
     Float → int truncates (out of range: undefined in torch as here), to bool is `!= 0`, a narrower float rounds to
     nearest even.
@@ -118,6 +118,7 @@ def conversion(source: Attribute, target: Attribute, lanes: int, result: str, va
     kinds = kind_of(source) + kind_of(target)
     if source == target:
         return [f"{result} = freeze {here} {value}"]
+    assert not isinstance(target, BFloat16Type), "bf16_rounding does that"
     if kinds[1] == "b":
         if kinds[0] != "f":
             return [f"{result} = icmp ne {here} {value}, {constant(0, source, lanes)}"]
@@ -141,7 +142,7 @@ def conversion(source: Attribute, target: Attribute, lanes: int, result: str, va
         return [f"{result} = fptosi {here} {value} to {there}"]
     if kinds[1] == "f":
         operation = "sitofp" if kinds[0] == "i" else "uitofp"
-        if isinstance(target, Float16Type | BFloat16Type):
+        if isinstance(target, Float16Type):
             single = type_text(Float32Type(), lanes)
             wide = f"{result}.w = {operation} {here} {value} to {single}"
             return [wide, *_float_conversion(Float32Type(), target, lanes, result, f"{result}.w")]
@@ -166,23 +167,6 @@ def _float_conversion(source: Attribute, target: Attribute, lanes: int, result: 
             f"{result}.z = zext {here} {value} to {bits}",
             f"{result}.s = shl {bits} {result}.z, {splat_integer(16, lanes, 32)}",
             f"{result} = bitcast {bits} {result}.s to {single}",
-        ]
-    if isinstance(target, BFloat16Type):
-        if not isinstance(source, Float32Type):
-            wide = _float_conversion(source, Float32Type(), lanes, f"{result}.w", value)
-            return [*wide, *_float_conversion(Float32Type(), target, lanes, result, f"{result}.w")]
-        # Round to nearest even on the bits: add 0x7fff and the lowest kept bit; a NaN becomes the quiet NaN.
-        boolean = vector_type("i1", lanes)
-        return [
-            f"{result}.b = bitcast {here} {value} to {bits}",
-            f"{result}.h = lshr {bits} {result}.b, {splat_integer(16, lanes, 32)}",
-            f"{result}.l = and {bits} {result}.h, {splat_integer(1, lanes, 32)}",
-            f"{result}.a = add {bits} {result}.l, {splat_integer(0x7FFF, lanes, 32)}",
-            f"{result}.r = add {bits} {result}.b, {result}.a",
-            f"{result}.s = lshr {bits} {result}.r, {splat_integer(16, lanes, 32)}",
-            f"{result}.n = fcmp uno {here} {value}, {value}",
-            f"{result}.q = select {boolean} {result}.n, {bits} {splat_integer(0x7FC0, lanes, 32)}, {bits} {result}.s",
-            f"{result} = trunc {bits} {result}.q to {there}",
         ]
     if isinstance(source, Float64Type) and isinstance(target, Float16Type):
         # As eager rounds, twice; no machine has the instruction for once.

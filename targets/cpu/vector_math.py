@@ -15,6 +15,7 @@ from cuesta.targets.cpu import hyperbolic, polynomials
 from cuesta.targets.cpu.features import HostFeatures, host_features
 from cuesta.targets.cpu.libraries import SLEEF_SUFFIX, scalar_symbol, sleef_symbol
 from cuesta.targets.cpu.vector_text import VectorText, vector_type
+from cuesta.targets.cpu.x86_instructions import has_avx512
 
 
 class MathFunction(NamedTuple):
@@ -113,7 +114,7 @@ def _math_function(name: str, dtype: str, lanes: int, features: HostFeatures) ->
         return _sigmoid_f64(lanes, features)
     if inline is None:
         return _library_function(name, dtype, lanes, features, "alwaysinline")
-    text = VectorText(dtype, lanes)
+    text = VectorText(dtype, lanes, avx512=has_avx512(features))
     if name not in _LIBRARY_FOR_LARGE_ANGLES:
         result = inline(text, "%x")
         return _define(name, text, f"  ret {text.real} {result}", set())

@@ -9,7 +9,7 @@ import torch
 
 from cuesta.targets.cpu import jit
 from cuesta.targets.cpu.vector_math import TWO_ARGUMENTS, MathFunction, math_function
-from cuesta.targets.cpu.vector_text import VectorText, vector_type
+from cuesta.targets.cpu.vector_text import vector_type
 
 ELEMENTS = {"f32": "float", "f64": "double"}
 DTYPES = {"f32": torch.float32, "f64": torch.float64}
@@ -79,14 +79,3 @@ def module_of(functions: dict[str, MathFunction], dtype: str, lanes: int) -> str
         body = f"  %r = call {kind} {function.symbol}({arguments})"
         parts.append(loop_over_vectors(f"run.{name}", element, element, lanes, body, 2 if two else 1))
     return "\n".join([*sorted(declarations), *parts])
-
-
-def conversion_module(
-    name: str, convert: Callable[[VectorText, str], str], source: str, target: str, lanes: int
-) -> str:
-    text = VectorText("f32", lanes)
-    result = convert(text, "%x")
-    body = "\n".join(
-        [*text.lines, f"  %r = bitcast {vector_type(target, lanes)} {result} to {vector_type(target, lanes)}"]
-    )
-    return "\n".join([*sorted(text.declarations), loop_over_vectors(name, source, target, lanes, body)])

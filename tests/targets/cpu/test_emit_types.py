@@ -17,8 +17,8 @@ def test_f64_to_f16_rounds_to_f32_first(lanes: int) -> None:
 
 @pytest.mark.parametrize("target", [f32, f64, f16], ids=str)
 def test_bf16_is_never_an_llvm_float(target: Float16Type | BFloat16Type) -> None:
-    lines = [*conversion(bf16, target, 8, "%r", "%x"), *conversion(target, bf16, 8, "%r", "%x")]
-    assert not any("bfloat" in line for line in lines)
+    lines = conversion(bf16, target, 8, "%r", "%x")
+    assert lines and not any("bfloat" in line for line in lines)
 
 
 @pytest.mark.parametrize(
