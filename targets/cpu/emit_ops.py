@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import bf16, f32
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import bf16, f32, f64
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.targets.cpu.bf16 import bf16_rounding
+from cuesta.targets.cpu.division import check_of_divisor, division, has_normal_reciprocal
 from cuesta.targets.cpu.emit_index import BoundSite, Index, pointee
 from cuesta.targets.cpu.emit_memory import load, store
 from cuesta.targets.cpu.emit_reduce import accumulator_for
 from cuesta.targets.cpu.emit_types import constant, conversion, memory_text, splat_integer, suffix, type_text
+from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_math import math_function
 from cuesta.targets.cpu.vector_text import vector_type
 
@@ -29,9 +32,18 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     operand_type = op.operands[0].type
     lanes = emitter.lanes_of(operand_type)
     scalar = scalar_of(operand_type)
+    arguments = [emitter.name(operand) for operand in op.operands]
+    inverse = _inverse(emitter, op.operands[1]) if op.row.name == "div" and lanes > 1 else None
+    if inverse is not None:
+        function = division(suffix(scalar, 1), lanes)
+        emitter.functions[function.symbol] = function
+        kind = type_text(operand_type, lanes)
+        values = ", ".join(f"{kind} {value}" for value in (*arguments, inverse[0]))
+        call = f"call {kind} {function.symbol}({values}, i1 {inverse[1]})"
+        emitter.names[op.results[0]] = emitter.instruction(call)
+        return
     result = emitter.fresh()
     emitter.names[op.results[0]] = result
-    arguments = [emitter.name(operand) for operand in op.operands]
     template = op.row.llvm[kind_of(operand_type)]
     kind = type_text(operand_type, lanes)
     if template.startswith("math:"):
@@ -52,6 +64,35 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     )
     for line in text.split("\n"):
         emitter.line(line)
+
+
+def _inverse(emitter: KernelEmitter, divisor: SSAValue) -> tuple[str, str] | None:
+    """The reciprocal of a divisor that the loop does not change, and whether it is normal; None where that is no gain."""
+    scalar = scalar_of(divisor.type)
+    if scalar not in (f32, f64) or not host_features().has_fused_multiply_add:
+        return None
+    dtype = suffix(scalar, 1)
+    owner = divisor.owner
+    if isinstance(owner, elem.ConstantOp):
+        value = float(owner.value)
+        # LLVM multiplies for a power of two.
+        if not has_normal_reciprocal(value, dtype) or abs(math.frexp(value)[0]) == 0.5:
+            return None
+        return constant(1 / value, scalar, emitter.width), "true"
+    if not isinstance(owner, kernel.BroadcastOp):
+        return None
+    level = emitter.broadcast_levels[divisor]
+    if level == len(emitter.levels) - 1:
+        return None
+    known = emitter.levels[level].addresses
+    if (key := ("reciprocal", divisor)) not in known:
+        known[key] = emitter.fresh()
+        for line in check_of_divisor(emitter.name(owner.operands[0]), dtype, known[key]):
+            emitter.levels[level].lines.append(line)
+    prefix = known[key]
+    if (wide := ("reciprocal", divisor, emitter.width)) not in known:
+        known[wide] = emitter.broadcast(f"{prefix}.r", type_text(scalar, 1), level)
+    return known[wide], f"{prefix}.ok"
 
 
 def _emit_convert(emitter: KernelEmitter, op: Operation) -> None:
