@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ Inputs = Sequence[Any] | Mapping[str, Any]
 Results = dict[str, Any]
 
 REDUCED = (torch.float32, torch.float16, torch.bfloat16)
+_WIDE = {**dict.fromkeys(REDUCED, torch.float64), torch.complex32: torch.complex128, torch.complex64: torch.complex128}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,10 @@ def assert_close_to_float64(
     Requires: `compiled` shares parameters with `eager` (as `torch.compile(eager)` does), and draws no random numbers.
     Errors: AssertionError that lists every tensor that is off.
     """
-    expected = _run(eager, eager, inputs, gradients)
-    actual = _run(compiled, eager, inputs, gradients)
+    expected = effects(eager, eager, inputs, gradients=gradients)
+    actual = effects(compiled, eager, inputs, gradients=gradients)
     truth_model = copy.deepcopy(eager).double() if isinstance(eager, torch.nn.Module) else eager
-    truth = _run(truth_model, truth_model, inputs, gradients, torch.float64)
+    truth = effects(truth_model, truth_model, inputs, gradients=gradients, dtype=torch.float64)
     assert actual.keys() == expected.keys(), (
         f"compiled gives {sorted(actual.keys() - expected.keys())}, eager {sorted(expected.keys() - actual.keys())}"
     )
@@ -102,6 +103,8 @@ def compare(
     problem = _metadata_problem(actual, expected, strides)
     if problem is not None:
         return _exact(name, problem)
+    if expected.layout is not torch.strided:
+        actual, expected, truth = actual.to_dense(), expected.to_dense(), truth.to_dense()
     if not (expected.is_floating_point() or expected.is_complex()):
         return _exact(name, None if torch.equal(actual, expected) else "not eager's values")
     if expected.numel() == 0:
@@ -142,58 +145,93 @@ def _is_reduced(value: Any) -> bool:
     return isinstance(value, torch.dtype) and value in REDUCED
 
 
-def _run(
+def effects(
     function: Callable[..., Any],
     owner: Callable[..., Any],
     inputs: Inputs,
+    *,
     gradients: bool,
     dtype: torch.dtype | None = None,
+    mode: AbstractContextManager[Any] | None = None,
 ) -> Results:
-    """Everything that one call leaves behind, by name. Buffers of `owner` are put back afterwards."""
+    """Everything that one call leaves behind, by name; with `dtype` float64, as it would be if all were float64.
+
+    The inputs are copied first; buffers of `owner` are put back afterwards. The passes forward and backward run in
+    `mode`.
+    """
     module = owner if isinstance(owner, torch.nn.Module) else None
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()} if module else {}
     inputs = tree_map(lambda value: _copied(value, dtype), inputs)
     # Only the computation itself runs in the mode: copies and cotangents must be the same for every run.
-    mode = _Float64Mode if dtype is torch.float64 else nullcontext
-    with mode():
+    if mode is None:
+        mode = _Float64Mode() if dtype is torch.float64 else nullcontext()
+    with mode:
         outputs = function(**inputs) if isinstance(inputs, Mapping) else function(*inputs)
-    results = {f"output{path}": value for path, value in _leaves(outputs)}
+    results = dict(leaves(outputs, "output"))
+    shared = _shared_memory(results, dict(leaves(inputs, "input")))
     if gradients:
-        wanted = {f"input{path}": value for path, value in _leaves(inputs) if _requires_gradient(value)}
+        wanted = {name: value for name, value in leaves(inputs, "input") if _requires_gradient(value)}
         if module:
             wanted |= {name: value for name, value in module.named_parameters() if value.requires_grad}
-        differentiable = [value for value in results.values() if _requires_gradient(value)]
+        named = {name: value for name, value in results.items() if _requires_gradient(value)}
+        differentiable = list(named.values())
         cotangents = _cotangents(differentiable)
         if differentiable and wanted:
-            with mode():
+            with mode:
                 found = torch.autograd.grad(differentiable, list(wanted.values()), cotangents, allow_unused=True)
             results |= {f"gradient of {name}": gradient for name, gradient in zip(wanted, found, strict=True)}
-    results |= {f"input{path} afterwards": value for path, value in _leaves(inputs)}
+        results["differentiable"] = list(named)
+    results |= {f"{name} afterwards": value for name, value in leaves(inputs, "input")}
     if module:
         for name, buffer in module.named_buffers():
             results[f"buffer {name} afterwards"] = buffer.clone()
             buffer.detach().copy_(buffers[name])
+    results["shared memory"] = shared
     return {name: value.detach() if isinstance(value, torch.Tensor) else value for name, value in results.items()}
 
 
+def _shared_memory(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> list[str]:
+    """Which outputs are the same memory as an input or another output."""
+    owners: dict[int, str] = {}
+    found: list[str] = []
+    for name, value in [*inputs.items(), *outputs.items()]:
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or not value.numel():
+            continue
+        owner = owners.setdefault(value.untyped_storage()._cdata, name)
+        if owner != name and name in outputs:
+            found.append(f"{name} and {owner}")
+    return found
+
+
 def _cotangents(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Fixed random numbers that every dtype holds exactly, so that all runs get the same."""
+    """Fixed random numbers that every dtype holds exactly, so that all runs get the same.
+
+    They have the outputs' strides, which is what a traced backward pass expects; the gradients' strides may depend on
+    it.
+    """
     generator = torch.Generator().manual_seed(0)
-    return [torch.randn(output.shape, generator=generator).bfloat16().to(output.detach()) for output in outputs]
+    return [
+        torch.empty_like(output).copy_(torch.randn(output.shape, generator=generator).bfloat16())
+        for output in map(torch.Tensor.detach, outputs)
+    ]
 
 
 def _copied(value: Any, dtype: torch.dtype | None) -> Any:
     """A leaf with the same numbers, sizes, strides and offset in memory of its own, overlaps included."""
     if not isinstance(value, torch.Tensor):
         return value
+    wanted = value.dtype if dtype is None else _WIDE.get(value.dtype, value.dtype)
+    if value.layout is not torch.strided:
+        return value.detach().to(wanted, copy=True).requires_grad_(value.requires_grad)
     flat = torch.empty(0, dtype=value.dtype, device=value.device).set_(value.untyped_storage())
-    flat = flat.clone() if dtype is None or not value.is_floating_point() else flat.to(dtype, copy=True)
+    flat = flat.to(wanted, copy=True)
     copied = flat.as_strided(value.shape, value.stride(), value.storage_offset()).detach()
     return copied.requires_grad_(value.requires_grad)
 
 
-def _leaves(tree: Any) -> list[tuple[str, Any]]:
-    return [(keystr(path), value) for path, value in tree_flatten_with_path(tree)[0]]
+def leaves(tree: Any, name: str) -> list[tuple[str, Any]]:
+    """The leaves of a result, each with its name: `output[0]`."""
+    return [(f"{name}{keystr(path)}", value) for path, value in tree_flatten_with_path(tree)[0]]
 
 
 def _requires_gradient(value: Any) -> bool:
@@ -203,9 +241,11 @@ def _requires_gradient(value: Any) -> bool:
 def _metadata_problem(actual: Any, expected: torch.Tensor, strides: bool) -> str | None:
     if not isinstance(actual, torch.Tensor):
         return f"{type(actual).__name__}, eager gives a tensor"
-    for aspect in ("dtype", "shape", "device"):
+    for aspect in ("dtype", "shape", "device", "layout"):
         if getattr(actual, aspect) != getattr(expected, aspect):
             return f"{aspect} {getattr(actual, aspect)}, eager {getattr(expected, aspect)}"
+    if expected.layout is not torch.strided:
+        return None
     # The stride of a dimension of size one, or of an empty tensor, is never used.
     used = [dim for dim, size in enumerate(expected.shape) if size > 1] if expected.numel() else []
     if strides and any(actual.stride(dim) != expected.stride(dim) for dim in used):

@@ -1,60 +1,66 @@
-"""One sample of PyTorch's operator database through the compiler, compared with eager and with float64.
+"""The operators of PyTorch's own database through the compiler, sample by sample.
 
-Dynamo is left out, which makes a sample ten times cheaper: AOTAutograd traces the operator itself, with our
-decomposition table and the backend's compiler. What Dynamo adds is tested in `tests/e2e`, and on some operators in
-`test_through_dynamo.py`.
+Dynamo is left out, which makes a sample several times cheaper: AOTAutograd traces the operator itself, with the
+settings of `torch.compile(backend="cuesta")`. What Dynamo adds is tested in `tests/e2e`; an operator that only Dynamo
+can handle, because the sizes of its result depend on data, goes through `torch.compile` here too.
 """
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import torch
+from functorch.compile import nop
 from torch._functorch.aot_autograd import aot_function
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from cuesta.backend import drop_aliases
-from cuesta.compiler import compile_graph
-from cuesta.lowering.decompositions import decomposition_table
+from cuesta.backend import Compilers
 from cuesta.options import Options
 from cuesta.record import CompileRecord, records, statistics
-from cuesta.testing import assert_close_to_float64
+from tests.conformance.judge import Call, differences
 
-OPTIONS = Options.parse()
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call of an operator as a function of its tensors: everything else is part of the function."""
-
-    function: Callable[..., Any]
-    tensors: tuple[torch.Tensor, ...]
+_NEEDS_DYNAMO = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
 @dataclass(slots=True)
-class Ran:
-    """What the graphs of one operator became, summed over its samples."""
+class Outcome:
+    """What became of the samples of one operator."""
 
+    samples: int = 0
     graphs: int = 0
     kernels: int = 0
     library_calls: int = 0
     fallbacks: Counter[str] = field(default_factory=Counter[str])
     refused: list[str] = field(default_factory=list[str])
     """Why a whole graph was handed back to eager by the compiler."""
+    problems: list[str] = field(default_factory=list[str])
+    captured: list[str] = field(default_factory=list[str])
+    """Differences from eager that AOTAutograd's capture makes alone, with nothing of ours."""
 
-    @property
-    def wholly_in_eager(self) -> bool:
-        """Nothing was compiled though something was computed."""
-        return not self.kernels and not self.library_calls and bool(self.fallbacks or self.refused)
+    @contextmanager
+    def sample(self) -> Iterator[None]:
+        """Counts what is compiled in a `with` block as one more sample."""
+        before = len(records)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                yield
+            finally:
+                said = [str(one.message) for one in caught]
+                self._add(records[before:], [text for text in said if "cuesta runs a graph in eager" in text])
 
-    def add(self, made: Sequence[CompileRecord], refused: Sequence[str]) -> None:
-        """Count the records of one more sample."""
+    def _add(self, made: Sequence[CompileRecord], refused: Sequence[str]) -> None:
         sums = statistics(made)
+        self.samples += 1
         self.graphs += sums.graphs
         self.kernels += sums.kernels
         self.library_calls += sums.library_calls
@@ -62,18 +68,75 @@ class Ran:
         self.refused += refused
 
 
-def calls_of(op: Any, dtype: torch.dtype, limit: int | None, *, requires_grad: bool = False) -> Iterator[Call]:
-    """The first samples of an operator, the same ones in every run."""
+def run_operator(
+    op: Any,
+    dtype: torch.dtype,
+    *,
+    samples: int | None,
+    with_gradients: int | None,
+    transposed: bool = False,
+    symbolic: bool = False,
+    values: bool = True,
+    dynamo: bool = False,
+) -> Outcome:
+    """The first samples of an operator, the first of them with gradients if it has any; None means all.
+
+    With `transposed`, a sample that has a matrix or more is run again with its tensors laid out another way; with
+    `symbolic`, it is run again with its sizes as symbols. Without `values`, results need only look like eager's. With
+    `dynamo`, all of `torch.compile` runs.
+    """
+    outcome = Outcome()
+    differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
-    for sample in islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), limit):
-        yield as_call(op, sample)
+    for number, sample in enumerate(islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), samples)):
+        gradients = differentiable and (with_gradients is None or number < with_gradients)
+        call = as_call(op, sample, gradients=gradients)
+        run_call(call, outcome, f"sample {number}", values=values, dynamo=dynamo)
+        if symbolic and _can_be_captured(call):
+            run_call(call, outcome, f"sample {number}, symbolic", values=values, dynamo=dynamo, symbolic=True)
+        if transposed and any(tensor.dim() > 1 and tensor.layout is torch.strided for tensor in call.tensors):
+            other = as_call(op, sample)
+            other = Call(other.function, tuple(map(_transposed, other.tensors)), gradients=False)
+            if _refusal(other.function, other) is not None:
+                continue
+            run_call(other, outcome, f"sample {number}, transposed", values=values, dynamo=dynamo)
+    return outcome
 
 
-def as_call(op: Callable[..., Any], sample: Any) -> Call:
-    """The call of the operator on a `SampleInput`."""
+def run_call(
+    call: Call, outcome: Outcome, name: str, *, values: bool = True, dynamo: bool = False, symbolic: bool = False
+) -> None:
+    """Compiles a call, compares it with eager, and puts into `outcome` what became of it."""
+    with outcome.sample():
+        function = through_dynamo(call.function) if dynamo else compiled_somehow(call.function, symbolic=symbolic)
+        problems, captured = differences(call, function, captured_only(call.function), values=values)
+        outcome.problems += [f"{name}: {one}" for one in problems]
+        outcome.captured += [f"{name}: {one}" for one in captured]
+
+
+def run_refusals(op: Any) -> Outcome:
+    """The calls of the database that eager refuses: they must be refused with an exception of the same type."""
+    outcome = Outcome()
+    torch.manual_seed(0)
+    for number, error_input in enumerate(op.error_inputs("cpu")):
+        call = as_call(op, error_input.sample_input)
+        expected = _refusal(call.function, call)
+        if expected is None:
+            continue  # refused on other devices only
+        with outcome.sample():
+            actual = _refusal(compiled_somehow(call.function), call)
+        if actual is None or not issubclass(actual, expected):
+            said = f"sample {number}: {_named(actual)}, eager {_named(expected)}"
+            alike = _refusal(captured_only(call.function), call) is actual
+            (outcome.captured if alike else outcome.problems).append(said)
+    return outcome
+
+
+def as_call(op: Callable[..., Any], sample: Any, *, gradients: bool = False) -> Call:
+    """The call of the operator on a `SampleInput`; with gradients, of those results that have well-defined ones."""
     leaves, structure = tree_flatten(((sample.input, *sample.args), sample.kwargs))
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    tensors = tuple(leaves[place] for place in places)
+    tensors = tuple(leaves[place] if gradients else leaves[place].detach() for place in places)
     # The call must not keep the sample's tensors alive in its closure, nor see their changes.
     rest = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
@@ -81,62 +144,109 @@ def as_call(op: Callable[..., Any], sample: Any) -> Call:
         filled = list(rest)
         for place, tensor in zip(places, given, strict=True):
             filled[place] = tensor
-        # A dtype follows the tensors into float64, where the truth is computed.
         args, kwargs = tree_unflatten(filled, structure)
-        return op(*args, **kwargs)
+        result = op(*args, **kwargs)
+        return sample.output_process_fn_grad(result) if gradients else result
 
-    return Call(function, tensors)
+    return Call(function, tensors, gradients)
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _transposed(tensor: torch.Tensor) -> torch.Tensor:
+    """The same tensor in channels-last order if it is of rank four or five, else with its last two dims exchanged."""
+    if tensor.layout is not torch.strided or tensor.dim() < 2:
+        return tensor
+    if tensor.dim() in (4, 5):
+        order = torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d
+        return tensor.contiguous(memory_format=order)
+    return tensor.transpose(-1, -2).clone(memory_format=torch.contiguous_format).transpose(-1, -2)
+
+
+def through_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, compiled by `torch.compile`."""
+    torch._dynamo.reset()
+    return torch.compile(function, backend="cuesta")
+
+
+def compiled_somehow(function: Callable[..., Any], *, symbolic: bool = False) -> Callable[..., Any]:
+    """The function, compiled without Dynamo where that will do."""
+    alone = compiled(function, symbolic=symbolic)
+
+    def run(*arguments: Any) -> Any:
+        state = torch.get_rng_state()
+        try:
+            with _quiet_capture():
+                return alone(*arguments)
+        except _NEEDS_DYNAMO:
+            torch.set_rng_state(state)
+            return through_dynamo(function)(*arguments)
+
+    return run
+
+
+def compiled(function: Callable[..., Any], *, symbolic: bool = False) -> Callable[..., Any]:
     """The function, traced by AOTAutograd at its first call and compiled by us."""
+    state: torch.Tensor | None = None
 
-    def compile_with(kind: Any) -> Callable[..., Any]:
-        def compile_fx(gm: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-            drop_aliases(gm)
-            return compile_graph(gm, kind=kind, options=OPTIONS)
+    def then_restore(compiler: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_fx(*arguments: Any) -> Any:
+            result = compiler(*arguments)
+            if state is not None:
+                torch.set_rng_state(state)
+            return result
 
         return compile_fx
 
-    return aot_function(
-        function,
-        fw_compiler=compile_with("forward"),
-        bw_compiler=compile_with("backward"),
-        inference_compiler=compile_with("inference"),
-        decompositions=decomposition_table(),
-        keep_inference_input_mutations=False,
-    )
+    settings = Compilers(Options.parse()).settings()
+    for name in ("fw_compiler", "bw_compiler", "inference_compiler"):
+        settings[name] = then_restore(settings[name])
+    traced = aot_function(function, dynamic=symbolic, **settings)
+
+    def call(*arguments: Any) -> Any:
+        # Tracing draws random numbers too; torch.compile puts the generator back.
+        nonlocal state
+        state = torch.get_rng_state()
+        return traced(*arguments)
+
+    return call
 
 
-def run_call(call: Call, ran: Ran, *, random: bool = False) -> None:
-    """Compile a call, compare it with eager, and count in `ran` what became of it.
+def captured_only(function: Callable[..., Any], *, symbolic: bool = False) -> Callable[..., Any]:
+    """The function as AOTAutograd captures it, with nothing of ours: what differs from eager here is PyTorch's."""
+    partition = Compilers(Options.parse()).settings()["partition_fn"]
+    traced = aot_function(function, fw_compiler=nop, partition_fn=partition, dynamic=symbolic)
 
-    Errors: AssertionError when a result is off; whatever tracing or compiling raise.
-    """
-    before = len(records)
-    function = compiled(call.function)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            if random:
-                _compare_random(function, call)
-            else:
-                assert_close_to_float64(function, call.function, call.tensors)
-        finally:
-            refused = [str(one.message) for one in caught if "cuesta runs a graph in eager" in str(one.message)]
-            ran.add(records[before:], refused)
+    def call(*arguments: Any) -> Any:
+        with _quiet_capture():
+            return traced(*arguments)
+
+    return call
 
 
-def _compare_random(function: Callable[..., Any], call: Call) -> None:
-    """The same seed gives eager's numbers."""
-    function(*_copies(call.tensors))  # Tracing draws numbers too; torch.compile puts the generator back.
-    results: list[Any] = []
-    for one in (call.function, function):
-        # The database's own wrappers set this seed around a call. A traced graph leaves that out.
-        torch.manual_seed(42)
-        results.append(one(*_copies(call.tensors)))
-    torch.testing.assert_close(results[1], results[0], equal_nan=True)
+@contextmanager
+def _quiet_capture() -> Iterator[None]:
+    """Keeps PyTorch from logging a page for each call that it refuses to trace."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    was = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = was
 
 
-def _copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return [tensor.detach().clone() for tensor in tensors]
+def _can_be_captured(call: Call) -> bool:
+    """Whether PyTorch can trace the call at all with symbols for sizes; some operators have no such metadata."""
+    refusal = _refusal(captured_only(call.function, symbolic=True), call)
+    return refusal is None or issubclass(refusal, _NEEDS_DYNAMO)
+
+
+def _refusal(function: Callable[..., Any], call: Call) -> type[Exception] | None:
+    try:
+        function(*[tensor.clone() for tensor in call.tensors])
+    except Exception as error:  # noqa: BLE001  # which one is the question
+        return type(error)
+    return None
+
+
+def _named(refusal: type[Exception] | None) -> str:
+    return "no exception" if refusal is None else refusal.__name__

@@ -10,7 +10,13 @@ from cuesta.testing import assert_close_to_float64, compare
 
 def test_the_same_function_passes() -> None:
     comparisons = assert_close_to_float64(torch.tanh, torch.tanh, [torch.randn(100, requires_grad=True)])
-    assert [one.name for one in comparisons] == ["output", "gradient of input[0]", "input[0] afterwards"]
+    assert [one.name for one in comparisons] == [
+        "output",
+        "gradient of input[0]",
+        "differentiable",
+        "input[0] afterwards",
+        "shared memory",
+    ]
     assert 0 < comparisons[0].eager_largest < 1e-6
 
 
@@ -39,11 +45,25 @@ def test_a_forgotten_mutation_fails() -> None:
         assert_close_to_float64(lambda x: x + 1, lambda x: x.add_(1), [torch.randn(4)])
 
 
+def test_another_relation_to_the_inputs_fails() -> None:
+    """What eager returns as a view must be one, and what eager copies must not."""
+    with pytest.raises(AssertionError, match="shared memory"):
+        assert_close_to_float64(lambda x: x[0].clone(), lambda x: x[0], [torch.randn(3, 4)])
+    with pytest.raises(AssertionError, match="shared memory"):
+        assert_close_to_float64(lambda x: x[0], lambda x: x[0].clone(), [torch.randn(3, 4)])
+    assert_close_to_float64(lambda x: x[0], lambda x: x[0], [torch.randn(3, 4)])
+
+
+def test_a_lost_gradient_fails() -> None:
+    with pytest.raises(AssertionError):
+        assert_close_to_float64(lambda x: (x + 1).detach(), lambda x: x + 1, [torch.randn(3, requires_grad=True)])
+
+
 def test_float32_inside_the_model_does_not_spoil_the_truth() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x.to(torch.float32).exp().to(x.dtype)
 
-    (output, _) = assert_close_to_float64(function, function, [torch.randn(1000)])
+    (output, *_) = assert_close_to_float64(function, function, [torch.randn(1000)])
     assert output.eager_largest > 0
 
 

@@ -1,0 +1,34 @@
+"""The operators of the database that cannot be held to eager, each with its reason. Nothing else is left out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_CUDA_ONLY: Final = "eager refuses it on the CPU: Jiterator compiles for CUDA"
+_SPARSE_CSR: Final = "PyTorch's fake tensors know no compressed sparse layout, so that nothing can be traced"
+
+SKIPPED: Final[dict[str, str]] = {
+    "jiterator_unary": _CUDA_ONLY,
+    "jiterator_binary": _CUDA_ONLY,
+    "jiterator_binary_return_by_ref": _CUDA_ONLY,
+    "jiterator_4inputs_with_extra_args": _CUDA_ONLY,
+    "jiterator_2inputs_2outputs": _CUDA_ONLY,
+    "sparse.sampled_addmm": _SPARSE_CSR,
+    "sparse.mm.reduce": _SPARSE_CSR,
+}
+"""Operators that are not run at all, by full name."""
+
+SKIPPED_DTYPES: Final[dict[tuple[str, str], str]] = {
+    ("nn.functional.hardsigmoid", "float64"): "eager's slope is 1/6 as a float32, and in float64 eager is the truth",
+}
+"""Operators that are not run in one dtype."""
+
+WITH_DYNAMO: Final[dict[str, str]] = {
+    "to_sparse": "AOTAutograd on its own forgets that a sparse result requires gradients; Dynamo calls eager",
+}
+"""Operators for which all of `torch.compile` is run, by full name."""
+
+UNINITIALIZED: Final = frozenset(
+    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+)
+"""Operators whose result may hold anything: only what it looks like is compared."""
