@@ -35,6 +35,7 @@ class Options:
     verify: str = _option("boundaries", "when to check the program", VERIFY_CHOICES)
     fallback_random: bool = _option(True, "draw random numbers from eager's stream: same seed, same numbers")
     emulate_precision_casts: bool = _option(False, "round reduced-precision intermediates wherever eager would")
+    cache: bool = _option(True, "take compiled graphs from disk, and keep them there (see docs/cache.md)")
     trace: bool = _option(False, "record every rewrite, with its time and the line of its rule")
 
     @classmethod
@@ -52,6 +53,11 @@ class Options:
                 raise OptionError(f"unknown option {name!r}{_suggestion(name, known)}\n{_options_help()}")
             chosen[name] = _checked_value(name, value, known[name].default, known[name].metadata["choices"])
         return cls(**chosen)
+
+    @property
+    def wants_stages(self) -> bool:
+        """Whether the user wants something of the stages themselves, which a program from the cache cannot give."""
+        return self.dump is not None or self.trace or self.verify != "boundaries"
 
 
 def _checked_mode(mode: object) -> str:

@@ -32,6 +32,8 @@ class CompileRecord:
     """Time by stage, ours only; stages do not overlap, so they add up."""
     capture_seconds: float = 0.0
     """Time in AOTAutograd (tracing, partitioning) before this graph and its siblings; told once per capture."""
+    from_cache: bool = False
+    """Whether the program came from the cache on disk: no stage of ours ran."""
     dump: str | None = None
     """The directory with the text of every level, when `options["dump"]` asked for it."""
 

@@ -1,0 +1,166 @@
+"""Compiled graphs on disk: one file an entry, named by its key, so that a second process need not compile.
+
+    CUESTA_CACHE=0          no cache (so does the option cache=False)
+    CUESTA_CACHE_DIR=DIR    where it lies; otherwise $XDG_CACHE_HOME/cuesta or ~/.cache/cuesta
+    CUESTA_CACHE_SIZE=N     how many MiB it may take; otherwise 1024
+
+Any number of processes may use one folder: an entry appears under its name whole or not at all, whoever comes later
+replaces it by an equal one, and a file that another process removed is no surprise. Nothing that goes wrong here
+stops a compilation: it goes on without the cache, with one warning.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuesta.cache_entry import DamagedEntryError, Entry, decode, encode
+from cuesta.options import OptionError, Options
+
+DEFAULT_MEBIBYTES = 1024
+_SUFFIX, _PART = ".graph", ".part"
+_ABANDONED_SECONDS = 3600
+"""After so long, a file that is still half-written belongs to a process that is no more."""
+
+_warned: set[str] = set()
+"""The folders of which the user has been told that they cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCache:
+    """A folder of entries, of at most `limit` bytes in all."""
+
+    folder: Path
+    limit: int
+
+    @classmethod
+    def chosen_by(cls, options: Options) -> DiskCache | None:
+        """The cache that options and environment ask for; None when it is off.
+
+        Errors: OptionError for an environment variable that cannot be understood.
+        """
+        if not options.cache or not _is_on():
+            return None
+        limit = _limit()
+        try:
+            return cls(_root() / "graphs", limit)
+        except RuntimeError as error:  # nobody knows where the user is at home
+            _warn_once("~", f"there is no place for compiled graphs: {error}; set CUESTA_CACHE_DIR or CUESTA_CACHE=0")
+            return None
+
+    def path(self, key: str) -> Path:
+        """The file of an entry."""
+        return self.folder / f"{key}{_SUFFIX}"
+
+    def load(self, key: str) -> Entry | None:
+        """The entry, which counts as used now; None when there is none, or none that is sound."""
+        path = self.path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        try:
+            entry = decode(key, data)
+        except DamagedEntryError as error:
+            self.discard(key, error)
+            return None
+        with suppress(OSError):  # removed by another process just now, or a folder that we may only read
+            os.utime(path)
+        return entry
+
+    def discard(self, key: str, reason: object) -> None:
+        """Removes an entry that is no good, and says so."""
+        path = self.path(key)
+        with suppress(OSError):  # if it cannot be replaced either, storing says so
+            path.unlink(missing_ok=True)
+        what = str(reason).partition("\n")[0]
+        warnings.warn(
+            f"cuesta: the cache entry {path} is damaged ({what}); the graph is compiled again, and the entry replaced",
+            stacklevel=2,
+        )
+
+    def store(self, key: str, entry: Entry) -> None:
+        """Keeps an entry, and removes those that have not been used for longest while there is too much."""
+        data = encode(key, entry)
+        if len(data) > self.limit:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._write(key, data)
+            self._shrink()
+        except OSError as error:
+            _warn_once(
+                str(self.folder),
+                f"compiled graphs are not kept: {self.folder} cannot be written ({error.strerror or error}); "
+                "set CUESTA_CACHE_DIR to a folder that can, or CUESTA_CACHE=0",
+            )
+
+    def _write(self, key: str, data: bytes) -> None:
+        handle, temporary = tempfile.mkstemp(prefix=f"{key[:16]}-", suffix=_PART, dir=self.folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, self.path(key))
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def _shrink(self) -> None:
+        """Removes the entries least recently used until the rest is within the limit, and what crashes left behind."""
+        entries: list[tuple[float, int, str]] = []
+        now = time.time()
+        with os.scandir(self.folder) as files:
+            for file in files:
+                if not file.name.endswith((_SUFFIX, _PART)):
+                    continue
+                try:
+                    found = file.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if file.name.endswith(_SUFFIX):
+                    entries.append((found.st_mtime, found.st_size, file.path))
+                elif now - found.st_mtime > _ABANDONED_SECONDS:
+                    Path(file.path).unlink(missing_ok=True)
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self.limit:
+                break
+            Path(path).unlink(missing_ok=True)
+            total -= size
+
+
+def _is_on() -> bool:
+    value = os.environ.get("CUESTA_CACHE", "1").strip().lower()
+    if value in ("", "1", "on", "true", "yes"):
+        return True
+    if value in ("0", "off", "false", "no"):
+        return False
+    raise OptionError(f"the environment variable CUESTA_CACHE is 1 (on) or 0 (off), not {value!r}")
+
+
+def _limit() -> int:
+    value = os.environ.get("CUESTA_CACHE_SIZE", "").strip() or str(DEFAULT_MEBIBYTES)
+    if not (value.isascii() and value.isdigit()):
+        raise OptionError(f"the environment variable CUESTA_CACHE_SIZE is a whole number of MiB, not {value!r}")
+    return int(value) * 2**20
+
+
+def _root() -> Path:
+    chosen = os.environ.get("CUESTA_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    if shared and os.path.isabs(shared):  # as its specification says
+        return Path(shared) / "cuesta"
+    return Path.home() / ".cache" / "cuesta"
+
+
+def _warn_once(place: str, message: str) -> None:
+    if place not in _warned:
+        _warned.add(place)
+        warnings.warn(f"cuesta: {message}", stacklevel=4)

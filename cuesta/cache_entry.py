@@ -1,0 +1,179 @@
+"""What the cache holds of a compiled graph, as bytes: a line that checks the rest, a line of JSON, text, machine code.
+
+    cuesta graph 1
+    <SHA-256 of all that follows, in hexadecimal>
+    {"key": …, "overloads": …, …}
+    def call(args): …
+    <object code> <machine code of each device kernel>
+
+A program is what `targets/program.py` says. What the graph at hand knows better than the one that was compiled first is
+left open, as numbers of its nodes: the lines of the model, which error messages name, and the tensors it holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from cuesta.lowering.stack_traces import innermost_frame
+from cuesta.targets.program import BoundSite, DeviceKernel, KernelText, MachineCode, NativeFunction, Program
+
+if TYPE_CHECKING:
+    import torch
+
+_MAGIC = b"cuesta graph 1\n"
+_DIGEST_LENGTH = 64
+
+
+class DamagedEntryError(Exception):
+    """The bytes are no entry for this key; the message says what is wrong with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A compiled graph, and how it goes with a graph of the same key."""
+
+    program: Program
+    site_nodes: tuple[tuple[int, ...], ...]
+    """For each of the program's sites, the nodes whose lines it names."""
+    constants: tuple[int, ...]
+    """The nodes of the tensors that the graph holds as attributes, in the order of the program's last arguments."""
+    aten_ops: int = 0
+    kernels: int = 0
+    library_calls: int = 0
+    fallbacks: Counter[str] = field(default_factory=Counter[str])
+
+    @classmethod
+    def of(cls, program: Program, gm: torch.fx.GraphModule, constants: Sequence[str], **counts: Any) -> Entry:
+        """The entry of a program that was just made of a graph; `constants` are names of attributes of its."""
+        lines: dict[str, list[int]] = {}
+        holders: dict[str, int] = {}
+        for number, node in enumerate(gm.graph.nodes):
+            lines.setdefault(_line_of(node), []).append(number)
+            if node.op == "get_attr":
+                holders.setdefault(str(node.target), number)
+        sites = [
+            [number for line in site.location.split(", ") if line for number in lines.get(line, ())]
+            for site in program.sites
+        ]
+        return cls(program, tuple(map(tuple, sites)), tuple(holders[name] for name in constants), **counts)
+
+    def program_for(self, gm: torch.fx.GraphModule) -> Program:
+        """The program with the lines of this graph's model in its error messages."""
+        if not any(self.site_nodes):
+            return self.program
+        nodes = list(gm.graph.nodes)
+        sites = [
+            replace(site, location=", ".join(dict.fromkeys(filter(None, (_line_of(nodes[k]) for k in numbers)))))
+            for site, numbers in zip(self.program.sites, self.site_nodes, strict=True)
+        ]
+        return replace(self.program, sites=tuple(sites))
+
+    def constants_for(self, gm: torch.fx.GraphModule) -> list[Any]:
+        """The tensors that this graph holds, as the program wants them."""
+        if not self.constants:
+            return []
+        nodes = list(gm.graph.nodes)
+        found: list[Any] = []
+        for number in self.constants:
+            value: Any = gm
+            for part in str(nodes[number].target).split("."):
+                value = getattr(value, part)
+            found.append(value)
+        return found
+
+
+def _line_of(node: torch.fx.Node) -> str:
+    stack_trace = node.meta.get("stack_trace")
+    frame = innermost_frame(stack_trace) if stack_trace else None
+    return "" if frame is None else f"{frame[0]}:{frame[1]}"
+
+
+def encode(key: str, entry: Entry) -> bytes:
+    """The bytes of an entry."""
+    program = entry.program
+    source = program.source.encode()
+    head = {
+        "key": key,
+        "source_bytes": len(source),
+        "object_bytes": None if program.object_code is None else len(program.object_code),
+        "overloads": dict(program.overloads),
+        "functions": [asdict(function) for function in program.functions],
+        "device_kernels": [_device_kernel_head(one) for one in program.device_kernels],
+        "sites": [asdict(site) for site in program.sites],
+        "site_nodes": entry.site_nodes,
+        "constants": entry.constants,
+        "aten_ops": entry.aten_ops,
+        "kernels": entry.kernels,
+        "library_calls": entry.library_calls,
+        "fallbacks": dict(entry.fallbacks),
+    }
+    machine_code = [program.object_code or b"", *(one.code.binary for one in program.device_kernels)]
+    body = b"\n".join([json.dumps(head).encode(), source + b"".join(machine_code)])
+    return _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def _device_kernel_head(one: DeviceKernel) -> dict[str, Any]:
+    """All of a device kernel that is text, and the length of what is not."""
+    head = asdict(one)
+    head["code"]["binary"] = len(one.code.binary)
+    return head
+
+
+def decode(key: str, data: bytes) -> Entry:
+    """The entry that the bytes are, if they are one for this key.
+
+    Errors: DamagedEntryError.
+    """
+    if not data.startswith(_MAGIC):
+        raise DamagedEntryError("it does not begin as an entry does")
+    start = len(_MAGIC) + _DIGEST_LENGTH + 1
+    digest, body = data[len(_MAGIC) : start], data[start:]
+    if digest != hashlib.sha256(body).hexdigest().encode() + b"\n":
+        raise DamagedEntryError("its checksum is wrong")
+    try:
+        return _decode_body(key, body)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise DamagedEntryError(f"its head does not read: {error!r}") from error
+
+
+def _decode_body(key: str, body: bytes) -> Entry:
+    line, _, rest = body.partition(b"\n")
+    head = json.loads(line)
+    if head["key"] != key:
+        raise DamagedEntryError(f"it belongs to another key, {head['key']}")
+    object_bytes, device_kernels = head["object_bytes"], head["device_kernels"]
+    lengths = [head["source_bytes"], object_bytes or 0, *(one["code"]["binary"] for one in device_kernels)]
+    if min(lengths) < 0 or len(rest) != sum(lengths):
+        raise DamagedEntryError("its parts are not as long as it says")
+    ends = list(accumulate(lengths))
+    source, object_code, *binaries = [rest[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+    program = Program(
+        source=source.decode(),
+        overloads={str(name): str(overload) for name, overload in head["overloads"].items()},
+        functions=tuple(NativeFunction(str(one["name"]), int(one["arguments"])) for one in head["functions"]),
+        sites=tuple(BoundSite(**site) for site in head["sites"]),
+        object_code=None if object_bytes is None else object_code,
+        device_kernels=tuple(map(_device_kernel, device_kernels, binaries)),
+    )
+    return Entry(
+        program,
+        site_nodes=tuple(tuple(map(int, numbers)) for numbers in head["site_nodes"]),
+        constants=tuple(map(int, head["constants"])),
+        aten_ops=int(head["aten_ops"]),
+        kernels=int(head["kernels"]),
+        library_calls=int(head["library_calls"]),
+        fallbacks=Counter({str(name): int(count) for name, count in head["fallbacks"].items()}),
+    )
+
+
+def _device_kernel(head: dict[str, Any], binary: bytes) -> DeviceKernel:
+    text, code = dict(head["text"]), dict(head["code"])
+    text["signature"] = tuple((str(name), str(kind)) for name, kind in text["signature"])
+    code["binary"] = binary
+    return DeviceKernel(str(head["name"]), int(head["device"]), KernelText(**text), MachineCode(**code))

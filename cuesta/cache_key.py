@@ -1,0 +1,130 @@
+"""The name of a compiled graph in the cache: a hash of everything that the compilation depends on.
+
+That is the graph (`cuesta/graph_key.py`), what the user chose, what this machine can do, and who compiles: the contents
+of our own sources and the versions of what we build upon. A developer's edit is another compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import torch
+
+from cuesta.graph_key import UnkeyableError, graph_text
+from cuesta.options import Options
+from cuesta.record import GraphKind
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+NOT_IN_KEY = frozenset({"cache", "dump", "trace", "verify"})
+"""Options that the program does not depend on. A graph compiled with one of the last three is not looked up either."""
+
+_FOLDERS = ("dialects", "transforms", "lowering", "targets")
+
+
+def key_of(gm: GraphModule, kind: GraphKind, options: Options) -> str | None:
+    """The key of a graph, in hexadecimal; None when it cannot be named, or our sources have no files."""
+    try:
+        graph = graph_text(gm)
+        device_lines = _cuda_lines() if "cuda" in graph else ()
+        text = "\n".join([*_process_lines(), *device_lines, *settings_lines(kind, options), graph])
+    except UnkeyableError:
+        return None
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def settings_lines(kind: GraphKind, options: Options) -> list[str]:
+    """What may change between two compilations of one process."""
+    chosen = [f"{one.name}={getattr(options, one.name)!r}" for one in fields(options) if one.name not in NOT_IN_KEY]
+    return [
+        f"kind {kind}",
+        *chosen,
+        f"static inputs {_static_inputs()}",
+        f"deterministic {torch.are_deterministic_algorithms_enabled()}",
+        f"default dtype {torch.get_default_dtype()}",
+    ]
+
+
+def _static_inputs() -> tuple[int, ...]:
+    """The inputs that AOTAutograd says stay in their place from call to call: parameters and buffers."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return tuple(metadata.static_input_indices or ()) if metadata is not None else ()
+
+
+@functools.cache
+def _process_lines() -> tuple[str, ...]:
+    """What stays as it is while a process lives."""
+    import llvmlite.binding as llvm
+
+    from cuesta.targets.cpu.features import host_features
+    from cuesta.targets.cpu.libraries import library_addresses
+
+    features = host_features()
+    return (
+        f"sources {loaded_sources()}",
+        f"python {sys.version}",
+        f"torch {torch.__version__} {torch.version.git_version}",
+        f"xdsl {importlib.metadata.version('xdsl')} sympy {importlib.metadata.version('sympy')}",
+        f"llvmlite {importlib.metadata.version('llvmlite')} llvm {llvm.llvm_version_info}",
+        f"machine {features.triple} {features.cpu_name} {features.f32_lanes} {features.feature_string}",
+        f"functions {' '.join(sorted(library_addresses()))}",
+    )
+
+
+@functools.cache
+def _cuda_lines() -> tuple[str, ...]:
+    """Who compiles for CUDA devices, and what they are. (An index of a device is in the graph.)"""
+    devices = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    return (
+        f"triton {importlib.metadata.version('triton')} cuda {torch.version.cuda}",
+        *(f"device {one.name} {one.major}.{one.minor} {one.multi_processor_count}" for one in devices),
+    )
+
+
+@functools.cache
+def loaded_sources() -> str:
+    """The sources as they were at the first compilation of this process: those that it runs."""
+    return sources_on_disk()
+
+
+def sources_on_disk() -> str:
+    """A hash of all our files: contents, because dates and sizes lie (archives, rsync), at 3 ms once in a process.
+
+    Errors: UnkeyableError when there are none (a package inside an archive).
+    """
+    digest = hashlib.sha256()
+    walked: set[str] = set()
+    number = 0
+    for package in ("cuesta", *(f"cuesta.{folder}" for folder in _FOLDERS)):
+        specification = importlib.util.find_spec(package)
+        for root in (specification and specification.submodule_search_locations) or ():
+            for folder, inner, names in os.walk(root):
+                if folder in walked:  # installed, the folders lie in `cuesta`; in a checkout, beside it
+                    inner.clear()
+                    continue
+                walked.add(folder)
+                inner[:] = sorted(name for name in inner if name != "__pycache__")
+                for name in sorted(names):
+                    path = os.path.join(folder, name)
+                    try:
+                        with open(path, "rb") as file:
+                            contents = file.read()
+                    except OSError:  # a file that an editor puts down and takes away again
+                        continue
+                    digest.update(f"{package} {os.path.relpath(path, root)} {len(contents)}\n".encode())
+                    digest.update(contents)
+                    number += 1
+    if not number:
+        raise UnkeyableError("the sources of cuesta are not files")
+    return digest.hexdigest()
