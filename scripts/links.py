@@ -5,6 +5,7 @@ follows no import hook, and a machine where nothing may be installed has none: b
 """
 
 import shutil
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +27,19 @@ def main() -> None:
     for folder in CHECKED_BESIDE:
         if (ROOT / folder).is_dir():
             (LINKS / folder).symlink_to(Path("../..") / folder)
+    write_metadata()
+
+
+def write_metadata() -> None:
+    """What an installation would leave beside the package: by its entry points torch finds the backend."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    folder = LINKS / f"{project['name']}-{project['version']}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines: list[str] = []
+    for group, entries in project.get("entry-points", {}).items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in entries.items())]
+    (folder / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """The `kernel` dialect: tile programs for one launch. See docs/levels.md, section "kernel"."""
 
-from cuesta.dialects.kernel.access import BoundOp, BroadcastOp, IndexOp, LoadOp, LocalOp, StoreOp
+from cuesta.dialects.kernel.access import BoundOp, BroadcastOp, IndexOp, LoadOp, LocalOp, MemoryWriteOp, StoreOp
 from cuesta.dialects.kernel.dialect import KERNEL
+from cuesta.dialects.kernel.function import FuncOp, LaunchOp, ProgramIdOp
+from cuesta.dialects.kernel.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.kernel.structure import (
     ForOp,
-    FuncOp,
-    LaunchOp,
     LoopOp,
-    ProgramIdOp,
     ReduceOp,
+    StatementOp,
     YieldOp,
 )
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
@@ -17,6 +17,7 @@ __all__ = [
     "KERNEL",
     "BoundOp",
     "BroadcastOp",
+    "CombineOp",
     "ForOp",
     "FuncOp",
     "IndexOp",
@@ -24,10 +25,14 @@ __all__ = [
     "LoadOp",
     "LocalOp",
     "LoopOp",
+    "MemoryWriteOp",
     "PointerType",
     "ProgramIdOp",
     "ReduceOp",
+    "RunningOp",
+    "ScanOp",
     "ScheduleAttr",
+    "StatementOp",
     "StoreOp",
     "YieldOp",
 ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from typing import Self
 
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
@@ -27,6 +27,7 @@ from cuesta.dialects.core.indexed import (
 from cuesta.dialects.core.typed import integer_property, verify_counts
 from cuesta.dialects.core.value_syntax import FromToOp
 from cuesta.dialects.elem import bool_like, kind_of, scalar_of, with_scalar
+from cuesta.dialects.kernel.shapes import Shape, joint_shape, shape_of_type, shaped, spreads_to
 from cuesta.dialects.kernel.types import PointerType
 from cuesta.dialects.sym.syntax import canonical_operands, parse_indices
 
@@ -40,34 +41,27 @@ class AddressedOp(IndexedOp):
         return self.map.results[0]
 
     @property
-    def lanes(self) -> int:
-        """The lanes of the index operands; 1 when all are scalars."""
-        return lanes_of(self.indices)
+    def shape(self) -> Shape:
+        """The axes that the index operands vary along; () when all are scalars."""
+        return joint_shape(self.indices)
 
     def verify_address(self) -> None:
         """Checks the map and the index operands."""
         self.verify_dims()
         if len(self.map.results) != 1:
             raise VerifyException(f"{self.name}: an address is one index expression, got {len(self.map.results)}")
-        shapes: set[Attribute] = {index.type for index in self.indices} - {INDEX}
-        if any(kind_of(shape) != "x" for shape in shapes) or len(shapes) > 1:
-            raise VerifyException(f"{self.name}: index operands of types {', '.join(sorted(map(str, shapes)))}")
+        if any(kind_of(index.type) != "x" for index in self.indices):
+            types = ", ".join(sorted({str(index.type) for index in self.indices}))
+            raise VerifyException(f"{self.name}: index operands of types {types}")
+        self.joint(self.indices)
 
-
-def lanes_of(values: Sequence[SSAValue]) -> int:
-    """The lanes of the vectors among `values`; 1 when there are none."""
-    lanes = 1
-    for value in values:
-        value_type = value.type
-        if isinstance(value_type, VectorType):
-            lanes = max(lanes, value_type.get_shape()[0])
-    return lanes
-
-
-@cache
-def shaped(scalar: Attribute, lanes: int) -> Attribute:
-    """The scalar type, or the vector of `lanes` of it."""
-    return VectorType(scalar, [lanes]) if lanes > 1 else scalar
+    def joint(self, values: Sequence[SSAValue]) -> Shape:
+        """The axes that values vary along. Errors: VerifyException when they do not fit together."""
+        try:
+            return joint_shape(values)
+        except ValueError:
+            types = ", ".join(sorted({str(value.type) for value in values}))
+            raise VerifyException(f"{self.name}: operands of types {types} do not fit together") from None
 
 
 def _pointee(pointer: SSAValue) -> Attribute:
@@ -97,10 +91,10 @@ class LoadOp(AddressedOp, ElementReadOp):
         """`pointer[offset]`, where dim k of the expression is `indices[k]`. A mask has the shape of the result."""
         used, canonical = canonical_operands(indices, (offset,))
         masked = () if mask is None or other is None else (mask, other)
-        lanes = lanes_of([*used, *masked])
+        shape = joint_shape([*used, *masked])
         return cls.create(
             operands=(pointer, *used, *masked),
-            result_types=(shaped(_pointee(pointer), lanes),),
+            result_types=(shaped(_pointee(pointer), shape),),
             properties={"map": sym.MapAttr.get(len(used), tuple(canonical))},
         )
 
@@ -134,7 +128,7 @@ class LoadOp(AddressedOp, ElementReadOp):
         self.verify_address()
         value = self.results[0].type
         rest = self.rest
-        expected = shaped(_pointee(self.pointer), lanes_of([*self.indices, *rest]))
+        expected = shaped(_pointee(self.pointer), self.joint([*self.indices, *rest]))
         if value != expected:
             raise VerifyException(f"kernel.load gives {expected}, not {value}")
         if rest and (len(rest) != 2 or rest[0].type != bool_like(value) or rest[1].type != value):
@@ -147,13 +141,67 @@ def _resolve_indices(parser: Parser, indices: Sequence[UnresolvedOperand], value
     for index in indices:
         known = parser.ssa_values.get(index.operand_name)
         index_type = known[index.index].type if known else INDEX
-        if index_type not in (INDEX, with_scalar(value, INDEX)):
+        if not spreads_to(shape_of_type(index_type), shape_of_type(value)) or kind_of(index_type) != "x":
             parser.raise_error(f"an index of type {index_type} does not fit a value of type {value}", index.span)
         resolved.append(parser.resolve_operand(index, index_type))
     return resolved
 
 
-class StoreOp(AddressedOp, ElementWriteOp):
+class MemoryWriteOp(AddressedOp, ElementWriteOp):
+    """Writes a value to an address: a scalar, or a vector when an index has lanes."""
+
+    @classmethod
+    def build_write(
+        cls,
+        value: SSAValue,
+        pointer: SSAValue,
+        offset: sym.IndexExpr,
+        indices: Sequence[SSAValue],
+        mask: SSAValue | None,
+        properties: Mapping[str, Attribute],
+    ) -> Self:
+        """Writes `value` to `pointer[offset]`, where dim k of the expression is `indices[k]`."""
+        used, canonical = canonical_operands(indices, (offset,))
+        return cls.create(
+            operands=(value, pointer, *used, *(() if mask is None else (mask,))),
+            properties={"map": sym.MapAttr.get(len(used), tuple(canonical)), **properties},
+        )
+
+    @property
+    def pointer(self) -> SSAValue:
+        """The memory written."""
+        return self.operands[1]
+
+    @classmethod
+    def parse_write(cls, parser: Parser, properties: Mapping[str, Attribute]) -> Self:
+        """Parses `%v, %p[%i] if %m : vector<8xf32>`."""
+        value, element = parse_written(parser)
+        value_type = parser.parse_type()
+        operands = [
+            parser.resolve_operand(value, value_type),
+            parser.resolve_operand(element.memory, PointerType(scalar_of(value_type))),
+            *_resolve_indices(parser, element.indices, value_type),
+        ]
+        if element.mask:
+            operands.append(parser.resolve_operand(element.mask, bool_like(value_type)))
+        map_of_element = sym.MapAttr.get(len(element.indices), element.results)
+        return cls.create(operands=operands, properties={"map": map_of_element, **properties})
+
+    def print(self, printer: Printer) -> None:
+        """Prints the value, the pointer with its inline address, the mask and the value's type."""
+        self.print_access(printer, self.value.type)
+
+    def verify_write(self) -> None:
+        """Checks the address, the value and the mask."""
+        self.verify_address()
+        expected = shaped(_pointee(self.pointer), self.joint([*self.indices, *self.rest]))
+        if self.value.type != expected:
+            raise VerifyException(f"{self.name} writes {expected} here, not {self.value.type}")
+        if len(self.rest) > 1 or (self.rest and self.rest[0].type != bool_like(self.value.type)):
+            raise VerifyException(f"{self.name}: a mask is a bool of the value's shape")
+
+
+class StoreOp(MemoryWriteOp):
     """Writes a value to an address: a scalar, or a vector when an index has lanes."""
 
     name = "kernel.store"
@@ -168,44 +216,16 @@ class StoreOp(AddressedOp, ElementWriteOp):
         mask: SSAValue | None = None,
     ) -> StoreOp:
         """`pointer[offset] = value`, where dim k of the expression is `indices[k]`."""
-        used, canonical = canonical_operands(indices, (offset,))
-        return cls.create(
-            operands=(value, pointer, *used, *(() if mask is None else (mask,))),
-            properties={"map": sym.MapAttr.get(len(used), tuple(canonical))},
-        )
-
-    @property
-    def pointer(self) -> SSAValue:
-        """The memory written."""
-        return self.operands[1]
+        return cls.build_write(value, pointer, offset, indices, mask, {})
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
         """Parses `%v, %p[%i] if %m : vector<8xf32>`."""
-        value, element = parse_written(parser)
-        value_type = parser.parse_type()
-        operands = [
-            parser.resolve_operand(value, value_type),
-            parser.resolve_operand(element.memory, PointerType(scalar_of(value_type))),
-            *_resolve_indices(parser, element.indices, value_type),
-        ]
-        if element.mask:
-            operands.append(parser.resolve_operand(element.mask, bool_like(value_type)))
-        map_of_element = sym.MapAttr.get(len(element.indices), element.results)
-        return cls.create(operands=operands, properties={"map": map_of_element})
-
-    def print(self, printer: Printer) -> None:
-        """Prints the value, the pointer with its inline address, the mask and the value's type."""
-        self.print_access(printer, self.value.type)
+        return cls.parse_write(parser, {})
 
     def verify_(self) -> None:
         """Checks the address, the value and the mask."""
-        self.verify_address()
-        expected = shaped(_pointee(self.pointer), lanes_of([*self.indices, *self.rest]))
-        if self.value.type != expected:
-            raise VerifyException(f"kernel.store writes {expected} here, not {self.value.type}")
-        if len(self.rest) > 1 or (self.rest and self.rest[0].type != bool_like(self.value.type)):
-            raise VerifyException("kernel.store: a mask is a bool of the value's shape")
+        self.verify_write()
 
 
 class IndexOp(AddressedOp, IndexValueOp):
@@ -220,7 +240,7 @@ class IndexOp(AddressedOp, IndexValueOp):
         used, canonical = canonical_operands(indices, (expression,))
         return cls.create(
             operands=used,
-            result_types=(shaped(scalar, lanes_of(used)),),
+            result_types=(shaped(scalar, joint_shape(used)),),
             properties={"map": sym.MapAttr.get(len(used), tuple(canonical))},
         )
 
@@ -240,8 +260,9 @@ class IndexOp(AddressedOp, IndexValueOp):
         """Checks the expression and the result."""
         self.verify_address()
         value = self.results[0].type
-        if kind_of(value) not in "iu" or value != shaped(scalar_of(value), self.lanes):
-            raise VerifyException(f"kernel.index of {self.lanes} lanes does not give {value}")
+        if kind_of(value) not in "iu" or value != shaped(scalar_of(value), self.shape):
+            lanes = "x".join(map(str, self.shape or (1,)))
+            raise VerifyException(f"kernel.index of {lanes} lanes does not give {value}")
 
 
 class BoundOp(IndexBoundOp):
@@ -259,15 +280,15 @@ class BoundOp(IndexBoundOp):
 
 
 class BroadcastOp(FromToOp):
-    """A scalar in every lane: the only way from scalars to vectors."""
+    """A value repeated along lane axes it does not vary along: the only way from scalars to vectors."""
 
     name = "kernel.broadcast"
     traits = traits_def(Pure())
 
     @classmethod
-    def build(cls, value: SSAValue, lanes: int) -> BroadcastOp:
-        """`value` in each of `lanes` lanes."""
-        return cls.create(operands=(value,), result_types=(VectorType(value.type, [lanes]),))
+    def build(cls, value: SSAValue, *shape: int) -> BroadcastOp:
+        """`value`, repeated to fill a vector of `shape`."""
+        return cls.create(operands=(value,), result_types=(shaped(scalar_of(value.type), shape),))
 
     @property
     def result(self) -> SSAValue:
@@ -275,10 +296,11 @@ class BroadcastOp(FromToOp):
         return self.results[0]
 
     def verify_(self) -> None:
-        """Checks that a scalar becomes a vector of it."""
+        """Checks that a value becomes a vector of the same elements that varies along more axes."""
         verify_counts(self, operands=1, results=1)
         source, result = self.operands[0].type, self.results[0].type
-        if not isinstance(result, VectorType) or scalar_of(self.results[0].type) != source:
+        shape = shape_of_type(result)
+        if not shape or scalar_of(result) != scalar_of(source) or not spreads_to(shape_of_type(source), shape):
             raise VerifyException(f"kernel.broadcast does not make {result} of {source}")
 
 
@@ -332,7 +354,6 @@ __all__ = [
     "IndexOp",
     "LoadOp",
     "LocalOp",
+    "MemoryWriteOp",
     "StoreOp",
-    "lanes_of",
-    "shaped",
 ]

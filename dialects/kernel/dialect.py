@@ -5,7 +5,9 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from cuesta.dialects.kernel.access import BoundOp, BroadcastOp, IndexOp, LoadOp, LocalOp, StoreOp
-from cuesta.dialects.kernel.structure import ForOp, FuncOp, LaunchOp, ProgramIdOp, ReduceOp, YieldOp
+from cuesta.dialects.kernel.function import FuncOp, LaunchOp, ProgramIdOp
+from cuesta.dialects.kernel.scans import CombineOp, RunningOp, ScanOp
+from cuesta.dialects.kernel.structure import ForOp, ReduceOp, YieldOp
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
 
 KERNEL = Dialect(
@@ -13,6 +15,7 @@ KERNEL = Dialect(
     [
         BoundOp,
         BroadcastOp,
+        CombineOp,
         ForOp,
         FuncOp,
         IndexOp,
@@ -21,6 +24,8 @@ KERNEL = Dialect(
         LocalOp,
         ProgramIdOp,
         ReduceOp,
+        RunningOp,
+        ScanOp,
         StoreOp,
         YieldOp,
     ],

@@ -1,0 +1,348 @@
+"""`kernel.func` → one `@triton.jit` function.
+
+A value of the dialect becomes a Triton scalar, or a block with one dimension for every lane axis of the kernel, of size
+1 where it does not vary: broadcasting is Triton's. An expression that is there already, in this block of the text or in
+one around it, is not written again: so what one stage of a persistent kernel loads, later stages have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from cuesta.dialects import elem, kernel, sym
+from cuesta.dialects.core.diagnostics import fail
+from cuesta.dialects.core.locations import format_location
+from cuesta.dialects.elem import scalar_of
+from cuesta.dialects.kernel.shapes import Shape
+from cuesta.targets.host.python_text import identifier
+from cuesta.targets.program import KernelText
+from cuesta.targets.triton.emit_index import alternatives, index_text, operand_text
+from cuesta.targets.triton.emit_reduce import accumulator_for
+from cuesta.targets.triton.emit_types import constant_text, number_text, pointer_text
+
+_RESERVED = ("tl", "triton", "libdevice", "functions", "float", "range")
+_UNROLLED = 16
+"""The most rounds of a serial loop that are unrolled."""
+_LEAST_NORMAL = 1.2e-38
+"""Triton takes a literal below for an f64."""
+
+
+@dataclass
+class _Scope:
+    lines: list[str] = field(default_factory=list[str])
+    known: dict[str, str] = field(default_factory=dict[str, str])
+    stored: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    """Of what was stored here: the text of the pointer and the mask, and the value."""
+
+
+class KernelEmitter:
+    """Emits one `kernel.func`."""
+
+    def __init__(self, func: kernel.FuncOp) -> None:
+        self.func = func
+        self.taken: set[str] = set(_RESERVED)
+        self.names: dict[SSAValue, str] = {}
+        self.real: dict[SSAValue, Shape] = {}
+        self.scopes = [_Scope()]
+        self.masks: dict[int, str] = {}
+        self.asserts = False
+        self.initials: dict[kernel.LoopOp, list[tuple[str, str]]] = {}
+        """For scans that are being written: what they carry, and what that is before the first point."""
+        self.written = set(func.outs)
+        self.dirty: set[SSAValue] = set()
+        self.rank = max((op.dim + 1 for op in func.walk() if isinstance(op, kernel.LoopOp) and op.lanes > 1), default=0)
+        self.wide = func.schedule.choices.get("index", 64) == 64
+        self.integer = "tl.int64" if self.wide else "tl.int32"
+        self._coordinates: list[str] = []
+
+    def emit(self) -> KernelText:
+        """The whole function."""
+        func = self.func
+        signature: list[tuple[str, str]] = []
+        for argument in func.body.args:
+            name = self.names[argument] = identifier(argument.name_hint or "a", self.taken)
+            assert isinstance(argument.type, kernel.PointerType)
+            signature.append((name, pointer_text(argument.type.element_type)))
+        for symbol in func.symbols:
+            if symbol in self.taken:
+                fail(func, f"the symbol {symbol} has the name of a value")
+            self.taken.add(symbol)
+            signature.append((symbol, "i64" if self.wide else "i32"))
+        self.programs()
+        self.block(func.body)
+        body = "\n    ".join(self.scopes[0].lines or ["pass"])
+        where = format_location(func.location)
+        comment = f"# {where}\n" if where else ""
+        parameters = ", ".join(name for name, _ in signature)
+        source = f"{comment}@triton.jit\ndef {func.sym_name}({parameters}):\n    {body}\n"
+        warps = int(func.schedule.choices.get("warps", 4))
+        return KernelText(func.sym_name, source, tuple(signature), warps, self.asserts)
+
+    # The text
+
+    def line(self, text: str) -> None:
+        """Appends a line to the present block."""
+        self.scopes[-1].lines.append(text)
+
+    def bind(self, text: str, hint: str = "v") -> str:
+        """A name for an expression without effects: the one it has, or a new one."""
+        if text.isidentifier():
+            return text
+        for scope in self.scopes:
+            if text in scope.known:
+                return scope.known[text]
+        name = self.scopes[-1].known[text] = identifier(hint, self.taken)
+        self.line(f"{name} = {text}")
+        return name
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing has yet."""
+        return identifier(hint, self.taken)
+
+    def define(self, op: Operation, text: str, real: Shape) -> None:
+        """Gives the only result of an op its text."""
+        result = op.results[0]
+        self.names[result] = self.bind(text, result.name_hint or "v")
+        self.real[result] = real
+
+    # Shapes
+
+    def padded(self, shape: Shape) -> Shape:
+        """The Triton shape of a value of this shape; () for a scalar."""
+        return (*shape, *(1,) * (self.rank - len(shape))) if shape else ()
+
+    def real_of(self, value: SSAValue) -> Shape:
+        """The shape that the name of a value has in the text, which may vary along fewer axes than its type says."""
+        return self.real.get(value, ())
+
+    @staticmethod
+    def joint(shapes: Sequence[Shape]) -> Shape:
+        """The shape of an expression of operands of these shapes."""
+        every = [shape for shape in shapes if shape]
+        return tuple(max(sizes) for sizes in zip(*every, strict=True)) if every else ()
+
+    @staticmethod
+    def spread(text: str, real: Shape, wanted: Shape) -> str:
+        """The text of a value repeated to fill `wanted`."""
+        return text if real == wanted or not wanted else f"tl.broadcast_to({text}, {list(wanted)})"
+
+    def lane_text(self, lanes: int, dim: int) -> str:
+        """0, 1, …, lanes − 1 along a dimension."""
+        text = f"tl.arange(0, {lanes})"
+        if self.wide:
+            text += ".to(tl.int64)"
+        if self.rank > 1:
+            text += "[" + ", ".join(":" if axis == dim else "None" for axis in range(self.rank)) + "]"
+        return self.bind(text, "lanes")
+
+    # Values
+
+    def name(self, value: SSAValue) -> str:
+        """The text of an operand: a name, or a literal where Triton gives it the right type."""
+        owner = value.owner
+        if isinstance(owner, elem.ConstantOp):
+            scalar, number = scalar_of(value.type), owner.value
+            inline = pointer_text(scalar) == "*fp32" and abs(number) >= _LEAST_NORMAL
+            return number_text(number) if inline else self.constant(owner)
+        return self.names[value]
+
+    def constant(self, op: elem.ConstantOp) -> str:
+        """A constant as a scalar of its type, made at the top."""
+        text = constant_text(op.value, scalar_of(op.result.type))
+        top = self.scopes[0]
+        if text not in top.known:
+            name = top.known[text] = self.fresh("c")
+            top.lines.insert(0, f"{name} = {text}")
+        return top.known[text]
+
+    def operands(self, op: Operation) -> list[str]:
+        """The operands' texts, of which one at least is no literal."""
+        texts = [self.name(operand) for operand in op.operands]
+        first = op.operands[0].owner
+        if isinstance(first, elem.ConstantOp) and all(isinstance(o.owner, elem.ConstantOp) for o in op.operands):
+            texts[0] = self.constant(first)
+        return texts
+
+    def index(self, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> tuple[str, Shape]:
+        """The text of an index expression, and its shape."""
+        text = index_text(e, [self.names[operand] for operand in operands])
+        return text, self.joint([self.real_of(operand) for operand in operands])
+
+    def active(self, shape: Shape) -> list[str]:
+        """The masks of the lane axes that a shape varies along."""
+        return [mask for dim, mask in self.masks.items() if len(shape) > dim and shape[dim] > 1]
+
+    # Structure
+
+    def programs(self) -> None:
+        """The coordinates of the program in the grid, from one number."""
+        grid = self.func.schedule.grid
+        if not grid:
+            return
+        program = self.fresh("program" if len(grid) > 1 else "p")
+        cast = ".to(tl.int64)" if self.wide else ""
+        self.line(f"{program} = tl.program_id(0){cast}")
+        rest = program
+        coordinates: list[str] = []
+        for size in reversed(grid[1:]):
+            divisor = operand_text(size, ())
+            coordinates.append(self.bind(f"{rest} % {divisor}", "p"))
+            rest = self.bind(f"{rest} // {divisor}", "p")
+        self._coordinates = [rest, *reversed(coordinates)]
+
+    def coordinate(self, axis: int) -> str:
+        """The program's coordinate along an axis of the grid."""
+        return self._coordinates[axis]
+
+    def block(self, block: Block) -> None:
+        """Emits the ops of a block."""
+        from cuesta.targets.triton.emit_ops import EMITTERS, emit_table_op
+
+        for op in block.ops:
+            if not isinstance(op, elem.ConstantOp | kernel.YieldOp):
+                EMITTERS.get(type(op), emit_table_op)(self, op)
+
+    def loop(self, op: kernel.LoopOp) -> list[tuple[str, Shape]]:
+        """Emits a `kernel.for` or `kernel.reduce`; gives the names and shapes of its results."""
+        self.settle(op)
+        accumulator = accumulator_for(self, op) if isinstance(op, kernel.ReduceOp) else None
+        if self.is_whole(op):
+            self.axis(op, 0, accumulator and accumulator.take_whole)
+            return accumulator.results if accumulator else []
+        # What is carried around the loop is set before it, and known after its body has been written.
+        body: list[str] = []
+        outer = self.scopes[-1]
+        outer.lines, before = body, outer.lines
+        self.axis(op, 0, accumulator and accumulator.take)
+        outer.lines = before
+        for name, text in accumulator.initial() if accumulator else self.initials.pop(op, ()):
+            self.line(f"{name} = {text}")
+        outer.lines += body
+        if accumulator is None:
+            return []
+        accumulator.finish()
+        return accumulator.results
+
+    def is_whole(self, op: kernel.LoopOp) -> bool:
+        """Whether a loop is one tile and no more."""
+        return len(op.induction_variables) == 1 and op.lanes > 1 and self.is_single_tile(op)
+
+    def is_single_tile(self, op: kernel.LoopOp) -> bool:
+        """Whether the last axis has no more points than lanes."""
+        return any(isinstance(e, int) and e <= op.lanes for e in self.trips(op, -1))
+
+    @staticmethod
+    def trips(op: kernel.LoopOp, axis: int) -> list[sym.IndexExpr]:
+        """Upper bounds of the number of points of an axis; the only one is exact."""
+        lower = op.lowers.results[axis]
+        return [upper - lower for upper in alternatives(op.uppers.results[axis])]
+
+    def axis(self, op: kernel.LoopOp, axis: int, take: Callable[[kernel.ReduceOp], None] | None) -> None:
+        """Emits the loop over one axis, and what is in it."""
+        variable = op.induction_variables[axis]
+        hint = variable.name_hint or "i"
+        last = axis + 1 == len(op.induction_variables)
+        lower, upper = op.lowers.results[axis], op.uppers.results[axis]
+        trips = self.trips(op, axis)
+        low, _ = self.index(lower, op.operands)
+        high, _ = self.index(upper, op.operands)
+
+        def inner() -> None:
+            if not last:
+                self.axis(op, axis + 1, take)
+                return
+            self.block(op.body)
+            if take is not None:
+                assert isinstance(op, kernel.ReduceOp)
+                take(op)
+
+        if last and op.lanes > 1:
+            self.tiles(op, hint, inner)
+            return
+        count = trips[0] if len(trips) == 1 else None
+        if count == 1:
+            self.names[variable] = self.bind(low, hint) if lower != 0 else "0"
+            inner()
+            return
+        counter = self.fresh(hint)
+        unrolled = isinstance(count, int) and count <= _UNROLLED and isinstance(lower, int)
+        self.enter()
+        if unrolled or not self.wide:
+            self.names[variable] = counter
+        else:
+            self.names[variable] = self.bind(f"tl.cast({counter}, tl.int64)", hint)
+        inner()
+        self.leave(f"for {counter} in {'tl.static_range' if unrolled else 'range'}({low}, {high}):")
+
+    def tiles(self, op: kernel.LoopOp, hint: str, inner: Callable[[], None]) -> None:
+        """Emits the last axis of a loop with lanes: one tile, or a loop over tiles."""
+        variable = op.induction_variables[-1]
+        lanes, dim = op.lanes, op.dim
+        lower, uppers = op.lowers.results[-1], alternatives(op.uppers.results[-1])
+        shape = (*(1,) * dim, lanes, *(1,) * (self.rank - dim - 1))
+        self.real[variable] = shape
+        points = self.lane_text(lanes, dim)
+        before = dict(self.masks)
+        if self.is_single_tile(op):
+            low, _ = self.index(lower, op.operands)
+            name = self.names[variable] = self.bind(points if lower == 0 else f"{low} + {points}", hint)
+            self.mask(dim, name, [upper for upper in uppers if upper - lower != lanes], op)
+            inner()
+            self.masks = before
+            return
+        start = self.fresh(f"{hint}_start")
+        low, _ = self.index(lower, op.operands)
+        high, _ = self.index(op.uppers.results[-1], op.operands)
+        self.enter()
+        first = self.bind(f"tl.cast({start}, tl.int64)", start) if self.wide else start
+        name = self.names[variable] = self.bind(f"{first} + {points}", hint)
+        trip = op.uppers.results[-1] - lower
+        exact = isinstance(trip, int) and trip % lanes == 0
+        self.mask(dim, name, [] if exact else list(uppers), op)
+        inner()
+        self.leave(f"for {start} in range({low}, {high}, {lanes}):")
+        self.masks = before
+
+    def mask(self, dim: int, name: str, limits: Sequence[sym.IndexExpr], op: kernel.LoopOp) -> None:
+        """Sets the mask of a dimension: which lanes are points of the loop."""
+        self.masks.pop(dim, None)
+        if limits:
+            tests = [f"{name} < {operand_text(e, [self.names[v] for v in op.operands])}" for e in limits]
+            text = tests[0] if len(tests) == 1 else " & ".join(f"({test})" for test in tests)
+            self.masks[dim] = self.bind(text, "mask")
+
+    def enter(self) -> None:
+        """Opens the body of a loop."""
+        self.scopes.append(_Scope())
+
+    def leave(self, head: str) -> None:
+        """Closes it."""
+        inner = self.scopes.pop()
+        self.line(head)
+        for line in inner.lines or ["pass"]:
+            self.line(f"    {line}")
+
+    # Memory that the kernel itself writes
+
+    def settle(self, op: kernel.LoopOp) -> None:
+        """Before a loop that reads what was stored: all threads must have stored it."""
+        if not self.dirty or self.is_whole(op):  # of one tile, the loads are looked up among the stores one by one
+            return
+        if any(isinstance(inner, kernel.LoadOp) and inner.pointer in self.dirty for inner in op.walk()):
+            self.barrier()
+
+    def barrier(self) -> None:
+        """Makes every thread of the program see what the others stored."""
+        self.line("tl.debug_barrier()")
+        self.dirty.clear()
+
+
+def emit_kernel(func: kernel.FuncOp) -> KernelText:
+    """The Triton text of a kernel. Errors: CuestaError for what the target cannot say."""
+    return KernelEmitter(func).emit()
+
+
+__all__ = ["KernelEmitter", "emit_kernel"]

@@ -1,0 +1,212 @@
+"""How each op of a kernel becomes Triton text: the table `EMITTERS`; every other op is a row of `elem`'s table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Attribute, Operation
+
+from cuesta.dialects import elem, kernel
+from cuesta.dialects.core.diagnostics import fail
+from cuesta.dialects.core.locations import format_location
+from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.dialects.kernel.shapes import Shape, shape_of
+from cuesta.targets.triton.emit_index import operand_text
+from cuesta.targets.triton.emit_scan import running
+from cuesta.targets.triton.emit_types import convert_text, dtype_text, is_double, is_narrow_float
+
+if TYPE_CHECKING:
+    from cuesta.targets.triton.emit_kernel import KernelEmitter
+
+
+def spelling(row: elem.Row, scalar: Attribute) -> str:
+    """The Triton template of a row for operands of a type: by kind, `d` for f64 where that differs from `f`."""
+    if not isinstance(row.triton, Mapping):
+        return row.triton
+    kind = kind_of(scalar)
+    if is_double(scalar) and "d" in row.triton:
+        kind = "d"
+    return row.triton[kind]
+
+
+def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
+    """An op of `elem`'s table: its template. What is narrower than f32 is computed in f32."""
+    if not isinstance(op, elem.TableOp):
+        fail(op, "the Triton target has no spelling for this op")
+    scalar = scalar_of(op.operands[0].type)
+    texts = emitter.operands(op)
+    narrow = is_narrow_float(scalar)
+    if narrow:
+        texts = [f"tl.cast({text}, tl.float32)" for text in texts]
+    text = spelling(op.row, scalar).format(a=texts[0], b=texts[1] if len(texts) > 1 else "")
+    if narrow and op.row.result != "bool":
+        text = f"({text}).to({dtype_text(scalar)})"
+    emitter.define(op, text, emitter.joint([emitter.real_of(operand) for operand in op.operands]))
+
+
+def _convert(emitter: KernelEmitter, op: Operation) -> None:
+    source = op.operands[0]
+    (text,) = emitter.operands(op)
+    text = convert_text(text, source.type, op.results[0].type)
+    if text == emitter.names.get(source):
+        emitter.names[op.results[0]], emitter.real[op.results[0]] = text, emitter.real_of(source)
+    else:
+        emitter.define(op, text, emitter.real_of(source))
+
+
+def _select(emitter: KernelEmitter, op: Operation) -> None:
+    condition, on_true, on_false = (emitter.name(operand) for operand in op.operands)
+    if all(isinstance(operand.owner, elem.ConstantOp) for operand in op.operands[1:]):
+        owner = op.operands[1].owner
+        assert isinstance(owner, elem.ConstantOp)
+        on_true = emitter.constant(owner)
+    real = emitter.joint([emitter.real_of(operand) for operand in op.operands])
+    emitter.define(op, f"tl.where({condition}, {on_true}, {on_false})", real)
+
+
+def _broadcast(emitter: KernelEmitter, op: Operation) -> None:
+    """Triton broadcasts where it is needed."""
+    source, result = op.operands[0], op.results[0]
+    emitter.names[result] = emitter.name(source)
+    emitter.real[result] = emitter.real_of(source)
+
+
+def _program_id(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.ProgramIdOp)
+    emitter.names[op.result] = emitter.coordinate(op.axis)
+
+
+def _loop(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.LoopOp)
+    for result, (name, real) in zip(op.results, emitter.loop(op), strict=True):
+        emitter.names[result], emitter.real[result] = name, real
+
+
+def _index(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.IndexOp)
+    text, real = emitter.index(op.offset, op.indices)
+    emitter.define(op, f"tl.cast({text}, {dtype_text(op.result.type)})", real)
+
+
+def _bound(emitter: KernelEmitter, op: Operation) -> None:
+    """An assertion that the device checks; what is out of range goes on as index 0."""
+    assert isinstance(op, kernel.BoundOp)
+    value = emitter.name(op.operands[0])
+    real = emitter.real_of(op.operands[0])
+    size = operand_text(op.size, ())
+    signed = kind_of(op.operands[0].type) == "i"
+    if not signed:
+        value = emitter.bind(f"{value}.to(tl.int64)", "v")
+    lowest = f"0 - {size}" if op.wrap else "0"
+    good = emitter.bind(f"({value} >= {lowest}) & ({value} < {size})", "in_range")
+    where = format_location(op.location)
+    message = f"index out of bounds for dimension with size {size}" + (f" ({where})" if where else "")
+    masks = emitter.active((*real, *(emitter.padded(shape_of(op.operands[0]))[len(real) :])))
+    checked = f"{good} | ~({' & '.join(masks)})" if masks else good
+    emitter.asserts = True
+    emitter.line(f"tl.device_assert({checked}, {message!r})")
+    position = f"tl.where({value} < 0, {value} + {size}, {value})" if op.wrap else value
+    emitter.define(op, f"tl.where({good}, {position}, 0).to({emitter.integer})", real)
+
+
+def _address(
+    emitter: KernelEmitter, op: kernel.LoadOp | kernel.MemoryWriteOp, typed: Shape
+) -> tuple[str, str | None, Shape]:
+    """The pointer's text, the mask's, and the shape of what is accessed."""
+    text, real = emitter.index(op.offset, op.indices)
+    pointer = emitter.names[op.pointer]
+    mask = op.rest[0] if op.rest else None
+    values = [real, emitter.padded(typed)] + ([emitter.real_of(mask)] if mask is not None else [])
+    if isinstance(op, kernel.MemoryWriteOp):
+        values.append(emitter.real_of(op.value))
+    wanted = emitter.joint(values)
+    if text != "0":
+        pointer = f"{pointer} + ({text})" if " - " in text else f"{pointer} + {text}"
+    masks = emitter.active(wanted)
+    if mask is not None:
+        condition = emitter.name(mask)
+        masks = [condition, *masks]
+    return emitter.spread(pointer, real, wanted), " & ".join(masks) or None, wanted
+
+
+def _load(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.LoadOp)
+    pointer, mask, real = _address(emitter, op, shape_of(op.result))
+    arguments = [pointer]
+    if mask is not None:
+        arguments.append(f"mask={mask}")
+    if op.other is not None:
+        owner = op.other.owner
+        other = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.other)
+        arguments.append(f"other={emitter.spread(other, emitter.real_of(op.other), real)}")
+    text = f"tl.load({', '.join(arguments)})"
+    if op.pointer not in emitter.written:
+        emitter.define(op, text, real)
+        return
+    for scope in emitter.scopes:
+        stored = scope.stored.get(", ".join(arguments))
+        if stored is not None:
+            emitter.names[op.result] = emitter.name(stored)
+            emitter.real[op.result] = emitter.real_of(stored)
+            return
+    if op.pointer in emitter.dirty:
+        emitter.barrier()
+    name = emitter.names[op.result] = emitter.fresh(op.result.name_hint or "v")
+    emitter.real[op.result] = real
+    emitter.line(f"{name} = {text}")
+
+
+def _store(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.StoreOp)
+    pointer, mask, _ = _address(emitter, op, shape_of(op.value))
+    owner = op.value.owner
+    value = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.value)
+    arguments = [pointer] if mask is None else [pointer, f"mask={mask}"]
+    emitter.line(f"tl.store({', '.join([pointer, value, *arguments[1:]])})")
+    emitter.dirty.add(op.pointer)
+    emitter.scopes[-1].stored[", ".join(arguments)] = op.value
+
+
+_COMBINED = {"assign": "{value}", "sum": "{old} + {value}", "prod": "{old} * {value}"}
+
+
+def _combine(emitter: KernelEmitter, op: Operation) -> None:
+    """Read, change, write; all that other threads stored before is seen, and all that comes after sees this."""
+    assert isinstance(op, kernel.CombineOp)
+    pointer, mask, _ = _address(emitter, op, shape_of(op.value))
+    owner = op.value.owner
+    value = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.value)
+    masked = "" if mask is None else f", mask={mask}"
+    for scope in emitter.scopes:
+        scope.stored.clear()
+    emitter.barrier()
+    if op.kind != "assign":
+        old = emitter.fresh("old")
+        emitter.line(f"{old} = tl.load({pointer}{masked})")
+        row = _COMBINED.get(op.kind, f"functions.{op.kind}({{old}}, {{value}})")
+        value = row.format(old=old, value=value)
+    emitter.line(f"tl.store({pointer}, {value}{masked})")
+    emitter.dirty.add(op.pointer)
+
+
+def _local(emitter: KernelEmitter, op: Operation) -> None:
+    fail(op, "the Triton target has no scratch memory")
+
+
+EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
+    elem.ConvertOp: _convert,
+    elem.SelectOp: _select,
+    kernel.BoundOp: _bound,
+    kernel.BroadcastOp: _broadcast,
+    kernel.CombineOp: _combine,
+    kernel.ForOp: _loop,
+    kernel.IndexOp: _index,
+    kernel.LoadOp: _load,
+    kernel.LocalOp: _local,
+    kernel.ProgramIdOp: _program_id,
+    kernel.ReduceOp: _loop,
+    kernel.RunningOp: running,
+    kernel.ScanOp: _loop,
+    kernel.StoreOp: _store,
+}

@@ -1,0 +1,323 @@
+"""`kernel.reduce` as Triton text: of one tile at once, or with accumulators around loops."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute, SSAValue
+
+from cuesta.dialects import kernel
+from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.dialects.kernel.shapes import Shape
+from cuesta.targets.triton.emit_types import bits_of, constant_text, dtype_text, number_text
+
+if TYPE_CHECKING:
+    from cuesta.targets.triton.emit_kernel import KernelEmitter
+
+
+class Accumulator:
+    """What a reduction carries around its loops."""
+
+    hints: tuple[str, ...] = ("acc",)
+
+    def __init__(self, emitter: KernelEmitter, op: kernel.ReduceOp) -> None:
+        self.emitter = emitter
+        self.op = op
+        self.scalar: Attribute = scalar_of(op.yielded.type)
+        self.dtype = dtype_text(self.scalar)
+        self.dim = op.dim if op.lanes > 1 else None
+        self.shape: Shape = ()
+        self.results: list[tuple[str, Shape]] = []
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of what is carried."""
+        return [self.emitter.fresh(hint) for hint in self.hints]
+
+    # What the kinds say
+
+    def identities(self) -> list[str]:
+        """For every name the text of a scalar to begin with."""
+        raise TypeError("an accumulator has identities")
+
+    def update(self, value: str, mask: str | None) -> None:
+        """Writes the lines that take in a value, where the mask is true."""
+        raise TypeError("an accumulator can be updated")
+
+    def across(self) -> list[str]:
+        """The texts of the results when the lanes of the names come together."""
+        raise TypeError("an accumulator brings lanes together")
+
+    def whole(self, value: str, mask: str | None) -> list[str]:
+        """The texts of the results of one tile; unless a kind knows better, as of a loop of one round."""
+        for name, text in self.initial():
+            self.emitter.line(f"{name} = {text}")
+        self.update(value, mask)
+        return self.across()
+
+    # What the emitter calls
+
+    def take_whole(self, op: kernel.ReduceOp) -> None:
+        """Reduces the tile that the body yields."""
+        value, mask = self.tile(op.yielded)
+        self.done(self.whole(value, mask))
+
+    def take(self, op: kernel.ReduceOp) -> None:
+        """Takes in what the body yields."""
+        value, mask = self.tile(op.yielded)
+        self.update(value, mask)
+
+    def initial(self) -> list[tuple[str, str]]:
+        """Names and texts before the loop; after the body was emitted, when its shape is known."""
+        texts = self.identities()
+        if self.shape:
+            texts = [filled(text, self.shape) for text in texts]
+        return list(zip(self.names, texts, strict=True))
+
+    def finish(self) -> None:
+        """Writes what comes after the loop."""
+        if self.dim is None:
+            self.results = [(name, self.shape) for name in self.names[: len(self.op.results)]]
+        else:
+            self.done(self.across())
+
+    def tile(self, value: SSAValue) -> tuple[str, str | None]:
+        """The yielded value, varying along the lanes at least, and the mask of those."""
+        emitter = self.emitter
+        text, real = emitter.name(value), emitter.real_of(value)
+        if self.dim is None:
+            self.shape = real
+            if emitter.rank > 1 and not real:
+                self.shape = (1,) * emitter.rank
+            return text, None
+        wanted = list(real or (1,) * emitter.rank)
+        wanted[self.dim] = self.op.lanes
+        self.shape = tuple(wanted)
+        if self.shape != real:
+            text = emitter.bind(emitter.spread(f"tl.cast({text}, {self.dtype})", real, self.shape), "v")
+        return text, emitter.masks.get(self.dim)
+
+    def done(self, texts: list[str]) -> None:
+        """Names the results."""
+        assert self.dim is not None
+        shape: Shape = ()
+        if self.emitter.rank > 1:
+            shape = tuple(1 if axis == self.dim else size for axis, size in enumerate(self.shape))
+        for text, result in zip(texts, self.op.results, strict=False):
+            self.results.append((self.emitter.bind(text, result.name_hint or self.op.kind), shape))
+
+    @property
+    def axis(self) -> str:
+        """The arguments of Triton's reductions after the value: the axis, and whether it is kept."""
+        keep = ", keep_dims=True" if self.emitter.rank > 1 else ""
+        return f"{self.dim}{keep}"
+
+    def reduced(self, values: str, function: str) -> str:
+        """`tl.reduce` with a function of ours."""
+        keep = ", keep_dims=True" if self.emitter.rank > 1 else ""
+        return f"tl.reduce({values}, {self.dim}, functions.{function}{keep})"
+
+
+def filled(text: str, shape: Shape) -> str:
+    """The text of a scalar `tl.full([], …)` as one of a block."""
+    return text.replace("tl.full([], ", f"tl.full({list(shape)}, ", 1)
+
+
+_STEP = {
+    "sum": "{a} + {b}",
+    "prod": "{a} * {b}",
+    "any": "{a} | {b}",
+    "all": "{a} & {b}",
+    "maximum": "functions.{f}({a}, {b})",
+    "minimum": "functions.{f}({a}, {b})",
+}
+
+
+def extreme(kind: str, scalar: Attribute) -> float | int:
+    """What every number is beyond."""
+    upwards, operand = kind in ("maximum", "argmax"), kind_of(scalar)
+    if operand == "f":
+        return -math.inf if upwards else math.inf
+    width = bits_of(scalar)
+    if operand in "ub":
+        return 0 if upwards else (1 << width) - 1
+    return -(1 << (width - 1)) if upwards else (1 << (width - 1)) - 1
+
+
+class SimpleAccumulator(Accumulator):
+    """One associative, commutative operation: sum, prod, maximum, minimum, any, all."""
+
+    @property
+    def neutral(self) -> float | int:
+        """The identity."""
+        kind, floating = self.op.kind, kind_of(self.scalar) == "f"
+        if kind in ("maximum", "minimum"):
+            return extreme(kind, self.scalar)
+        number = 1 if kind in ("prod", "all") else 0
+        return float(number) if floating else number
+
+    def identities(self) -> list[str]:
+        """The neutral element."""
+        return [constant_text(self.neutral, self.scalar)]
+
+    def masked(self, value: str, mask: str | None) -> str:
+        """The value, with the neutral element where the mask is false."""
+        if mask is None:
+            return value
+        plain = self.dtype == "tl.float32"
+        other = number_text(self.neutral) if plain else constant_text(self.neutral, self.scalar)
+        return f"tl.where({mask}, {value}, {other})"
+
+    @property
+    def function(self) -> str:
+        """The device function of maximum or minimum."""
+        kind = kind_of(self.scalar)
+        if kind == "b":
+            return "either" if self.op.kind == "maximum" else "both"
+        return self.op.kind
+
+    def update(self, value: str, mask: str | None) -> None:
+        """acc = acc ∘ value"""
+        step = _STEP[self.op.kind].format(a=self.names[0], b=self.masked(value, mask), f=self.function)
+        self.emitter.line(f"{self.names[0]} = {step}")
+
+    def across(self) -> list[str]:
+        """The lanes together."""
+        return [self.together(self.names[0])]
+
+    def whole(self, value: str, mask: str | None) -> list[str]:
+        """All of one tile."""
+        return [self.together(self.masked(value, mask))]
+
+    def together(self, value: str) -> str:
+        """The text that reduces the lanes of a value."""
+        kind = self.op.kind
+        if kind == "sum":
+            narrow = "" if self.dtype in ("tl.float32", "tl.float64", "tl.int32", "tl.int64") else f".to({self.dtype})"
+            return f"tl.sum({value}, {self.axis}){narrow}"
+        if kind in ("any", "all"):
+            name = "max" if kind == "any" else "min"
+            return f"(tl.{name}(({value}).to(tl.int32), {self.axis}) != 0)"
+        if kind in ("maximum", "minimum") and kind_of(self.scalar) == "b":
+            name = "max" if kind == "maximum" else "min"
+            return f"(tl.{name}(({value}).to(tl.int32), {self.axis}) != 0)"
+        return self.reduced(value, "multiply" if kind == "prod" else self.function)
+
+
+def position_text(emitter: KernelEmitter, op: kernel.LoopOp) -> tuple[str, Shape]:
+    """The row-major number of a point in the domain of a loop, and its shape."""
+    text = ""
+    for variable, low, high in zip(op.induction_variables, op.lowers.results, op.uppers.results, strict=True):
+        own = emitter.names[variable]
+        if low != 0:
+            own = f"({own} - ({emitter.index(low, op.operands)[0]}))"
+        text = f"({text} * ({emitter.index(high - low, op.operands)[0]}) + {own})" if text else own
+    return text, emitter.joint([emitter.real_of(variable) for variable in op.induction_variables])
+
+
+class ArgAccumulator(Accumulator):
+    """argmax, argmin: the extreme and the first of its indices. NaN is the extreme."""
+
+    hints = ("best", "where")
+
+    def __init__(self, emitter: KernelEmitter, op: kernel.ReduceOp) -> None:
+        super().__init__(emitter, op)
+        self.nowhere = constant_text(2**63 - 1, _i64) if emitter.wide else constant_text(2**31 - 1, _i32)
+
+    def identities(self) -> list[str]:
+        """Nothing yet: any element is better, since its index is less."""
+        return [constant_text(extreme(self.op.kind, self.scalar), self.scalar), self.nowhere]
+
+    def pair(self, value: str, mask: str | None) -> tuple[str, str]:
+        """The value and its index, where the mask is false the identities."""
+        text, real = position_text(self.emitter, self.op)
+        if not real:
+            text = f"tl.cast({text}, {self.emitter.integer})"
+        index = self.emitter.bind(self.emitter.spread(text, real, self.shape), "index")
+        if mask is None:
+            return value, index
+        worst = constant_text(extreme(self.op.kind, self.scalar), self.scalar)
+        return f"tl.where({mask}, {value}, {worst})", f"tl.where({mask}, {index}, {self.nowhere})"
+
+    def update(self, value: str, mask: str | None) -> None:
+        """The better of what there is and what comes."""
+        best, where = self.names
+        value, index = self.pair(value, mask)
+        self.emitter.line(f"{best}, {where} = functions.{self.op.kind}({best}, {where}, {value}, {index})")
+
+    def across(self) -> list[str]:
+        """The best of all lanes."""
+        return self.named(f"({self.names[0]}, {self.names[1]})")
+
+    def whole(self, value: str, mask: str | None) -> list[str]:
+        """The best of one tile."""
+        value, index = self.pair(value, mask)
+        return self.named(f"({value}, {index})")
+
+    def named(self, pair: str) -> list[str]:
+        """The texts of the results when the lanes of a pair come together."""
+        best, where = (self.emitter.fresh(hint) for hint in self.hints)
+        self.emitter.line(f"{best}, {where} = {self.reduced(pair, self.op.kind)}")
+        return [best, f"{where}.to(tl.int64)"]
+
+    def finish(self) -> None:
+        """Indices are i64 in the end."""
+        if self.dim is None:
+            where = self.emitter.bind(f"{self.names[1]}.to(tl.int64)", "index")
+            self.results = [(self.names[0], self.shape), (where, self.shape)]
+        else:
+            super().finish()
+
+
+class WelfordAccumulator(Accumulator):
+    """Mean and Σ(v − mean)²; of one tile in two passes over its registers, else by Welford's update in every lane."""
+
+    hints = ("mean", "square", "count")
+
+    def identities(self) -> list[str]:
+        """Of nothing: 0, 0, 0."""
+        return [constant_text(0.0, self.scalar)] * 3
+
+    def update(self, value: str, mask: str | None) -> None:
+        """One more element in every lane where the mask is true."""
+        mean, square, count = self.names
+        if mask is None:
+            self.emitter.line(f"{mean}, {square}, {count} = functions.welford_step({mean}, {square}, {count}, {value})")
+        else:
+            self.emitter.line(
+                f"{mean}, {square}, {count} = functions.welford_step_masked({mean}, {square}, {count}, {value}, {mask})"
+            )
+
+    def across(self) -> list[str]:
+        """The lanes' moments together."""
+        results = [self.emitter.fresh(hint) for hint in self.hints]
+        together = self.reduced(f"({', '.join(self.names)})", "welford")
+        self.emitter.line(f"{', '.join(results)} = {together}")
+        return results[:2]
+
+    def whole(self, value: str, mask: str | None) -> list[str]:
+        """Two passes: the mean, and then what is left."""
+        emitter = self.emitter
+        trip = self.op.uppers.results[-1] - self.op.lowers.results[-1]
+        size, _ = emitter.index(trip, self.op.operands)
+        zero = constant_text(0.0, self.scalar)
+        taken = value if mask is None else f"tl.where({mask}, {value}, {zero})"
+        count = constant_text(float(trip), self.scalar) if isinstance(trip, int) else f"tl.cast({size}, {self.dtype})"
+        mean = emitter.bind(f"tl.sum({taken}, {self.axis}) / {count}", "mean")
+        rest = emitter.bind(f"{value} - {mean}" if mask is None else f"tl.where({mask}, {value} - {mean}, {zero})")
+        return [mean, f"tl.sum({rest} * {rest}, {self.axis})"]
+
+
+_i32, _i64 = IntegerType(32), IntegerType(64)
+
+
+def accumulator_for(emitter: KernelEmitter, op: kernel.ReduceOp) -> Accumulator:
+    """The accumulator of a reduction."""
+    if op.kind in ("argmax", "argmin"):
+        return ArgAccumulator(emitter, op)
+    if op.kind == "welford":
+        return WelfordAccumulator(emitter, op)
+    return SimpleAccumulator(emitter, op)

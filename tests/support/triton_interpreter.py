@@ -1,0 +1,145 @@
+"""Programs for CUDA devices on a machine without one: the client of `triton_server.py`, and how programs get there."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
+
+import cuesta.compiler
+from cuesta.context import make_context
+from cuesta.dialects.core.entry import entry_function
+from cuesta.dialects.core.locations import CuestaParser, print_text
+from cuesta.dialects.layout import sizes_of, strides_of, tensor_type
+from cuesta.pipeline import STAGES, remaining_stages, run_pipeline
+from cuesta.targets.reference import random_inputs
+from cuesta.targets.reference import run as run_reference
+from cuesta.testing import compare
+
+
+class InterpreterError(RuntimeError):
+    """The interpreter raised an error; the text is its own."""
+
+
+@cache
+def _server() -> subprocess.Popen[bytes]:
+    path = Path(__file__).with_name("triton_server.py")
+    return subprocess.Popen([sys.executable, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def ask(action: str, *request: Any) -> Any:
+    """One request to the server."""
+    server = _server()
+    assert server.stdin is not None and server.stdout is not None
+    body = pickle.dumps((action, *request))
+    server.stdin.write(len(body).to_bytes(8, "little") + body)
+    server.stdin.flush()
+    header = server.stdout.read(8)
+    assert header, "the interpreter's process ended"
+    kind, answer = pickle.loads(server.stdout.read(int.from_bytes(header, "little")))
+    if kind == "error":
+        raise InterpreterError(answer)
+    return answer
+
+
+def parse(text: str) -> ModuleOp:
+    return CuestaParser(make_context(), text, "<test>").parse_module()
+
+
+def on_cuda(module: ModuleOp) -> ModuleOp:
+    """A copy of a program at the `aten` level whose tensors all lie on a CUDA device."""
+    moved = parse(print_text(module).replace('torch.device("cpu")', 'torch.device("cuda:0")'))
+    for op in moved.walk():
+        values: list[SSAValue] = [*op.results]
+        for region in op.regions:
+            for block in region.blocks:
+                values += block.args
+        for value in values:
+            if isinstance(value.type, TensorType):
+                Rewriter.replace_value_with_new_type(value, _on_cuda(value.type))
+    main = entry_function(moved)
+    assert isinstance(main, FuncOp)
+    kind = main.function_type
+    main.properties["function_type"] = FunctionType.from_lists(
+        [_on_cuda(t) for t in kind.inputs], [_on_cuda(t) for t in kind.outputs]
+    )
+    return moved
+
+
+def _on_cuda(kind: Attribute) -> Attribute:
+    if not isinstance(kind, TensorType):
+        return kind
+    return tensor_type(sizes_of(kind), kind.element_type, strides_of(kind), "cuda:0")
+
+
+def to_host(module: ModuleOp) -> ModuleOp:
+    """A copy of a program, taken down to the `host` level."""
+    module = module.clone()
+    run_pipeline(make_context(), module, remaining_stages(module, STAGES), verify_each=True)
+    return module
+
+
+def run(module: ModuleOp, arguments: Sequence[Any]) -> list[Any]:
+    """The results of a program at any level, through Triton's interpreter."""
+    return ask("run", print_text(to_host(module)), list(arguments))
+
+
+@contextmanager
+def interpreted_cuda(*, run_it: bool = True) -> Iterator[list[ModuleOp]]:
+    """In the `with` block, `torch.compile(..., backend="cuesta")` compiles for a CUDA device and interprets that.
+
+    Gives the programs that were compiled, at the `aten` level. Without `run_it` they are not interpreted: the reference
+    interpreter says what comes of them.
+    """
+    original = cuesta.compiler.compile_module
+    programs: list[ModuleOp] = []
+
+    def compile_module(module: ModuleOp, *rest: Any) -> Any:
+        moved = on_cuda(module)
+        programs.append(moved)
+        host = print_text(to_host(moved))
+
+        def call(arguments: list[Any]) -> list[Any]:
+            taken = [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
+            arguments.clear()
+            return ask("run", host, taken) if run_it else list(run_reference(module, taken))
+
+        return call
+
+    torch._dynamo.reset()
+    cuesta.compiler.compile_module = compile_module
+    try:
+        yield programs
+    finally:
+        cuesta.compiler.compile_module = original
+        torch._dynamo.reset()
+
+
+def check(module: ModuleOp, inputs: Sequence[Any] | None = None, *, factor: float = 3.0, ulps: float = 4.0) -> None:
+    """Checks that a program gives on a CUDA device what it means, by the measure of a run that rounds nothing.
+
+    The program is at the level `aten` or `loops`, and on the CPU; `inputs` are random by default.
+    Errors: AssertionError naming the result that is off.
+    """
+    inputs = random_inputs(module) if inputs is None else inputs
+    expected, truth = run_reference(module, _copies(inputs)), run_reference(module, _copies(inputs), precise=True)
+    actual = run(on_cuda(module), inputs)
+    assert len(actual) == len(expected)
+    for position, (ours, reference, true) in enumerate(zip(actual, expected, truth, strict=True)):
+        found = compare(f"result {position}", ours, reference, true, factor=factor, ulps=ulps)
+        assert found.passes, str(found)
+
+
+def _copies(inputs: Sequence[Any]) -> list[Any]:
+    return [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]

@@ -1,0 +1,117 @@
+"""The emitted kernels compile for `sm_90`, on a machine without a GPU."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+import torch
+from xdsl.dialects.builtin import ModuleOp
+
+from cuesta.dialects import kernel
+from cuesta.targets.program import KernelText
+from cuesta.targets.triton.compilation import TritonMissingError, compile_kernel, require_triton
+from cuesta.targets.triton.emit_module import emit_module, module_text
+from tests.support.gpu_cases import BACKWARD, cases
+from tests.support.triton_interpreter import interpreted_cuda, on_cuda, parse, to_host
+from tests.targets.triton.test_interpreted import GATHER, reduction
+
+triton = pytest.importorskip("triton")
+
+HOPPER = 90
+
+
+def texts_of(module: ModuleOp) -> list[KernelText]:
+    host = to_host(module)
+    return list(emit_module(op for op in host.body.ops if isinstance(op, kernel.FuncOp)).values())
+
+
+def compile_all(module: ModuleOp) -> int:
+    texts = texts_of(module)
+    for text in texts:
+        code = compile_kernel(text, HOPPER)
+        assert code.binary[:4] == b"\x7fELF", text.source
+        assert code.parameters >= len(text.signature)
+    return len(texts)
+
+
+@pytest.mark.parametrize(
+    "text", [reduction("argmax", "f32", (40, 33), 0), reduction("welford", "f32", (3, 20_000), 1), GATHER]
+)
+def test_one_kernel_of_a_kind(text: str) -> None:
+    assert compile_all(on_cuda(parse(text))) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", cases())
+def test_families(name: str) -> None:
+    function, inputs = cases()[name]
+    with interpreted_cuda(run_it=False) as programs:
+        torch.compile(function, backend="cuesta", fullgraph=True)(*inputs)
+    if name != "empty":
+        assert sum(compile_all(program) for program in programs) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BACKWARD)
+def test_backward(name: str) -> None:
+    inputs = [torch.randn(17, 65, requires_grad=True), torch.randn(65, requires_grad=True)]
+    with interpreted_cuda(run_it=False) as programs:
+        torch.compile(BACKWARD[name], backend="cuesta", fullgraph=True)(*inputs).sum().backward()
+    assert len(programs) == 2
+    assert sum(compile_all(program) for program in programs) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_models(dynamic: bool) -> None:
+    from examples.models import MODELS
+
+    for name in ("bert", "llama"):
+        model, inputs = MODELS[name].training()
+        with interpreted_cuda(run_it=False) as programs:
+            loss = torch.compile(model, backend="cuesta", dynamic=dynamic)(**inputs)[0]
+            loss.backward()
+        assert sum(compile_all(program) for program in programs) >= 10
+
+
+def test_a_persistent_kernel_loads_once_and_masks_only_where_needed() -> None:
+    softmax = """
+    func.func @main(%x : tensor<1024xROWxf32>) -> tensor<1024xROWxf32> {
+      %y = loops.nest (%i : 1024) outs(%o : tensor<1024xROWxf32>) {
+        %m = loops.reduce maximum (%j : ROW) {
+          %a = loops.load %x[%i, %j] : tensor<1024xROWxf32>
+          loops.yield %a : f32
+        } : f32
+        loops.for (%j : ROW) {
+          %a = loops.load %x[%i, %j] : tensor<1024xROWxf32>
+          %b = elem.sub %a, %m : f32
+          loops.store %b, %o[%i, %j] : tensor<1024xROWxf32>
+        }
+      }
+      func.return %y : tensor<1024xROWxf32>
+    }"""
+    (whole,) = texts_of(on_cuda(parse(softmax.replace("ROW", "64"))))
+    assert whole.source.count("tl.load") == 1
+    assert "mask" not in whole.source
+    (partial,) = texts_of(on_cuda(parse(softmax.replace("ROW", "63"))))
+    assert partial.source.count("tl.load") == 1
+    assert "mask=mask" in partial.source
+    (looped,) = texts_of(on_cuda(parse(softmax.replace("ROW", "65536"))))
+    assert looped.source.count("tl.load") == 2
+    assert "mask" not in looped.source
+
+
+def test_the_text_names_the_line_and_stands_alone() -> None:
+    (text,) = texts_of(on_cuda(parse(reduction("sum", "f32", (40, 30), 1))))
+    assert text.source.startswith("# <test>:")
+    namespace: dict[str, Any] = {}
+    compile(module_text([text]), "<kernels>", "exec")
+    assert not namespace
+
+
+def test_without_triton_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(TritonMissingError, match="pip install triton"):
+        require_triton()

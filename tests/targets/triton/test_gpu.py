@@ -1,0 +1,172 @@
+"""On a CUDA device: families of operations, models, and what only a device shows. `make test-gpu` runs these."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import cuesta
+from cuesta.testing import assert_close_to_float64
+from tests.support.gpu_cases import BACKWARD, cases
+
+pytest.importorskip("triton")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    torch._dynamo.reset()
+    cuesta.clear_records()
+
+
+def assert_ours() -> None:
+    """Something was launched that we generated."""
+    assert sum(record.kernels for record in cuesta.records) >= 1
+
+
+@pytest.mark.parametrize("name", cases())
+def test_families(name: str) -> None:
+    function, inputs = cases("cuda")[name]
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    assert_close_to_float64(compiled, function, inputs, ulps=8.0)
+    assert_ours()
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_backward(name: str) -> None:
+    function = BACKWARD[name]
+    inputs = [torch.randn(*sizes, device="cuda", requires_grad=True) for sizes in ((17, 65), (65,))]
+    assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, inputs)
+    assert_ours()
+
+
+SHAPES = [
+    (1, 1),
+    (3, 65535),
+    (65535, 3),
+    (1000, 1000),
+    (7, 400_001),
+    (5, 131, 129),
+    (1 << 20, 8),
+    (8, 1 << 20),
+    (2, 3, 4, 5, 6),
+]
+
+
+@pytest.mark.parametrize("sizes", SHAPES)
+def test_reductions_over_each_axis(sizes: tuple[int, ...]) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        results = [x.sum(), x.amax(), x.argmax()]
+        for axis in range(x.dim()):
+            results += [x.sum(axis), x.amin(axis), x.argmin(axis), x.softmax(axis)]
+            if x.size(axis) > 1:
+                results.append(x.var(axis))
+        return tuple(results)
+
+    x = torch.randn(sizes, device="cuda")
+    assert_close_to_float64(
+        torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False), function, [x], ulps=16.0
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "vit", "resnet"])
+def test_models_forward_and_backward(name: str, dtype: torch.dtype) -> None:
+    from examples.models import MODELS
+
+    model, inputs = MODELS[name].training(dtype=dtype, device="cuda")
+    assert_close_to_float64(torch.compile(model, backend="cuesta"), model, inputs)
+    assert_ours()
+
+
+def test_dynamic_shapes() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x * y).softmax(-1).sum(0) + y.t().contiguous().mean(1)
+
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True, dynamic=True)
+    for sizes in ((5, 7), (3, 600), (70, 33), (1000, 5000)):
+        assert_close_to_float64(compiled, function, [torch.randn(sizes, device="cuda") for _ in range(2)])
+    assert len(cuesta.records) == 1
+
+
+def test_more_elements_than_32_bits_can_count() -> None:
+    size = (1 << 31) + 1027
+    x = torch.zeros(size, dtype=torch.int8, device="cuda")
+    x[-3:] = torch.tensor([5, 6, 7], dtype=torch.int8, device="cuda")
+    y = torch.compile(lambda x: x + 1, backend="cuesta", fullgraph=True)(x)
+    assert y[-3:].tolist() == [6, 7, 8]
+    assert y[:3].tolist() == [1, 1, 1]
+    total = torch.compile(lambda x: x.sum(), backend="cuesta", fullgraph=True)(x)
+    assert total.item() == 18
+    rows = torch.compile(lambda x: x.amax(0), backend="cuesta", fullgraph=True)(x[: 1 << 31].view(1 << 27, 16))
+    assert rows.amax().item() == 0
+    assert_ours()
+
+
+def test_an_input_that_is_not_aligned() -> None:
+    memory = torch.randn(1029, device="cuda")
+    compiled = torch.compile(lambda x: x * 2 + 1, backend="cuesta", fullgraph=True)
+    for offset in (0, 1, 2, 4, 5):
+        x = memory[offset : offset + 1024]
+        assert torch.equal(compiled(x), x * 2 + 1)
+    assert_ours()
+
+
+def test_numbers_on_the_cpu_among_tensors_on_the_device() -> None:
+    def function(x: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x * scale).exp(), scale * 2
+
+    inputs = [torch.randn(100, device="cuda"), torch.tensor(0.5)]
+    assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, inputs)
+
+
+def test_a_stream_of_the_callers() -> None:
+    compiled = torch.compile(lambda x: (x * 2).softmax(-1), backend="cuesta", fullgraph=True)
+    x = torch.randn(4096, 1024, device="cuda")
+    compiled(x)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(10_000_000)
+        y = torch.full((4096, 1024), 3.0, device="cuda")  # on the stream, after the wait: so must be what reads it
+        result = compiled(y)
+    stream.synchronize()
+    assert torch.allclose(result, torch.full_like(result, 1 / 1024))
+
+
+def test_a_thread_that_never_used_the_device() -> None:
+    compiled = torch.compile(lambda x: x * 2 + 1, backend="cuesta", fullgraph=True)
+    x = torch.randn(1000, device="cuda")
+    compiled(x)
+    found: list[torch.Tensor] = []
+    thread = threading.Thread(target=lambda: found.append(compiled(x)))
+    thread.start()
+    thread.join()
+    assert torch.equal(found[0], x * 2 + 1)
+
+
+OUT_OF_RANGE = """
+import torch
+compiled = torch.compile(lambda x, i: x[i] * 2, backend="cuesta", fullgraph=True)
+x = torch.randn(10, 8, device="cuda")
+compiled(x, torch.tensor([1, 2, 3], device="cuda"))
+torch.cuda.synchronize()
+print("so far so good", flush=True)
+compiled(x, torch.tensor([1, 10, 3], device="cuda"))
+torch.cuda.synchronize()
+"""
+
+
+def test_an_index_out_of_range_is_a_device_assertion() -> None:
+    done = subprocess.run([sys.executable, "-c", OUT_OF_RANGE], capture_output=True, text=True, timeout=300)
+    assert "so far so good" in done.stdout, done.stderr
+    assert done.returncode != 0
+    assert "index out of bounds for dimension with size 10" in done.stdout + done.stderr
+    assert "device-side assert" in done.stderr
