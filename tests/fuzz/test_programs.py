@@ -1,0 +1,54 @@
+"""Hypothesis looks for a program on which compiled code is wrong. `make fuzz` looks for as long as it is let."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, note, settings
+
+from cuesta.context import make_context
+from cuesta.pipeline import STAGES, run_pipeline
+from cuesta.targets.reference import check_equivalent
+from tests.fuzz.programs import Program, compare, programs
+from tests.support.levels import INEXACT, captured_graphs
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
+COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+def check_program(program: Program) -> None:
+    """Compiled against eager and float64; then every graph of it, before and after each stage, in the interpreter.
+
+    The stages that change roundings have float64 as their judge, and are not compared by themselves: how much a last
+    bit matters depends on the program.
+    """
+    note(f"\n--- to see it again:\n{program.reproducer()}---")
+    torch._dynamo.reset()
+    inputs = program.arguments()
+    for value in inputs:
+        value.requires_grad_(value.dtype == torch.float32 and value.is_leaf and value.is_contiguous())
+    with captured_graphs() as captured:
+        compare(program.function(), inputs, program.dynamic)
+    context = make_context()
+    for graph in captured:
+        module = graph.module.clone()
+        for stage in STAGES:
+            before = module.clone()
+            run_pipeline(context, module, [stage], verify_each=True)
+            if stage.name not in INEXACT:
+                check_equivalent(before, module, graph.inputs, exact=True, pass_name=stage.name)
+
+
+@settings(max_examples=8, derandomize=True, database=None, **COMMON)
+@given(programs(most_statements=8))
+def test_a_few_programs(program: Program) -> None:
+    check_program(program)
+
+
+@pytest.mark.slow
+@settings(max_examples=EXAMPLES or 100, derandomize=not EXAMPLES, print_blob=True, **COMMON)
+@given(programs())
+def test_programs(program: Program) -> None:
+    check_program(program)
