@@ -25,7 +25,7 @@ PYTEST_ARGS ?=
 
 ##@ For everyone
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## watch one model walk down the levels
 	$(RUN) examples/demo.py
@@ -40,6 +40,9 @@ test-fast: $(READY) ## what to run between edits: under a minute
 test-gpu: $(READY) ## the tests that need a CUDA device
 	$(PYTEST) -m gpu $(PYTEST_ARGS)
 
+conformance: $(READY) ## every sample of PyTorch's operator database, in nine dtypes: an hour; table in build/
+	$(PYTEST) -n $(WORKERS) tests/conformance --conformance=all $(PYTEST_ARGS)
+
 lint: $(READY) ## style (ruff)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
@@ -48,13 +51,14 @@ types: $(READY) links ## types (pyright, strict in the compiler folders)
 	$(RUN) scripts/check_types.py
 
 ##@ Measurements
-bench: $(READY) ## compile time and run time on the CPU, side by side with eager and TorchInductor
-	@# Installed packages come byte-compiled; a checkout may not be, and a cold start would pay for it.
-	$(RUN) -m compileall -q cuesta dialects transforms lowering targets
-	$(RUN) -m benchmarks.compile_and_run
+bench: $(READY) ## run time, compile time and memory on the CPU, side by side with eager and TorchInductor (ARGS="--help")
+	$(RUN) -m benchmarks $(ARGS)
 
-bench-gpu: $(READY) ## the same on a CUDA device
-	$(RUN) -m benchmarks.compile_and_run --device cuda
+bench-growth: $(READY) ## how compile time grows with the size of the graph
+	$(RUN) -m benchmarks.compile_time_growth $(ARGS)
+
+bench-gpu: $(READY) ## run time and memory on a CUDA device
+	$(RUN) -m benchmarks --device cuda --json build/bench/results-gpu.json $(ARGS)
 
 ##@ Upkeep
 links: ## build/links/: the import package as a tree of links, for tools that follow no import hook
@@ -71,4 +75,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-gpu lint types bench bench-gpu links venv clean
+.PHONY: help demo test test-fast test-gpu conformance lint types bench bench-growth bench-gpu links venv clean

@@ -1,27 +1,29 @@
-"""One graph, from FX to a function: import, pipeline, code generation, wrapper."""
+"""One graph, from FX to a function: import, pipeline, code generation, wrapper; or from the cache on disk.
+
+A program that is in the cache is loaded without any of these: modules of the compiler are imported where they are used.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuesta.context import make_context
-from cuesta.dialects.core.diagnostics import verify_module
-from cuesta.dialects.core.dominance import verify_dominance
-from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.options import OptionError, Options
-from cuesta.pipeline import default_stages, level_of, remaining_stages, run_pipeline, stages_of
 from cuesta.record import CompileRecord, GraphKind, records
 
 if TYPE_CHECKING:
     import torch
     from xdsl.dialects.builtin import ModuleOp
+
+    from cuesta.cache import DiskCache
+    from cuesta.dialects.kernel import FuncOp
+    from cuesta.targets.program import DeviceKernel, Program
 
 BoxedFunction = Callable[[list[Any]], Any]
 
@@ -32,52 +34,135 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
     A graph that lies on a device we have no target for, or that our levels cannot say, runs in eager, with a warning
     that says why.
     """
-    from functorch.compile import make_boxed_func  # pyright: ignore[reportPrivateImportUsage]  # documented there
-
-    from cuesta.lowering.fx_to_aten import UnsupportedGraphError, import_graph
-
     record = CompileRecord(kind=kind)
     records.append(record)
-
-    def in_eager(reason: object) -> BoxedFunction:
-        warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
-        return make_boxed_func(gm.forward)
-
     if (device := _unsupported_device(gm)) is not None:
-        return in_eager(f"there is no target for the device {device}")
+        return _in_eager(gm, f"there is no target for the device {device}")
+    with record.stage("cache-key"):
+        cache, key = _place_in_cache(gm, kind, options)
+    if cache is not None and key is not None and not options.wants_stages:
+        known = _from_cache(cache, key, gm, record)
+        if known is not None:
+            return known
+    return _compile_fresh(gm, options, record, cache, key)
+
+
+def _place_in_cache(gm: torch.fx.GraphModule, kind: GraphKind, options: Options) -> tuple[DiskCache | None, str | None]:
+    from cuesta.cache import DiskCache
+
+    cache = DiskCache.chosen_by(options)
+    if cache is None:
+        return None, None
+    from cuesta.cache_key import key_of
+
+    return cache, key_of(gm, kind, options)
+
+
+def _from_cache(cache: DiskCache, key: str, gm: torch.fx.GraphModule, record: CompileRecord) -> BoxedFunction | None:
+    """The function of a graph that was compiled before, here or in another process."""
+    with record.stage("cache-read"):
+        entry = cache.load(key)
+    if entry is None:
+        return None
+    from cuesta.targets.cpu.jit import MachineCodeError
+
+    try:
+        function = load_program(entry.program_for(gm), record)
+    except (MachineCodeError, SyntaxError, AttributeError, KeyError, RuntimeError) as error:
+        cache.discard(key, error)
+        return None
+    record.from_cache = True
+    record.aten_ops, record.kernels, record.library_calls = entry.aten_ops, entry.kernels, entry.library_calls
+    record.fallbacks = entry.fallbacks
+    return _with_constants(function, entry.constants_for(gm))
+
+
+def _compile_fresh(
+    gm: torch.fx.GraphModule, options: Options, record: CompileRecord, cache: DiskCache | None, key: str | None
+) -> BoxedFunction:
+    from cuesta.lowering.fx_to_aten import UnsupportedGraphError, import_graph
+
     try:
         with record.stage("import"):
             imported = import_graph(gm)
     except UnsupportedGraphError as error:
-        return in_eager(error)
+        return _in_eager(gm, error)
     if imported.unbacked:
         names = ", ".join(sorted(imported.unbacked))
-        return in_eager(f"it has sizes that are known only after some of its ops have run ({names})")
+        return _in_eager(gm, f"it has sizes that are known only after some of its ops have run ({names})")
     record.aten_ops = sum(1 for node in gm.graph.nodes if node.op == "call_function")
-    dump = Dump.create(options.dump, kind) if options.dump else None
+    dump = Dump.create(options.dump, record.kind) if options.dump else None
     if dump is not None:
         record.dump = str(dump.folder)
         dump.text("fx.py", gm.print_readable(print_output=False))
-    function = compile_module(imported.module, options, record, dump)
-    constants = [tensor for _, tensor in imported.constants]
+
+    def keep(program: Program) -> None:
+        if cache is not None and key is not None:
+            with record.stage("cache-write"):
+                _store(cache, key, program, gm, [name for name, _ in imported.constants], record)
+
+    function = compile_module(imported.module, options, record, dump, keep)
+    return _with_constants(function, [tensor for _, tensor in imported.constants])
+
+
+def _store(
+    cache: DiskCache,
+    key: str,
+    program: Program,
+    gm: torch.fx.GraphModule,
+    constants: Sequence[str],
+    record: CompileRecord,
+) -> None:
+    from cuesta.cache_entry import Entry
+    from cuesta.cache_key import loaded_sources, sources_on_disk
+
+    if sources_on_disk() != loaded_sources():
+        return  # edited since this process began to compile: who knows which version each module of it has
+    entry = Entry.of(
+        program,
+        gm,
+        constants,
+        aten_ops=record.aten_ops,
+        kernels=record.kernels,
+        library_calls=record.library_calls,
+        fallbacks=record.fallbacks,
+    )
+    cache.store(key, entry)
+
+
+def _in_eager(gm: torch.fx.GraphModule, reason: object) -> BoxedFunction:
+    from functorch.compile import make_boxed_func  # pyright: ignore[reportPrivateImportUsage]  # documented there
+
+    warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=4)
+    return make_boxed_func(gm.forward)
+
+
+def _with_constants(function: Callable[[list[Any]], Any], constants: Sequence[Any]) -> BoxedFunction:
+    """The boxed function that passes the graph's own tensors last."""
     if not constants:
         return make_boxed(function)
     return make_boxed(lambda args: function([*_taken(args), *constants]))
 
 
 def compile_module(
-    module: ModuleOp, options: Options, record: CompileRecord, dump: Dump | None = None
+    module: ModuleOp,
+    options: Options,
+    record: CompileRecord,
+    dump: Dump | None = None,
+    keep: Callable[[Program], None] | None = None,
 ) -> Callable[[list[Any]], Sequence[Any]]:
-    """Compiles a program at any level, by the stages it still has before it.
+    """Compiles a program at any level, by the stages it still has before it. `keep` is shown the compiled program.
 
     Returns the wrapper's function, which takes the list of @main's arguments and empties it.
     """
+    from cuesta.context import make_context
+    from cuesta.dialects.core.tracing import trace_rewrites
+    from cuesta.pipeline import default_stages, level_of, remaining_stages, run_pipeline, stages_of
     from cuesta.targets.cpu.emit_module import emit_module
     from cuesta.targets.cpu.features import host_features
     from cuesta.targets.cpu.jit import compile_module as compile_llvm
-    from cuesta.targets.cpu.jit import load_object
-    from cuesta.targets.host.runtime import build
     from cuesta.targets.host.wrapper import WrapperWriter
+    from cuesta.targets.program import NativeFunction, Program
 
     if dump is not None:
         dump.level(level_of(module), module)
@@ -113,15 +198,50 @@ def compile_module(
     if dump is not None:
         dump.text("kernels.ll", emitted.text)
         dump.text("wrapper.py", wrapper.source)
-    loaded = None
+    code = None
     if wrapper.runs:
         with record.stage("llvm"):
             code = compile_llvm(emitted.text)
-        with record.stage("load"):
-            loaded = load_object(code, [run.name for run in wrapper.runs])
+    device_kernels: tuple[DeviceKernel, ...] = ()
+    if wrapper.device_launches:
+        device_kernels = _compile_device_kernels(writer.kernels.values(), wrapper.device_launches, record, dump)
     _count(module, record, wrapper.launches)
+    functions = tuple(NativeFunction(run.name, run.pointers + len(run.symbols)) for run in wrapper.runs)
+    program = Program(wrapper.source, wrapper.overloads, functions, emitted.sites, code, device_kernels)
+    if keep is not None:
+        keep(program)
+    return load_program(program, record)
+
+
+def _compile_device_kernels(
+    kernels: Iterable[FuncOp], launches: Mapping[str, tuple[str, int]], record: CompileRecord, dump: Dump | None
+) -> tuple[DeviceKernel, ...]:
+    from cuesta.targets.triton.build import compile_launches
+    from cuesta.targets.triton.emit_module import emit_module, module_text
+
+    with record.stage("triton-text"):
+        texts = emit_module(kernels)
+    if dump is not None:
+        dump.text("kernels.py", module_text(texts.values()))
+    with record.stage("triton"):
+        return compile_launches(texts, launches)
+
+
+def load_program(program: Program, record: CompileRecord) -> Callable[[list[Any]], Sequence[Any]]:
+    """The wrapper's function of a compiled program.
+
+    Errors: MachineCodeError when the object code cannot be loaded.
+    """
+    from cuesta.targets.host.runtime import build
+
+    loaded = None
+    if program.object_code is not None:
+        with record.stage("load"):
+            from cuesta.targets.cpu.jit import load_object
+
+            loaded = load_object(program.object_code, [function.name for function in program.functions])
     with record.stage("build"):
-        return build(wrapper, loaded, emitted.sites)
+        return build(program, loaded)
 
 
 def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None) -> Callable[..., tuple[Any, ...]]:
@@ -131,6 +251,10 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
     `torch.compile(..., backend="cuesta", options=...)`.
     Errors: CuestaError, xDSL's ParseError (both name file and line), OptionError.
     """
+    from cuesta.context import make_context
+    from cuesta.dialects.core.diagnostics import verify_module
+    from cuesta.dialects.core.dominance import verify_dominance
+    from cuesta.dialects.core.entry import entry_block
     from cuesta.dialects.core.locations import CuestaParser
 
     parsed = Options.parse(None, options)
@@ -166,14 +290,19 @@ def _taken(args: list[Any]) -> list[Any]:
 
 
 def _unsupported_device(gm: torch.fx.GraphModule) -> str | None:
-    """The device of some value of the graph, if it is one that we have no target for."""
+    """The device of some value of the graph, if it is one that we have no target for; why, when it may be had."""
     import torch
+
+    targets = {"cpu"}
+    if importlib.util.find_spec("triton") is not None:
+        targets.add("cuda")
 
     for node in gm.graph.nodes:
         value = node.meta.get("val")
         for one in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(one, torch.Tensor) and one.device.type != "cpu":
-                return str(one.device)
+            if isinstance(one, torch.Tensor) and one.device.type not in targets:
+                missing = one.device.type == "cuda"
+                return f"{one.device} without Triton; `pip install triton` brings it" if missing else str(one.device)
     return None
 
 

@@ -40,6 +40,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("dce", "what only views kept alive goes, and with it users that would hold fusion back"),
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
     Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
+    Stage("forward-stores", "fusion brought reads of a few elements next to what stores all of them"),
     Stage("elide-roundings", "fusion brought casts face to face that memory kept apart"),
     Stage("hoist-invariants", "what a row shares is computed once a row"),
     Stage("cse", "inlined bodies repeat one another's loads, and hoisted ones one another's constants"),
@@ -47,7 +48,9 @@ STAGES: tuple[Stage, ...] = (
     Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED),
     Stage("loops-to-kernel", "choose a schedule; identical layers become one kernel", begins=KERNEL),
     Stage("kernel-to-host", "values become buffers"),
-    Stage("free-buffers", "buffers die at their last use, and later ones take their place", begins=HOST),
+    Stage("write-in-place", "what ends up in an input is written there, while every buffer still has one writer"),
+    Stage("free-buffers", "buffers die at their last use, and later ones take their place"),
+    Stage("pool-buffers", "what only lives between two library calls shares one allocation", begins=HOST),
 )
 """The whole compiler between capture and the targets."""
 

@@ -42,7 +42,12 @@ def launches_fit(module: ModuleOp) -> Iterator[Finding]:
             yield op, f"takes {len(op.results)} results from @{op.kernel}, which has {callee.num_outs} outs"
         if unknown := [symbol for symbol in callee.symbols if symbol not in symbols]:
             yield op, f"launches @{op.kernel}, which uses {', '.join(unknown)}; @main does not declare that"
-        values = [*op.operands, *op.results]
+        taken_over = callee.updates if isinstance(op, kernel.LaunchOp) else 0
+        kept = op.operands[: len(op.operands) - taken_over]
+        for operand in op.operands[len(op.operands) - taken_over :]:
+            if not isinstance(operand.owner, kernel.LaunchOp) or len(list(operand.uses)) > 1:
+                yield op, f"lets @{op.kernel} update what is not the result of a launch, or has other users"
+        values = [*kept, *op.results]
         pointers = [argument.type for argument in callee.body.args]
         given = [kernel.PointerType(value.type.element_type) for value in values if is_tensor(value)]
         if pointers != given:
@@ -69,6 +74,7 @@ HOST = Contract(
         entry_holds_only(
             host.AllocOp,
             host.LaunchOp,
+            host.PlaceOp,
             host.ReinterpretOp,
             host.ExternOp,
             host.FreeOp,

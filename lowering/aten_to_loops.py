@@ -26,9 +26,14 @@ from cuesta.lowering.loops_from_aten import (
     indexing,
     losses,
     normalization,
+    padding,
     pointwise,
     pooling,
+    pooling_windows,
     reductions,
+    scans,
+    scatters,
+    upsampling,
     views,
 )
 from cuesta.lowering.loops_from_aten.builder import AtenCall, Declined, LoopBuilder, Rule
@@ -44,6 +49,11 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         **creation.RULES,
         **pooling.RULES,
         **losses.RULES,
+        **scans.RULES,
+        **scatters.RULES,
+        **pooling_windows.RULES,
+        **padding.RULES,
+        **upsampling.RULES,
     }
 )
 """Every overload that has a rule. Whatever is not here stays a library call."""

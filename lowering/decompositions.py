@@ -40,6 +40,16 @@ KEPT_WHOLE: tuple[str, ...] = (
     "sigmoid_backward",
     "tanh_backward",
     "threshold_backward",
+    # Index arithmetic, with a rule of its own; taken apart it becomes tensors of indices, each of them checked.
+    "reflection_pad1d",
+    "reflection_pad2d",
+    "reflection_pad3d",
+    "reflection_pad1d_backward",
+    "reflection_pad2d_backward",
+    "reflection_pad3d_backward",
+    "replication_pad1d",
+    "replication_pad2d",
+    "replication_pad3d",
     # A no-op that `drop_aliases` in the backend removes; PyTorch's table would only rename it to `alias`.
     "detach",
 )
@@ -81,6 +91,10 @@ def _own_decompositions() -> DecompositionTable:
         aten.select_backward.default: select_backward,
         aten.slice_backward.default: slice_backward,
         aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
+        aten.index_add.default: index_add,
+        aten.max_unpool2d.default: max_unpool2d,
+        aten.resize_as.default: resize_as,
+        aten.select_scatter.default: select_scatter,
     }
 
 
@@ -209,3 +223,74 @@ def soft_margin_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor,
     slope = aten.mul.Tensor(negated, aten.sigmoid.default(aten.mul.Tensor(negated, self)))
     gradient = aten.mul.Tensor(slope, grad_output)
     return gradient / self.numel() if reduction == 1 else gradient
+
+
+# --- PyTorch's formula, and what it leaves out ----------------------------------------------------------------------
+
+
+def _of_pytorch(overload: OpOverload) -> Callable[..., Any]:
+    from torch import _decomp
+
+    return cast("DecompositionTable", _decomp.decomposition_table)[overload]
+
+
+def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """PyTorch's, with eager's check that the slices that are added have the size of those they are added to.
+
+    PyTorch's ends in an `index_put`, which would broadcast them.
+    """
+    import torch
+    from torch._prims_common import canonicalize_dim
+
+    if self.dim():
+        place = canonicalize_dim(self.dim(), dim)
+        sizes, added = list(self.shape), list(source.shape)
+        if len(sizes) != len(added) or any(k != place and sizes[k] != added[k] for k in range(len(sizes))):
+            raise RuntimeError(
+                "source tensor shape must match self tensor shape, excluding the specified dimension. "
+                f"Got self.shape = {sizes} source.shape = {added}"
+            )
+    return _of_pytorch(torch.ops.aten.index_add.default)(self, dim, index, source, alpha=alpha)
+
+
+def max_unpool2d(self: Tensor, indices: Tensor, output_size: Sequence[int]) -> Tensor:
+    """PyTorch's, in eager's order in memory: channels last where the argument is."""
+    import torch
+    from torch._prims_common import suggest_memory_format
+
+    result = _of_pytorch(torch.ops.aten.max_unpool2d.default)(self, indices, output_size)
+    return result.contiguous(memory_format=suggest_memory_format(self))
+
+
+def resize_as(self: Tensor, other: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor:
+    """PyTorch's, which without a memory format makes the result contiguous; eager leaves the strides alone."""
+    import torch
+
+    if memory_format is None:
+        return torch.ops.aten.resize.default(self, other.shape)
+    return _of_pytorch(torch.ops.aten.resize_as.default)(self, other, memory_format=memory_format)
+
+
+def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """PyTorch's, with eager's checks (it would broadcast the slice, and write nothing where there is no such slice),
+    and in the order in memory that `self` has.
+    """
+    import torch
+    from torch._prims_common import canonicalize_dim
+
+    aten = torch.ops.aten
+    if not self.dim():
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    place = canonicalize_dim(self.dim(), dim)
+    size = self.shape[place]
+    if not -size <= index < size:
+        sizes = list(self.shape)
+        raise IndexError(f"select(): index {index} out of range for tensor of size {sizes} at dimension {place}")
+    expected = [extent for axis, extent in enumerate(self.shape) if axis != place]
+    if expected != list(src.shape):
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {expected}"
+        )
+    result = _of_pytorch(aten.select_scatter.default)(self, src, dim, index)
+    return result if result.stride() == self.stride() else aten.copy.default(self, result)

@@ -12,15 +12,16 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, f64
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from cuesta.dialects import sym
 from cuesta.dialects.aten import LITERAL_TYPE, Argument, CallArguments, LiteralOp, Operand, dtype_to_type
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.entry import writes_to
 from cuesta.dialects.core.locations import format_location
-from cuesta.dialects.layout import is_tensor, tensor_type, tensor_type_of
+from cuesta.dialects.layout import is_tensor, sizes_of, tensor_type, tensor_type_of
 from cuesta.lowering.fx_floats import SymbolicFloats
-from cuesta.lowering.fx_overloads import CONSTANT_CONVERTERS, Callee, callee_of, is_symbolic_query
+from cuesta.lowering.fx_overloads import CONSTANT_CONVERTERS, callee_of, is_symbolic_query
 from cuesta.lowering.fx_symbols import Symbols
 from cuesta.lowering.source_locations import location_of_stack_trace
 from cuesta.lowering.sympy_to_sym import UnsupportedExpressionError
@@ -83,6 +84,9 @@ class _Importer:
         self.operands: list[SSAValue] = []
         self.symbolic_floats: list[tuple[int, torch.SymFloat]] = []
         self.node: Node | None = None
+        self.written: set[SSAValue] = set()
+        self.writes: dict[Node, tuple[BlockArgument[Attribute], SSAValue]] = {}
+        """Copies into arguments: the argument and what it is to hold in the end."""
 
     def run(self, name: str) -> ImportedGraph:
         nodes: list[Node] = list(self.gm.graph.nodes)
@@ -119,6 +123,8 @@ class _Importer:
         if self.constants:
             names = [StringAttr(constant) for constant, _ in self.constants]
             function.attributes["aten.constants"] = ArrayAttr(names)
+        if self.writes:
+            function.attributes["aten.writes_to"] = writes_to([argument.index for argument, _ in self.writes.values()])
         return ModuleOp([function])
 
     def refuse(self, node: Node, problem: str) -> NoReturn:
@@ -183,14 +189,18 @@ class _Importer:
             if _is_list(source):
                 self.values[node] = source[arguments[1]]
                 return
-        if isinstance(target, OpOverload):
+        if target is torch.ops.aten.copy_.default:
+            self.import_write(node)
+        elif isinstance(target, OpOverload):
             overload = cast("OpOverload[..., Any]", target)
             if is_symbolic_query(overload):
                 self.values[node] = value
             elif overload is torch.ops.aten.scalar_tensor.default and self.is_symbolic_float(node.args[0]):
                 self.values[node] = self.scalar_of_symbolic_float(node, value)
             else:
-                self.emit_call(node, callee_of(overload), value)
+                self.values[node] = self.emit_call(node, self.taking_tensors(node, overload), value, node.args)
+        elif target is torch.ops.higher_order.with_effects and isinstance(node.args[1], OpOverload):
+            self.import_effect(node, value)
         elif isinstance(target, HigherOrderOperator):
             self.refuse(node, "a higher-order operator; the graph runs in eager")
         elif value is not None and not isinstance(value, torch.Tensor | tuple | list):
@@ -198,18 +208,50 @@ class _Importer:
         else:
             self.refuse(node, "is not an ATen overload")
 
-    def emit_call(self, node: Node, callee: Callee, value: Any) -> None:
+    def import_write(self, node: Node) -> None:
+        """copy_(argument, value), with which AOTAutograd ends a graph that changes its inputs: one more result.
+
+        The rest of the graph is functional: wherever it reads the argument, it means what that held before.
+        """
+        arguments: Any = node.args
+        argument, value = [self.values[one] if isinstance(one, Node) else one for one in arguments[:2]]
+        into = arguments[0]
+        is_input = isinstance(into, Node) and into.op in ("placeholder", "get_attr")
+        if not (is_input and _is_value(argument) and isinstance(argument.owner, Block) and _is_value(value)):
+            self.refuse(node, "writes to what is not an input")
+        old, new = tensor_type_of(argument), tensor_type_of(value)
+        if (old.element_type, sizes_of(old)) != (new.element_type, sizes_of(new)):
+            self.refuse(node, "writes a tensor of another type or size")
+        if argument in self.written:
+            self.refuse(node, "writes to an input a second time")
+        self.written.add(argument)
+        self.writes[node] = (cast("BlockArgument[Attribute]", argument), value)
+        self.values[node] = value
+
+    def import_effect(self, node: Node, value: Any) -> None:
+        """(token, *results) = with_effects(token, overload, *arguments): the overload, called in its place.
+
+        The token only keeps such calls in order, which impure calls are anyway.
+        """
+        token, overload, *arguments = cast("Any", node.args)
+        several = callee_of(overload).result_count > 1
+        results = self.emit_call(node, overload, tuple(value[1:]) if several else value[1], arguments)
+        self.values[node] = [self.values[token], *(results if several else [results])]
+
+    def emit_call(self, node: Node, overload: OpOverload[..., Any], value: Any, arguments: Sequence[Any]) -> Imported:
+        """Appends the call; gives what stands for its value."""
+        callee = callee_of(overload)
         operands = self.operands = []
         convert = self.convert
-        arguments = CallArguments.of(
-            tuple([convert(argument) for argument in node.args]),
+        converted = CallArguments.of(
+            tuple([convert(argument) for argument in arguments]),
             tuple([(name, convert(argument)) for name, argument in node.kwargs.items()]) if node.kwargs else (),
         )
         if self.symbolic_floats:
-            self.pass_symbolic_floats(node)
-        properties: dict[str, Attribute] = {"arguments": arguments}
+            self.pass_symbolic_floats(overload, arguments)
+        properties: dict[str, Attribute] = {"arguments": converted}
         if callee.name is not None:
-            properties = {"callee": callee.name, "arguments": arguments}
+            properties = {"callee": callee.name, "arguments": converted}
         types: list[Attribute] = []
         if callee.result_count:
             if "val" not in node.meta:
@@ -223,15 +265,13 @@ class _Importer:
         )
         self.ops.append(op)
         results = op.results
-        if len(results) == 1 and not _is_list(value):
-            results[0].name_hint = node.name
-            self.values[node] = _pick(value, results[0])
-        else:
-            remaining = iter(results)
-            self.values[node] = _assign(value, remaining) if results else None
         for result in results:
             if isinstance(result.type, sym.IntType):
                 self.symbols.values.setdefault(result.type.data, result)
+        if len(results) == 1 and not _is_list(value):
+            results[0].name_hint = node.name
+            return _pick(value, results[0])
+        return _assign(value, iter(results)) if results else None
 
     def collect_types(self, node: Node, value: Any, types: list[Attribute]) -> None:
         """Appends one type per result: lists of results are flattened."""
@@ -277,6 +317,13 @@ class _Importer:
     def is_symbolic_float(self, argument: Any) -> bool:
         return isinstance(self.values[argument] if isinstance(argument, Node) else argument, torch.SymFloat)
 
+    def taking_tensors(self, node: Node, overload: OpOverload[..., Any]) -> OpOverload[..., Any]:
+        """mul.Scalar(x, s) -> mul.Tensor(x, s) where s is a symbolic float, which stands in the place of a tensor."""
+        name = overload._overloadname  # pyright: ignore[reportPrivateUsage]  # the name has no public name
+        if name != "Scalar" or len(node.args) != 2 or not self.is_symbolic_float(node.args[1]):
+            return overload
+        return getattr(overload.overloadpacket, "Tensor", overload)
+
     def scalar_of_symbolic_float(self, node: Node, value: Any) -> SSAValue:
         """scalar_tensor(x) is what x is computed as anyway."""
         number = self.values[cast("Node", node.args[0])]
@@ -285,11 +332,11 @@ class _Importer:
         compute = self.floats.double if value.dtype == torch.float64 else self.floats.single
         return compute(self.symbols.float_expression(number))
 
-    def pass_symbolic_floats(self, node: Node) -> None:
+    def pass_symbolic_floats(self, overload: OpOverload[..., Any], arguments: Sequence[Any]) -> None:
         """Symbolic floats stand in the places of tensors, in the precision in which eager would use the number."""
         floats, self.symbolic_floats = self.symbolic_floats, []
-        formals = cast("OpOverload[..., Any]", node.target)._schema.arguments  # pyright: ignore[reportPrivateUsage]
-        given = [self.values[argument] if isinstance(argument, Node) else argument for argument in node.args]
+        formals = overload._schema.arguments  # pyright: ignore[reportPrivateUsage]
+        given = [self.values[argument] if isinstance(argument, Node) else argument for argument in arguments]
         in_place = [
             isinstance(value, torch.SymFloat) and isinstance(formal.type, torch.TensorType)
             for formal, value in zip(formals, given, strict=False)
@@ -317,12 +364,13 @@ class _Importer:
             kind, operand = self.output_value(value)
             kinds.append(kind)
             operands.append(operand)
-        self.ops.append(ReturnOp(*operands))
+        self.ops.append(ReturnOp(*operands, *(value for _, value in self.writes.values())))
         return tuple(kinds)
 
     def output_value(self, value: Any) -> tuple[Kind, SSAValue]:
         if isinstance(value, Node):
-            value = self.values[value]
+            # The result of a copy_ is the argument, as the caller knows it.
+            value = self.writes[value][0] if value in self.writes else self.values[value]
         if _is_value(value):
             return "tensor", value
         if isinstance(value, torch.SymInt):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, cast
 
-from xdsl.dialects.builtin import TensorType, VectorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from cuesta.dialects import elem, kernel, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
-from cuesta.dialects.kernel.access import shaped
+from cuesta.dialects.kernel.shapes import Shape, join, joint_shape, shape_of, shaped
 from cuesta.dialects.sym.syntax import canonical_operands
 from cuesta.lowering.nest_analysis import NestAnalysis
 from cuesta.lowering.schedule import ParallelAxis, Schedule
@@ -24,12 +24,6 @@ def pointer_to(tensor_type: Attribute) -> kernel.PointerType:
     return kernel.PointerType(cast("TensorType[Attribute]", tensor_type).element_type)
 
 
-def lanes_of(value: SSAValue) -> int:
-    """The lanes of a vector; 1 for a scalar."""
-    value_type = value.type  # the exact class: isinstance is slow on attributes, whose classes derive from ABC
-    return value_type.shape.data[0].data if type(value_type) is VectorType else 1
-
-
 def build_kernel(analysis: NestAnalysis, schedule: Schedule, name: str) -> kernel.FuncOp:
     """The kernel of a nest: its parameters are the tensors the nest reads, then its outs, scratch apart."""
     return _Builder(analysis, schedule).build(name)
@@ -38,11 +32,13 @@ def build_kernel(analysis: NestAnalysis, schedule: Schedule, name: str) -> kerne
 class _Scope:
     """A block being written. Its ops are kept in a list, so that what inner blocks ask for can still be added."""
 
-    __slots__ = ("never_empty", "ops")
+    __slots__ = ("dim", "never_empty", "ops")
 
-    def __init__(self, never_empty: bool) -> None:
+    def __init__(self, never_empty: bool, dim: int = 0) -> None:
         self.ops: list[Operation] = []
         self.never_empty = never_empty
+        self.dim = dim
+        """How many loops with lanes there are around."""
 
 
 class _Builder:
@@ -59,9 +55,9 @@ class _Builder:
         self.depth: dict[SSAValue, int] = {}
         self.values: dict[SSAValue, SSAValue] = {}
         self.index_values: list[SSAValue | None] = [None] * len(analysis.sizes)
-        self.constants: dict[tuple[int, Attribute, int], SSAValue] = {}
+        self.constants: dict[tuple[int, Attribute, Shape], SSAValue] = {}
         self.constant_ops: dict[SSAValue, elem.ConstantOp] = {}
-        self.vectors: dict[tuple[SSAValue, int], SSAValue] = {}
+        self.vectors: dict[tuple[SSAValue, Shape], SSAValue] = {}
         self.written: set[SSAValue] = set(analysis.nest.handles)
         self.symbols: set[str] = set()
         self.hints = {axis: value.name_hint for value, axis in analysis.number.items()}
@@ -113,19 +109,32 @@ class _Builder:
                 continue
             grid.append(self.tile_bounds(parallel, bounds, len(operands)))
             operands.append(program)
-        if not schedule.order:
-            self.body(self.analysis.nest.body)
-            return grid
-        lowers = [bounds[axis][0] for axis in schedule.order]
-        uppers = [bounds[axis][1] for axis in schedule.order]
-        block = Block(arg_types=kernel.LoopOp.variable_types(len(lowers), schedule.lanes))
-        runs = all(self.is_tiled(axis) or self.is_positive(sizes[axis]) for axis in schedule.order)
-        self.enter(block, schedule.order, runs)
-        self.body(self.analysis.nest.body)
-        self.leave(block)
-        used, properties = self.loop_properties(lowers, uppers, operands, schedule.lanes)
-        self.emit(kernel.ForOp.create(operands=used, properties=properties, regions=[Region(block)]), 0)
+        around = [([axis], lanes) for axis, lanes in schedule.around]
+        self.parallel_loops([*around, (schedule.order, schedule.lanes)], bounds, operands)
         return grid
+
+    def parallel_loops(
+        self,
+        wanted: Sequence[tuple[Sequence[int], int]],
+        bounds: dict[int, tuple[sym.IndexExpr, sym.IndexExpr]],
+        operands: Sequence[SSAValue],
+    ) -> None:
+        """Emits the loops over parallel axes (axes and lanes of each, outermost first), and the body in them."""
+        if not wanted:
+            self.body(self.analysis.nest.body)
+            return
+        (axes, lanes), *inner = wanted
+        if not axes:
+            self.parallel_loops(inner, bounds, operands)
+            return
+        runs = all(self.is_tiled(axis) or self.is_positive(self.analysis.sizes[axis]) for axis in axes)
+        block = self.enter(axes, runs, lanes)
+        self.parallel_loops(inner, bounds, operands)
+        self.leave(block)
+        lowers, uppers = [bounds[axis][0] for axis in axes], [bounds[axis][1] for axis in axes]
+        used, properties = self.loop_properties(lowers, uppers, operands, lanes)
+        loop = kernel.ForOp.create(operands=used, properties=properties, regions=[Region(block)])
+        self.emit(loop, len(self.scopes) - 1)
 
     def tile_bounds(
         self, parallel: ParallelAxis, bounds: dict[int, tuple[sym.IndexExpr, sym.IndexExpr]], operand: int
@@ -145,14 +154,17 @@ class _Builder:
         low, _ = sym.bounds(size, (), self.analysis.symbol_ranges)
         return low is not None and low > 0
 
-    def enter(self, block: Block, axes: Sequence[int], never_empty: bool) -> None:
+    def enter(self, axes: Sequence[int], never_empty: bool, lanes: int) -> Block:
         """Opens the block of a loop over `axes`."""
-        self.scopes.append(_Scope(never_empty))
+        dim = self.scopes[-1].dim
+        block = Block(arg_types=kernel.LoopOp.variable_types(len(axes), lanes, dim))
+        self.scopes.append(_Scope(never_empty, dim + (lanes > 1)))
         depth = len(self.scopes) - 1
         for axis, variable in zip(axes, block.args, strict=True):
             variable.name_hint = self.hints.get(axis)
             self.index_values[axis] = variable
             self.depth[variable] = depth
+        return block
 
     def leave(self, block: Block) -> None:
         block.add_ops(self.scopes.pop().ops)
@@ -188,39 +200,35 @@ class _Builder:
             self.values[old_result] = new_result
             new_result._name = old_result._name  # pyright: ignore[reportPrivateUsage] # a valid name: no need to check it again
 
-    def lanes(self, values: Sequence[SSAValue]) -> int:
-        """The lanes that old values have in common; constants go with any."""
-        lanes = 1
-        for value in values:
-            if value not in self.constant_ops:
-                lanes = max(lanes, lanes_of(self.values[value]))
-        return lanes
+    def shape(self, values: Sequence[SSAValue]) -> Shape:
+        """The lane axes that old values vary along; constants go with any."""
+        return joint_shape([self.values[value] for value in values if value not in self.constant_ops])
 
-    def value(self, old: SSAValue, lanes: int) -> SSAValue:
-        """The translation of a value with `lanes` lanes: made a vector when it is a scalar."""
+    def value(self, old: SSAValue, shape: Shape) -> SSAValue:
+        """The translation of a value, spread over `shape`."""
         constant = self.constant_ops.get(old)
         if constant is not None:
-            return self.constant(constant, lanes)
+            return self.constant(constant, shape)
         value = self.values[old]
-        return value if lanes == 1 or type(value.type) is VectorType else self.broadcast(value, lanes)
+        return value if not shape or shape_of(value) == shape else self.broadcast(value, shape)
 
-    def constant(self, op: elem.ConstantOp, lanes: int) -> SSAValue:
+    def constant(self, op: elem.ConstantOp, shape: Shape) -> SSAValue:
         # Constant attributes are interned by their text, so identity tells 0.0 from -0.0; but true and 1 share one.
-        key = id(op.properties["value"]), op.results[0].type, lanes
+        key = id(op.properties["value"]), op.results[0].type, shape
         found = self.constants.get(key)
         if found is None:
             new = elem.ConstantOp.create(
-                result_types=(shaped(op.results[0].type, lanes),), properties=op.properties, location=op.location
+                result_types=(shaped(op.results[0].type, shape),), properties=op.properties, location=op.location
             )
             found = self.constants[key] = self.emit(new, 0).results[0]
         return found
 
-    def broadcast(self, value: SSAValue, lanes: int) -> SSAValue:
-        """The vector with `value` in every lane, made once, in the block of the value."""
-        found = self.vectors.get((value, lanes))
+    def broadcast(self, value: SSAValue, shape: Shape) -> SSAValue:
+        """The value repeated to fill `shape`, made once, in the block of the value."""
+        found = self.vectors.get((value, shape))
         if found is None:
-            op = kernel.BroadcastOp.create(operands=(value,), result_types=(shaped(value.type, lanes),))
-            found = self.vectors[(value, lanes)] = self.emit(op, self.depth[value]).results[0]
+            op = kernel.BroadcastOp.create(operands=(value,), result_types=(shaped(elem.scalar_of(value.type), shape),))
+            found = self.vectors[(value, shape)] = self.emit(op, self.depth[value]).results[0]
         return found
 
     def placement(self, operands: Sequence[SSAValue]) -> int:
@@ -238,10 +246,10 @@ class _Builder:
         return depth
 
     def elementwise(self, op: elem.ElementwiseOp) -> None:
-        lanes = self.lanes(op.operands)
-        operands = [self.value(operand, lanes) for operand in op.operands]
+        shape = self.shape(op.operands)
+        operands = [self.value(operand, shape) for operand in op.operands]
         new = type(op).create(
-            operands=operands, result_types=(shaped(op.results[0].type, lanes),), properties=op.properties
+            operands=operands, result_types=(shaped(op.results[0].type, shape),), properties=op.properties
         )
         self.finish(op, new, self.placement(operands))
 
@@ -261,7 +269,9 @@ class _Builder:
         used, (canonical,) = canonical_operands(operands, (sym.substitute(e, images),))
         return used, canonical
 
-    def address(self, op: loops.LoadOp | loops.StoreOp, tensor: SSAValue) -> tuple[Sequence[SSAValue], sym.MapAttr]:
+    def address(
+        self, op: loops.LoadOp | loops.TensorWriteOp, tensor: SSAValue
+    ) -> tuple[Sequence[SSAValue], sym.MapAttr]:
         access = self.analysis.accesses[op]
         address = access.local if tensor in self.schedule.locals else access.address
         assert address is not None
@@ -271,15 +281,15 @@ class _Builder:
     def load(self, op: loops.LoadOp) -> None:
         used, address = self.address(op, op.source)
         mask, other = op.mask, op.other
-        lanes = max([1, *map(lanes_of, used)])
+        shape = joint_shape(used)
         masked: list[SSAValue] = []
         if mask is not None and other is not None:
-            lanes = max(lanes, self.lanes((mask, other)))
-            masked = [self.value(mask, lanes), self.value(other, lanes)]
+            shape = join(shape, self.shape((mask, other)))
+            masked = [self.value(mask, shape), self.value(other, shape)]
         pointer = self.values[op.source]
         new = kernel.LoadOp.create(
             operands=(pointer, *used, *masked),
-            result_types=(shaped(op.results[0].type, lanes),),
+            result_types=(shaped(op.results[0].type, shape),),
             properties={"map": address},
         )
         # What the kernel itself writes is read where the program says so.
@@ -289,67 +299,96 @@ class _Builder:
     def store(self, op: loops.StoreOp) -> None:
         used, address = self.address(op, op.target)
         mask = op.mask
-        lanes = max([1, *map(lanes_of, used)])
-        if lanes == 1 and self.lanes([op.value, *(() if mask is None else (mask,))]) > 1:
+        shape = joint_shape(used)
+        if join(shape, self.shape([op.value, *(() if mask is None else (mask,))])) != shape:
             raise CuestaError(
                 Diagnostic.on(op, "every lane would write to one address; the schedule must not have lanes here")
             )
-        masked = () if mask is None else (self.value(mask, lanes),)
+        masked = () if mask is None else (self.value(mask, shape),)
         new = kernel.StoreOp.create(
-            operands=(self.value(op.value, lanes), self.values[op.target], *used, *masked), properties={"map": address}
+            operands=(self.value(op.value, shape), self.values[op.target], *used, *masked), properties={"map": address}
         )
         self.finish(op, new, len(self.scopes) - 1)
 
+    def combine(self, op: loops.CombineOp) -> None:
+        used, address = self.address(op, op.target)
+        mask = op.mask
+        shape = joint_shape(used)
+        if join(shape, self.shape([op.value, *(() if mask is None else (mask,))])) != shape:
+            raise CuestaError(
+                Diagnostic.on(op, "every lane would change one element; the schedule must not have lanes here")
+            )
+        masked = () if mask is None else (self.value(mask, shape),)
+        new = kernel.CombineOp.create(
+            operands=(self.value(op.value, shape), self.values[op.target], *used, *masked),
+            properties={"map": address, "kind": op.properties["kind"]},
+        )
+        self.finish(op, new, len(self.scopes) - 1)
+
+    def running(self, op: loops.RunningOp) -> None:
+        scan = op.parent_op()
+        assert scan is not None
+        axes, _ = self.schedule.loops[scan]
+        point = self.index_values[axes[-1]]
+        assert point is not None
+        value = self.value(op.value, join(shape_of(point), self.shape([op.value])))
+        # In its scan, also when the value is the same at every point.
+        self.finish(op, kernel.RunningOp.build(op.kind, value), len(self.scopes) - 1)
+
     def index(self, op: loops.IndexOp) -> None:
         used, expression = self.expression(self.analysis.accesses[op].address)
-        lanes = max([1, *map(lanes_of, used)])
         new = kernel.IndexOp.create(
             operands=used,
-            result_types=(shaped(op.results[0].type, lanes),),
+            result_types=(shaped(op.results[0].type, joint_shape(used)),),
             properties={"map": sym.MapAttr.get(len(used), (expression,))},
         )
         self.finish(op, new, self.placement(used))
 
     def bound(self, op: loops.BoundOp) -> None:
-        lanes = self.lanes(op.operands)
-        value = self.value(op.operands[0], lanes)
+        shape = self.shape(op.operands)
+        value = self.value(op.operands[0], shape)
         self.symbols |= sym.symbols_of(op.size)
         new = kernel.BoundOp.create(
-            operands=(value,), result_types=(shaped(op.results[0].type, lanes),), properties=op.properties
+            operands=(value,), result_types=(shaped(op.results[0].type, shape),), properties=op.properties
         )
         self.finish(op, new, self.careful_placement((value,)))
         self.index_values[self.analysis.number[op.result]] = new.results[0]
 
     # Inner loops
 
-    def loop(self, op: loops.ForOp) -> None:
+    def loop(self, op: loops.StatementOp) -> None:
         axes, lanes = self.schedule.loops[op]
         if not axes:
             self.body(op.body)
             return
         block, used, properties = self.inner(op, axes, lanes)
         self.leave(block)
-        self.finish(
-            op, kernel.ForOp.create(operands=used, properties=properties, regions=[Region(block)]), len(self.scopes) - 1
-        )
+        kind = kernel.ScanOp if isinstance(op, loops.ScanOp) else kernel.ForOp
+        new = kind.create(operands=used, properties=properties, regions=[Region(block)])
+        self.finish(op, new, len(self.scopes) - 1)
 
     def reduce(self, op: loops.ReduceOp) -> None:
         axes, lanes = self.schedule.loops[op]
         if not axes:  # one point: the result is its value
             self.body(op.body)
-            value = self.values[op.results[0]] = self.value(op.yielded, 1)
+            value = self.values[op.results[0]] = self.value(op.yielded, ())
             for second in op.results[1:]:
                 self.values[second] = self.second_result_of_one(op, value)
             return
         block, used, properties = self.inner(op, axes, lanes)
-        value = self.value(op.yielded, lanes)
+        shape = self.shape((op.yielded,))
+        if lanes > 1:
+            shape = join(shape, shape_of(block.args[-1]))
+        value = self.value(op.yielded, shape)
         yielded = kernel.YieldOp.build(value)
         yielded.location = op.location
         self.emit(yielded, len(self.scopes) - 1)
         self.leave(block)
         new = kernel.ReduceOp.create(
             operands=used,
-            result_types=[shaped(result.type, 1 if lanes > 1 else lanes_of(value)) for result in op.results],
+            result_types=[
+                shaped(result.type, shape[: self.scopes[-1].dim] if lanes > 1 else shape) for result in op.results
+            ],
             properties={**properties, "kind": op.properties["kind"]},
             regions=[Region(block)],
         )
@@ -358,7 +397,7 @@ class _Builder:
     def second_result_of_one(self, op: loops.ReduceOp, value: SSAValue) -> SSAValue:
         """What a reduction of a single point gives besides the point: its position; (x − x)², NaN for an infinity."""
         if op.kind != "welford":
-            return self.constant(elem.constant(0, op.results[1].type), 1)
+            return self.constant(elem.constant(0, op.results[1].type), ())
         depth = self.depth[value]
         rest = self.emit(elem.make("sub", value, value), depth).results[0]
         return self.emit(elem.make("mul", rest, rest), depth).results[0]
@@ -368,10 +407,9 @@ class _Builder:
     ) -> tuple[Block, Sequence[SSAValue], dict[str, Attribute]]:
         """Writes the body of an inner loop into a block, which is left open."""
         sizes = [self.analysis.sizes[axis] for axis in axes]
-        block = Block(arg_types=kernel.LoopOp.variable_types(len(axes), lanes))
-        self.enter(block, axes, all(map(self.is_positive, sizes)))
-        self.body(op.body)
         used, properties = self.loop_properties([0] * len(sizes), sizes, (), lanes)
+        block = self.enter(axes, all(map(self.is_positive, sizes)), lanes)
+        self.body(op.body)
         return block, used, properties
 
     def loop_properties(
@@ -379,7 +417,7 @@ class _Builder:
     ) -> tuple[Sequence[SSAValue], dict[str, Attribute]]:
         for bound in (*lowers, *uppers):
             self.symbols |= sym.symbols_of(bound)
-        return kernel.LoopOp.loop_properties(lowers, uppers, operands, lanes)
+        return kernel.LoopOp.loop_properties(lowers, uppers, operands, lanes, self.scopes[-1].dim if lanes > 1 else 0)
 
 
 _TRANSLATE: dict[type[Operation], Callable[[_Builder, Any], None]] = {
@@ -389,7 +427,10 @@ _TRANSLATE: dict[type[Operation], Callable[[_Builder, Any], None]] = {
     loops.StoreOp: _Builder.store,
     loops.IndexOp: _Builder.index,
     loops.BoundOp: _Builder.bound,
+    loops.CombineOp: _Builder.combine,
     loops.ForOp: _Builder.loop,
+    loops.RunningOp: _Builder.running,
+    loops.ScanOp: _Builder.loop,
     loops.ReduceOp: _Builder.reduce,
     loops.YieldOp: _Builder.finished,
 }

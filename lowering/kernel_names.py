@@ -10,18 +10,29 @@ MAX_WORDS = 4
 # What says little about a kernel, and stands in its name only when there is nothing else.
 _QUIET = {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "add", "sub", "mul", "div", "neg"}
 _REDUCTIONS = {"maximum": "max", "minimum": "min", "welford": "variance"}
+_RUNNING = {
+    "sum": "cumsum",
+    "prod": "cumprod",
+    "last_argmax": "cummax",
+    "last_argmin": "cummin",
+    "logaddexp": "logcumsumexp",
+}
 
 
 def describe(nest: loops.NestOp) -> str:
     """A few words for what a nest computes: `softmax`, `variance_rsqrt`, `add_gelu`, `gather`, `copy`."""
     words: dict[str, int] = {}
-    indirect = where = False
+    indirect = where = scatter = False
     for op in nest.walk():
         if isinstance(op, elem.TableOp):
             words[op.row.name] = words.get(op.row.name, 0) + 1
         elif isinstance(op, loops.ReduceOp):
             word = _REDUCTIONS.get(op.kind, op.kind)
             words[word] = words.get(word, 0) + 1
+        elif isinstance(op, loops.RunningOp):
+            words[_RUNNING[op.kind]] = 1
+        elif isinstance(op, loops.CombineOp):
+            scatter = True
         elif isinstance(op, loops.BoundOp):
             indirect = True
         elif isinstance(op, elem.SelectOp):
@@ -29,8 +40,8 @@ def describe(nest: loops.NestOp) -> str:
     found = _recognise(words)
     telling = [word for word in found if word not in _QUIET]
     chosen = telling[:MAX_WORDS] or list(found)[:MAX_WORDS]
-    if indirect:
-        chosen.insert(0, "gather")
+    if indirect or scatter:
+        chosen.insert(0, "scatter" if scatter else "gather")
     if not chosen:
         chosen = ["where" if where else "copy"]
     while len(chosen) > 1 and len("_".join(chosen)) > MAX_LENGTH:

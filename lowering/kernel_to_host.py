@@ -1,18 +1,22 @@
-"""`kernel-to-host`: from values to buffers. Every launch gets memory to write to, views become aliases."""
+"""`kernel-to-host`: from values to buffers. Every launch gets memory to write to, views become aliases, and what
+arguments are to hold in the end is copied into them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import host, kernel, loops
+from cuesta.dialects.aten import CallArguments, Operand
 from cuesta.dialects.core.diagnostics import fail
-from cuesta.dialects.core.entry import entry_function
+from cuesta.dialects.core.entry import entry_function, written_arguments
 from cuesta.dialects.layout import sizes_of, strided_view, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
 
@@ -21,7 +25,8 @@ from cuesta.dialects.loops.surgery import remove
 class KernelToHostPass(ModulePass):
     """@main becomes a `host.func`; the kernels stay as they are.
 
-    kernel.launch -> host.alloc of each out, host.launch · loops.view -> host.reinterpret · loops.extern -> host.extern.
+    kernel.launch -> host.alloc of each out, host.launch · loops.view -> host.reinterpret · loops.extern -> host.extern
+    a result that `aten.writes_to` names -> a copy at the end
     """
 
     name = "kernel-to-host"
@@ -30,13 +35,19 @@ class KernelToHostPass(ModulePass):
         main = entry_function(op)
         if not isinstance(main, FuncOp):
             fail(main, "kernel-to-host takes a func.func @main")
+        kernels = {inner.sym_name: inner for inner in op.body.ops if isinstance(inner, kernel.FuncOp)}
         for inner in list(main.body.block.ops):
-            lower_op(inner)
+            lower_op(inner, kernels)
+        written = written_arguments(main)
+        outputs = list(main.function_type.outputs)
+        if written:
+            outputs = outputs[: len(outputs) - len(written)]
+            write_arguments(main.body.block, written)
         attributes = {key: value for key, value in main.attributes.items() if key not in ("sym_name", "function_type")}
         function_type = main.function_type
         region = main.detach_region(main.body)
         new = host.FuncOp.build(
-            "main", FunctionType.from_lists(list(function_type.inputs), list(function_type.outputs)), region, attributes
+            "main", FunctionType.from_lists(list(function_type.inputs), outputs), region, attributes
         )
         new.location = main.location
         block = main.parent
@@ -45,14 +56,17 @@ class KernelToHostPass(ModulePass):
         remove(main)
 
 
-def lower_op(op: Operation) -> None:
-    """Replaces one op of @main by its ops on buffers."""
+def lower_op(op: Operation, kernels: Mapping[str, kernel.FuncOp]) -> None:
+    """Replaces one op of @main by its ops on buffers. What a kernel updates stays in the buffer where it is."""
     if isinstance(op, kernel.LaunchOp):
-        buffers = [host.AllocOp.build(result.type) for result in op.results]
-        for buffer, result in zip(buffers, op.results, strict=True):
+        callee = kernels.get(op.kernel)
+        updates = 0 if callee is None else callee.updates
+        buffers = [host.AllocOp.build(result.type) for result in op.results[: len(op.results) - updates]]
+        for buffer, result in zip(buffers, op.results, strict=False):
             buffer.result.name_hint = result.name_hint
-        launch = host.LaunchOp.build(op.kernel, [*op.operands, *(buffer.result for buffer in buffers)])
-        replace(op, [*buffers, launch], [buffer.result for buffer in buffers])
+        inputs, taken_over = op.operands[: len(op.operands) - updates], op.operands[len(op.operands) - updates :]
+        outs = [*(buffer.result for buffer in buffers), *taken_over]
+        replace(op, [*buffers, host.LaunchOp.build(op.kernel, [*inputs, *outs])], outs)
     elif isinstance(op, loops.ViewOp):
         if not op.is_alias:
             fail(op, "a view that strides cannot say is left; materialize-views should have made it a copy")
@@ -68,6 +82,55 @@ def lower_op(op: Operation) -> None:
         replace(op, [call], list(call.results))
     elif isinstance(op, ReturnOp):
         replace(op, [host.ReturnOp.build(op.operands)], [])
+
+
+def write_arguments(block: Block, written: Sequence[int]) -> None:
+    """return a, b, %new  ->  copy_(%argument, %new); return a, b
+
+    All values are those from before any of the writes: one that lies in an argument that is written to is kept in a
+    copy.
+    """
+    end = block.last_op
+    assert isinstance(end, host.ReturnOp)
+    arguments = [block.args[position] for position in written]
+    returned, values = end.operands[: -len(written)], end.operands[-len(written) :]
+    writes = [(to, value) for to, value in zip(arguments, values, strict=True) if to is not value]
+    clobbered = set[SSAValue](arguments) if len(writes) > 1 else set[SSAValue]()
+    copies: list[host.ExternOp] = []
+    sources: dict[SSAValue, SSAValue] = {}
+    for to, value in writes:
+        if value in sources:
+            continue
+        sources[value] = value
+        if not clobbered.isdisjoint(memory_of(value)) or to in memory_of(value):
+            copy = call("aten.clone.default", (value,), value.type)
+            copies.append(copy)
+            sources[value] = copy.results[0]
+    for to, value in writes:
+        copies.append(call("aten.copy_.default", (to, sources[value]), to.type))
+    replace(end, [*copies, host.ReturnOp.build(returned)], [])
+
+
+def call(overload: str, operands: Sequence[SSAValue], result_type: Attribute) -> host.ExternOp:
+    """A call of an overload with its operands in order."""
+    arguments = CallArguments.of(tuple(Operand(position) for position in range(len(operands))))
+    return host.ExternOp.of(overload, operands, arguments, [result_type], pure=False)
+
+
+def memory_of(value: SSAValue) -> set[SSAValue]:
+    """The values whose memory a value may lie in, itself included."""
+    found: set[SSAValue] = set()
+    work = [value]
+    while work:
+        one = work.pop()
+        if one in found:
+            continue
+        found.add(one)
+        if isinstance(one.owner, host.ReinterpretOp):
+            work.append(one.owner.source)
+        elif isinstance(one.owner, host.ExternOp) and one.owner.may_alias:
+            work += one.owner.operands
+    return found
 
 
 def replace(op: Operation, new: list[Operation], results: list[SSAValue]) -> None:

@@ -8,7 +8,7 @@ kernel.func @exp_0(%x : !kernel.ptr<f32>) outs(%o : …) schedule #kernel.schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -22,13 +22,15 @@ from cuesta.dialects import elem, kernel, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
-from cuesta.lowering import schedule_cpu
+from cuesta.dialects.layout import device_of, tensor_type_of
+from cuesta.lowering import schedule_cpu, schedule_gpu, split_reductions_gpu
 from cuesta.lowering.kernel_builder import build_kernel
 from cuesta.lowering.kernel_names import describe
 from cuesta.lowering.merge_axes import merge_axes
 from cuesta.lowering.nest_analysis import NestAnalysis, analyse
 from cuesta.lowering.schedule import Schedule
 from cuesta.lowering.split_reductions import split_reductions
+from cuesta.lowering.split_scatters import split_scatters
 
 _ELEMENTWISE = frozenset([*elem.OPS.values(), elem.ConstantOp, elem.ConvertOp, elem.SelectOp])
 
@@ -44,29 +46,48 @@ class LoopsToKernelPass(ModulePass):
 
     name = "loops-to-kernel"
 
-    target: str = "cpu"
-    """Whose schedule to use."""
+    target: str = "device"
+    """Whose schedule to use: that of the device the results lie on, or else `cpu` or `cuda`."""
     lanes: int = 8
-    """The lanes of the machine's vectors of f32, a power of two."""
+    """The lanes of the processor's vectors of f32, a power of two."""
+    processors: int = 132
+    """The number of the GPU's multiprocessors."""
     split: bool = True
-    """Whether large reductions with little around them become two kernels, for the sake of the threads."""
+    """Whether large reductions with little around them, and large scatters, become two kernels, for the sake of the
+    threads.
+    """
 
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
         if self.split:
-            split_reductions(nests_of(op))
-        lower_nests(op, self.chooser())
+            nests = nests_of(op)
+            split_reductions([nest for nest in nests if not self.is_for_gpu(nest)])
+            split_reductions_gpu.split_reductions([nest for nest in nests if self.is_for_gpu(nest)], self.processors)
+        lower_nests(op, self.chooser(), split_scatters(nests_of(op)) if self.split else {})
 
     def chooser(self) -> Chooser:
         """The function that chooses the schedule of a nest.
 
         Errors: PassFailedException for an option that has no meaning.
         """
-        if self.target != "cpu":
-            raise PassFailedException(f"loops-to-kernel: no target is called {self.target!r}; there is 'cpu'")
+        if self.target not in ("device", "cpu", "cuda"):
+            known = "'device', 'cpu' and 'cuda'"
+            raise PassFailedException(f"loops-to-kernel: no target is called {self.target!r}; there are {known}")
         if self.lanes < 1 or self.lanes & (self.lanes - 1):
             raise PassFailedException(f"loops-to-kernel: lanes = {self.lanes} is not a power of two")
-        options = schedule_cpu.CpuOptions(self.lanes)
-        return lambda analysis: schedule_cpu.choose(analysis, options)
+        cpu = schedule_cpu.CpuOptions(self.lanes)
+        gpu = schedule_gpu.GpuOptions(self.processors)
+
+        def choose(analysis: NestAnalysis) -> Schedule:
+            if self.is_for_gpu(analysis.nest):
+                return schedule_gpu.choose(analysis, gpu)
+            return schedule_cpu.choose(analysis, cpu)
+
+        return choose
+
+    def is_for_gpu(self, nest: loops.NestOp) -> bool:
+        """Whether a nest is scheduled for the GPU."""
+        on_gpu = device_of(tensor_type_of(nest.results[0])).startswith("cuda")
+        return on_gpu if self.target == "device" else self.target == "cuda"
 
 
 def nests_of(module: builtin.ModuleOp) -> list[loops.NestOp]:
@@ -81,24 +102,30 @@ class _Lowered:
     """The outs that are results of the launch; the others are scratch memory."""
 
 
-def lower_nests(module: builtin.ModuleOp, choose: Chooser) -> None:
-    """Replaces every nest of @main by a launch; `choose` gives the schedule of each distinct one.
+def lower_nests(module: builtin.ModuleOp, choose: Chooser, updates: Mapping[loops.NestOp, Sequence[SSAValue]]) -> None:
+    """Replaces every nest of @main by a launch; `choose` gives the schedule of each distinct one. `updates` is what
+    `split_scatters` gave.
 
     Errors: CuestaError when the module is not in the state this lowering requires.
     """
     main = entry_function(module)
     ranges = symbol_ranges(module)
-    known: dict[tuple[Fingerprint, tuple[bool, ...]], _Lowered] = {}
+    now: dict[SSAValue, SSAValue] = {}
+    known: dict[tuple[Fingerprint, tuple[bool, ...], int], _Lowered] = {}
     for nest in nests_of(module):
         used = tuple(result.first_use is not None for result in nest.results)
         if not any(used):
             used = (True, *used[1:])  # what it does may still be an IndexError
-        inputs = captures(nest)
-        key = (fingerprint(nest), used)
+        taken_over = updates.get(nest, ())
+        used = (*used[: len(used) - len(taken_over)], *(True for _ in taken_over))
+        inputs = [*captures(nest), *(now.get(value, value) for value in taken_over)]
+        key = (fingerprint(nest), used, len(taken_over))
         lowered = known.get(key)
         if lowered is None:
             name = f"{describe(nest)}_{len(known)}"
             lowered = known[key] = _lower(nest, ranges, used, choose, name)
+            if taken_over:
+                lowered.kernel.properties["updates"] = builtin.IntegerAttr(len(taken_over), builtin.i64)
             Rewriter.insert_op(lowered.kernel, InsertPoint.before(main))
         launch = kernel.LaunchOp.build(
             lowered.kernel.sym_name, inputs, [nest.results[position].type for position in lowered.kept]
@@ -106,6 +133,7 @@ def lower_nests(module: builtin.ModuleOp, choose: Chooser) -> None:
         launch.location = nest.location
         Rewriter.insert_op(launch, InsertPoint.before(nest))
         for position, result in zip(lowered.kept, launch.results, strict=True):
+            now[nest.results[position]] = result
             nest.results[position].replace_all_uses_with(result)
             result.name_hint = nest.results[position].name_hint
         nest.detach()

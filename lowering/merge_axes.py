@@ -13,7 +13,8 @@ def merge_axes(analysis: NestAnalysis) -> None:
 
     (i : 4, j : 1, k : 8) with addresses 8·i + k  →  (k : 32) with addresses k
 
-    The order of axes stays where it has a meaning: in `argmax` and `argmin`, whose result counts the points.
+    The order of axes stays where it has a meaning: in scans, and in `argmax` and `argmin`, whose result counts the
+    points.
     """
     images: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(analysis.sizes))]
     merged_into = list(range(len(analysis.sizes)))
@@ -51,7 +52,7 @@ def memory_order(axes: Sequence[int], accesses: Sequence[Access], analysis: Nest
 
 
 def _counts_points(loop: Loop) -> bool:
-    return isinstance(loop.op, loops.ReduceOp) and loop.op.kind.startswith("arg")
+    return isinstance(loop.op, loops.ScanOp) or (isinstance(loop.op, loops.ReduceOp) and loop.op.kind.startswith("arg"))
 
 
 def _drop_unit_axes(loop: Loop, analysis: NestAnalysis, images: list[sym.IndexExpr]) -> None:
@@ -59,6 +60,8 @@ def _drop_unit_axes(loop: Loop, analysis: NestAnalysis, images: list[sym.IndexEx
     op = loop.op
     if not kept and loop.axes and isinstance(op, loops.ReduceOp) and op.kind in ("argmax", "argmin", "welford"):
         kept = loop.axes[-1:]  # their results are not simply what is yielded
+    if not kept and loop.axes and isinstance(op, loops.ScanOp):
+        kept = loop.axes[-1:]  # a running value has a loop to run in
     for axis in loop.axes:
         if axis not in kept:
             images[axis] = 0

@@ -26,7 +26,7 @@ MAX_LOCAL = 16384
 
 @dataclass(slots=True)
 class Access:
-    """One `loops.load`, `loops.store` or `loops.index`.
+    """One `loops.load`, `loops.store`, `loops.combine` or `loops.index`.
 
     Units: `address` in elements (for `loops.index` it is the expression itself), `width` in bytes, 0 for `loops.index`.
     """
@@ -40,11 +40,13 @@ class Access:
     width: int
     local: sym.IndexExpr | None = None
     """The address when the tensor is scratch memory of the program."""
+    ordered: int = 0
+    """The axes along which several points may change one element, one after the other."""
 
     @property
     def is_store(self) -> bool:
         """Whether it writes."""
-        return isinstance(self.op, loops.StoreOp)
+        return isinstance(self.op, loops.TensorWriteOp)
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +59,8 @@ class Loop:
     loops: list[Loop] = field(default_factory=list["Loop"])
     work: float = 0.0
     """The weight of the elementwise ops of one point, inner loops apart; a float add weighs 1."""
+    running: float = 0.0
+    """The weight of a step of the running values of a scan."""
 
     def walk(self) -> Iterator[Loop]:
         """This loop and every loop in it, outer ones first."""
@@ -122,6 +126,7 @@ class _Analyser:
         self.touched: dict[SSAValue, list[tuple[Access, list[sym.IndexExpr]]]] = {}
         self.strides: dict[SSAValue, Sequence[sym.IndexExpr]] = {}
         self.parallel_axes = 0
+        self.ordered = 0  # the axes of the scans around the op at hand
 
     def run(self) -> NestAnalysis:
         root = Loop(self.nest, self.number_axes(self.nest))
@@ -158,7 +163,7 @@ class _Analyser:
                     mask |= varies[operand]
                 varies[op.results[0]] = mask
                 loop.work += weight
-            elif isinstance(op, (loops.LoadOp, loops.StoreOp, loops.IndexOp)):
+            elif isinstance(op, (loops.LoadOp, loops.TensorWriteOp, loops.IndexOp)):
                 self.access(op, loop)
             elif isinstance(op, loops.BoundOp):
                 axis = len(self.sizes)
@@ -166,15 +171,29 @@ class _Analyser:
                 self.sizes.append(op.size)
                 self.origin.append(varies[op.operands[0]])
                 loop.work += 2
-            elif isinstance(op, (loops.ForOp, loops.ReduceOp)):
+            elif isinstance(op, (loops.StatementOp, loops.ReduceOp)):
                 self.inner(op, loop)
+            elif isinstance(op, loops.RunningOp):
+                mask = self.varies[op.value]
+                for axis in loop.axes:
+                    mask |= 1 << axis
+                for result in op.results:
+                    self.varies[result] = mask
+                weight = _RUNNING_WEIGHTS.get(op.kind, 1.0)
+                loop.work += weight
+                loop.running += weight
             elif not isinstance(op, loops.YieldOp):
                 raise CuestaError(Diagnostic.on(op, "has no lowering to a kernel"))
 
-    def inner(self, op: loops.ForOp | loops.ReduceOp, loop: Loop) -> None:
+    def inner(self, op: loops.StatementOp | loops.ReduceOp, loop: Loop) -> None:
         inner = Loop(op, self.number_axes(op))
         loop.loops.append(inner)
+        before = self.ordered
+        if isinstance(op, loops.ScanOp):
+            for axis in inner.axes:
+                self.ordered |= 1 << axis
         self.body(inner)
+        self.ordered = before
         if isinstance(op, loops.ReduceOp):
             mask = self.varies[op.yielded]
             for axis in inner.axes:
@@ -183,7 +202,7 @@ class _Analyser:
                 self.varies[result] = mask
             inner.work += 4 if op.kind == "welford" else 2 if op.kind.startswith("arg") else 1
 
-    def access(self, op: loops.LoadOp | loops.StoreOp | loops.IndexOp, loop: Loop) -> None:
+    def access(self, op: loops.LoadOp | loops.TensorWriteOp | loops.IndexOp, loop: Loop) -> None:
         number = self.number
         axes = [sym.dim(number[index]) for index in op.indices]
         indices = [sym.substitute(result, axes) for result in op.map.results]
@@ -201,6 +220,9 @@ class _Analyser:
             if origin != 1 << axis:
                 indirect |= origin
         access = Access(op, address, varies, indirect, width)
+        if isinstance(op, loops.CombineOp):
+            access.ordered = self.ordered
+            loop.work += 1 + width / 4
         loop.accesses.append(access)
         self.accesses[op] = access
         if tensor is None:
@@ -209,7 +231,7 @@ class _Analyser:
             self.inputs[tensor] = None
         elif tensor in self.temporaries:
             self.touched.setdefault(tensor, []).append((access, indices))
-        if not isinstance(op, loops.StoreOp):
+        if not isinstance(op, loops.TensorWriteOp):
             for value in op.rest:
                 varies |= self.varies[value]
             self.varies[op.results[0]] = varies
@@ -253,6 +275,9 @@ class _Analyser:
             access.local = sym.simplify(address, self.sizes, self.symbol_ranges)
         return size
 
+
+_RUNNING_WEIGHTS = {"logaddexp": 20.0, "last_argmax": 4.0, "last_argmin": 4.0}
+"""How much work a step of a running value is, where it is more than one."""
 
 _DEAR = {"div": 3.0, "sqrt": 3.0, "rsqrt": 4.0, "fmod": 8.0, "trunc_div": 8.0, "pow": 16.0}
 _WEIGHTS: dict[type[Operation], float] = {

@@ -29,6 +29,8 @@ class Schedule:
     """The axes that each program runs through itself, outermost first; the last has `lanes`."""
     lanes: int = 1
     """Lanes of the last of these axes; with 1, the loops inside may have lanes of their own."""
+    around: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Axes with lanes of their own around `order`, outermost first, and their lanes: tiles of several dimensions."""
     loops: dict[Operation, tuple[list[int], int]] = field(default_factory=dict[Operation, tuple[list[int], int]])
     """For every inner loop its axes, outermost first, and the lanes of the last."""
     locals: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])

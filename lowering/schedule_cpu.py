@@ -24,6 +24,12 @@ STRIP = 64
 """The fewest columns of a program that reduces columns: whole cache lines, also for narrow types."""
 BLOCK = (128, 16)
 """Rows and columns of a program where one side is read across: what it touches stays in the first-level cache."""
+TILE_ROWS, TILE_COLUMNS = 64, 256
+"""Rows and columns of a program that transposes in registers."""
+SHUFFLED_STRIDE = 4
+"""The widest stride of a load that is made of contiguous ones and shuffles."""
+WINDOW_POINTS = 16
+"""Up to so many points, an inner loop is a window: it is over before a chain of adds is long."""
 CACHE_LINE = 64
 """Bytes."""
 MANY_VECTORS = 8
@@ -34,6 +40,8 @@ SIDE_BY_SIDE_WORK = 40
 """The work and accesses of a body up to which that pays."""
 FEWEST_STRIPS = 4
 """How many strips of columns are left for the threads at least."""
+SCATTER_STRIPS = 8
+"""About how many strips of columns share the work of a scatter."""
 ADD_LATENCY = 4
 """Steps of a processor until a sum can be added to again."""
 PARALLEL_WORK = 65536
@@ -51,6 +59,9 @@ _INVARIANT = 0.25
 _NEAR_LANE = 1.0
 _FAR_LANE = 2.5
 _FORBIDDEN = math.inf
+# What a target makes of whole vectors and shuffles costs as many of them, whatever the lanes.
+_SHUFFLED = 1.5
+_TRANSPOSED = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,7 @@ class _Chooser:
         self.max_lanes = options.lanes
         self.points = [analysis.estimate(size) for size in analysis.sizes]
         self.lane_choice: dict[Loop, tuple[int | None, float]] = {}
+        self.tiled = not analysis.root.loops and self.suits_tiles(analysis.root)
 
     def choose(self) -> Schedule:
         root = self.analysis.root
@@ -116,7 +128,8 @@ class _Chooser:
         lanes = self.lanes(lane)
         count = math.prod([steps(self.points[lane], lanes), *(self.points[axis] for axis in loop.axes if axis != lane)])
         horizontal = HORIZONTAL * (1 + math.log2(lanes) / 2) if isinstance(loop.op, loops.ReduceOp) else 0.0
-        return count * (self.body(loop, lane) + ITERATION) + horizontal
+        steps_across = loop.running * math.log2(lanes)  # a scan of the lanes of a vector
+        return count * (self.body(loop, lane) + steps_across + ITERATION) + horizontal
 
     def body(self, loop: Loop, lane: int | None) -> float:
         """The cost of one point of a loop, or of one vector of points."""
@@ -133,12 +146,18 @@ class _Chooser:
         weight = width * (2.0 if access.is_store else 1.0)
         if lane is None:
             return weight
+        if access.ordered >> lane & 1:
+            return _FORBIDDEN
         if not access.varies >> lane & 1:
             # All lanes would write to one place: only a scalar loop does that right.
             return _FORBIDDEN if access.is_store else _INVARIANT
         stride = 1 if not access.width else self.stride(access, lane)
         if stride == 1:
             return _CONTIGUOUS * weight
+        if not access.is_store and stride is not None and (stride == -1 or 2 <= stride <= SHUFFLED_STRIDE):
+            return _SHUFFLED * abs(stride) * weight
+        if self.tiled and self.is_read_across(access, lane):
+            return _TRANSPOSED * weight
         near = stride is not None and abs(stride) * access.width <= CACHE_LINE // 2
         return (_NEAR_LANE if near else _FAR_LANE) * self.lanes(lane) * (2.0 if access.is_store else 1.0)
 
@@ -181,6 +200,8 @@ class _Chooser:
         heaviest = max(loop.work + len(loop.accesses) for loop in root.walk())
         if lanes < self.max_lanes or heaviest > SIDE_BY_SIDE_WORK:
             return lanes
+        if all(self.iterations(inner) <= WINDOW_POINTS for inner in root.loops):
+            return lanes
         best, best_time = lanes, math.inf
         width = lanes
         while width <= MOST_SIDE_BY_SIDE * lanes and width * FEWEST_STRIPS <= max(size, lanes * FEWEST_STRIPS):
@@ -192,8 +213,15 @@ class _Chooser:
 
     @staticmethod
     def lane_axes(loop: Loop) -> list[int]:
-        """The axes of an inner loop that may have the lanes: where the order of points counts, only the last."""
-        if isinstance(loop.op, loops.ReduceOp) and loop.op.kind.startswith("arg"):
+        """The axes of an inner loop that may have the lanes: where the order of points counts, only the last.
+
+        None where it counts for more than rounding: 0 · (a · b) is 0 to eager, though a · b may overflow.
+        """
+        if any(isinstance(op, loops.RunningOp) and op.kind == "prod" for op in loop.op.body.ops):
+            return []
+        if isinstance(loop.op, loops.ScanOp) or (
+            isinstance(loop.op, loops.ReduceOp) and loop.op.kind.startswith("arg")
+        ):
             return loop.axes[-1:]
         return loop.axes
 
@@ -225,10 +253,15 @@ class _Chooser:
         self.inner_lanes(root, schedule, free=False)
         inner_points = max(1, sum(self.iterations(inner) for inner in root.loops))
         target = max(TILE // inner_points, STRIP if root.loops else 1)
+        if any(access.ordered for loop in root.walk() for access in loop.accesses):
+            # Every program walks the whole index: strips as wide as leaves work for the threads.
+            target = max(lanes, self.points[lane] // SCATTER_STRIPS)
         others = [axis for axis in root.axes if axis != lane]
         across = self.axis_read_across(root, lane) if not root.loops else None
         length = self.points[lane]
-        if across is not None and length > 1:
+        if across is not None and length > 1 and self.tiled:
+            self.tiles(schedule, across, lane)
+        elif across is not None and length > 1:
             self.run_through(schedule, [across, lane], {across: BLOCK[0], lane: BLOCK[1]})
         elif length >= 2 * target or not others:
             self.run_through(schedule, [lane], {lane: target})
@@ -238,6 +271,22 @@ class _Chooser:
             self.run_through(schedule, [others[-1], lane], {others[-1]: max(1, target // max(1, length))})
         return schedule
 
+    @staticmethod
+    def suits_tiles(root: Loop) -> bool:
+        """Whether rows of a tile can stand side by side: nothing branches."""
+        return not any(isinstance(op, loops.BoundOp) for op in root.op.body.ops)
+
+    def tiles(self, schedule: Schedule, across: int, lane: int) -> None:
+        """Lets a program run through tiles with lanes along both axes: what is read across is transposed."""
+        rows = self.lanes(across)
+        schedule.around, schedule.order = [(across, rows)], [lane]
+        for parallel in schedule.parallel:
+            wanted = {across: TILE_ROWS, lane: TILE_COLUMNS}.get(parallel.axis)
+            if wanted is not None:
+                parallel.loop = True
+                step = rows if parallel.axis == across else schedule.lanes
+                parallel.tile = tile_of(self.analysis.sizes[parallel.axis], wanted, step)
+
     def iterations(self, loop: Loop) -> int:
         """How often the innermost bodies of a loop run."""
         return math.prod(self.points[axis] for axis in loop.axes) * max(1, sum(map(self.iterations, loop.loops)))
@@ -245,11 +294,20 @@ class _Chooser:
     def axis_read_across(self, root: Loop, lane: int) -> int | None:
         """A parallel axis, not the lane axis, along which an access that is strided in the lanes is contiguous."""
         for access in root.accesses:
-            if access.width and access.varies >> lane & 1 and not access.indirect and self.stride(access, lane) != 1:
-                for axis in root.axes:
-                    if axis != lane and sym.coefficient(access.address, axis) == 1:
-                        return axis
+            for axis in root.axes:
+                if self.runs_along(access, lane, axis):
+                    return axis
         return None
+
+    def is_read_across(self, access: Access, lane: int) -> bool:
+        """Whether an access is contiguous along another parallel axis than that of the lanes."""
+        return any(self.runs_along(access, lane, axis) for axis in self.analysis.root.axes)
+
+    def runs_along(self, access: Access, lane: int, axis: int) -> bool:
+        """Whether an access that the lanes `lane` would spread is contiguous along `axis`."""
+        if axis == lane or not access.width or not access.varies >> lane & 1 or access.indirect:
+            return False
+        return self.stride(access, lane) != 1 and sym.coefficient(access.address, axis) == 1
 
     def run_through(self, schedule: Schedule, order: list[int], tiles: dict[int, int]) -> None:
         """Lets a program run through the axes in `order`, at most `tiles[axis]` points of each."""

@@ -1,16 +1,13 @@
-"""Which line of the model a traced node came from."""
+"""Which line of the model a traced node came from, as an MLIR location."""
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
-from pathlib import Path
 
-import torch
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_TORCH = str(Path(torch.__file__).parent) + "/"
+from cuesta.lowering.stack_traces import innermost_frame
+
 _NO_COLUMN = IntAttr(0)
 
 
@@ -19,19 +16,8 @@ def location_of_stack_trace(stack_trace: str | None) -> FileLineColLoc | None:
 
     Takes the text that FX keeps in `node.meta["stack_trace"]`; a frame inside torch is taken when there is no other.
     """
-    return None if stack_trace is None else _innermost_frame(stack_trace)
-
-
-@lru_cache(maxsize=16384)
-def _innermost_frame(stack_trace: str) -> FileLineColLoc | None:
-    frames = _FRAME.findall(stack_trace)
-    if not frames:
-        return None
-    for file, line in reversed(frames):
-        if not file.startswith(_TORCH):
-            return _location(file, int(line))
-    file, line = frames[-1]
-    return _location(file, int(line))
+    frame = None if stack_trace is None else innermost_frame(stack_trace)
+    return None if frame is None else _location(*frame)
 
 
 @lru_cache(maxsize=16384)

@@ -1,9 +1,12 @@
-"""Large reductions with hardly any parallel points around them become two nests, so that all threads have work.
+"""Large reductions with hardly any parallel points around them become two nests, so that all of a machine has work.
 
     loops.nest () { %s = sum (%j : 1048576) of f(%j); store g(%s) }
     →
     loops.nest (%p : 32) { %s = sum (%j : 32768) of f(%p · 32768 + %j); store %s to %t[%p] }
     loops.nest () { %s = sum (%p : 32) of %t[%p]; store g(%s) }
+
+The same for several reductions over the same columns, which read one large tensor: in short pieces of columns the
+second one finds in the cache what the first one read.
 
 Reassociates. NaN and infinities come out the same, and the result does not depend on the number of threads.
 """
@@ -13,11 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
-
-from cuesta.dialects import layout, loops, sym
-from cuesta.dialects.loops.surgery import Substitution, clone_into
+from cuesta.dialects import loops, sym
+from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.loops.splitting import Splitting, split_nest, splittable_reductions
+from cuesta.dialects.loops.surgery import loads_of
 
 LARGE = 65536
 """Points of a reduction from which on it is worth a second kernel."""
@@ -25,8 +27,8 @@ FEW = 16
 """Parallel points from which on there is work for all threads anyway."""
 PARTS = 32
 """About how many parts a reduction is split into."""
-
-_SPLITTABLE = {"sum", "prod", "maximum", "minimum", "any", "all"}
+MANY_ROWS = 1024
+"""Points of a reduction of columns that do not stay in the cache for the next one."""
 
 
 def split_reductions(nests: Sequence[loops.NestOp]) -> None:
@@ -37,25 +39,20 @@ def split_reductions(nests: Sequence[loops.NestOp]) -> None:
 
 def split_reduction(nest: loops.NestOp) -> loops.NestOp | None:
     """Puts a new nest before `nest`, which computes its reductions in parts; None when that is not worth it."""
-    stages = [op for op in nest.body.ops if isinstance(op, loops.DomainOp)]
-    if not stages or not all(isinstance(op, loops.ReduceOp) and op.kind in _SPLITTABLE for op in stages):
+    reductions = splittable_reductions(nest)
+    if reductions is None:
         return None
-    reductions = [op for op in stages if isinstance(op, loops.ReduceOp)]
     sizes = reductions[0].sizes
     static = [size for size in (*nest.sizes, *sizes) if isinstance(size, int)]
-    if len(static) < len(nest.sizes) + len(sizes) or any(op.sizes != sizes for op in reductions):
+    if len(static) < len(nest.sizes) + len(sizes):
         return None
-    points = math.prod(static[len(nest.sizes) :])
-    if points < LARGE or math.prod(static[: len(nest.sizes)]) >= FEW:
+    points, around = math.prod(static[len(nest.sizes) :]), math.prod(static[: len(nest.sizes)])
+    alone = points >= LARGE and around < FEW
+    much = points >= MANY_ROWS and points * around >= LARGE
+    if not alone and not (much and _share_columns(nest, reductions)):
         return None
     split = _axis_and_parts(static[len(nest.sizes) :])
-    needed = _needed_before(nest, reductions)
-    if split is None or needed is None:
-        return None
-    first = _partial_nest(nest, reductions, needed, *split)
-    for reduction, partial in zip(reductions, first.results, strict=True):
-        _combine(nest, reduction, partial, split[1])
-    return first
+    return None if split is None else split_nest(nest, reductions, _in_parts(static[len(nest.sizes) :], *split))
 
 
 def _axis_and_parts(sizes: Sequence[int]) -> tuple[int, int] | None:
@@ -67,77 +64,30 @@ def _axis_and_parts(sizes: Sequence[int]) -> tuple[int, int] | None:
     return None
 
 
-def _needed_before(nest: loops.NestOp, reductions: Sequence[loops.ReduceOp]) -> list[Operation] | None:
-    """The ops of the nest's own body that the reductions depend on, in order; None when the reductions cannot move."""
-    wanted: set[Operation] = set()
-    work: list[Operation] = list(reductions)
-    handles = set(nest.handles)
-    while work:
-        op = work.pop()
-        for inner in op.walk():
-            if isinstance(inner, loops.StoreOp) or (isinstance(inner, loops.LoadOp) and inner.source in handles):
-                return None
-            for operand in inner.operands:
-                owner = operand.owner
-                if isinstance(owner, Operation) and owner.parent is nest.body and owner not in wanted:
-                    if isinstance(owner, loops.ReduceOp):
-                        return None
-                    wanted.add(owner)
-                    work.append(owner)
-    return [op for op in nest.body.ops if op in wanted]
+def _in_parts(sizes: Sequence[int], axis: int, parts: int) -> Splitting:
+    """The points of a domain, with `axis` cut into equal parts."""
+    inner = [size // parts if k == axis else size for k, size in enumerate(sizes)]
+    indices: list[sym.IndexExpr] = [sym.dim(k + 1) for k in range(len(sizes))]
+    indices[axis] = sym.dim(0) * inner[axis] + indices[axis]
+    return Splitting((parts,), tuple(inner), tuple(indices))
 
 
-def _partial_nest(
-    nest: loops.NestOp, reductions: Sequence[loops.ReduceOp], needed: Sequence[Operation], axis: int, parts: int
-) -> loops.NestOp:
-    sizes = (*nest.sizes, parts)
-    first = loops.NestOp.build(sizes, [layout.tensor_type(sizes, op.results[0].type) for op in reductions])
-    first.location = nest.location
-    Rewriter.insert_op(first, InsertPoint.before(nest))
-    place = InsertPoint.at_end(first.body)
-    variables = first.induction_variables
-    substitution = Substitution(variables)
-    for old, new in zip(nest.induction_variables, variables, strict=False):
-        substitution.set_index(old, substitution.axis(new))
-        new.name_hint = old.name_hint
-    clone_into(needed, place, substitution)
-    for reduction, handle in zip(reductions, first.handles, strict=True):
-        part_sizes = list(reduction.sizes)
-        size = part_sizes[axis]
-        assert isinstance(size, int)
-        part_sizes[axis] = size // parts
-        part = loops.ReduceOp.build(reduction.kind, part_sizes, reduction.yielded.type)
-        part.location = reduction.location
-        for position, (old, new) in enumerate(
-            zip(reduction.induction_variables, part.induction_variables, strict=True)
-        ):
-            index = substitution.axis(new)
-            if position == axis:
-                index = substitution.axis(variables[-1]) * (size // parts) + index
-            substitution.set_index(old, index)
-            new.name_hint = old.name_hint
-        clone_into(reduction.body.ops, InsertPoint.at_end(part.body), substitution)
-        Rewriter.insert_op(part, place)
-        _store(part.results[0], handle, variables, place)
-    return first
+def _share_columns(nest: loops.NestOp, reductions: Sequence[loops.ReduceOp]) -> bool:
+    """Whether two of the reductions read one tensor whose last axis is the nest's: column by column."""
+    if len(reductions) < 2:
+        return False
+    seen: set[object] = set()
+    for reduction in reductions:
+        tensors = {load.source for load in loads_of(reduction) if _goes_by_columns(load, nest)}
+        if not seen.isdisjoint(tensors):
+            return True
+        seen |= tensors
+    return False
 
 
-def _store(value: SSAValue, handle: SSAValue, variables: Sequence[SSAValue], place: InsertPoint) -> None:
-    store = loops.StoreOp.build(value, handle, [sym.dim(k) for k in range(len(variables))], variables)
-    store.location = value.owner.location if isinstance(value.owner, Operation) else store.location
-    Rewriter.insert_op(store, place)
-
-
-def _combine(nest: loops.NestOp, reduction: loops.ReduceOp, partial: SSAValue, parts: int) -> None:
-    """Replaces a reduction by one over its parts."""
-    new = loops.ReduceOp.build(reduction.kind, (parts,), reduction.yielded.type)
-    new.location = reduction.location
-    indices = [*nest.induction_variables, *new.induction_variables]
-    load = loops.LoadOp.build(partial, [sym.dim(k) for k in range(len(indices))], indices)
-    result = loops.YieldOp.build(load.result)
-    load.location = result.location = reduction.location
-    new.body.add_ops([load, result])
-    Rewriter.insert_op(new, InsertPoint.before(reduction))
-    reduction.results[0].replace_all_uses_with(new.results[0])
-    new.results[0].name_hint = reduction.results[0].name_hint
-    Rewriter.erase_op(reduction)
+def _goes_by_columns(load: loops.LoadOp, nest: loops.NestOp) -> bool:
+    if not load.map.results or len(sizes_of(tensor_type_of(load.source))) < 2:
+        return False
+    walked = [load.indices[dim] for dim in sym.dims_of(load.map.results[-1])]
+    inside = any(isinstance(index.owner, type(nest.body)) and index.owner is not nest.body for index in load.indices)
+    return bool(walked) and inside and all(index.owner is nest.body for index in walked)

@@ -24,7 +24,27 @@ def escapes(op: Operation) -> bool:
     return False
 
 
+_FRESH = frozenset(
+    {
+        "aten.mm.default",
+        "aten.addmm.default",
+        "aten.bmm.default",
+        "aten.baddbmm.default",
+        "aten.convolution.default",
+        "aten._scaled_dot_product_flash_attention_for_cpu.default",
+    }
+)
+
+
+def gives_fresh_memory(call: NamedCall) -> bool:
+    """Whether nobody but the caller has the memory that a call gives back.
+
+    A schema without aliases does not say so (some operators give their operand back when there is nothing to do), so
+    this is a list of those that are known to.
+    """
+    return call.overload in _FRESH
+
+
 def may_alias(call: NamedCall) -> bool:
     """Whether a call may give back memory of its operands: a view, or an operator nobody knows."""
-    schema = call.schema
-    return schema is None or schema.is_view or call.overload == "aten._unsafe_view.default"
+    return call.may_alias

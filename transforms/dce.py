@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.loops.surgery import loads_of, remove, stores_of
+from cuesta.dialects.loops.surgery import combines_of, loads_of, remove, stores_of
 
 
 class DcePass(ModulePass):
@@ -33,12 +33,34 @@ def clean_block(block: Block) -> None:
             _clean_nest(op)
         elif isinstance(op, loops.DomainOp):
             clean_block(op.body)
-            if (isinstance(op, loops.ForOp) and not op.body.ops) or (
+            if (isinstance(op, loops.StatementOp) and not op.body.ops) or (
                 isinstance(op, loops.ReduceOp) and not _used(op) and not _raises(op)
             ):
                 remove(op)
+            elif isinstance(op, loops.ReduceOp) and op.kind in _EXTREMES and not op.results[1].uses:
+                _forget_position(op)
         elif not _used(op) and op.results and _is_pure(op):
             remove(op)
+
+
+_EXTREMES = {"argmax": "maximum", "argmin": "minimum"}
+
+
+def _forget_position(op: loops.ReduceOp) -> None:
+    """%v, %unused = reduce argmax → %v = reduce maximum. Exact: both propagate NaN; of 0 and −0 either may come."""
+    new = loops.ReduceOp.create(
+        result_types=(op.results[0].type,),
+        properties={**op.properties, "kind": StringAttr(_EXTREMES[op.kind])},
+        attributes=op.attributes.copy(),
+        regions=[op.detach_region(0)],
+    )
+    new.location = op.location
+    block = op.parent
+    assert block is not None
+    block.insert_op_before(new, op)
+    new.results[0].name_hint = op.results[0].name_hint
+    op.results[0].replace_all_uses_with(new.results[0])
+    remove(op)
 
 
 def _clean_nest(nest: loops.NestOp) -> None:
@@ -62,7 +84,7 @@ def _is_pure(op: Operation) -> bool:
 
 
 def _raises(op: Operation) -> bool:
-    return any(isinstance(inner, loops.BoundOp | loops.StoreOp) for inner in op.walk())
+    return any(isinstance(inner, loops.BoundOp | loops.TensorWriteOp) for inner in op.walk())
 
 
 def drop_unused_outs(nest: loops.NestOp) -> loops.NestOp | None:
@@ -81,9 +103,9 @@ def drop_unused_outs(nest: loops.NestOp) -> loops.NestOp | None:
     dropped = {nest.handles[k] for k in dead}
     if len(dead) == len(nest.results):
         return nest
-    for store in list(stores_of(nest)):
-        if store.target in dropped:
-            remove(store)
+    for write in (*stores_of(nest), *combines_of(nest)):
+        if write.target in dropped:
+            remove(write)
     body = nest.body
     for handle in dropped:
         body.erase_arg(handle)

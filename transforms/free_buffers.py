@@ -1,110 +1,170 @@
-"""`free-buffers`: says where each buffer is used for the last time, and lets later ones take its place."""
+"""`free-buffers`: says where each buffer is used for the last time, and lets later ones take its place.
+
+The first to take the place of a buffer is an out of the very launch that reads it last, where the kernel may write over
+its input (`in_place.py`).
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from cuesta.dialects import host
+from cuesta.dialects import host, kernel
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.layout import is_tensor
+from cuesta.dialects.layout import device_of, is_contiguous, is_tensor, sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
-from cuesta.transforms.aliasing import may_alias
+from cuesta.transforms.aliasing import gives_fresh_memory, may_alias
+from cuesta.transforms.in_place import may_overwrite
 
 
 class FreeBuffersPass(ModulePass):
-    """alloc b : T after the last use of a : T  ->  b is a; every other buffer gets a `host.free` after its last use.
+    """alloc b after the last use of a, of the same size  ->  b is a; every other buffer gets a `host.free`.
 
-    A buffer lives as long as any alias of it. Inputs, and what a library call gave (it may alias its operands, or be
-    kept by them), are freed but never taken over.
+    The last use of `a` may be the launch that writes `b`, where every element of `a` is read before the same one of `b`
+    is written. A buffer lives as long as any alias of it. Inputs, and what a call gave that may alias its operands or
+    be kept by them, are freed but never taken over.
     """
 
     name = "free-buffers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         block = entry_block(op)
-        ops = list(block.ops)
-        root = _roots(ops)
-        last: dict[SSAValue, Operation] = {}
-        for inner in ops:
-            for operand in inner.operands:
-                last[root.get(operand, operand)] = inner
-        returned = {root.get(operand, operand) for operand in ops[-1].operands} | _pinned(ops, root)
-        dying: dict[Operation, list[SSAValue]] = {}
-        for value, user in last.items():
-            if value not in returned:
-                dying.setdefault(user, []).append(value)
-        names = _aliases(ops, root)
+        kernels = {inner.sym_name: inner for inner in op.body.ops if isinstance(inner, kernel.FuncOp)}
+        _Reuse(list(block.ops), kernels).run()
+        _insert_frees(list(block.ops))
+
+
+class _Reuse:
+    """The buffers of a host program: whose memory each value is, and where it is used for the last time."""
+
+    def __init__(self, ops: Sequence[Operation], kernels: Mapping[str, kernel.FuncOp]) -> None:
+        self.ops = ops
+        self.kernels = kernels
+        self.root: dict[SSAValue, SSAValue] = {}
+        self.aliases: dict[SSAValue, list[SSAValue]] = {}
+        self.last: dict[SSAValue, Operation] = {}
+        self.writer: dict[SSAValue, Operation] = {}
+        """The first op that uses a buffer."""
+        self.kept: set[SSAValue] = set()
+        """The buffers that outlive the program."""
+        for op in ops:
+            for operand in op.operands:
+                buffer = self.buffer(operand)
+                self.last[buffer] = op
+                self.writer.setdefault(buffer, op)
+            if isinstance(op, host.ReinterpretOp):
+                # What a call gives is a buffer of its own, except as the next lines say.
+                self.add_alias(op.results[0], self.buffer(op.source))
+            if isinstance(op, host.ReturnOp) or (isinstance(op, host.ExternOp) and may_alias(op)):
+                self.kept.update(map(self.buffer, op.operands))
+        self.dying: dict[Operation, dict[SSAValue, None]] = {}
+        for value, user in self.last.items():
+            self.dying.setdefault(user, {})[value] = None
+
+    def buffer(self, value: SSAValue) -> SSAValue:
+        """The buffer whose memory an alias is."""
+        return self.root.get(value, value)
+
+    def add_alias(self, alias: SSAValue, buffer: SSAValue) -> None:
+        """Notes that `alias` is memory of `buffer`."""
+        self.root[alias] = buffer
+        self.aliases.setdefault(buffer, []).append(alias)
+
+    def run(self) -> None:
+        """Gives buffers that are free to later ones, and buffers that a launch may write over to its outs."""
         free: dict[object, list[SSAValue]] = {}
-        for inner in ops:
-            if isinstance(inner, host.AllocOp):
-                available = free.get(inner.result.type)
-                if available:
-                    old = available.pop()
-                    _take_over(inner, old, last, dying, returned, names)
-                    continue
-            for value in dying.get(inner, ()):
-                if isinstance(value.owner, host.AllocOp):
-                    free.setdefault(value.type, []).append(value)
-        _insert_frees(block.ops.last, list(block.ops))
+        for op in self.ops:
+            if isinstance(op, host.AllocOp):
+                if (old := self.overwritten(op)) is not None:
+                    self.take_over(op, old)
+                elif available := free.get(_slot(op.result)):
+                    self.take_over(op, available.pop())
+            for value in self.dying.get(op, ()):
+                if self.is_reusable(value):
+                    free.setdefault(_slot(value), []).append(value)
+
+    def is_reusable(self, buffer: SSAValue) -> bool:
+        """Whether a buffer is memory of the program's own, and nobody has it after its last use."""
+        owner = buffer.owner
+        ours = isinstance(owner, host.AllocOp) or (isinstance(owner, host.ExternOp) and gives_fresh_memory(owner))
+        return ours and buffer not in self.kept
+
+    def overwritten(self, alloc: host.AllocOp) -> SSAValue | None:
+        """The buffer that the launch which writes `alloc` first reads for the last time, and may write over."""
+        launch = self.writer.get(alloc.result)
+        if not isinstance(launch, host.LaunchOp) or launch.kernel not in self.kernels:
+            return None
+        func = self.kernels[launch.kernel]
+        buffers = [self.buffer(operand) for operand in launch.operands]
+        out = buffers.index(alloc.result)
+        if out < len(func.inputs) or buffers.count(alloc.result) != 1:
+            return None
+        for position, old in enumerate(buffers[: len(func.inputs)]):
+            if (
+                self.last[old] is launch
+                and old is launch.operands[position]
+                and buffers.count(old) == 1
+                and _slot(old) == _slot(alloc.result)
+                and self.is_reusable(old)
+                and may_overwrite(func, position, out)
+            ):
+                del self.dying[launch][old]
+                return old
+        return None
+
+    def take_over(self, alloc: host.AllocOp, old: SSAValue) -> None:
+        """`alloc` is `old`, which lives on until nobody uses the new buffer any more."""
+        new, end = alloc.result, self.last.get(alloc.result)
+        if new in self.kept:
+            self.kept.add(old)
+        if end is not None:
+            self.last[old] = end
+            del self.dying[end][new]
+            self.dying[end][old] = None
+        for alias in self.aliases.pop(new, ()):
+            self.add_alias(alias, old)
+        if old.type == new.type:
+            new.replace_all_uses_with(old)
+        else:
+            alias = host.ReinterpretOp.build(old, 0, new.type)
+            alias.location = alloc.location
+            alias.results[0].name_hint = new.name_hint
+            block = alloc.parent
+            assert block is not None
+            block.insert_op_before(alias, alloc)
+            new.replace_all_uses_with(alias.results[0])
+            self.add_alias(alias.results[0], old)
+        remove(alloc)
 
 
-def _roots(ops: list[Operation]) -> dict[SSAValue, SSAValue]:
-    """The buffer whose memory an alias is. What a call gives is a buffer of its own, except as `_pinned` says."""
-    root: dict[SSAValue, SSAValue] = {}
-    for op in ops:
-        if isinstance(op, host.ReinterpretOp):
-            root[op.results[0]] = root.get(op.source, op.source)
-    return root
+def _slot(buffer: SSAValue) -> object:
+    """What two buffers have in common when one can take the other's place: the same memory, whatever its sizes."""
+    tensor = tensor_type_of(buffer)
+    if not is_contiguous(tensor):
+        return tensor
+    return tensor.element_type, math.prod(sizes_of(tensor), start=1), device_of(tensor)
 
 
-def _pinned(ops: list[Operation], root: dict[SSAValue, SSAValue]) -> set[SSAValue]:
-    """The buffers that may live on in the result of a call: a view, or what an operator nobody knows gave back."""
-    return {
-        root.get(operand, operand)
-        for op in ops
-        if isinstance(op, host.ExternOp) and may_alias(op)
-        for operand in op.operands
-    }
-
-
-def _aliases(ops: list[Operation], root: dict[SSAValue, SSAValue]) -> dict[SSAValue, list[SSAValue]]:
-    names: dict[SSAValue, list[SSAValue]] = {}
-    for alias, value in root.items():
-        names.setdefault(value, []).append(alias)
-    return names
-
-
-def _take_over(
-    alloc: host.AllocOp,
-    old: SSAValue,
-    last: dict[SSAValue, Operation],
-    dying: dict[Operation, list[SSAValue]],
-    returned: set[SSAValue],
-    names: dict[SSAValue, list[SSAValue]],
-) -> None:
-    new = alloc.result
-    new.replace_all_uses_with(old)
-    names.setdefault(old, []).extend(names.pop(new, []))
-    end = last.get(new)
-    if new in returned:
-        returned.add(old)
-    elif end is not None:
-        last[old] = end
-        dying[end] = [old if value is new else value for value in dying[end]]
-    remove(alloc)
-
-
-def _insert_frees(end: Operation | None, ops: list[Operation]) -> None:
+def _insert_frees(ops: Sequence[Operation]) -> None:
     """After its last use, every value that is not returned is freed: the names go, and the memory with the last of
     them.
+
+    A buffer keeps its name as long as an alias that only launches use, for which its name can stand.
     """
+    end = ops[-1] if ops else None
     last: dict[SSAValue, Operation] = {}
     for op in ops:
         for operand in op.operands:
             last[operand] = op
+    position = {op: number for number, op in enumerate(ops)}
+    for op in ops:
+        if isinstance(op, host.ReinterpretOp) and op.results[0] in last and host.only_launched(op.results[0]):
+            last[op.source] = max(last[op.source], last[op.results[0]], key=position.__getitem__)
     per_op: dict[Operation, list[SSAValue]] = {}
     for value, op in last.items():
         if op is not end and is_tensor(value):

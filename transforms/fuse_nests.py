@@ -21,16 +21,22 @@ from xdsl.passes import ModulePass
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.locations import format_location
-from cuesta.dialects.loops.surgery import producers_of, remove, top_level_nest
+from cuesta.dialects.core.tracing import active_trace, no_match
+from cuesta.dialects.loops.surgery import remove, top_level_nest
 from cuesta.transforms.fusion.absorb import absorb
 from cuesta.transforms.fusion.append import append
-from cuesta.transforms.fusion.cost import Cost, body_cost
-from cuesta.transforms.fusion.inline import fits_mask, inline_at, runs_no_more_often, stored_values
+from cuesta.transforms.fusion.facts import Facts
+from cuesta.transforms.fusion.inline import fits_mask, inline_at, runs_no_more_often
+from cuesta.transforms.fusion.partial import partial
+from cuesta.transforms.fusion.profit import has_few_columns, has_parts, is_much_smaller, recomputing_pays
+from cuesta.transforms.fusion.siblings import Siblings, are_small
 from cuesta.transforms.fusion.space import volume
 
 _MOST_OPS = 400
 """A nest is not made larger than this: compile time, and registers, are finite."""
 
+_MOST_USES = 100
+"""What is read more often than this is not merged with its readers: each of them would look at all the others."""
 
 _FEW_POINTS = 16
 _MANY_POINTS = 4096
@@ -58,7 +64,10 @@ class _Fusion:
     ranges: sym.SymbolRanges
     explain: bool
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
-    costs: dict[loops.NestOp, Cost] = field(default_factory=dict[loops.NestOp, Cost])
+    facts: Facts = field(default_factory=Facts)
+    siblings: Siblings = field(default_factory=Siblings)
+    calls: list[int] = field(default_factory=list[int])
+    transient: dict[loops.NestOp, bool] = field(default_factory=dict[loops.NestOp, bool])
     remarks: list[str] = field(default_factory=list[str])
 
     def run(self) -> None:
@@ -66,13 +75,57 @@ class _Fusion:
         ops = list(self.block.ops)
         self.order = {op: k for k, op in enumerate(ops)}
         for op in ops:
+            if isinstance(op, loops.ExternOp):
+                self.calls.append(self.order[op])
             if isinstance(op, loops.NestOp) and op.parent is self.block:
-                self.fuse_producers_into(op)
+                nest = self.fuse_producers_into(op)
+                nest = self.merge_with_sibling(nest)
+                self.siblings.add(nest, self.facts.sites(nest))
 
-    def fuse_producers_into(self, consumer: loops.NestOp) -> None:
+    def merge_with_sibling(self, nest: loops.NestOp) -> loops.NestOp:
+        """S; Q -> one nest with the stages of both, when they have one domain and read one large tensor.
+
+        Horizontal fusion: each point does what it did before. Near misses: one needs the other; a library call stands
+        between them, and large results would be kept in memory across it; the pointwise one is to be inlined.
+        """
+        sibling = self.siblings.of(nest, self.facts.sites(nest))
+        if sibling is None or self.is_to_be_inlined(nest) or self.is_to_be_inlined(sibling):
+            return nest
+        if self.facts.cost(sibling).ops + self.facts.cost(nest).ops > _MOST_OPS:
+            return nest
+        here, there = self.order[nest], self.order[sibling]
+        call_between = bool(self.calls) and self.calls[-1] > there
+        users = self.users(sibling)
+        if self.ready_at(nest, sibling) and (not call_between or are_small(nest)):
+            position, at_nest = there, False
+        elif (
+            users is not None
+            and all(self.order[user] > here for user in users)
+            and (not call_between or are_small(sibling))
+        ):
+            position, at_nest = here, True
+        else:
+            self.refuse(nest, sibling, "something between them uses the one and gives to the other, or is a call")
+            return nest
+        outcome = append(sibling, nest, at_nest)
+        if isinstance(outcome, str):
+            self.refuse(nest, sibling, outcome)
+            return nest
+        return self.placed(outcome, position)
+
+    def refuse(self, nest: loops.NestOp, other: loops.NestOp, reason: str) -> None:
+        """Notes why a pair stays apart."""
+        if self.explain:
+            self.remarks.append(f"{_describe(nest)} does not fuse with {_describe(other)}: {reason}")
+        if (trace := active_trace()) is not None:
+            trace.current_pattern = "fuse-nests"
+            no_match(nest, f"with {_describe(other)}: {reason}")
+            trace.current_pattern = ""
+
+    def fuse_producers_into(self, consumer: loops.NestOp) -> loops.NestOp:
         refused: set[SSAValue] = set()
         while True:
-            sites = producers_of(consumer)
+            sites = self.facts.sites(consumer)
             candidates = {
                 source: producer
                 for source in sites
@@ -81,14 +134,13 @@ class _Fusion:
                 and producer is not consumer
             }
             if not candidates:
-                return
+                return consumer
             source, producer = max(candidates.items(), key=lambda candidate: self.order[candidate[1]])
             outcome = self.fuse(producer, consumer, source, sites)
             if isinstance(outcome, str):
-                if self.explain:
-                    self.remarks.append(f"{_describe(consumer)} does not fuse with {_describe(producer)}: {outcome}")
+                self.refuse(consumer, producer, outcome)
                 refused.update(producer.results)
-            elif outcome is not None:
+            else:
                 consumer = outcome
 
     def fuse(
@@ -97,35 +149,63 @@ class _Fusion:
         consumer: loops.NestOp,
         source: SSAValue,
         sites: dict[SSAValue, list[loops.LoadOp]],
-    ) -> loops.NestOp | str | None:
+    ) -> loops.NestOp | str:
         """Makes one move on the pair. Gives the nest to go on with, or why none was made."""
-        producer_cost = self.cost(producer)
-        loads = sites[source]
-        if producer_cost.ops * len(loads) + self.cost(consumer).ops > _MOST_OPS:
+        producer_cost = self.facts.cost(producer)
+        if producer_cost.ops * len(sites[source]) + self.facts.cost(consumer).ops > _MOST_OPS:
             return f"the nest would have more than {_MOST_OPS} ops"
-        values = stored_values(producer)
-        users = self.users(producer)
+        values = self.facts.values(producer)
+        pays = False
         if not isinstance(values, str):
-            only_here = users == {consumer} and len(producer.results) == 1
-            cheap = producer_cost.is_free or (only_here and len(loads) == 1)
-            cheap = cheap and all(
-                producer_cost.is_free or runs_no_more_often(load, producer, self.ranges) for load in loads
-            )
-            if cheap and all(fits_mask(load, producer) for load in loads):
-                for load in loads:
-                    inline_at(load, producer, values, self.ranges, last=only_here and len(loads) == 1)
-                self.costs.pop(consumer, None)
-                if not any(result.uses for result in producer.results):
-                    del self.order[producer]
-                    remove(producer)
-                return consumer
-        first = min(users, key=self.order.__getitem__)
+            only_reader = len(producer.results) == 1 and self.is_only_reader(consumer, producer)
+            if producer_cost.is_free:
+                pays = all(fits_mask(load, producer) for load in sites[source])
+            else:
+                pays = recomputing_pays(
+                    producer,
+                    producer_cost,
+                    self.facts.sites(producer),
+                    lambda load: self.may_compute_at(load, producer),
+                )
+            if pays and (producer_cost.is_free or not only_reader or len(sites[source]) == 1):
+                return self.inlined(producer, consumer, sites[source], values)
+        if not is_much_smaller(consumer, source) and self.is_to_be_inlined(consumer):
+            return "every reader of the consumer is going to compute it"
+        if isinstance(values, str) and has_parts(producer, consumer, source):
+            parts = partial(producer, consumer)
+            if isinstance(parts, str):
+                return f"{parts}"
+            self.order[parts] = self.order[consumer]
+            self.facts.forget(consumer)
+            outcome = self.merge(producer, parts, self.facts.sites(parts), values)
+            if isinstance(outcome, str):
+                self.refuse(parts, producer, outcome)
+            return consumer
+        outcome = self.merge(producer, consumer, sites, values)
+        if isinstance(outcome, str) and pays and not isinstance(values, str):
+            return self.inlined(producer, consumer, sites[source], values)
+        return outcome
+
+    def merge(
+        self,
+        producer: loops.NestOp,
+        consumer: loops.NestOp,
+        sites: dict[SSAValue, list[loops.LoadOp]],
+        values: dict[SSAValue, SSAValue] | str,
+    ) -> loops.NestOp | str:
+        """Makes one nest of the two, in which each point stores what it stored before."""
+        users = self.users(producer)
+        if users is None:
+            return f"the producer has more than {_MOST_USES} reads"
         if _starves(producer, consumer):
             return "too few parallel points would be left for the work"
+        first = min(users, key=self.order.__getitem__)
         not_absorbed = ""
         if first is consumer and not isinstance(values, str):
             position = self.order[consumer]
-            outcome = absorb(producer, consumer, sites)
+            loads = [load for result in producer.results for load in sites.get(result, ())]
+            few = has_few_columns(consumer, loads, volume(producer.sizes))
+            outcome = "there are too few columns for all threads" if few else absorb(producer, consumer, sites)
             if isinstance(outcome, loops.NestOp):
                 return self.placed(outcome, position)
             not_absorbed = f"; to compute it at its first read: {outcome}"
@@ -138,23 +218,68 @@ class _Fusion:
             return self.placed(outcome, position)
         return outcome + not_absorbed
 
-    def cost(self, nest: loops.NestOp) -> Cost:
-        known = self.costs.get(nest)
+    def inlined(
+        self,
+        producer: loops.NestOp,
+        consumer: loops.NestOp,
+        loads: list[loops.LoadOp],
+        values: dict[SSAValue, SSAValue],
+    ) -> loops.NestOp:
+        """Computes the producer's value at each of the consumer's loads."""
+        last = len(producer.results) == 1 and producer.results[0].uses.get_length() == 1
+        self.transient.pop(consumer, None)
+        for load in list(loads):
+            moving = self.facts.before_move(producer, consumer, load) if last else None
+            if inline_at(load, producer, values, self.ranges, last=last) and moving is not None:
+                self.facts.moved(consumer, load, moving, values[moving.source])
+            else:
+                self.facts.forget(consumer)
+        if not any(result.uses for result in producer.results):
+            del self.order[producer]
+            remove(producer)
+        return consumer
+
+    def is_to_be_inlined(self, nest: loops.NestOp) -> bool:
+        """Whether the nest will be computed where it is read: as a stage of its producer it would have to be stored."""
+        known = self.transient.get(nest)
         if known is None:
-            known = self.costs[nest] = body_cost(nest)
+            known = isinstance(self.facts.values(nest), dict) and self.recomputing_pays(nest)
+            self.transient[nest] = known
         return known
+
+    def recomputing_pays(self, nest: loops.NestOp) -> bool:
+        """Whether every reader of a pointwise nest should compute it."""
+        facts = self.facts
+        return recomputing_pays(nest, facts.cost(nest), facts.sites(nest), lambda load: self.may_compute_at(load, nest))
+
+    def may_compute_at(self, load: loops.LoadOp, producer: loops.NestOp) -> bool:
+        """Whether the producer's body may stand for a load, and would not run more often there."""
+        return fits_mask(load, producer) and runs_no_more_often(load, producer, self.ranges)
+
+    def is_only_reader(self, consumer: loops.NestOp, producer: loops.NestOp) -> bool:
+        """Whether nobody else reads the producer's first result."""
+        return all(top_level_nest(use.operation) is consumer for use in producer.results[0].uses)
 
     def placed(self, nest: loops.NestOp, position: int) -> loops.NestOp:
         self.order[nest] = position
         return nest
 
-    def users(self, producer: loops.NestOp) -> set[Operation]:
-        return {top_level_nest(use.operation) for result in producer.results for use in result.uses}
+    def users(self, producer: loops.NestOp) -> set[Operation] | None:
+        """The ops of @main that read the producer's results; None when there are too many to look at."""
+        found: set[Operation] = set()
+        reads = 0
+        for result in producer.results:
+            for use in result.uses:
+                reads += 1
+                if reads > _MOST_USES:
+                    return None
+                found.add(top_level_nest(use.operation))
+        return found
 
     def ready_at(self, consumer: loops.NestOp, producer: loops.NestOp) -> bool:
         """Whether all that the consumer reads, apart from the producer itself, is there before the producer."""
         position = self.order[producer]
-        for source in producers_of(consumer):
+        for source in self.facts.sites(consumer):
             owner = source.owner
             if isinstance(owner, Operation) and owner is not producer and self.order[owner] >= position:
                 return False

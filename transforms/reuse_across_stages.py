@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.layout import device_of, tensor_type, tensor_type_of
+from cuesta.dialects.loops.surgery import combines_of
 from cuesta.transforms.fusion.absorb import with_more_outs
 from cuesta.transforms.fusion.cost import arithmetic_cost
 from cuesta.transforms.fusion.space import volume
@@ -31,14 +32,15 @@ class ReuseAcrossStagesPass(ModulePass):
     for (j) { … load t[i, j] … }
 
     Exact: the same value, bit for bit. Softmax computes its exponentials once. Near misses: a cheap f; inner domains
-    of other sizes; rows too long for the cache. A read of an out is a value like any other: no element is stored twice.
+    of other sizes; rows too long for the cache. A read of an out is a value like any other, unless a scan changes it.
     """
 
     name = "reuse-across-stages"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for nest in list(entry_block(op).ops):
-            if isinstance(nest, loops.NestOp):
+            # On a GPU what one tile holds stays in registers anyway, and memory is dearer than arithmetic.
+            if isinstance(nest, loops.NestOp) and device_of(tensor_type_of(nest.results[0])) == "cpu":
                 stages = [stage for stage in nest.body.ops if isinstance(stage, loops.DomainOp)]
                 if len(stages) > 1:
                     _Nest(nest, stages).run()
@@ -48,6 +50,7 @@ class _Nest:
     def __init__(self, nest: loops.NestOp, stages: list[loops.DomainOp]) -> None:
         self.nest = nest
         self.stages = stages
+        self.changing = {combine.target for combine in combines_of(nest)}
         self.numbers: dict[SSAValue, _Number] = {}
         self.known: dict[tuple[Hashable, ...], int] = {}
         self.costs: dict[SSAValue, int] = {}
@@ -76,7 +79,7 @@ class _Nest:
         for position, variable in enumerate(stage.induction_variables):
             self.numbers[variable] = ("point", position)
         for op in stage.body.ops:
-            if not isinstance(op, _NUMBERED):
+            if not isinstance(op, _NUMBERED) or (isinstance(op, loops.LoadOp) and op.source in self.changing):
                 continue
             result = op.results[0]
             operands = tuple(self.numbers.get(operand, operand) for operand in op.operands)

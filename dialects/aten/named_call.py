@@ -35,6 +35,12 @@ class NamedCall(CallLike):
         """Whether the call depends on its operands only, and does nothing but give its results."""
         return "pure" in self.properties
 
+    @property
+    def may_alias(self) -> bool:
+        """Whether it may give back memory of its operands: a view, or an operator nobody knows."""
+        schema = self.schema
+        return schema is None or schema.is_view or self.overload == "aten._unsafe_view.default"
+
     @classmethod
     def of(
         cls: type[_Self],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block, Operation
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
@@ -28,6 +31,24 @@ def entry_block(module: ModuleOp) -> Block:
     if block is None:
         raise VerifyException("@main has no body")
     return block
+
+
+def written_arguments(main: Operation) -> tuple[int, ...]:
+    """The positions of the arguments that `@main` changes, in the order of the values they get: `aten.writes_to`.
+
+    Down to `kernel` those values are the last ones returned, and are for the arguments only: the caller does not get
+    them. At `host` they are written by ops.
+    """
+    positions = main.attributes.get("aten.writes_to")
+    if not isinstance(positions, ArrayAttr):
+        return ()
+    entries = cast("ArrayAttr[Attribute]", positions)
+    return tuple(entry.value.data for entry in entries if isinstance(entry, IntegerAttr))
+
+
+def writes_to(positions: Sequence[int]) -> Attribute:
+    """The attribute `aten.writes_to` that says so."""
+    return ArrayAttr([IntegerAttr(position, i64) for position in positions])
 
 
 def symbol_ranges(module: ModuleOp) -> sym.SymbolRanges:

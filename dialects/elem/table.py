@@ -9,6 +9,10 @@ LLVM spellings are templates over ``{r}`` (result name; ``{r}.x`` may be used fo
 (operand names), ``{t}`` (the LLVM type, scalar or vector), ``{m}`` (its bool type), ``{s}`` (the intrinsic suffix, such
 as ``v8f32``), ``{zero}``, ``{one}`` and ``{ones}`` (constants of the type; the last has all bits set). A spelling
 ``math:NAME`` calls the CPU target's vector math function of that name.
+
+Triton spellings are templates over ``{a}`` and ``{b}``; where kinds differ they are given by kind, ``d`` for f64 where
+that differs from ``f``. What is narrower than f32 is computed in f32. They must be as accurate as the row says:
+``libdevice`` where Triton's own function is a quick approximation, ``div_rn`` where its ``/`` is one.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ class Row:
     arity: int
     kinds: str
     reference: str
-    triton: str
+    triton: str | Mapping[str, str]
     llvm: Mapping[str, str] = field(default_factory=dict[str, str])
     result: str = "same"
     ulp: float = 0.0
@@ -37,7 +41,11 @@ class Row:
 
 
 def _float(
-    name: str, reference: str | None = None, triton: str | None = None, llvm: str | None = None, ulp: float = 0.0
+    name: str,
+    reference: str | None = None,
+    triton: str | Mapping[str, str] | None = None,
+    llvm: str | None = None,
+    ulp: float = 0.0,
 ) -> Row:
     """A function of one floating-point operand; without an LLVM spelling it is a vector math function."""
     return Row(
@@ -88,7 +96,8 @@ def _extreme(name: str, predicate: str, integer: str, on_bools: str) -> Row:
         "u": _intrinsic(f"u{integer}", 2),
         "b": f"{{r}} = {on_bools} {{t}} {{a}}, {{b}}",
     }
-    triton = f"tl.{name}({{a}}, {{b}}, tl.PropagateNan.ALL)"
+    bools = {"or": "{a} | {b}", "and": "{a} & {b}"}[on_bools]
+    triton = {**_same(f"tl.{name}({{a}}, {{b}}, tl.PropagateNan.ALL)", "fiu"), "b": bools}
     return Row(name, 2, "fiub", f"torch.{name}(a, b)", triton, spellings, commutes=True)
 
 
@@ -101,7 +110,7 @@ _ROWS = (
     _arithmetic("add", "+", commutes=True),
     _arithmetic("sub", "-"),
     _arithmetic("mul", "*", commutes=True),
-    Row("div", 2, "f", "a / b", "{a} / {b}", {"f": "{r} = fdiv {t} {a}, {b}"}),
+    Row("div", 2, "f", "a / b", {"f": "tl.div_rn({a}, {b})", "d": "{a} / {b}"}, {"f": "{r} = fdiv {t} {a}, {b}"}),
     # fmod has the sign of the dividend (C). remainder and floor_div round towards −∞ (Python): they are composed where
     # they are lowered. Integer division by zero is undefined here; who emits it guards it.
     Row(
@@ -109,7 +118,7 @@ _ROWS = (
         2,
         "fiu",
         "torch.fmod(a, b)",
-        "libdevice.fmod({a}, {b})",
+        {"f": "libdevice.fmod({a}, {b})", **_same("{a} % {b}", "iu")},
         {"f": "{r} = frem {t} {a}, {b}", "i": "{r} = srem {t} {a}, {b}", "u": "{r} = urem {t} {a}, {b}"},
     ),
     Row(
@@ -120,7 +129,15 @@ _ROWS = (
         "{a} // {b}",
         {"i": "{r} = sdiv {t} {a}, {b}", "u": "{r} = udiv {t} {a}, {b}"},
     ),
-    Row("neg", 1, "fi", "-a", "-{a}", {"f": "{r} = fneg {t} {a}", "i": "{r} = sub {t} zeroinitializer, {a}"}),
+    # Triton's unary minus is 0 - a, which makes +0 of +0.
+    Row(
+        "neg",
+        1,
+        "fi",
+        "-a",
+        {"f": "{a} * -1.0", "i": "0 - {a}"},
+        {"f": "{r} = fneg {t} {a}", "i": "{r} = sub {t} zeroinitializer, {a}"},
+    ),
     Row(
         "abs",
         1,
@@ -141,19 +158,23 @@ _ROWS = (
     _float("trunc", llvm=_intrinsic("trunc"), triton="libdevice.trunc({a})"),
     _float("round", llvm=_intrinsic("roundeven"), triton="libdevice.rint({a})"),
     # Roots and exponentials.
-    _float("sqrt", llvm=_intrinsic("sqrt"), triton="tl.sqrt_rn({a})"),
+    _float("sqrt", llvm=_intrinsic("sqrt"), triton={"f": "tl.sqrt_rn({a})", "d": "tl.sqrt({a})"}),
     _float("rsqrt", llvm="{r}.s = call {t} @llvm.sqrt.{s}({t} {a})\n{r} = fdiv {t} {one}, {r}.s", ulp=1.5),
-    _float("exp", triton="tl.exp({a})", ulp=1.0),
-    _float("exp2", triton="tl.exp2({a})", ulp=1.0),
+    _float("exp", ulp=1.0),
+    _float("exp2", ulp=1.0),
     _float("expm1", ulp=2.0),
-    _float("log", triton="tl.log({a})", ulp=1.0),
-    _float("log2", triton="tl.log2({a})", ulp=1.5),
+    _float("log", ulp=1.0),
+    _float("log2", ulp=1.5),
     _float("log10", ulp=1.5),
     _float("log1p", ulp=1.5),
-    _float("sigmoid", triton="tl.sigmoid({a})", ulp=2.5),
+    _float(
+        "sigmoid",
+        triton={"f": "tl.div_rn(1.0, 1.0 + libdevice.exp({a} * -1.0))", "d": "1.0 / (1.0 + libdevice.exp({a} * -1.0))"},
+        ulp=2.5,
+    ),
     # Trigonometry and the hyperbolic functions.
-    _float("sin", triton="tl.sin({a})", ulp=2.0),
-    _float("cos", triton="tl.cos({a})", ulp=2.0),
+    _float("sin", ulp=2.0),
+    _float("cos", ulp=2.0),
     _float("tan", ulp=3.5),
     _float("asin", ulp=2.5),
     _float("acos", ulp=2.5),
@@ -165,7 +186,7 @@ _ROWS = (
     _float("acosh", ulp=3.0),
     _float("atanh", ulp=2.5),
     # Special functions.
-    _float("erf", triton="tl.erf({a})", ulp=5.5),
+    _float("erf", ulp=5.5),
     _float("erfc", ulp=2.5),
     _float("lgamma", reference="torch.lgamma(a)", ulp=2.5),
     # Comparison.
@@ -179,7 +200,15 @@ _ROWS = (
     Row("and", 2, "iub", "a & b", "{a} & {b}", _same("{r} = and {t} {a}, {b}", "iub"), commutes=True),
     Row("or", 2, "iub", "a | b", "{a} | {b}", _same("{r} = or {t} {a}, {b}", "iub"), commutes=True),
     Row("xor", 2, "iub", "a ^ b", "{a} ^ {b}", _same("{r} = xor {t} {a}, {b}", "iub"), commutes=True),
-    Row("not", 1, "iub", "~a", "~{a}", _same("{r} = xor {t} {a}, {ones}", "iub")),
+    # Triton's interpreter cannot invert unsigned numbers; −1 − a is the same.
+    Row(
+        "not",
+        1,
+        "iub",
+        "~a",
+        {"i": "~{a}", "u": "(0 - {a}) - 1", "b": "{a} ^ True"},
+        _same("{r} = xor {t} {a}, {ones}", "iub"),
+    ),
 )
 
 TABLE: dict[str, Row] = {row.name: row for row in _ROWS}

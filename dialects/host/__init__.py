@@ -1,5 +1,33 @@
 """The `host` dialect: buffers, launches, library calls. See docs/levels.md, section "host"."""
 
-from cuesta.dialects.host.ops import HOST, AllocOp, ExternOp, FreeOp, FuncOp, LaunchOp, ReinterpretOp, ReturnOp
+from cuesta.dialects.host.ops import (
+    ARENA_ALIGNMENT,
+    HOST,
+    AllocOp,
+    ExternOp,
+    FreeOp,
+    FuncOp,
+    LaunchOp,
+    PlaceOp,
+    ReinterpretOp,
+    ReturnOp,
+    arena_type,
+    buffer_bytes,
+    only_launched,
+)
 
-__all__ = ["HOST", "AllocOp", "ExternOp", "FreeOp", "FuncOp", "LaunchOp", "ReinterpretOp", "ReturnOp"]
+__all__ = [
+    "ARENA_ALIGNMENT",
+    "HOST",
+    "AllocOp",
+    "ExternOp",
+    "FreeOp",
+    "FuncOp",
+    "LaunchOp",
+    "PlaceOp",
+    "ReinterpretOp",
+    "ReturnOp",
+    "arena_type",
+    "buffer_bytes",
+    "only_launched",
+]

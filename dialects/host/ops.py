@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FunctionType, StringAttr, SymbolRefAttr, TensorType
+from xdsl.dialects.builtin import (
+    FixedBitwidthType,
+    FunctionType,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
@@ -15,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from cuesta.dialects import sym
 from cuesta.dialects.aten.named_call import NamedCall
 from cuesta.dialects.core.bodies import FunctionOp, parse_arguments, parse_body, print_arguments
-from cuesta.dialects.core.typed import property_of, symbol_property, verify_counts
+from cuesta.dialects.core.typed import integer_property, property_of, symbol_property, verify_counts
 from cuesta.dialects.core.value_syntax import (
     parse_from_to,
     parse_symbol_and_operands,
@@ -25,7 +35,7 @@ from cuesta.dialects.core.value_syntax import (
     print_types,
     print_values,
 )
-from cuesta.dialects.layout import element_type_of
+from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, strides_of
 from cuesta.dialects.sym.syntax import parse_size
 
 
@@ -217,6 +227,87 @@ class ReinterpretOp(Operation):
             raise VerifyException(f"host.reinterpret keeps the element type: {source} to {result}")
 
 
+class PlaceOp(Operation):
+    """A buffer that lies in an arena, a buffer of bytes. What it holds is undefined at first.
+
+    Units: the offset counts bytes.
+    """
+
+    name = "host.place"
+    traits = traits_def()
+
+    @classmethod
+    def build(cls, arena: SSAValue, offset: int, result: Attribute) -> PlaceOp:
+        """A buffer of type `result`, `offset` bytes after the start of `arena`."""
+        return cls.create(operands=(arena,), result_types=(result,), properties={"offset": IntegerAttr(offset, i64)})
+
+    @property
+    def offset(self) -> int:
+        """Bytes between the arena's start and the buffer's."""
+        return integer_property(self, "offset")
+
+    @property
+    def arena(self) -> SSAValue:
+        """The memory that the buffer is a part of."""
+        return self.operands[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PlaceOp:
+        """Parses `%arena at 64 : tensor<4096xui8> to tensor<4x8xf32>`."""
+        arena = parser.parse_unresolved_operand()
+        parser.parse_keyword("at")
+        offset = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        arena_value, result_type = parse_from_to(parser, arena)
+        return cls.build(arena_value, offset, result_type)
+
+    def print(self, printer: Printer) -> None:
+        """Prints the arena, the offset and both types."""
+        printer.print_string(" ")
+        printer.print_ssa_value(self.arena)
+        printer.print_string(f" at {self.offset}")
+        print_from_to(printer, self.arena, self.results[0])
+
+    def verify_(self) -> None:
+        """Checks that the buffer fits into the arena, at an address that suits its elements."""
+        verify_counts(self, operands=1, results=1)
+        arena, result = self.operands[0].type, self.results[0].type
+        if not isinstance(arena, TensorType) or arena != TensorType(_BYTE, arena.get_shape()[:1]):
+            raise VerifyException(f"host.place takes a place in a tensor of ui8 with one axis, not in {arena}")
+        size = buffer_bytes(result)
+        if size is None:
+            raise VerifyException(f"host.place makes a tensor of known size, not {result}")
+        (available,) = arena.get_shape()
+        if self.offset + size > available or self.offset % ARENA_ALIGNMENT:
+            raise VerifyException(
+                f"host.place: {size} bytes at {self.offset} are not in {arena}, or not at a multiple of "
+                f"{ARENA_ALIGNMENT}"
+            )
+
+
+_BYTE = IntegerType(8, Signedness.UNSIGNED)
+ARENA_ALIGNMENT = 64
+"""Bytes; places in an arena are multiples of it, as torch's own allocations are."""
+
+
+def arena_type(size: int) -> Attribute:
+    """The type of an arena of `size` bytes."""
+    return TensorType(_BYTE, [size])
+
+
+def buffer_bytes(buffer: Attribute) -> int | None:
+    """The bytes from a buffer's first element to its last; None when they are not known."""
+    if not is_tensor_type(buffer) or not isinstance(buffer.element_type, FixedBitwidthType):
+        return None
+    last = 0
+    for size, stride in zip(sizes_of(buffer), strides_of(buffer), strict=True):
+        if not isinstance(size, int) or not isinstance(stride, int):
+            return None
+        if size == 0:
+            return 0
+        last += (size - 1) * stride
+    return (last + 1) * buffer.element_type.size
+
+
 class ExternOp(NamedCall):
     """Calls an ATen overload on buffers; its results are fresh buffers, or alias operands where the overload says
     so.
@@ -285,4 +376,9 @@ class ReturnOp(Operation):
         verify_counts(self, operands=len(self.operands), results=0)
 
 
-HOST = Dialect("host", [AllocOp, ExternOp, FreeOp, FuncOp, LaunchOp, ReinterpretOp, ReturnOp], [])
+def only_launched(buffer: SSAValue) -> bool:
+    """Whether only launches use a buffer: then its address is enough, and nobody needs a tensor."""
+    return all(isinstance(use.operation, LaunchOp | FreeOp) for use in buffer.uses)
+
+
+HOST = Dialect("host", [AllocOp, ExternOp, FreeOp, FuncOp, LaunchOp, PlaceOp, ReinterpretOp, ReturnOp], [])

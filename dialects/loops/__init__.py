@@ -1,13 +1,15 @@
 """The `loops` dialect: nests over index domains with elementwise bodies. See docs/levels.md, section "loops"."""
 
-from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
+from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.graph import LOOPS, ExternOp, ViewOp
+from cuesta.dialects.loops.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.structure import (
     REDUCTIONS,
     DomainOp,
     ForOp,
     NestOp,
     ReduceOp,
+    StatementOp,
     YieldOp,
     enclosing_nest,
     enclosing_sizes,
@@ -17,6 +19,7 @@ __all__ = [
     "LOOPS",
     "REDUCTIONS",
     "BoundOp",
+    "CombineOp",
     "DomainOp",
     "ExternOp",
     "ForOp",
@@ -24,7 +27,11 @@ __all__ = [
     "LoadOp",
     "NestOp",
     "ReduceOp",
+    "RunningOp",
+    "ScanOp",
+    "StatementOp",
     "StoreOp",
+    "TensorWriteOp",
     "ViewOp",
     "YieldOp",
     "enclosing_nest",

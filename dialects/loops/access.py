@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, BlockArgument, SSAValue
@@ -105,7 +106,67 @@ class LoadOp(ElementReadOp):
             raise VerifyException("loops.load: a mask is an i1 and an element of the source's type")
 
 
-class StoreOp(ElementWriteOp):
+class TensorWriteOp(ElementWriteOp):
+    """Writes one element of an out of the enclosing nest."""
+
+    @property
+    def target(self) -> SSAValue:
+        """The handle of the out written to."""
+        return self.operands[1]
+
+    @classmethod
+    def build_write(
+        cls,
+        value: SSAValue,
+        target: SSAValue,
+        results: Sequence[sym.IndexExpr],
+        indices: Sequence[SSAValue],
+        mask: SSAValue | None,
+        properties: Mapping[str, Attribute],
+    ) -> Self:
+        """Writes `value` to `target[results]`, where dim k of the expressions is `indices[k]`."""
+        used, canonical = canonical_operands(indices, results)
+        return cls.create(
+            operands=(value, target, *used, *(() if mask is None else (mask,))),
+            properties={"map": sym.MapAttr.get(len(used), tuple(canonical)), **properties},
+        )
+
+    @classmethod
+    def parse_write(cls, parser: Parser, properties: Mapping[str, Attribute]) -> Self:
+        """Parses `%v, %o[%i] if %c : tensor<4xf32>`."""
+        value, element = parse_written(parser)
+        target_type = _parse_tensor_type(parser)
+        return cls.build_write(
+            parser.resolve_operand(value, target_type.element_type),
+            parser.resolve_operand(element.memory, target_type),
+            element.results,
+            [parser.resolve_operand(index, INDEX) for index in element.indices],
+            parser.resolve_operand(element.mask, i1) if element.mask else None,
+            properties,
+        )
+
+    def print(self, printer: Printer) -> None:
+        """Prints the value, the target with its inline map, the mask and the target's type."""
+        self.print_access(printer, self.target.type)
+
+    def verify_write(self) -> None:
+        """Checks that the target is a handle of an enclosing nest, the indices and the types."""
+        self.verify_dims()
+        target_type = self.target.type
+        if not isinstance(target_type, TensorType):
+            raise VerifyException(f"{self.name} writes to a tensor, not {target_type}")
+        _verify_indices(self, len(target_type.get_shape()))
+        element_type = element_type_of(self.target)
+        if self.value.type != element_type:
+            raise VerifyException(f"{self.name} writes {element_type} to {target_type}, not {self.value.type}")
+        target = self.target
+        if not isinstance(target, BlockArgument) or not isinstance(target.owner.parent_op(), NestOp):
+            raise VerifyException(f"{self.name} writes only to an out of the nest it stands in")
+        if len(self.rest) > 1 or (self.rest and self.rest[0].type != i1):
+            raise VerifyException(f"{self.name}: a mask is an i1")
+
+
+class StoreOp(TensorWriteOp):
     """Writes one element of an out of the enclosing nest."""
 
     name = "loops.store"
@@ -120,49 +181,16 @@ class StoreOp(ElementWriteOp):
         mask: SSAValue | None = None,
     ) -> StoreOp:
         """`target[results] = value`, where dim k of the expressions is `indices[k]`."""
-        used, canonical = canonical_operands(indices, results)
-        return cls.create(
-            operands=(value, target, *used, *(() if mask is None else (mask,))),
-            properties={"map": sym.MapAttr.get(len(used), tuple(canonical))},
-        )
-
-    @property
-    def target(self) -> SSAValue:
-        """The handle of the out written to."""
-        return self.operands[1]
+        return cls.build_write(value, target, results, indices, mask, {})
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
         """Parses `%v, %o[%i] if %c : tensor<4xf32>`."""
-        value, element = parse_written(parser)
-        target_type = _parse_tensor_type(parser)
-        return cls.build(
-            parser.resolve_operand(value, target_type.element_type),
-            parser.resolve_operand(element.memory, target_type),
-            element.results,
-            [parser.resolve_operand(index, INDEX) for index in element.indices],
-            parser.resolve_operand(element.mask, i1) if element.mask else None,
-        )
-
-    def print(self, printer: Printer) -> None:
-        """Prints the value, the target with its inline map, the mask and the target's type."""
-        self.print_access(printer, self.target.type)
+        return cls.parse_write(parser, {})
 
     def verify_(self) -> None:
         """Checks that the target is a handle of an enclosing nest, the indices and the types."""
-        self.verify_dims()
-        target_type = self.target.type
-        if not isinstance(target_type, TensorType):
-            raise VerifyException(f"loops.store writes to a tensor, not {target_type}")
-        _verify_indices(self, len(target_type.get_shape()))
-        element_type = element_type_of(self.target)
-        if self.value.type != element_type:
-            raise VerifyException(f"loops.store writes {element_type} to {target_type}, not {self.value.type}")
-        target = self.target
-        if not isinstance(target, BlockArgument) or not isinstance(target.owner.parent_op(), NestOp):
-            raise VerifyException("loops.store writes only to an out of the nest it stands in")
-        if len(self.rest) > 1 or (self.rest and self.rest[0].type != i1):
-            raise VerifyException("loops.store: a mask is an i1")
+        self.verify_write()
 
 
 class IndexOp(IndexValueOp):

@@ -16,6 +16,7 @@ from cuesta.dialects.core.typed import property_of, verify_counts
 from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to
 from cuesta.dialects.layout import element_type_of, sizes_of, strided_view, strides_of, tensor_type_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
+from cuesta.dialects.loops.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.structure import ForOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.sym.syntax import parse_map, print_map
 
@@ -94,4 +95,22 @@ class ExternOp(NamedCall):
     name = "loops.extern"
 
 
-LOOPS = Dialect("loops", [BoundOp, ExternOp, ForOp, IndexOp, LoadOp, NestOp, ReduceOp, StoreOp, ViewOp, YieldOp], [])
+LOOPS = Dialect(
+    "loops",
+    [
+        BoundOp,
+        CombineOp,
+        ExternOp,
+        ForOp,
+        IndexOp,
+        LoadOp,
+        NestOp,
+        ReduceOp,
+        RunningOp,
+        ScanOp,
+        StoreOp,
+        ViewOp,
+        YieldOp,
+    ],
+    [],
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 from xdsl.dialects.builtin import IndexType, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -140,18 +141,16 @@ class NestOp(DomainOp):
             raise VerifyException("loops.nest has no operands: the body reads outer values directly")
 
 
-class ForOp(DomainOp):
-    """An inner domain; its points are independent of one another."""
-
-    name = "loops.for"
+class StatementOp(DomainOp):
+    """An inner domain that gives no value: what its body does is all."""
 
     @classmethod
-    def build(cls, sizes: Sequence[sym.IndexExpr]) -> ForOp:
+    def build(cls, sizes: Sequence[sym.IndexExpr]) -> Self:
         """A loop with an empty body."""
         return cls.create(properties={"sizes": sym.MapAttr.get(0, tuple(sizes))}, regions=[Region(_block_of(sizes))])
 
     @classmethod
-    def parse(cls, parser: Parser) -> ForOp:
+    def parse(cls, parser: Parser) -> Self:
         """Parses `(%j : 1024) { … }`."""
         arguments, sizes = _parse_domain(parser)
         return cls.create(
@@ -169,7 +168,13 @@ class ForOp(DomainOp):
         """Checks the domain."""
         self.verify_domain()
         if self.results or self.operands:
-            raise VerifyException("loops.for has neither operands nor results")
+            raise VerifyException(f"{self.name} has neither operands nor results")
+
+
+class ForOp(StatementOp):
+    """An inner domain; its points are independent of one another."""
+
+    name = "loops.for"
 
 
 class ReduceOp(DomainOp, ReductionOp):

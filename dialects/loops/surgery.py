@@ -16,7 +16,8 @@ from cuesta.dialects.core.indexed import IndexedOp
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.graph import ViewOp
-from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp
+from cuesta.dialects.loops.scans import CombineOp
+from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp, StatementOp
 
 
 class Substitution:
@@ -77,6 +78,11 @@ def clone_op(op: Operation, substitution: Substitution) -> Operation:
         new = StoreOp.build(
             values(op.value), values(op.target), results, substitution.axes, None if mask is None else values(mask)
         )
+    elif isinstance(op, CombineOp):
+        mask = op.mask
+        results = substitution.expressions(op.map.results, op.indices)
+        kept = None if mask is None else values(mask)
+        new = CombineOp.build(op.kind, values(op.value), values(op.target), results, substitution.axes, kept)
     elif isinstance(op, IndexOp):
         expression = substitution.expressions(op.map.results, op.indices)[0]
         new = IndexOp.build(expression, substitution.axes, op.result.type)
@@ -99,8 +105,8 @@ def _clone_domain(op: DomainOp, substitution: Substitution) -> DomainOp:
     new: DomainOp
     if isinstance(op, ReduceOp):
         new = ReduceOp.build(op.kind, op.sizes, op.yielded.type)
-    elif isinstance(op, ForOp):
-        new = ForOp.build(op.sizes)
+    elif isinstance(op, StatementOp):
+        new = type(op).build(op.sizes)
     else:
         raise TypeError(f"{op.name} does not stand inside of a body")
     new.location = op.location
@@ -132,6 +138,8 @@ def reindex(op: IndexedOp, results: Sequence[sym.IndexExpr], axes: Sequence[SSAV
         new = LoadOp.build(op.source, results, axes, op.mask, op.other)
     elif isinstance(op, StoreOp):
         new = StoreOp.build(op.value, op.target, results, axes, op.mask)
+    elif isinstance(op, CombineOp):
+        new = CombineOp.build(op.kind, op.value, op.target, results, axes, op.mask)
     else:
         new = IndexOp.build(results[0], axes, op.results[0].type)
     new.location = op.location
@@ -167,6 +175,11 @@ def loads_of(root: Operation) -> list[LoadOp]:
 def stores_of(root: Operation) -> list[StoreOp]:
     """Every store inside `root`, in program order."""
     return [op for op in all_ops(root) if type(op) is StoreOp]
+
+
+def combines_of(root: Operation) -> list[CombineOp]:
+    """Every change of a stored element inside `root`, in program order."""
+    return [op for op in all_ops(root) if type(op) is CombineOp]
 
 
 def producers_of(nest: NestOp) -> dict[SSAValue, list[LoadOp]]:
@@ -227,6 +240,7 @@ __all__ = [
     "all_ops",
     "clone_into",
     "clone_op",
+    "combines_of",
     "has_points",
     "index_ranges",
     "is_pointwise",

@@ -19,6 +19,7 @@ from cuesta.lowering.loops_from_aten.scalar import (
     log1p,
     maximum,
     minimum,
+    nearest,
     power,
     rsqrt,
     sqrt,
@@ -226,6 +227,23 @@ def sign_bit(x: Scalar) -> Scalar:
     if x.kind == "f":
         return copysign(x.like(1.0), x) < 0.0
     return x < 0 if x.kind == "i" else is_nan(x)
+
+
+def angle(x: Scalar) -> Scalar:
+    """torch.angle of a real number: 0 or π, NaN for NaN."""
+    if x.kind != "f":
+        decline("the angle of an integer")
+    return where(is_nan(x), x, where(x < 0.0, math.pi, x.like(0.0)))
+
+
+def round_to_decimals(x: Scalar, decimals: int) -> Scalar:
+    """torch.round(x, decimals=…), with eager's two roundings more than the true result has."""
+    if abs(decimals) > 300:
+        decline("a power of ten that no number holds")
+    if x.kind != "f" or x.builder.stored_type != x.type:
+        decline("eager rounds to decimals in the type itself")
+    scale = 10.0 ** abs(decimals)
+    return nearest(x * scale) / scale if decimals >= 0 else nearest(x / scale) * scale
 
 
 def hypot(x: Scalar, y: Scalar) -> Scalar:

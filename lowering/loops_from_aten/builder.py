@@ -145,6 +145,18 @@ class LoopBuilder:
         with self._inside(loops.ForOp.build(sizes)) as indices:
             yield indices
 
+    @contextmanager
+    def scan(self, sizes: Indices) -> Generator[list[sym.IndexExpr]]:
+        """A `loops.scan`; the block fills its body."""
+        with self._inside(loops.ScanOp.build(sizes)) as indices:
+            yield indices
+
+    def running(self, kind: str, value: Scalar) -> list[Scalar]:
+        """The results of a `loops.running`. Requires: the body being filled is that of a scan."""
+        op = loops.RunningOp.build(kind, value.value)
+        self.emit(op)
+        return [Scalar(self, result) for result in op.results]
+
     def reduce_all(
         self, kind: str, sizes: Indices, value_type: Attribute, body: Callable[[list[sym.IndexExpr]], Scalar]
     ) -> list[Scalar]:
@@ -182,6 +194,11 @@ class LoopBuilder:
         """Writes an element, converted to the handle's element type."""
         value = self.convert(value, element_type_of(handle))
         self.emit(loops.StoreOp.build(value.value, handle, indices, self._index_values))
+
+    def combine(self, kind: str, value: Scalar, handle: SSAValue, indices: Indices, mask: Scalar | None = None) -> None:
+        """Changes an element that was stored before, by a value of the handle's element type."""
+        where = None if mask is None else mask.value
+        self.emit(loops.CombineOp.build(kind, value.value, handle, indices, self._index_values, where))
 
     def index(self, expression: sym.IndexExpr, to: Attribute = i64) -> Scalar:
         """An index expression as data."""

@@ -155,6 +155,21 @@ def _select_insert(op: AtenCall, builder: LoopBuilder, piece: SSAValue, base: SS
     return _insert(op, builder, piece, base, place)
 
 
+def _diagonal_insert(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """The piece has the other dims first, and the place on the diagonal last."""
+    rank, offset = len(sizes_of_value(op.results[0])), op.index("offset")
+    if not isinstance(offset, int):
+        decline("a symbolic offset")
+    row, column = dim_argument(op, "dim1", rank), dim_argument(op, "dim2", rank)
+
+    def place(builder: LoopBuilder, nest: Nest) -> tuple[Scalar | None, IndexList]:
+        mask = builder.index(nest.indices[column] - nest.indices[row]).eq(offset)
+        along = nest.indices[row if offset >= 0 else column]
+        return mask, [*[index for k, index in enumerate(nest.indices) if k not in (row, column)], along]
+
+    return _insert(op, builder, op.tensor("src"), op.tensor("self"), place)
+
+
 def _slice_insert(op: AtenCall, builder: LoopBuilder, piece: SSAValue, base: SSAValue | None) -> Sequence[SSAValue]:
     sizes, step = sizes_of_value(op.results[0]), op.index("step")
     dim = dim_argument(op, "dim", len(sizes))
@@ -269,6 +284,7 @@ RULES: dict[str, Rule] = {
     "aten._unsafe_index.Tensor": _index,
     "aten.select_scatter.default": lambda op, b: _select_insert(op, b, op.tensor("src"), op.tensor("self")),
     "aten.slice_scatter.default": lambda op, b: _slice_insert(op, b, op.tensor("src"), op.tensor("self")),
+    "aten.diagonal_scatter.default": _diagonal_insert,
     "aten.select_backward.default": lambda op, b: _select_insert(op, b, op.tensor("grad_output"), None),
     "aten.slice_backward.default": lambda op, b: _slice_insert(op, b, op.tensor("grad_output"), None),
     "aten.constant_pad_nd.default": _pad,

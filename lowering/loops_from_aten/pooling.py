@@ -49,7 +49,8 @@ def _pair(op: AtenCall, name: str, default: tuple[int, int] | None = None) -> tu
     return (values[0], values[0]) if len(values) == 1 else (values[0], values[1])
 
 
-def _axes(op: AtenCall, source: SSAValue, windows: SSAValue) -> tuple[Axis, Axis]:
+def axes_of(op: AtenCall, source: SSAValue, windows: SSAValue) -> tuple[Axis, Axis]:
+    """How the windows lie over `source`, one for every element of `windows`."""
     kernel = _pair(op, "kernel_size")
     stride, padding = _pair(op, "stride", kernel), _pair(op, "padding")
     dilation = _pair(op, "dilation") if op.has_argument("dilation") else (1, 1)
@@ -63,7 +64,7 @@ def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     element = element_of(source)
     if kind_of(element) != "f":
         decline("the maximum of no integer at all has no value")
-    rows, columns = _axes(op, source, op.results[0])
+    rows, columns = axes_of(op, source, op.results[0])
     lowest = -math.inf
     with builder.nest(sizes_of_value(op.results[0]), [result.type for result in op.results]) as nest:
         *batch, y, x = nest.indices
@@ -97,7 +98,7 @@ def _element_of_window(axis: Axis, window: sym.IndexExpr, offset: Scalar) -> Sca
 def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """Every element of the source collects from the windows whose maximum it is: no two points write to one place."""
     gradient, indices = op.tensor("grad_output"), op.tensor("indices")
-    rows, columns = _axes(op, op.tensor("self"), gradient)
+    rows, columns = axes_of(op, op.tensor("self"), gradient)
     if (rows.dilation, columns.dilation) != (1, 1):
         decline("a dilated window")
     to = compute_type(element_of(gradient))
@@ -125,34 +126,32 @@ def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]
 
 def _average_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     source = op.tensor("self")
-    rows, columns = _axes(op, source, op.results[0])
+    axes = axes_of(op, source, op.results[0])
+    return _window_mean(op, builder, source, axes, divisor_of(op, axes))
+
+
+def divisor_of(op: AtenCall, axes: tuple[Axis, Axis]) -> DivisorOf:
+    """What the sum of a window is divided by: a number given, or its size, with or without the padding."""
     override, include_padding = op.argument("divisor_override"), op.boolean("count_include_pad")
 
     def divisor(windows: Sequence[sym.IndexExpr]) -> sym.IndexExpr:
         if isinstance(override, int):
             return override
         product: sym.IndexExpr = 1
-        for axis, window in zip((rows, columns), windows, strict=True):
+        for axis, window in zip(axes, windows, strict=True):
+            border = axis.padding if include_padding else 0
+            last = axis.position(axis.windows - 1, axis.kernel) - axis.size - border
+            if isinstance(last, int) and last <= 0 and border == axis.padding:
+                product = product * axis.kernel
+                continue
             start = axis.position(window, 0)
             end = sym.minimum(start + axis.kernel, axis.size + axis.padding)
             if not include_padding:
                 start, end = sym.maximum(start, 0), sym.minimum(end, axis.size)
-            product = product * sym.simplify(end - start, sizes_of_value(op.results[0]))
+            product = product * (end - start)
         return product
 
-    return _window_mean(op, builder, source, (rows, columns), divisor)
-
-
-def _adaptive_average_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
-    source = op.tensor("self")
-    axes: list[Axis] = []
-    for size, windows in zip(sizes_of_value(source)[-2:], sizes_of_value(op.results[0])[-2:], strict=True):
-        if not isinstance(size, int) or not isinstance(windows, int) or windows == 0 or size % windows:
-            decline("windows of several sizes")
-        kernel = size // windows
-        axes.append(Axis(size, windows, kernel, kernel, 0, 1))
-    rows, columns = axes
-    return _window_mean(op, builder, source, (rows, columns), lambda windows: rows.kernel * columns.kernel)
+    return divisor
 
 
 def _window_mean(
@@ -175,7 +174,8 @@ def _window_mean(
             return builder.load_raw(source, [*batch, *place], mask, builder.constant(0, element)).convert(to)
 
         total = builder.reduce("sum", (axes[0].kernel, axes[1].kernel), to, at)
-        builder.store(total / builder.index(divisor([y, x]), to), nest.handles[0], nest.indices)
+        size = sym.simplify(divisor([y, x]), sizes_of_value(op.results[0]))
+        builder.store(total / builder.index(size, to), nest.handles[0], nest.indices)
     return nest.results
 
 
@@ -183,6 +183,5 @@ RULES: dict[str, Rule] = {
     "aten.max_pool2d_with_indices.default": _max_pool,
     "aten.max_pool2d_with_indices_backward.default": _max_pool_backward,
     "aten.avg_pool2d.default": _average_pool,
-    "aten._adaptive_avg_pool2d.default": _adaptive_average_pool,
 }
 """Pooling, and the derivative of max pooling."""

@@ -6,26 +6,21 @@ motion by construction, and LLVM's pipeline stays short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.elem import scalar_of
+from cuesta.dialects.kernel.shapes import shape_of_type
 from cuesta.dialects.kernel.types import PointerType
 from cuesta.dialects.sym.expr import Expr, apply_function
 from cuesta.dialects.sym.nodes import Dim, FloorDiv, Function, Max, Min, Mod, Symbol
 from cuesta.targets.cpu.emit_types import constant, memory_text, splat_integer, type_text
 from cuesta.targets.cpu.vector_text import vector_type
-
-
-@dataclass(frozen=True, slots=True)
-class BoundSite:
-    """A `kernel.bound` that may fail: what the error message needs."""
-
-    location: str
 
 
 @dataclass
@@ -41,12 +36,14 @@ class Index:
     """An index value here: its name, the loop level that defines it, and whether it has lanes.
 
     `lane` means the points base, base + 1, …: the name is that of the base. Otherwise lanes are arbitrary (a gather).
+    `row` means the same of rows that stand side by side.
     """
 
     name: str
     level: int
     lane: bool = False
     vector: bool = False
+    row: bool = False
 
 
 class IndexEmitter:
@@ -54,15 +51,24 @@ class IndexEmitter:
 
     `levels` are the bodies under construction, outermost (the program) first; `width` is the number of lanes that
     vector values have at present.
+
+    Of several lane axes around an op only the innermost is in vectors; the others, `row_axes` of them, are taken point
+    by point. `rows` points of the one next to the innermost may be emitted side by side: then `row` is the one at hand,
+    and what varies along it has a name for every row.
     """
 
     def __init__(self, prefix: str = "%v") -> None:
         self.levels: list[Level] = [Level()]
-        self.names: dict[SSAValue, str] = {}
-        self.indices: dict[SSAValue, Index] = {}
+        self.names: MutableMapping[SSAValue, str] = {}
+        self.indices: MutableMapping[SSAValue, Index] = {}
         self.broadcast_levels: dict[SSAValue, int] = {}
         self.symbols: dict[str, str] = {}
         self.width: int = 1
+        self.row_axes: int = 0
+        self.rows: int = 1
+        self.row: int = 0
+        self._names_of_rows: list[MutableMapping[SSAValue, str]] = []
+        self._indices_of_rows: list[MutableMapping[SSAValue, Index]] = []
         self._prefix = prefix
         self._count = 0
 
@@ -88,7 +94,32 @@ class IndexEmitter:
 
     def lanes_of(self, value_type: Attribute) -> int:
         """The lanes that a value of this type has at the present width."""
-        return self.width if isinstance(value_type, VectorType) else 1
+        return self.width if len(shape_of_type(value_type)) > self.row_axes else 1
+
+    @contextmanager
+    def side_by_side(self, rows: int) -> Generator[None]:
+        """Within: one more lane axis is taken as rows, so many at a time."""
+        before = self.names, self.indices, self.rows, self._names_of_rows, self._indices_of_rows
+        self.rows, self.row_axes = rows, self.row_axes + 1
+        self._names_of_rows = [ChainMap({}, self.names) for _ in range(rows)]
+        self._indices_of_rows = [ChainMap({}, self.indices) for _ in range(rows)]
+        yield
+        self.row_axes -= 1
+        self.names, self.indices, self.rows, self._names_of_rows, self._indices_of_rows = before
+
+    @contextmanager
+    def at_row(self, row: int) -> Generator[None]:
+        """Within: what is emitted belongs to one of the rows."""
+        before = self.names, self.indices
+        self.row, self.names, self.indices = row, self._names_of_rows[row], self._indices_of_rows[row]
+        yield
+        self.row = 0
+        self.names, self.indices = before
+
+    def varies_by_row(self, value: SSAValue) -> bool:
+        """Whether a value has a name for every row."""
+        shape = shape_of_type(value.type)
+        return self.rows > 1 and len(shape) >= self.row_axes and shape[self.row_axes - 1] > 1
 
     def type_of(self, value_type: Attribute) -> str:
         """The LLVM type of a value at the present width."""
@@ -107,8 +138,10 @@ class IndexEmitter:
         """A broadcast at the present width, made in the body where the op stands, which may be outside of the lane
         loop.
         """
+        if self.lanes_of(op.operands[0].type) == self.lanes_of(value.type):
+            return self.name(op.operands[0])  # repeated along the rows
         level = self.broadcast_levels[value]
-        key = ("broadcast", value, self.width)
+        key = ("broadcast", value, self.width, self.row if self.varies_by_row(value) else 0)
         known = self.levels[level].addresses
         if key not in known:
             source = op.operands[0]
@@ -121,9 +154,24 @@ class IndexEmitter:
 
     def scalar(self, e: sym.IndexExpr, operands: Sequence[SSAValue], level: int) -> str:
         """The value of an expression over scalar indices and lane bases, computed in the body of `level`."""
+        return self._scalar_here(self.moved_to_row(e, operands), operands, level)
+
+    def moved_to_row(self, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> sym.IndexExpr:
+        """An expression for row 0, as it is for the row at hand."""
+        if self.row == 0 or isinstance(e, int):
+            return e
+        return sym.substitute(
+            e, [sym.dim(k) + (self.row if self.index(operand).row else 0) for k, operand in enumerate(operands)]
+        )
+
+    def _key(self, kind: str, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> tuple[object, ...]:
+        """What tells one computed expression from another."""
+        return kind, e, tuple(operands), self.row if any(map(self.varies_by_row, operands)) else 0
+
+    def _scalar_here(self, e: sym.IndexExpr, operands: Sequence[SSAValue], level: int) -> str:
         if isinstance(e, int):
             return str(e)
-        key = ("scalar", e, tuple(operands))
+        key = self._key("scalar", e, operands)
         known = self.levels[level].addresses
         if key not in known:
             known[key] = self._scalar(e, operands, level)
@@ -136,7 +184,7 @@ class IndexEmitter:
             if isinstance(atom, Symbol):
                 return self.symbols[atom.name]
             assert isinstance(atom, Function)
-            left, right = self.scalar(atom.left, operands, level), self.scalar(atom.right, operands, level)
+            left, right = (self._scalar_here(side, operands, level) for side in (atom.left, atom.right))
             return self._function(atom, left, right, 1, level)
 
         return self._sum(e, atom_value, 1, level)
@@ -185,14 +233,17 @@ class IndexEmitter:
 
     def lanewise(self, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> str:
         """The value of an expression in every lane, as a vector of i64."""
+        return self._lanewise_here(self.moved_to_row(e, operands), operands)
+
+    def _lanewise_here(self, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> str:
         lanes = self.width
         if lanes == 1:
-            return self.scalar(e, operands, len(self.levels) - 1)
+            return self._scalar_here(e, operands, len(self.levels) - 1)
         if isinstance(e, int):
             return splat_integer(e, lanes)
         level = len(self.levels) - 1
         if not any(self.index(operands[k]).lane or self.index(operands[k]).vector for k in e.dims):
-            return self.broadcast(self.scalar(e, operands, level), "i64")
+            return self.broadcast(self._scalar_here(e, operands, level), "i64")
 
         def atom_value(atom: object) -> str:
             if isinstance(atom, Dim):
@@ -207,7 +258,7 @@ class IndexEmitter:
             if isinstance(atom, Symbol):
                 return self.broadcast(self.symbols[atom.name], "i64")
             assert isinstance(atom, Function)
-            left, right = self.lanewise(atom.left, operands), self.lanewise(atom.right, operands)
+            left, right = self._lanewise_here(atom.left, operands), self._lanewise_here(atom.right, operands)
             return self._function(atom, left, right, lanes, level)
 
         return self._sum(e, atom_value, lanes, level)
@@ -224,8 +275,27 @@ class IndexEmitter:
     def address(self, pointer: SSAValue, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> str:
         """The address of an element, for an expression over scalars and lane bases.
 
-        Each loop level adds its own terms, in its own body.
+        Each loop level adds its own terms, in its own body. A later row lies at an offset from row 0.
         """
+        if self.row == 0 or isinstance(e, int):
+            return self._address_here(pointer, e, operands)
+        moved = self.moved_to_row(e, operands)
+        if not isinstance(offset := moved - e, int):
+            return self._address_here(pointer, moved, operands)
+        return self.further(self._address_here(pointer, e, operands), offset, pointer)
+
+    def further(self, place: str, offset: sym.IndexExpr, pointer: SSAValue) -> str:
+        """The address so many elements behind another one. `offset` is over symbols."""
+        if offset == 0:
+            return place
+        known = self.levels[-1].addresses
+        key = ("further", place, offset)
+        if key not in known:
+            element, distance = memory_text(scalar_of(pointee(pointer))), self._scalar_here(offset, (), 0)
+            known[key] = self.instruction(f"getelementptr inbounds {element}, ptr {place}, i64 {distance}")
+        return known[key]
+
+    def _address_here(self, pointer: SSAValue, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> str:
         name = self.names[pointer]
         element = scalar_of(pointee(pointer))
         if isinstance(e, int):
@@ -236,10 +306,10 @@ class IndexEmitter:
             part = parts[level]
             if part == 0:
                 continue
-            key = ("address", name, part, tuple(operands))
+            key = ("address", name, *self._key("", part, operands))
             known = self.levels[level].addresses
             if key not in known:
-                offset = self.scalar(part, operands, level)
+                offset = self._scalar_here(part, operands, level)
                 known[key] = self.instruction(
                     f"getelementptr inbounds {memory_text(element)}, ptr {name}, i64 {offset}", level
                 )

@@ -17,12 +17,16 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Block, BlockArgument, Operation
 
 from cuesta.dialects import elem, kernel
-from cuesta.targets.cpu.emit_index import BoundSite, Index, IndexEmitter, Level
-from cuesta.targets.cpu.emit_ops import EMITTERS, emit_table_op
+from cuesta.targets.cpu.emit_index import Index, IndexEmitter, Level
+from cuesta.targets.cpu.emit_ops import EMITTERS, emit_rows, emit_table_op
 from cuesta.targets.cpu.emit_reduce import Accumulator
+from cuesta.targets.cpu.emit_scan import ScanCarry
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_math import MathFunction
+from cuesta.targets.program import BoundSite
 
+WINDOW = 3
+"""The most points of a loop within a vector that are written out one by one; of two such loops, the square of it."""
 _PIECE = 128
 """How many steps of a long sum are added up before they join the rest."""
 
@@ -38,6 +42,8 @@ class Strip:
     trip: int | None
     lane: bool = False
     """Whether the variable has as many lanes as a step."""
+    row: bool = False
+    """Whether it counts the rows that stand side by side."""
 
 
 @dataclass
@@ -59,6 +65,7 @@ class KernelEmitter(IndexEmitter):
         self.sites = sites
         self.functions: dict[str, MathFunction] = {}
         self.entry: list[str] = []
+        self.scans: dict[Operation, ScanCarry] = {}
         self._coordinates: list[str] = []
 
     def emit(self) -> EmittedKernel:
@@ -124,7 +131,11 @@ done:
         """Emits one op."""
         if isinstance(op, elem.ConstantOp | kernel.YieldOp):
             return
-        EMITTERS.get(type(op), emit_table_op)(self, op)
+        in_rows = self.rows > 1 and not isinstance(op, kernel.LoopOp)
+        if in_rows and any(map(self.varies_by_row, (*op.operands, *op.results))):
+            emit_rows(self, op)
+        else:
+            EMITTERS.get(type(op), emit_table_op)(self, op)
 
     def loop(self, op: kernel.LoopOp, accumulator: Accumulator | None) -> None:
         """Emits the loops of a `kernel.for` or `kernel.reduce`: the outer axes one by one, the last as a cascade of
@@ -148,13 +159,15 @@ done:
             strip = Strip(variable, low, high, 1, static)
             self._long_strip(strip, lambda: self._body(op, accumulator), accumulator)
             return
-        self._cascade(op, variable, low, high, static, accumulator)
+        if holds_lanes(op):
+            self._rows(op, variable, low, high, static, accumulator)
+        else:
+            self._cascade(op, variable, low, high, static, accumulator)
 
     def _body(self, op: kernel.LoopOp, accumulator: Accumulator | None) -> None:
         for inner in op.body.ops:
             self.op(inner)
         if accumulator is not None:
-            assert isinstance(op, kernel.ReduceOp)
             accumulator.update(self, op)
 
     def _cascade(
@@ -167,7 +180,9 @@ done:
         accumulator: Accumulator | None,
     ) -> None:
         unroll = self.func.schedule.choices.get("unroll", 1)
-        widths = cascade_of_widths(op, static, host_features().f32_lanes, int(unroll))
+        widths = [op.lanes, 1]
+        if self.rows == 1:
+            widths = cascade_of_widths(op, static, host_features().f32_lanes, int(unroll))
         done = 0
         for width in widths:
             last = width == 1
@@ -197,6 +212,35 @@ done:
                 accumulator.narrow(self, width)
             self.width = before
 
+    def _rows(
+        self,
+        op: kernel.LoopOp,
+        variable: BlockArgument,
+        low: str,
+        high: str,
+        static: int | None,
+        accumulator: Accumulator | None,
+    ) -> None:
+        """An outer lane axis of a tile: all its rows side by side where the body is that simple, then one by one."""
+        rows = op.lanes if accumulator is None and self.rows == 1 and is_simple_tile(op) else 1
+        start, trip = low, static
+        if rows > 1:
+            if static is None:
+                length = self.instruction(f"sub nsw i64 {high}, {low}")
+                left = self.instruction(f"srem i64 {length}, {rows}")
+                start = self.instruction(f"sub nsw i64 {high}, {left}")
+                start = self.instruction(f"call i64 @llvm.smax.i64(i64 {low}, i64 {start})")
+                whole = None
+            else:
+                whole = static // rows * rows
+                start, trip = _plus(self, low, whole), static - whole
+            with self.side_by_side(rows):
+                strip = Strip(variable, low, start, rows, whole, row=True)
+                self._strip(strip, lambda: self._body(op, None), None)
+        with self.side_by_side(1):
+            strip = Strip(variable, start, high, 1, trip)
+            self._long_strip(strip, lambda: self._body(op, accumulator), accumulator)
+
     def _long_strip(self, strip: Strip, body: Callable[[], None], accumulator: Accumulator | None) -> None:
         """A strip; a long sum in pieces, each added up by itself, so that the error grows with the root of the
         length.
@@ -217,17 +261,32 @@ done:
 
         self._strip(Strip(begin, strip.start, strip.stop, piece, strip.trip), one_piece, accumulator)
 
+    def _is_written_out(self, strip: Strip) -> bool:
+        """Whether a loop of a few points stands in a body of vectors: a window, whose loads want to be side by side."""
+        if strip.trip is None or strip.step != 1 or not 1 < strip.trip <= WINDOW:
+            return False
+        if not 1 < self.width <= host_features().f32_lanes:
+            return False
+        return strip.start.isdigit() and all(
+            isinstance(op, (*_SIMPLE, kernel.YieldOp)) and not isinstance(op, kernel.ForOp)
+            for op in strip.variable.block.ops
+        )
+
     def _strip(self, strip: Strip, body: Callable[[], None], accumulator: Accumulator | None) -> None:
         """Emits the body in a loop, with the accumulators carried around."""
         start, stop = strip.start, strip.stop
         if strip.trip == 0:
+            return
+        if self._is_written_out(strip):
+            for point in range(int(start), int(stop)):
+                self._strip(replace(strip, start=str(point), stop=str(point + 1), trip=1), body, accumulator)
             return
         outer = self.levels[-1]
         lane = strip.lane and strip.step > 1
         if strip.trip == strip.step:
             # One round needs no loop, but a level of its own: what is cached there holds for this start only.
             self.levels.append(Level())
-            self.indices[strip.variable] = Index(start, len(self.levels) - 1, lane)
+            self.indices[strip.variable] = Index(start, len(self.levels) - 1, lane, row=strip.row)
             body()
             outer.lines += self.levels.pop().lines
             return
@@ -235,7 +294,7 @@ done:
         counter = self.fresh()
         level = Level()
         self.levels.append(level)
-        self.indices[strip.variable] = Index(counter, len(self.levels) - 1, lane)
+        self.indices[strip.variable] = Index(counter, len(self.levels) - 1, lane, row=strip.row)
         carried = accumulator.enter(self) if accumulator is not None else []
         body()
         updated = accumulator.values if accumulator is not None else []
@@ -272,6 +331,34 @@ def _plus(emitter: KernelEmitter, base: str, offset: int) -> str:
     if base.lstrip("-").isdigit():
         return str(int(base) + offset)
     return emitter.instruction(f"add nsw i64 {base}, {offset}") if offset else base
+
+
+def holds_lanes(op: kernel.LoopOp) -> bool:
+    """Whether a loop with lanes is in it: then it is an outer axis of a tile."""
+    return any(isinstance(inner, kernel.LoopOp) and inner.lanes > 1 for inner in op.body.walk())
+
+
+_SIMPLE = (
+    elem.TableOp,
+    elem.ConstantOp,
+    elem.ConvertOp,
+    elem.SelectOp,
+    kernel.BroadcastOp,
+    kernel.ForOp,
+    kernel.IndexOp,
+    kernel.LoadOp,
+    kernel.StoreOp,
+)
+
+
+def is_simple_tile(op: kernel.LoopOp) -> bool:
+    """Whether the rows of an outer axis can stand side by side: it is the one next to the lanes, and no op in it
+    carries anything or branches.
+    """
+    return all(
+        isinstance(inner, _SIMPLE) and not (isinstance(inner, kernel.LoopOp) and holds_lanes(inner))
+        for inner in op.body.walk()
+    )
 
 
 _LIGHT, _NESTED = 12, 100

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Attribute, SSAValue
 
-from cuesta.dialects import kernel
+from cuesta.dialects import kernel, sym
 from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.targets.cpu.emit_blocks import load_block, store_block
+from cuesta.targets.cpu.emit_strided import is_shuffled, load_strided
 from cuesta.targets.cpu.emit_types import byte_width, memory_text, scalar_text, splat_integer
+from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_text import vector_type
 
 if TYPE_CHECKING:
@@ -20,13 +23,24 @@ SINK = "@cuesta.sink"
 
 def load(emitter: KernelEmitter, op: kernel.LoadOp, stride: int | None) -> str:
     """Emits the load; gives the name of the value. `stride` is the step from lane to lane, None for a gather."""
-    scalar = scalar_of(op.result.type)
-    lanes = emitter.lanes_of(op.result.type)
-    mask = None if op.mask is None else emitter.name(op.mask)
     other = None if op.other is None else emitter.name(op.other)
+    return read(emitter, op, op.result.type, stride, other)
+
+
+def read(
+    emitter: KernelEmitter,
+    op: kernel.LoadOp | kernel.MemoryWriteOp,
+    value_type: Attribute,
+    stride: int | None,
+    other: str | None,
+) -> str:
+    """Emits the reading of the elements that `op` accesses; `other` is the value where its mask is false."""
+    scalar = scalar_of(value_type)
+    lanes = emitter.lanes_of(value_type)
+    mask = None if op.mask is None else emitter.name(op.mask)
     element, align = memory_text(scalar), byte_width(scalar)
     if lanes == 1:
-        return _load_one(emitter, op, mask, other)
+        return _load_one(emitter, op, scalar, mask, other)
     kind = f"<{lanes} x {element}>"
     if stride == 1:
         place = emitter.address(op.pointer, op.offset, op.indices)
@@ -44,6 +58,9 @@ def load(emitter: KernelEmitter, op: kernel.LoadOp, stride: int | None) -> str:
             place = emitter.instruction(f"select i1 {some}, ptr {place}, ptr {SINK}")
         one = emitter.instruction(f"load {element}, ptr {place}, align {align}")
         value = emitter.broadcast(one, element)
+    elif stride is not None and is_shuffled(stride):
+        place = emitter.address(op.pointer, op.offset, op.indices)
+        value = load_strided(emitter, place, stride, lanes, element, align, mask, host_features().f32_lanes)
     else:
         places = _places(emitter, op.pointer, op, element)
         every = f"<{lanes} x i1> {mask}" if mask is not None else f"<{lanes} x i1> splat (i1 true)"
@@ -58,8 +75,13 @@ def load(emitter: KernelEmitter, op: kernel.LoadOp, stride: int | None) -> str:
     return emitter.instruction(f"select <{lanes} x i1> {mask}, {register} {value}, {register} {other}")
 
 
-def _load_one(emitter: KernelEmitter, op: kernel.LoadOp, mask: str | None, other: str | None) -> str:
-    scalar = scalar_of(op.result.type)
+def _load_one(
+    emitter: KernelEmitter,
+    op: kernel.LoadOp | kernel.MemoryWriteOp,
+    scalar: Attribute,
+    mask: str | None,
+    other: str | None,
+) -> str:
     place = emitter.address(op.pointer, op.offset, op.indices)
     if mask is not None:
         place = emitter.instruction(f"select i1 {mask}, ptr {place}, ptr {SINK}")
@@ -73,11 +95,16 @@ def _load_one(emitter: KernelEmitter, op: kernel.LoadOp, mask: str | None, other
 
 def store(emitter: KernelEmitter, op: kernel.StoreOp, stride: int | None) -> None:
     """Emits the store. `stride` is the step from lane to lane, None for a scatter."""
+    write(emitter, op, emitter.name(op.value), stride)
+
+
+def write(emitter: KernelEmitter, op: kernel.MemoryWriteOp, value: str, stride: int | None) -> None:
+    """Emits the writing of `value`, of the type of the op's, to the elements that `op` accesses."""
     scalar = scalar_of(op.value.type)
     lanes = emitter.lanes_of(op.value.type)
     mask = None if op.mask is None else emitter.name(op.mask)
     element, align = memory_text(scalar), byte_width(scalar)
-    value = _to_memory(emitter, emitter.name(op.value), op.value, lanes)
+    value = _to_memory(emitter, value, op.value, lanes)
     kind = vector_type(element, lanes)
     if lanes == 1 or stride == 1:
         place = emitter.address(op.pointer, op.offset, op.indices)
@@ -100,7 +127,37 @@ def store(emitter: KernelEmitter, op: kernel.StoreOp, stride: int | None) -> Non
     )
 
 
-def _places(emitter: KernelEmitter, pointer: SSAValue, op: kernel.LoadOp | kernel.StoreOp, element: str) -> str:
+def load_rows(emitter: KernelEmitter, op: kernel.LoadOp) -> None:
+    """Emits a load for all rows of a tile at once. Requires: memory runs along the rows."""
+    scalar = scalar_of(op.result.type)
+    lanes = emitter.lanes_of(op.result.type)
+    places = _places_of_lanes(emitter, op)
+    values = load_block(emitter, places, emitter.rows, memory_text(scalar), byte_width(scalar))
+    for row, value in enumerate(values):
+        with emitter.at_row(row):
+            emitter.names[op.result] = _from_memory(emitter, value, scalar, lanes)
+
+
+def store_rows(emitter: KernelEmitter, op: kernel.StoreOp) -> None:
+    """Emits a store for all rows of a tile at once. Requires: memory runs along the rows."""
+    scalar = scalar_of(op.value.type)
+    lanes = emitter.lanes_of(op.value.type)
+    values: list[str] = []
+    for row in range(emitter.rows):
+        with emitter.at_row(row):
+            values.append(_to_memory(emitter, emitter.name(op.value), op.value, lanes))
+    store_block(emitter, values, _places_of_lanes(emitter, op), memory_text(scalar), byte_width(scalar))
+
+
+def _places_of_lanes(emitter: KernelEmitter, op: kernel.LoadOp | kernel.StoreOp) -> list[str]:
+    """The address in every lane, of row 0."""
+    first = emitter.address(op.pointer, op.offset, op.indices)
+    steps = [sym.coefficient(op.offset, k) or 0 for k, operand in enumerate(op.indices) if emitter.index(operand).lane]
+    step = sum(steps[1:], steps[0])
+    return [emitter.further(first, step * lane, op.pointer) for lane in range(emitter.width)]
+
+
+def _places(emitter: KernelEmitter, pointer: SSAValue, op: kernel.LoadOp | kernel.MemoryWriteOp, element: str) -> str:
     offsets = emitter.lanewise(op.offset, op.indices)
     lanes = emitter.width
     return emitter.instruction(f"getelementptr {element}, ptr {emitter.names[pointer]}, <{lanes} x i64> {offsets}")

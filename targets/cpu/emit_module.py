@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cuesta.dialects import kernel, sym
-from cuesta.targets.cpu.emit_index import BoundSite, symbolic_value
+from cuesta.targets.cpu.emit_index import symbolic_value
 from cuesta.targets.cpu.emit_kernel import KernelEmitter
 from cuesta.targets.cpu.openmp import PARALLEL_FOR, parallel_for_text
 from cuesta.targets.cpu.vector_math import MathFunction
+from cuesta.targets.program import BoundSite
 
 _RUNTIME = """\
 @cuesta.error = internal global { i64, i64, i64 } zeroinitializer

@@ -14,13 +14,15 @@ from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.targets.cpu.bf16 import bf16_rounding
 from cuesta.targets.cpu.division import check_of_divisor, division, has_normal_reciprocal
-from cuesta.targets.cpu.emit_index import BoundSite, Index, pointee
-from cuesta.targets.cpu.emit_memory import load, store
+from cuesta.targets.cpu.emit_index import Index, pointee
+from cuesta.targets.cpu.emit_memory import load, load_rows, store, store_rows
 from cuesta.targets.cpu.emit_reduce import accumulator_for
+from cuesta.targets.cpu.emit_scan import ScanCarry, combine
 from cuesta.targets.cpu.emit_types import constant, conversion, memory_text, splat_integer, suffix, type_text
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_math import math_function
 from cuesta.targets.cpu.vector_text import vector_type
+from cuesta.targets.program import BoundSite
 
 if TYPE_CHECKING:
     from cuesta.targets.cpu.emit_kernel import KernelEmitter
@@ -70,6 +72,8 @@ def _inverse(emitter: KernelEmitter, divisor: SSAValue) -> tuple[str, str] | Non
     """The reciprocal of a divisor that the loop does not change, and whether it is normal; None where that is no gain."""
     scalar = scalar_of(divisor.type)
     if scalar not in (f32, f64) or not host_features().has_fused_multiply_add:
+        return None
+    if emitter.row_axes:  # in a tile a divisor may vary from row to row, or along the lanes
         return None
     dtype = suffix(scalar, 1)
     owner = divisor.owner
@@ -211,7 +215,37 @@ def _emit_local(emitter: KernelEmitter, op: Operation) -> None:
     emitter.entry.append(f"{name} = alloca [{op.size} x {memory_text(pointee(op.result))}], align 64")
 
 
-def _lane_stride(emitter: KernelEmitter, op: kernel.LoadOp | kernel.StoreOp) -> int | None:
+def emit_rows(emitter: KernelEmitter, op: Operation) -> None:
+    """Emits an op for every row of a tile: row by row, or at once where memory runs along the rows."""
+    if isinstance(op, kernel.LoadOp) and _runs_along_rows(emitter, op):
+        load_rows(emitter, op)
+    elif isinstance(op, kernel.StoreOp) and _runs_along_rows(emitter, op):
+        store_rows(emitter, op)
+    else:
+        for row in range(emitter.rows):
+            with emitter.at_row(row):
+                EMITTERS.get(type(op), emit_table_op)(emitter, op)
+
+
+def _runs_along_rows(emitter: KernelEmitter, op: kernel.LoadOp | kernel.StoreOp) -> bool:
+    """Whether an access is contiguous from row to row, and from lane to lane a fixed number of elements apart."""
+    along_rows: sym.IndexExpr = 0
+    along_lanes: sym.IndexExpr = 0
+    for k, operand in enumerate(op.indices):
+        index = emitter.index(operand)
+        if index.row or index.lane:
+            step = sym.coefficient(op.offset, k)
+            if step is None:
+                return False
+            along_rows, along_lanes = along_rows + (step if index.row else 0), along_lanes + (step if index.lane else 0)
+        elif emitter.varies_by_row(operand) or index.vector:
+            return False
+    if op.mask is not None or along_rows != 1 or sym.dims_of(along_lanes):
+        return False
+    return along_lanes not in (0, 1)
+
+
+def _lane_stride(emitter: KernelEmitter, op: kernel.LoadOp | kernel.MemoryWriteOp) -> int | None:
     """By how many elements the address moves from lane to lane; None when that is not one number."""
     total = 0
     for k, operand in enumerate(op.indices):
@@ -236,16 +270,36 @@ def _emit_store(emitter: KernelEmitter, op: Operation) -> None:
     store(emitter, op, _lane_stride(emitter, op))
 
 
+def _emit_scan(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.ScanOp)
+    carry = emitter.scans[op] = ScanCarry(emitter, op)
+    emitter.loop(op, carry if carry.running else None)
+
+
+def _emit_running(emitter: KernelEmitter, op: Operation) -> None:
+    scan = op.parent_op()
+    assert isinstance(op, kernel.RunningOp) and scan is not None
+    emitter.scans[scan].take(emitter, op)
+
+
+def _emit_combine(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, kernel.CombineOp)
+    combine(emitter, op, _lane_stride(emitter, op))
+
+
 EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
     elem.ConvertOp: _emit_convert,
     elem.SelectOp: _emit_select,
     kernel.BoundOp: _emit_bound,
     kernel.BroadcastOp: _emit_broadcast,
+    kernel.CombineOp: _emit_combine,
     kernel.ForOp: _emit_for,
     kernel.IndexOp: _emit_index,
     kernel.LoadOp: _emit_load,
     kernel.LocalOp: _emit_local,
     kernel.ProgramIdOp: _emit_program_id,
     kernel.ReduceOp: _emit_reduce,
+    kernel.RunningOp: _emit_running,
+    kernel.ScanOp: _emit_scan,
     kernel.StoreOp: _emit_store,
 }

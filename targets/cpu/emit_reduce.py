@@ -60,8 +60,9 @@ class Accumulator:
         self.values = [name for name, _, _ in carried]
         return carried
 
-    def update(self, emitter: KernelEmitter, op: kernel.ReduceOp) -> None:
+    def update(self, emitter: KernelEmitter, op: kernel.LoopOp) -> None:
         """Takes in what the body yields."""
+        assert isinstance(op, kernel.ReduceOp)
         self.values = self.step(emitter, emitter.name(op.yielded), self.lanes)
 
     def widen(self, emitter: KernelEmitter, width: int) -> None:
@@ -93,7 +94,8 @@ _NEUTRAL: dict[str, tuple[float, int, int]] = {
 _STEP = {"sum": "add", "prod": "mul", "maximum": "maximum", "minimum": "minimum", "any": "or", "all": "and"}
 
 
-def _neutral(kind: str, scalar: Attribute) -> float | int:
+def neutral(kind: str, scalar: Attribute) -> float | int:
+    """The identity of a kind on numbers of a type."""
     operand = kind_of(scalar)
     if kind in ("maximum", "minimum"):
         sign = -1 if kind == "maximum" else 1
@@ -122,7 +124,7 @@ class SimpleAccumulator(Accumulator):
 
     def identity(self, lanes: int) -> list[str]:
         """The neutral element."""
-        return [constant(_neutral(self.op.kind, self.scalar), self.scalar, lanes)]
+        return [constant(neutral(self.op.kind, self.scalar), self.scalar, lanes)]
 
     def step(self, emitter: KernelEmitter, value: str, lanes: int) -> list[str]:
         """values ∘ value"""
@@ -186,7 +188,7 @@ class ArgAccumulator(Accumulator):
 
     def identity(self, lanes: int) -> list[str]:
         """The first point, and a value that nothing is beyond."""
-        worst = _neutral("maximum" if self.greater else "minimum", self.scalar)
+        worst = neutral("maximum" if self.greater else "minimum", self.scalar)
         return [constant(worst, self.scalar, lanes), constant(0, self.place, lanes), "0"]
 
     def step(self, emitter: KernelEmitter, value: str, lanes: int) -> list[str]:
@@ -365,4 +367,4 @@ def accumulator_for(emitter: KernelEmitter, op: kernel.ReduceOp) -> Accumulator:
     return SimpleAccumulator(emitter, op)
 
 
-__all__ = ["Accumulator", "accumulator_for"]
+__all__ = ["Accumulator", "accumulator_for", "neutral"]

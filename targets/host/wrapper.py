@@ -6,6 +6,7 @@ its last use is over. Consecutive launches become one native call, a *run*.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -17,14 +18,20 @@ from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, strides_of, tensor_type_of
 from cuesta.targets.cpu.emit_module import Launch, Run
+from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.python_text import argument_text, expression, identifier, tuple_text
+from cuesta.targets.triton.emit_module import is_for_gpu
+
+MOST_PARAMETERS = 1000
+"""The most values that a native call is given: ctypes takes 1024."""
 
 _RESERVED = (
     "args",
-    "as_strided",
     "call",
     "check_metadata",
+    "current_stream",
     "complex",
+    "empty_cpu",
     "empty_strided",
     "error",
     "flattened",
@@ -32,6 +39,7 @@ _RESERVED = (
     "max",
     "min",
     "raise_index_error",
+    "reinterpret",
     "torch",
     "with_strides",
 )  # fmt: skip
@@ -48,12 +56,16 @@ class Wrapper:
     runs: list[Run]
     overloads: dict[str, str]
     launches: int = 0
+    device_launches: dict[str, tuple[str, int]] = field(default_factory=dict[str, "tuple[str, int]"])
+    """The functions it calls to launch kernels on CUDA devices: by name, the kernel and the device."""
 
 
 @dataclass
 class _PendingRun:
     launches: list[tuple[str, list[str]]] = field(default_factory=list[tuple[str, list[str]]])
     frees: list[str] = field(default_factory=list[str])
+    parameters: set[str] = field(default_factory=set[str])
+    """What the call passes on: addresses and symbols."""
 
 
 class WrapperWriter:
@@ -67,11 +79,15 @@ class WrapperWriter:
         self.kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
         self.lines: list[str] = []
         self.names: dict[SSAValue, str] = {}
+        self.addresses: dict[SSAValue, str] = {}
         self.taken: set[str] = set(_RESERVED)
         self.overloads: dict[str, str] = {}
         self.runs: list[Run] = []
         self.pending = _PendingRun()
+        self.positions = {op: position for position, op in enumerate(main.body.ops)}
         self.launches = 0
+        self.device_launches: dict[str, tuple[str, int]] = {}
+        self.streams: dict[int, str] = {}
 
     def write(self) -> Wrapper:
         """The wrapper's text and what it needs."""
@@ -83,7 +99,8 @@ class WrapperWriter:
         for op in self.main.body.ops:
             self.op(op)
         body = "\n    ".join(self.lines)
-        return Wrapper(f"def call(args):\n    {body}\n", self.runs, self.overloads, self.launches)
+        source = f"def call(args):\n    {body}\n"
+        return Wrapper(source, self.runs, self.overloads, self.launches, self.device_launches)
 
     def define(self, value: SSAValue, default: str) -> str:
         """Names a value."""
@@ -120,17 +137,28 @@ class WrapperWriter:
             name = self.define(op.result, "buf")
             self.lines.append(f"{name} = {self.allocation(tensor_type_of(op.result))}")
         elif isinstance(op, host.LaunchOp):
-            self.pending.launches.append((op.kernel, [self.names[operand] for operand in op.operands]))
+            if is_for_gpu(self.kernels[op.kernel]):
+                self.flush()
+                self.device_launch(op)
+            else:
+                addresses = [self.address(operand) for operand in op.operands]
+                parameters = {*addresses, *self.kernels[op.kernel].symbols}
+                if len(self.pending.parameters) + len(parameters) > MOST_PARAMETERS:
+                    self.flush()
+                self.pending.parameters |= parameters
+                self.pending.launches.append((op.kernel, addresses))
         elif isinstance(op, host.ReinterpretOp):
             self.reinterpret(op)
+        elif isinstance(op, host.PlaceOp):
+            self.place(op)
         elif isinstance(op, host.ExternOp):
             self.flush()
             self.extern(op)
         elif isinstance(op, host.FreeOp):
-            names = [self.names[operand] for operand in op.operands]
+            names = [self.names[operand] for operand in op.operands if operand in self.names]
             if self.pending.launches:
                 self.pending.frees += names
-            else:
+            elif names:
                 self.lines.append(f"del {', '.join(names)}")
         elif isinstance(op, aten.LiteralOp):
             self.names[op.result] = argument_text(op.value, [])
@@ -150,16 +178,61 @@ class WrapperWriter:
         dtype = dtypes.type_to_dtype(buffer.element_type)
         sizes, strides = tuple_text(sizes_of(buffer)), tuple_text(strides_of(buffer))
         device = device_of(buffer)
-        where = "" if device == "cpu" else f", device={device!r}"
-        return f"empty_strided({sizes}, {strides}, dtype=torch.{dtype}{where})"
+        if device == "cpu":
+            return f"empty_cpu({sizes}, {strides}, torch.{dtype})"
+        return f"empty_strided({sizes}, {strides}, dtype=torch.{dtype}, device={device!r})"
+
+    def device_launch(self, op: host.LaunchOp) -> None:
+        """One launch on a CUDA device, on the stream that torch uses there."""
+        func = self.kernels[op.kernel]
+        device = device_of(tensor_type_of(op.operands[-1]))
+        index = int(device.partition(":")[2] or 0)
+        name = next((name for name, known in self.device_launches.items() if known == (op.kernel, index)), None)
+        if name is None:
+            name = identifier(f"launch_{op.kernel}", self.taken)
+            self.device_launches[name] = (op.kernel, index)
+        stream = self.streams.get(index)
+        if stream is None:
+            stream = self.streams[index] = identifier("stream", self.taken)
+            self.lines.append(f"{stream} = current_stream({index})")
+        programs: sym.IndexExpr = math.prod(func.schedule.grid, start=1)
+        values = [self.address(operand) for operand in op.operands]
+        self.lines.append(f"{name}({', '.join([expression(programs), stream, *values, *func.symbols])})")
+        self.launches += 1
 
     def reinterpret(self, op: host.ReinterpretOp) -> None:
-        """An alias: `as_strided`, whose offset counts from the start of the storage, so the source's own is added."""
+        """An alias: a tensor, or only an address where that is enough."""
         source, result_type = self.names[op.source], tensor_type_of(op.results[0])
+        if host.only_launched(op.results[0]) and self.outlives(op.source, op.results[0]):
+            size = byte_width(result_type.element_type)
+            offset = "" if op.offset == 0 else f" + {expression(op.offset * size)}"
+            self.addresses[op.results[0]] = f"{source}.data_ptr(){offset}"
+            return
         name = self.define(op.results[0], "view")
         sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
-        offset = "" if op.offset == 0 else f", {source}.storage_offset() + {expression(op.offset)}"
-        self.lines.append(f"{name} = as_strided({source}, {sizes}, {strides}{offset})")
+        self.lines.append(f"{name} = reinterpret({source}, {sizes}, {strides}, {expression(op.offset)})")
+
+    def place(self, op: host.PlaceOp) -> None:
+        """A buffer in an arena: a tensor, or only an address where that is enough."""
+        arena, result_type = self.names[op.arena], tensor_type_of(op.results[0])
+        if host.only_launched(op.results[0]) and self.outlives(op.arena, op.results[0]):
+            offset = f" + {op.offset}" if op.offset else ""
+            self.addresses[op.results[0]] = f"{arena}.data_ptr(){offset}"
+            return
+        name = self.define(op.results[0], "buf")
+        elements = f"{arena}[{op.offset}:].view(torch.{dtypes.type_to_dtype(result_type.element_type)})"
+        sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
+        self.lines.append(f"{name} = reinterpret({elements}, {sizes}, {strides}, 0)")
+
+    def address(self, buffer: SSAValue) -> str:
+        """The text of a buffer's address."""
+        return self.addresses.get(buffer) or f"{self.names[buffer]}.data_ptr()"
+
+    def outlives(self, source: SSAValue, alias: SSAValue) -> bool:
+        """Whether `source` still has its name when `alias` is used for the last time."""
+        freed = [self.positions[use.operation] for use in source.uses if isinstance(use.operation, host.FreeOp)]
+        used = [self.positions[use.operation] for use in alias.uses]
+        return max(used, default=0) <= min(freed, default=len(self.positions))
 
     def extern(self, op: host.ExternOp) -> None:
         """A library call, with a check that it laid out its results as the program expects.
@@ -227,7 +300,7 @@ class WrapperWriter:
         self.launches += len(launches)
         run = Run(f"run_{len(self.runs)}", len(parameters), tuple(symbols), tuple(launches))
         self.runs.append(run)
-        values = ", ".join([*(f"{name}.data_ptr()" for name in parameters), *symbols])
+        values = ", ".join([*parameters, *symbols])
         what = ", ".join(launch.kernel for launch in launches)
         self.lines.append(f"if error := {run.name}({values}): raise_index_error(error)  # {what}")
         if pending.frees:

@@ -24,6 +24,21 @@ def _alloc(program: Program, op: host.AllocOp) -> None:
     program.values[op.result] = memory.as_strided(sizes, strides)
 
 
+def _place(program: Program, op: host.PlaceOp) -> None:
+    arena = program.tensor(op, op.arena)
+    result = op.results[0]
+    sizes, strides = program.layout(result.type)
+    dtype = program.numerics.dtype(result.type)
+    if program.numerics.precise:  # elements are wider than the places made for them
+        memory = torch.empty(extent(sizes, strides), dtype=dtype)
+    else:
+        size = extent(sizes, strides) * dtype.itemsize
+        memory = arena[op.offset : op.offset + size].view(dtype)
+    if dtype.is_floating_point:
+        memory.fill_(float("nan"))
+    program.values[result] = memory.as_strided(sizes, strides, memory.storage_offset())
+
+
 def _launch(program: Program, op: host.LaunchOp) -> None:
     buffers = [program.tensor(op, operand) for operand in op.operands]
     kernel_func = program.kernels.get(op.kernel)
@@ -52,6 +67,7 @@ HOST_HANDLERS: dict[type[Operation], Handler | Any] = {
     host.AllocOp: _alloc,
     host.FreeOp: _free,
     host.LaunchOp: _launch,
+    host.PlaceOp: _place,
     host.ReinterpretOp: _reinterpret,
 }
 """What the ops of `host` do, besides calls and the return."""

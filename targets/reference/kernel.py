@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import kernel, sym
+from cuesta.dialects.kernel.shapes import shape_of
+from cuesta.targets.reference import scans
 from cuesta.targets.reference.body import ELEM_HANDLERS, Body, yield_value
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.memory import Memory
@@ -43,17 +44,23 @@ class KernelBody(Body):
         super().__init__(numerics, symbols)
         self.pointers: dict[SSAValue, Pointer] = {}
         self.grid: list[range] = []
+        self.positions: dict[Operation, Tensor] = {}
+        """The linear index of every point of the scans being run."""
 
     def define(self, op: Operation, *results: Tensor) -> None:
-        """Gives an op's results their values, of which no scalar may vary over lanes."""
+        """Gives an op's results their values, which may vary only over the lane axes that their types name."""
         for name, result in zip(op.results, results, strict=True):
-            if not isinstance(name.type, VectorType):
-                for axis, size in zip(self.scope.axes, result.shape, strict=False):
-                    if axis.lanes and size > 1:
-                        fail(op, f"a value of the scalar type {name.type} varies from lane to lane")
+            shape = shape_of(name)
+            dim = 0
+            for axis, size in zip(self.scope.axes, result.shape, strict=False):
+                if axis.lanes:
+                    if size > 1 and (dim >= len(shape) or shape[dim] == 1):
+                        kind = "scalar type" if not shape else "type"
+                        fail(op, f"a value of the {kind} {name.type} varies from lane to lane")
+                    dim += 1
             self.values[name] = result
 
-    def address(self, op: kernel.LoadOp | kernel.StoreOp, mask: Tensor | None) -> tuple[Pointer, Tensor]:
+    def address(self, op: kernel.LoadOp | kernel.MemoryWriteOp, mask: Tensor | None) -> tuple[Pointer, Tensor]:
         """The memory that an op accesses, and the checked offsets into it."""
         pointer = self.pointers.get(op.pointer)
         if pointer is None:
@@ -145,12 +152,23 @@ def _load(body: KernelBody, op: kernel.LoadOp) -> None:
     body.define(op, value)
 
 
-def _store(body: KernelBody, op: kernel.StoreOp) -> None:
+def _written(body: KernelBody, op: kernel.MemoryWriteOp) -> tuple[Memory, Tensor, Tensor, Tensor | None]:
+    """The memory that an op writes, the offsets, the value and the mask."""
     mask = body.scope.mask(None if op.mask is None else body.value(op, op.mask))
     pointer, offsets = body.address(op, mask)
     if not isinstance(pointer.memory, Memory):
         fail(op, "stores to an input of the kernel")
-    pointer.memory.store(op, body.scope, offsets, body.value(op, op.value), mask)
+    return pointer.memory, offsets, body.value(op, op.value), mask
+
+
+def _store(body: KernelBody, op: kernel.StoreOp) -> None:
+    memory, offsets, value, mask = _written(body, op)
+    memory.store(op, body.scope, offsets, value, mask)
+
+
+def _combine(body: KernelBody, op: kernel.CombineOp) -> None:
+    memory, offsets, value, mask = _written(body, op)
+    scans.combine(memory, op, op.kind, body.scope, offsets, value, mask)
 
 
 def _index(body: KernelBody, op: kernel.IndexOp) -> None:
@@ -198,25 +216,45 @@ def _for(body: KernelBody, op: kernel.ForOp) -> None:
     body.run_inner(inner, op.body)
 
 
-def _reduce(body: KernelBody, op: kernel.ReduceOp) -> None:
-    inner, points, counts = _enter(body, op)
-    body.run_inner(inner, op.body)
+def _position(points: Sequence[Tensor], counts: Sequence[Tensor]) -> Tensor:
+    """The linear index of every point of a loop."""
     position = torch.zeros((), dtype=torch.int64)
     for point, count in zip(points, counts, strict=True):
         position = position * count + point
-    body.reduce(op, op.kind, inner, body.values[op.yielded], position)
+    return position
+
+
+def _reduce(body: KernelBody, op: kernel.ReduceOp) -> None:
+    inner, points, counts = _enter(body, op)
+    body.run_inner(inner, op.body)
+    body.reduce(op, op.kind, inner, body.values[op.yielded], _position(points, counts))
+
+
+def _scan(body: KernelBody, op: kernel.ScanOp) -> None:
+    inner, points, counts = _enter(body, op)
+    body.positions[op] = _position(points, counts)
+    body.run_inner(inner, op.body)
+
+
+def _running(body: KernelBody, op: kernel.RunningOp) -> None:
+    scan = op.parent_op()
+    assert isinstance(scan, kernel.ScanOp)
+    scans.define_running(body, op, len(scan.induction_variables), body.positions[scan])
 
 
 KernelBody.handlers = {
     **ELEM_HANDLERS,
     kernel.BoundOp: _bound,
     kernel.BroadcastOp: _broadcast,
+    kernel.CombineOp: _combine,
     kernel.ForOp: _for,
     kernel.IndexOp: _index,
     kernel.LoadOp: _load,
     kernel.LocalOp: _local,
     kernel.ProgramIdOp: _program_id,
     kernel.ReduceOp: _reduce,
+    kernel.RunningOp: _running,
+    kernel.ScanOp: _scan,
     kernel.StoreOp: _store,
     kernel.YieldOp: yield_value,
 }

@@ -10,6 +10,7 @@ from torch import Tensor
 from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import loops
+from cuesta.targets.reference import scans
 from cuesta.targets.reference.body import ELEM_HANDLERS, Body, yield_value
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.memory import Memory
@@ -24,6 +25,8 @@ class LoopsBody(Body):
         super().__init__(numerics, symbols)
         self.tensors = tensors
         self.handles: dict[SSAValue, tuple[Memory, tuple[int, ...]]] = {}
+        self.positions: dict[Operation, Tensor] = {}
+        """The linear index of every point of the scans being run."""
 
     def tensor(self, op: Operation, name: SSAValue) -> Tensor:
         """A tensor of the function around the nest."""
@@ -32,7 +35,9 @@ class LoopsBody(Body):
             fail(op, f"reads %{name.name_hint or '?'}, which is no tensor computed before")
         return found
 
-    def element(self, op: loops.LoadOp | loops.StoreOp, sizes: tuple[int, ...], mask: Tensor | None) -> list[Tensor]:
+    def element(
+        self, op: loops.LoadOp | loops.TensorWriteOp, sizes: tuple[int, ...], mask: Tensor | None
+    ) -> list[Tensor]:
         """The indices of the element that an op reads or writes, checked, one per axis."""
         indices = self.indices(op, op.map.results, op.indices)
         return [
@@ -54,6 +59,7 @@ def run_nest(
     """
     body = LoopsBody(numerics, symbols, tensors)
     loaded = {inner.source for inner in op.walk() if isinstance(inner, loops.LoadOp)}
+    loaded |= {inner.target for inner in op.walk() if isinstance(inner, loops.CombineOp)}
     for handle, sizes in zip(op.handles, out_sizes, strict=True):
         data = torch.empty(math.prod(sizes), dtype=numerics.dtype(handle.type))
         body.handles[handle] = Memory(data, read_back=handle in loaded), sizes
@@ -112,14 +118,24 @@ def _load(body: LoopsBody, op: loops.LoadOp) -> None:
     body.define(op, value)
 
 
-def _store(body: LoopsBody, op: loops.StoreOp) -> None:
+def _written(body: LoopsBody, op: loops.TensorWriteOp) -> tuple[Memory, Tensor, Tensor, Tensor | None]:
+    """The memory that an op writes, the offsets, the value and the mask."""
     handle = body.handles.get(op.target)
     if handle is None:
         fail(op, "stores to a tensor that is not an out of this nest")
     memory, sizes = handle
     mask = body.scope.mask(None if op.mask is None else body.value(op, op.mask))
-    offsets = _linear(body.element(op, sizes, mask), sizes)
-    memory.store(op, body.scope, offsets, body.value(op, op.value), mask)
+    return memory, _linear(body.element(op, sizes, mask), sizes), body.value(op, op.value), mask
+
+
+def _store(body: LoopsBody, op: loops.StoreOp) -> None:
+    memory, offsets, value, mask = _written(body, op)
+    memory.store(op, body.scope, offsets, value, mask)
+
+
+def _combine(body: LoopsBody, op: loops.CombineOp) -> None:
+    memory, offsets, value, mask = _written(body, op)
+    scans.combine(memory, op, op.kind, body.scope, body.scope.align(offsets), value, mask)
 
 
 def _index(body: LoopsBody, op: loops.IndexOp) -> None:
@@ -142,21 +158,40 @@ def _for(body: LoopsBody, op: loops.ForOp) -> None:
     body.run_inner(_enter(body, op), op.body)
 
 
+def _position(body: LoopsBody, op: loops.DomainOp, inner: Scope) -> Tensor:
+    """The linear index of every point of an inner domain."""
+    variables = [inner.align(body.values[variable]) for variable in op.induction_variables]
+    return inner.align(_linear(variables, inner.shape[body.scope.depth :]))
+
+
 def _reduce(body: LoopsBody, op: loops.ReduceOp) -> None:
     inner = _enter(body, op)
     body.run_inner(inner, op.body)
-    variables = [inner.align(body.values[variable]) for variable in op.induction_variables]
-    position = inner.align(_linear(variables, inner.shape[body.scope.depth :]))
-    body.reduce(op, op.kind, inner, body.values[op.yielded], position)
+    body.reduce(op, op.kind, inner, body.values[op.yielded], _position(body, op, inner))
+
+
+def _scan(body: LoopsBody, op: loops.ScanOp) -> None:
+    inner = _enter(body, op)
+    body.positions[op] = _position(body, op, inner)
+    body.run_inner(inner, op.body)
+
+
+def _running(body: LoopsBody, op: loops.RunningOp) -> None:
+    scan = op.parent_op()
+    assert isinstance(scan, loops.ScanOp)
+    scans.define_running(body, op, len(scan.sizes), body.positions[scan])
 
 
 LoopsBody.handlers = {
     **ELEM_HANDLERS,
     loops.BoundOp: _bound,
+    loops.CombineOp: _combine,
     loops.ForOp: _for,
     loops.IndexOp: _index,
     loops.LoadOp: _load,
     loops.ReduceOp: _reduce,
+    loops.RunningOp: _running,
+    loops.ScanOp: _scan,
     loops.StoreOp: _store,
     loops.YieldOp: yield_value,
 }

@@ -18,6 +18,7 @@ from cuesta.targets.reference.numerics import bits
 from cuesta.targets.reference.scope import Scope
 
 _NOBODY = -1
+_GIVEN = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,15 @@ class Memory:
     """A flat array of elements, nothing of which is defined yet.
 
     `rewritable`: an element may be stored anew by a later store (scratch memory); never by two points of one store.
-    `read_back`: whether anything loads from it.
+    `read_back`: whether anything loads from it. `given`: the elements are there from the start, for every point.
     """
 
-    def __init__(self, data: Tensor, *, rewritable: bool = False, read_back: bool = True) -> None:
+    def __init__(self, data: Tensor, *, rewritable: bool = False, read_back: bool = True, given: bool = False) -> None:
         self.data = data
         self._bits = bits(data)
         self._rewritable = rewritable
         self._read_back = read_back
-        self._writer = torch.full(data.shape, _NOBODY, dtype=torch.int32)
+        self._writer = torch.full(data.shape, _GIVEN if given else _NOBODY, dtype=torch.int32)
         self._point = torch.empty(data.shape, dtype=torch.int64)
         self._writings: list[_Writing] = []
         self._first_of_chunk = 0
@@ -71,7 +72,7 @@ class Memory:
         self._writings.append(_Writing(op, scope))
 
     def _refuse_second_store(self, op: Operation, writers: Tensor, positions: Tensor) -> None:
-        stored = writers != _NOBODY
+        stored = writers >= 0
         if not bool(stored.any()):
             return
         offset, writer = int(positions[stored][0]), int(writers[stored][0])
@@ -85,7 +86,7 @@ class Memory:
             return torch.zeros((), dtype=self.data.dtype)
         writers = self._writer[offsets]
         self._refuse(op, scope, writers == _NOBODY, mask, offsets, "which nothing has stored yet")
-        foreign = (writers != _NOBODY) & (writers < self._first_of_chunk)
+        foreign = (writers >= 0) & (writers < self._first_of_chunk)
         for number in range(self._first_of_chunk, len(self._writings)):
             theirs = self._writings[number].scope
             shared = theirs.common_depth(scope)

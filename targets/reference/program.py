@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import aten, host, kernel, loops, sym
-from cuesta.dialects.core.entry import entry_function
+from cuesta.dialects.core.entry import entry_function, written_arguments
 from cuesta.targets.reference.aten import call, constant
 from cuesta.targets.reference.bindings import Symbols, bind, sizes_and_strides, with_constants
 from cuesta.targets.reference.errors import fail
@@ -31,6 +31,7 @@ class Program:
         self.symbols = symbols
         self.numerics = numerics
         self.values: dict[SSAValue, object] = {}
+        self.arguments: dict[SSAValue, object] = {}
         self.freed: dict[SSAValue, Operation] = {}
         self.kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
 
@@ -67,11 +68,28 @@ class Program:
         if len(inputs) != len(kernel_func.inputs) or len(outs) != kernel_func.num_outs:
             wanted = f"{len(kernel_func.inputs)} inputs and {kernel_func.num_outs} outs"
             fail(op, f"@{name} has {wanted}, but {len(inputs)} and {len(outs)} are given")
-        memories = [Memory(flat(out)) for out in outs]
+        fresh = len(outs) - kernel_func.updates
+        memories = [Memory(flat(out), given=position >= fresh) for position, out in enumerate(outs)]
         run_kernel(kernel_func, self.numerics, self.symbols, [flat(tensor) for tensor in inputs], memories)
         for position, (memory, out) in enumerate(zip(memories, outs, strict=True)):
             wanted = None if out.is_contiguous() else offsets_of(out.shape, out.stride())
             memory.check_complete(op, f"out {position} of @{name}", wanted)
+
+
+def _results(program: Program, op: func.ReturnOp | host.ReturnOp, main: Operation) -> tuple[list[object], list[object]]:
+    """What is returned, and what the arguments that `@main` writes to hold in the end."""
+    values = [program.value(op, operand) for operand in op.operands]
+    arguments = main.regions[0].block.args
+    written = [program.arguments[arguments[position]] for position in written_arguments(main)]
+    if isinstance(op, func.ReturnOp) and written:
+        split = len(values) - len(written)
+        new = [value.clone() if isinstance(value, Tensor) else value for value in values[split:]]
+        values = values[:split]
+        for argument, value in zip(written, new, strict=True):
+            if not isinstance(argument, Tensor) or not isinstance(value, Tensor):
+                fail(op, "writes what is no tensor to an argument")
+            argument.copy_(value)
+    return values, written
 
 
 Handler = Callable[[Program, Any], None]
@@ -95,6 +113,18 @@ def run(
     Errors: InterpreterError when an input does not have its type or the program breaks a rule; IndexError where eager
     raises it; VerifyException, unless `verify` is false, for a module that is not well-formed.
     """
+    return run_and_write(module, inputs, constants=constants, precise=precise, verify=verify)[0]
+
+
+def run_and_write(
+    module: ModuleOp,
+    inputs: Sequence[object],
+    *,
+    constants: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
+    precise: bool = False,
+    verify: bool = True,
+) -> tuple[list[object], list[object]]:
+    """As `run`, and gives also what the arguments hold in the end that `@main` writes to (`aten.writes_to`)."""
     if verify:
         module.verify()
     entry = entry_function(module)
@@ -107,10 +137,11 @@ def run(
     program = Program(module, symbols, numerics)
     for argument, value in zip(body.args, given, strict=True):
         program.values[argument] = numerics.hold(value.detach()) if isinstance(value, Tensor) else value
+    program.arguments.update(program.values)
     with torch.no_grad():
         for op in body.ops:
             if isinstance(op, func.ReturnOp | host.ReturnOp):
-                return [program.value(op, operand) for operand in op.operands]
+                return _results(program, op, entry)
             if isinstance(op, aten.CallLike):
                 _call(program, op)
                 continue
@@ -177,7 +208,13 @@ def _launch(program: Program, op: kernel.LaunchOp) -> None:
         sizes, strides = program.layout(result.type)
         memory = torch.empty(extent(sizes, strides), dtype=program.numerics.dtype(result.type))
         outs.append(memory.as_strided(sizes, strides))
-    program.launch(op, op.kernel, [program.tensor(op, operand) for operand in op.operands], outs)
+    operands = [program.tensor(op, operand) for operand in op.operands]
+    callee = program.kernels.get(op.kernel)
+    updates = 0 if callee is None else min(callee.updates, len(operands), len(outs))
+    inputs, taken_over = operands[: len(operands) - updates], operands[len(operands) - updates :]
+    for out, before in zip(outs[len(outs) - updates :], taken_over, strict=True):
+        out.copy_(before)
+    program.launch(op, op.kernel, inputs, outs)
     program.values.update(zip(op.results, outs, strict=True))
 
 

@@ -12,7 +12,7 @@ from cuesta.dialects import sym
 from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.targets.reference.bindings import Symbols, sizes_and_strides
 from cuesta.targets.reference.numerics import as_tensor_type, bits, dtype_of, extent, first_point, restride, same_layout
-from cuesta.targets.reference.program import run
+from cuesta.targets.reference.program import run_and_write
 
 # A pass that reassociates may be this much further from the truth than the program it was given, and a few roundings.
 _WORSE = 4.0
@@ -33,7 +33,8 @@ def check_equivalent(
     constants: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
     seed: int = 0,
 ) -> None:
-    """Runs both programs on the same inputs (`random_inputs(before, seed)` by default) and compares what they return.
+    """Runs both programs on the same inputs (`random_inputs(before, seed)` by default) and compares what they return,
+    and what they write to their inputs.
 
     `exact` compares bit by bit, except that all NaN are equal. Otherwise floats are compared with a run of `before`
     that rounds nothing: those of `after` may be at most a few times as far from it as those of `before`.
@@ -61,11 +62,12 @@ def _run(
     *,
     precise: bool = False,
 ) -> list[object]:
-    """Runs a program on copies of its inputs, with the random numbers of `seed`."""
+    """What a program returns, then what it writes to its inputs; run on copies, with the random numbers of `seed`."""
     copies = [_copy(value) for value in inputs]
     with torch.random.fork_rng(devices=[]):  # pyright: ignore[reportUnknownMemberType]
         torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
-        return run(module, copies, constants=constants, precise=precise)
+        results, written = run_and_write(module, copies, constants=constants, precise=precise)
+    return results + written
 
 
 def _copy(value: object) -> object:

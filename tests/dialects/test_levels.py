@@ -146,7 +146,7 @@ def test_every_level_has_its_contract_checked_where_it_begins() -> None:
         ("aten-to-loops", LOOPS),
         ("dce", FUSED),
         ("loops-to-kernel", KERNEL),
-        ("free-buffers", HOST),
+        ("pool-buffers", HOST),
     ]
 
 

@@ -8,6 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from cuesta.context import make_context
+from cuesta.dialects.core.entry import entry_block
+from cuesta.pipeline import STAGES, run_pipeline
+from tests.support.levels import capture, check_levels
+
 PROGRAMS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
     "two flips": lambda x: (x.flip(0).flip(0),),
     "a part of two flips": lambda x: (x.flip(0).flip(0)[::2],),
@@ -40,3 +45,120 @@ def test_memory_is_shared_as_in_eager(name: str) -> None:
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
         assert ours.numel() == 0 or ours.stride() == theirs.stride()
+
+
+def swap(x: Tensor, y: Tensor) -> None:
+    kept = x.clone()
+    x.copy_(y)
+    y.copy_(kept)
+
+
+def swap_transposed(x: Tensor, y: Tensor) -> None:
+    kept = x.t().clone()
+    x.copy_(y.t())
+    y.copy_(kept)
+
+
+def change_and_return(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    before = x.clone()
+    x.add_(y)
+    return x, x.t(), before, x * 2
+
+
+def change_a_part(x: Tensor, y: Tensor) -> Tensor:
+    x[1:3].mul_(y[0])
+    return y + x.sum()
+
+
+def change_by_rows(x: Tensor, y: Tensor) -> Tensor:
+    x.copy_(x.softmax(-1))
+    return (x @ y).relu()
+
+
+def change_after_a_library_call(x: Tensor, y: Tensor) -> None:
+    x.copy_(torch.tanh(x @ y) + x)
+
+
+def change_both(x: Tensor, y: Tensor) -> Tensor:
+    x.mul_(2)
+    y.copy_(x.flip(0))
+    return x * y
+
+
+def change_through_a_view(x: Tensor, y: Tensor) -> Tensor:
+    row = x.view(-1)[4:8]
+    row.sigmoid_()
+    return row + y[0]
+
+
+CHANGES: tuple[Callable[..., object], ...] = (
+    swap,
+    swap_transposed,
+    change_and_return,
+    change_a_part,
+    change_by_rows,
+    change_after_a_library_call,
+    change_both,
+    change_through_a_view,
+)
+
+
+@pytest.mark.parametrize("function", CHANGES)
+def test_inputs_change_as_in_eager(function: Callable[..., object]) -> None:
+    torch._dynamo.reset()
+    inputs = torch.randn(4, 4), torch.randn(4, 4)
+    ours, theirs = [x.clone() for x in inputs], [x.clone() for x in inputs]
+    expected = function(*theirs)
+    found = torch.compile(function, backend="cuesta", fullgraph=True)(*ours)
+    torch.testing.assert_close((found, ours), (expected, theirs))
+    if isinstance(expected, tuple):
+        assert owners(ours[0], found) == owners(theirs[0], expected)
+
+
+@pytest.mark.parametrize("function", CHANGES)
+def test_changes_of_inputs_are_the_same_at_every_level(function: Callable[..., object]) -> None:
+    with torch.no_grad():
+        (captured,) = capture(function, torch.randn(4, 4), torch.randn(4, 4))
+    check_levels(captured, reenter_at_levels=False)
+
+
+def test_an_optimizer_step_writes_its_state_where_it_is() -> None:
+    def step(parameter: Tensor, gradient: Tensor, momentum: Tensor) -> None:
+        momentum.mul_(0.9).add_(gradient)
+        parameter.sub_(momentum, alpha=0.1)
+
+    with torch.no_grad():
+        (captured,) = capture(step, *(torch.randn(64, 33) for _ in range(3)))
+        module = captured.module.clone()
+        run_pipeline(make_context(), module, STAGES)
+    names = [op.name for op in entry_block(module).ops]
+    assert names == ["host.launch", "host.free", "host.return"]
+
+
+def test_nothing_changes_when_an_index_is_out_of_range() -> None:
+    def function(x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
+        x.add_(1)
+        return y[rows]
+
+    torch._dynamo.reset()
+    x, y = torch.zeros(4), torch.randn(4)
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    with pytest.raises(IndexError):
+        compiled(x, y, torch.tensor([0, 4]))
+    assert torch.equal(x, torch.zeros(4))
+
+
+def test_what_is_kept_for_the_backward_pass_is_not_written_over() -> None:
+    def function(x: Tensor, weight: Tensor) -> Tensor:
+        for _ in range(3):
+            x = torch.tanh(x @ weight).sigmoid() + x
+        return x
+
+    torch._dynamo.reset()
+    x = torch.randn(8, 8, requires_grad=True)
+    weight = torch.randn(8, 8, requires_grad=True)
+    result = torch.compile(function, backend="cuesta", fullgraph=True)(x, weight)
+    expected = torch.autograd.grad(function(x, weight).sum(), (x, weight))
+    for _ in range(2):  # the graph is kept: a second pass finds what the first found
+        found = torch.autograd.grad(result.sum(), (x, weight), retain_graph=True)
+        torch.testing.assert_close(found, expected)

@@ -173,6 +173,16 @@ def test_sizes_become_symbolic_by_themselves() -> None:
     assert len(cuesta.records) == 4  # 4, any, 1 and 0
 
 
+def test_a_returned_view_whose_strides_nobody_can_simplify() -> None:
+    """The strides say `(a * b) floordiv c`, which is a whole number only because of a guard."""
+    compiled = compiled_of(function := lambda x: torch.linalg.tensorinv(x, ind=2), dynamic=True)
+    for sizes in ((2, 6, 4, 3), (4, 6, 8, 3), (3, 4, 2, 6)):
+        x = randn(*sizes)
+        actual, expected = compiled(x), function(x)
+        assert actual.stride() == expected.stride()
+        assert torch.equal(actual, expected)
+
+
 @pytest.fixture
 def _capture_data_dependent_sizes() -> Iterator[None]:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):

@@ -72,3 +72,44 @@ def test_bad_text_is_told_with_its_place(tmp_path: Path) -> None:
     )
     with pytest.raises(CuestaError, match=r"broken.mlir:2"):
         cuesta.load(broken)
+
+
+ARENA = """
+kernel.func @widen(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f64>) schedule #kernel.schedule<grid = [20]> {
+  %i = kernel.program_id 0
+  %a = kernel.load %x[19 - %i] : f32
+  %b = elem.convert %a : f32 to f64
+  kernel.store %b, %o[%i] : f64
+}
+kernel.func @narrow(%x : !kernel.ptr<f64>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [20]> {
+  %i = kernel.program_id 0
+  %a = kernel.load %x[19 - %i] : f64
+  %b = elem.convert %a : f64 to f32
+  %c = elem.add %b, %b : f32
+  kernel.store %c, %o[%i] : f32
+}
+host.func @main(%x : tensor<4x5xf32>) -> (tensor<20xf32>, tensor<10xf64>) {
+  %arena = host.alloc : tensor<320xui8>
+  %a = host.place %arena at 0 : tensor<320xui8> to tensor<20xf64>
+  host.launch @widen(%x, %a) : tensor<4x5xf32>, tensor<20xf64>
+  %c = host.place %arena at 192 : tensor<320xui8> to tensor<20xf32>
+  host.launch @narrow(%a, %c) : tensor<20xf64>, tensor<20xf32>
+  %v = host.reinterpret %c offset 0 : tensor<20xf32> to tensor<2x10xf32>
+  %b = host.place %arena at 0 : tensor<320xui8> to tensor<20xf64>
+  host.launch @widen(%v, %b) : tensor<2x10xf32>, tensor<20xf64>
+  %w = host.reinterpret %b offset 10 : tensor<20xf64> to tensor<10xf64>
+  %d = host.alloc : tensor<20xf32>
+  host.launch @narrow(%b, %d) : tensor<20xf64>, tensor<20xf32>
+  host.free %arena, %c : tensor<320xui8>, tensor<20xf32>
+  %m = host.extern pure "aten.clone.default"(%w) : (tensor<10xf64>) -> tensor<10xf64>
+  host.return %d, %m : tensor<20xf32>, tensor<10xf64>
+}
+"""
+
+
+def test_buffers_in_an_arena(tmp_path: Path) -> None:
+    file = tmp_path / "arena.mlir"
+    file.write_text(ARENA)
+    x = torch.randn(4, 5)
+    d, m = cuesta.load(file)(x)
+    assert torch.equal(d, x.flatten() * 4) and torch.equal(m, x.flatten().flip(0)[10:].double() * 2)

@@ -85,3 +85,59 @@ def test_soft_margin_loss_backward_keeps_its_digits(reduction: int) -> None:
     expected = aten.soft_margin_loss_backward(*arguments)
     assert expected[0, 1].abs() > 0
     torch.testing.assert_close(decompositions.soft_margin_loss_backward(*arguments), expected, rtol=1e-5, atol=0.0)
+
+
+def test_index_add_refuses_slices_of_another_size() -> None:
+    x, index = torch.zeros(3, 2), torch.tensor([0, 2])
+    source = torch.ones(2, 2)
+    torch.testing.assert_close(decompositions.index_add(x, 0, index, source), aten.index_add(x, 0, index, source))
+    for wrong in (torch.ones(2), torch.ones(2, 1)):
+        with pytest.raises(RuntimeError, match="source tensor shape must match self tensor shape"):
+            aten.index_add(x, 0, index, wrong)
+        with pytest.raises(RuntimeError, match="source tensor shape must match self tensor shape"):
+            decompositions.index_add(x, 0, index, wrong)
+
+
+def test_max_unpool2d_keeps_channels_last() -> None:
+    x = torch.randn(1, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+    pooled, places = torch.nn.functional.max_pool2d(x, 2, return_indices=True)
+    expected = aten.max_unpool2d(pooled, places, [4, 4])
+    actual = decompositions.max_unpool2d(pooled, places, [4, 4])
+    assert torch.equal(actual, expected)
+    assert actual.stride() == expected.stride() == (48, 1, 12, 3)
+
+
+def test_resize_as_leaves_the_strides() -> None:
+    x, other = torch.randn(2, 3).t(), torch.randn(3, 2)
+    assert decompositions.resize_as(x, other).stride() == aten.resize_as(x, other).stride() == (1, 3)
+    contiguous = {"memory_format": torch.contiguous_format}
+    assert decompositions.resize_as(x, other, **contiguous).stride() == aten.resize_as(x, other, **contiguous).stride()
+
+
+@pytest.mark.parametrize(("dim", "index"), [(0, 0), (1, -1), (-1, 2), (-3, -2)])
+def test_select_scatter(dim: int, index: int) -> None:
+    for x in (torch.randn(2, 3, 4), torch.randn(2, 4, 3).transpose(1, 2)):
+        src = torch.randn(x.select(dim, index).shape)
+        expected = aten.select_scatter(x, src, dim, index)
+        actual = decompositions.select_scatter(x, src, dim, index)
+        assert torch.equal(actual, expected)
+        assert actual.stride() == expected.stride()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "src_sizes", "dim", "index", "error"),
+    [
+        ([2, 3], [3], 0, 2, IndexError),
+        ([2, 3], [3], 0, -3, IndexError),
+        ([2, 3], [3], 2, 0, IndexError),
+        ([], [], 0, 0, IndexError),
+        ([2, 3], [1], 0, 0, RuntimeError),
+    ],
+)
+def test_select_scatter_refuses_what_eager_refuses(
+    sizes: list[int], src_sizes: list[int], dim: int, index: int, error: type[Exception]
+) -> None:
+    arguments = (torch.zeros(sizes), torch.ones(src_sizes), dim, index)
+    for function in (aten.select_scatter, decompositions.select_scatter):
+        with pytest.raises(error):
+            function(*arguments)

@@ -40,6 +40,17 @@ def test_a_symbolic_float_that_is_returned_as_a_tensor() -> None:
     torch.testing.assert_close(reference.run(module, [x])[0], torch.tensor(1.5))
 
 
+def test_a_symbolic_float_as_the_number_of_an_overload_that_also_takes_a_tensor() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        aten = torch.ops.aten
+        return aten.mul.Scalar(x, 1.0 / x.shape[0]), aten.sub.Scalar(x, x.shape[1] / 3)
+
+    for dtype in (torch.float32, torch.float64, torch.float16):
+        module = import_graph(_traced(function, x := torch.randn(6, 2, dtype=dtype))).module
+        for actual, expected in zip(reference.run(module, [x]), function(x), strict=True):
+            torch.testing.assert_close(actual, expected)
+
+
 def test_where_only_a_number_may_stand_the_graph_is_refused() -> None:
     graph = _traced(lambda x: torch.full((3,), x.shape[0] / 4), torch.randn(6, 2))
     with pytest.raises(UnsupportedGraphError, match="a symbolic float where only a number may stand"):

@@ -18,6 +18,7 @@ from xdsl.parser import Parser
 
 from cuesta.dialects import aten, sym
 from cuesta.dialects.aten import ATEN, CallLike, CallOp, LiteralOp
+from cuesta.dialects.core.entry import entry_block, entry_function, written_arguments
 from cuesta.dialects.core.locations import print_text, source_lines
 from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type_of
 from cuesta.lowering.fx_to_aten import ImportedGraph, UnsupportedGraphError, import_graph
@@ -255,6 +256,17 @@ def test_higher_order_operators_are_refused():
         import_graph(gm)
 
 
+def test_calls_with_effects_are_calls():
+    """The check after a factorisation is an effect, which AOTAutograd ties to a token."""
+    (graph,) = compiled(torch.linalg.cholesky, torch.eye(3))
+    factorise = call_of(graph, "aten.linalg_cholesky_ex.default")
+    checked = call_of(graph, "aten._linalg_check_errors.default")
+    assert tuple(checked.operands) == (factorise.results[1],)
+    assert checked.argument("api_name") == "linalg.cholesky"
+    token = entry_block(graph.module).args[0]
+    assert tuple(returned(graph).operands) == (token, factorise.results[0])
+
+
 def test_sparse_tensors_are_refused():
     with pytest.raises(UnsupportedGraphError, match=r"tensors with layout torch\.sparse_coo are left to eager"):
         trace(lambda x: x.to_sparse(), torch.eye(3))
@@ -327,3 +339,39 @@ def _timed(function: Callable[..., Any], argument: Any, clock: Callable[[], floa
     start = clock()
     function(argument)
     return clock() - start
+
+
+def writing(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    total, negated = x + y, -y
+    kept = torch.ops.aten.copy_.default(y, total)
+    torch.ops.aten.copy_.default(x, negated)
+    return kept.exp(), kept
+
+
+def test_copies_into_inputs_are_results_for_them():
+    module = import_graph(make_fx(writing, tracing_mode="fake")(torch.ones(3), torch.ones(3))).module
+    main = entry_function(module)
+    assert written_arguments(main) == (1, 0)
+    add, neg, exp, end = main.regions[0].block.ops
+    x, y = main.regions[0].block.args
+    assert [op.name for op in (add, neg, exp)] == ["aten.add.Tensor", "aten.neg.default", "aten.exp.default"]
+    assert exp.operands[0] is add.results[0], "what reads the copy reads the value"
+    assert list(end.operands) == [exp.results[0], y, add.results[0], neg.results[0]]
+    assert x not in end.operands
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x, y: torch.ops.aten.copy_.default(x + 1, y), "writes to what is not an input"),
+        (lambda x, y: torch.ops.aten.copy_.default(x, y.double()), "writes a tensor of another type or size"),
+        (lambda x, y: torch.ops.aten.copy_.default(x, y[:1]), "writes a tensor of another type or size"),
+        (
+            lambda x, y: torch.ops.aten.copy_.default(torch.ops.aten.copy_.default(x, y), y),
+            "writes to what is not an input",
+        ),
+    ],
+)
+def test_other_writes_are_refused(function: Callable[..., Any], message: str):
+    with pytest.raises(UnsupportedGraphError, match=message):
+        import_graph(make_fx(function, tracing_mode="fake")(torch.ones(3), torch.ones(3)))

@@ -45,10 +45,10 @@ def captured_graphs() -> Iterator[list[Captured]]:
     found: list[Captured] = []
     original = cuesta.compiler.compile_module
 
-    def record_and_compile(module: ModuleOp, options: Any, record: CompileRecord, dump: Any = None) -> Any:
+    def record_and_compile(module: ModuleOp, options: Any, record: CompileRecord, *rest: Any) -> Any:
         captured = Captured(record.kind, module.clone(), [])
         found.append(captured)
-        function = original(module, options, record, dump)
+        function = original(module, options, record, *rest)
 
         def record_and_call(arguments: list[Any]) -> Any:
             if not captured.inputs:

@@ -38,6 +38,30 @@ def _picked(rng: random.Random, x: Tensor, pool: list[Tensor]) -> Tensor:
     return x[torch.arange(3) % x.shape[0]]
 
 
+def _added_to(rng: random.Random, x: Tensor, pool: list[Tensor]) -> Tensor:
+    axis = _axis(rng, x)
+    rows = torch.arange(x.shape[axis]) % 2
+    return x.index_add(axis, rows, x * 0.5)
+
+
+def _scattered(rng: random.Random, x: Tensor, pool: list[Tensor]) -> Tensor:
+    axis = _axis(rng, x)
+    index = (x > 0).long() * (x.shape[axis] - 1)
+    return x.scatter_reduce(axis, index, x.abs(), rng.choice(["sum", "amax"]), include_self=rng.random() < 0.5)
+
+
+def _gathered_in_rows(rng: random.Random, x: Tensor, pool: list[Tensor]) -> Tensor:
+    logarithms = torch.log_softmax(x, -1)
+    return logarithms.gather(-1, x.argmax(-1, keepdim=True)) + logarithms.sum(-1, keepdim=True)
+
+
+def _normalised_by_channel(rng: random.Random, x: Tensor, pool: list[Tensor]) -> Tensor:
+    channel = _axis(rng, x)
+    others = [axis for axis in range(x.dim()) if axis != channel] or [channel]
+    distance = x - x.mean(others, keepdim=True)
+    return torch.relu(distance * (distance.square().mean(others, keepdim=True) + 1).rsqrt())
+
+
 ANY: list[Step] = [
     lambda rng, x, pool: torch.relu(x) + 1,
     lambda rng, x, pool: x.exp(),
@@ -54,6 +78,7 @@ WITH_AXES: list[Step] = [
     lambda rng, x, pool: torch.cat([x, x * 2], _axis(rng, x)),
     lambda rng, x, pool: x[..., rng.randint(0, 1) :: rng.randint(1, 2)],
     lambda rng, x, pool: x.cumsum(_axis(rng, x)),
+    lambda rng, x, pool: torch.cummax(x, _axis(rng, x))[0],
 ]
 WITH_ELEMENTS: list[Step] = [
     lambda rng, x, pool: x.amax(_axis(rng, x), keepdim=True),
@@ -61,6 +86,11 @@ WITH_ELEMENTS: list[Step] = [
     lambda rng, x, pool: torch.softmax(x, -1),
     lambda rng, x, pool: x.argmax(-1, keepdim=True) + x,
     _picked,
+    _gathered_in_rows,
+    _normalised_by_channel,
+    lambda rng, x, pool: (torch.relu(x) - x.mean(-1, keepdim=True)).sum() + x,
+    _added_to,
+    _scattered,
 ]
 
 
@@ -85,5 +115,25 @@ def program(seed: int) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor]]
                 pool.append(y)
         made = pool[len(arguments) :] or [pool[0] + 1]
         return tuple(rng.sample(made, min(len(made), rng.randint(1, 3))))
+
+    return function, inputs
+
+
+def changing_program(seed: int) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor]]:
+    """A random program that also writes to inputs, to each of them once: what it computed, or another input."""
+    compute, inputs = program(seed)
+    inputs += [torch.randn(x.shape, generator=torch.Generator().manual_seed(seed + 1)) for x in inputs[:2]]
+    rng = random.Random(seed)
+    sources = rng.sample(range(len(inputs)), len(inputs))
+
+    def function(*arguments: Tensor) -> tuple[Tensor, ...]:
+        results = [x.clone() for x in compute(*arguments)]
+        values = list(arguments)
+        for position, argument in enumerate(arguments):
+            fitting = [x for x in [*results, arguments[sources[position]]] if x.shape == argument.shape]
+            values[position] = fitting[0] if fitting else argument.flip(0) + argument if argument.dim() else -argument
+        for argument, value in zip(arguments, values, strict=True):
+            argument.copy_(value)
+        return tuple(results[1:])
 
     return function, inputs

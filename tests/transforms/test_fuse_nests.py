@@ -24,18 +24,38 @@ def test_reasons() -> None:
     assert reasons == [
         "the consumer reads what other parallel points of the producer store",
         "the consumer reads what other parallel points of the producer store",
-        "a read of the producer's result is a gather",
+        "the consumer gathers what other parallel points of the producer may store",
+        "the consumer gathers what other parallel points of the producer may store",
+        "the consumer reads what other parallel points of the producer store",
+        "the consumer's domain is not the producer's parallel domain times an inner one",
     ]
 
 
 def test_a_pair_that_could_be_merged_in_two_ways_has_two_reasons() -> None:
     assert explanations("absorb") == [
         "nest %y (absorb.mlir:N) does not fuse with nest %a (absorb.mlir:N): the parallel domains differ; "
-        "to compute it at its first read: a read does not walk the producer's result in its order",
+        "to compute it at its first read: a read does not walk the producer's result as the first one does",
         "nest %z (absorb.mlir:N) does not fuse with nest %b (absorb.mlir:N): the parallel domains differ; "
         "to compute it at its first read: a read is masked",
+        "nest %y (absorb.mlir:N) does not fuse with nest %a (absorb.mlir:N): "
+        "the consumer reads what other parallel points of the producer store; "
+        "to compute it at its first read: the first read does not walk the producer's result once",
     ]
 
 
 def test_what_is_merged_needs_no_explanation() -> None:
     assert explanations("inline_masked") == []
+
+
+def test_a_trace_of_rewrites_says_of_every_refused_pair_why() -> None:
+    status, _, errors = run_captured(
+        [str(EXAMPLES / "append.mlir"), "--split-input-file", "-p", "fuse-nests", "--trace-rewrites"]
+    )
+    assert status == 0
+    rows = [line.partition("fuse-nests did not fire: ") for line in errors.splitlines()]
+    refused = [reason for _, separator, reason in rows if separator]
+    assert len(refused) == len(explanations("append"))
+    assert any(
+        line.startswith("with nest %a (") and line.endswith("what other parallel points of the producer store")
+        for line in refused
+    )

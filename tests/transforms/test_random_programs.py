@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from cuesta.context import make_context
@@ -11,7 +14,7 @@ from cuesta.lowering.fx_to_aten import import_graph
 from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import check_equivalent
 from tests.support.levels import INEXACT
-from tests.support.random_programs import program
+from tests.support.random_programs import changing_program, program
 
 
 @pytest.mark.parametrize(
@@ -19,18 +22,28 @@ from tests.support.random_programs import program
 )
 def test_every_stage_keeps_the_meaning(seeds: range) -> None:
     for seed in seeds:
-        function, inputs = program(seed)
-        graph_module = make_fx(function, tracing_mode="fake", decomposition_table=decomposition_table())(*inputs)
-        imported = import_graph(graph_module)
-        module, context = imported.module, make_context()
-        for stage in STAGES:
-            before = module.clone()
-            run_pipeline(context, module, [stage], verify_each=True)
-            check_equivalent(
-                before,
-                module,
-                inputs,
-                constants=[tensor for _, tensor in imported.constants],
-                exact=stage.name not in INEXACT,
-                pass_name=f"{stage.name} on the program of seed {seed}",
-            )
+        check_stages(*program(seed), seed)
+
+
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(300, 360), marks=pytest.mark.slow)], ids=str)
+def test_writes_to_inputs_keep_their_meaning(seeds: range) -> None:
+    for seed in seeds:
+        check_stages(*changing_program(seed), seed)
+
+
+def check_stages(function: Callable[..., object], inputs: list[Tensor], seed: int) -> None:
+    """Checks that no stage of the pipeline changes what a function computes."""
+    graph_module = make_fx(function, tracing_mode="fake", decomposition_table=decomposition_table())(*inputs)
+    imported = import_graph(graph_module)
+    module, context = imported.module, make_context()
+    for stage in STAGES:
+        before = module.clone()
+        run_pipeline(context, module, [stage], verify_each=True)
+        check_equivalent(
+            before,
+            module,
+            inputs,
+            constants=[tensor for _, tensor in imported.constants],
+            exact=stage.name not in INEXACT,
+            pass_name=f"{stage.name} on the program of seed {seed}",
+        )

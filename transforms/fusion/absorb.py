@@ -36,17 +36,30 @@ def with_more_outs(nest: loops.NestOp, outs: Sequence[Attribute]) -> loops.NestO
     return new
 
 
-def row_local(loads: Sequence[loops.LoadOp], sizes: Sequence[sym.IndexExpr]) -> str | None:
-    """Why not every load reads only what its own parallel point computes; None when it does.
+def row_local(loads: Sequence[loops.LoadOp], sizes: Sequence[sym.IndexExpr], parallel: int) -> str | None:
+    """Why not every load reads only what its own parallel point computes; None when it does. The first one computes.
 
     Law: when two accesses of one nest both walk a tensor in row-major order as their points go by, then what a parallel
-    point p touches is the same consecutive run of elements for both.
+    point p touches is the same consecutive run of elements for both. So it is when the first walks every element once,
+    in whatever order, and along some axes of the tensor the indices of both are the `parallel` outermost variables.
     """
-    for load in loads:
-        if load.mask is not None:
-            return "a read is masked"
-        if not Space(load).walks_in_order(load, sizes):
-            return "a read does not walk the producer's result in its order"
+    if any(load.mask is not None for load in loads):
+        return "a read is masked"
+    first = Space(loads[0])
+    walked = first.walks_once(loads[0], sizes)
+    if walked is None:
+        return "the first read does not walk the producer's result once"
+    in_order = first.walks_in_order(loads[0], sizes)
+    for load in loads[1:]:
+        space = Space(load)
+        if in_order and space.walks_in_order(load, sizes):
+            continue
+        read = space.expressions(load)
+        if read is None:
+            return "a read is a gather"
+        shared = {a for a, b in zip(walked, read, strict=True) if a == b}
+        if not all(size == 1 or sym.dim(k) in shared for k, size in enumerate(first.sizes[:parallel])):
+            return "a read does not walk the producer's result as the first one does"
     return None
 
 
@@ -56,13 +69,13 @@ def absorb(
     """P; C(load P …) -> C'(v = P's body; store v; … v …), where C' has P's outs as well.
 
     `sites` are the consumer's loads by result of P. Requires: P is pointwise and stores element i at point i; C is the
-    first user of P. Exact: every element of P is computed once, before its parallel point reads it.
+    first user of P. Exact: every element of P is computed once, before its parallel point reads it (see `row_local`).
     Returns the new consumer, or why not.
     """
     every = [load for result in producer.results for load in sites.get(result, [])]
     order = {op: k for k, op in enumerate(all_ops(consumer))}
     every.sort(key=lambda load: order[load])
-    if (reason := row_local(every, producer.sizes)) is not None:
+    if (reason := row_local(every, producer.sizes, len(consumer.sizes))) is not None:
         return reason
     first = every[0]
     for load in every:

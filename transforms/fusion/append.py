@@ -11,74 +11,45 @@ from xdsl.rewriter import InsertPoint
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.layout import sizes_of, tensor_type_of
-from cuesta.dialects.loops.surgery import Substitution, clone_into, is_pointwise, loads_of, remove, stores_of
+from cuesta.dialects.loops.surgery import (
+    Substitution,
+    clone_into,
+    combines_of,
+    index_ranges,
+    is_pointwise,
+    loads_of,
+    remove,
+    stores_of,
+)
 from cuesta.transforms.fusion.absorb import with_more_outs
 from cuesta.transforms.fusion.space import Space, volume
-
-
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """How a consumer's domain is walked by the producer's parallel points and an inner domain.
-
-    `indices[k]` is the consumer's k-th induction variable, over the producer's parallel axes and then the inner axes.
-    """
-
-    inner: tuple[sym.IndexExpr, ...]
-    indices: tuple[sym.IndexExpr, ...]
-
-
-def tile_like(producer: loops.NestOp, consumer: loops.NestOp) -> Tiling | str:
-    """Splits the consumer's domain into the producer's parallel domain and the rest, both row-major."""
-    outer = tuple(producer.sizes)
-    outer_volume, all_points = volume(outer), volume(consumer.sizes)
-    inner: tuple[sym.IndexExpr, ...] | None = None
-    if outer_volume == all_points:
-        inner = ()
-    elif not is_pointwise(consumer):
-        return "the parallel domains differ"
-    else:
-        inner = _inner_sizes(producer, outer_volume, consumer)
-    if inner is None:
-        return "the consumer's domain is not the producer's parallel domain times an inner one"
-    sizes = (*outer, *inner)
-    if sizes == tuple(consumer.sizes):
-        return Tiling(inner, tuple(sym.dim(k) for k in range(len(sizes))))
-    linear = sym.linearize([sym.dim(k) for k in range(len(sizes))], sizes)
-    indices = sym.delinearize(linear, consumer.sizes)
-    return Tiling(inner, tuple(sym.simplify(index, sizes) for index in indices))
-
-
-def _inner_sizes(
-    producer: loops.NestOp, outer_volume: sym.IndexExpr, consumer: loops.NestOp
-) -> tuple[sym.IndexExpr, ...] | None:
-    all_points = volume(consumer.sizes)
-    for op in reversed(list(producer.body.ops)):
-        if isinstance(op, loops.ForOp) and outer_volume * volume(op.sizes) == all_points:
-            return tuple(op.sizes)
-    prefix: sym.IndexExpr = 1
-    for k, size in enumerate(consumer.sizes):
-        if prefix == outer_volume:
-            return tuple(consumer.sizes[k:])
-        prefix = prefix * size
-    return None
+from cuesta.transforms.fusion.tiling import Tiling, tile_as_stored, tile_by_read, tile_like
 
 
 def append(producer: loops.NestOp, consumer: loops.NestOp, at_consumer: bool) -> loops.NestOp | str:
     """C; Q(load C …) -> C' = C's stages, then Q's, with the outs of both.
 
     Law: row-locality. Every element of C that Q reads at the parallel point p was stored by C at p: either both walk
-    the tensor in row-major order, or the leading indices of both are the parallel indices.
+    the tensor in row-major order, or along some axes of the tensor the indices of both are the parallel indices (the
+    others may be data: a gather within the row), or Q reads each element just where C stores it.
     Requires: nothing between the two uses C (when the result stands at the consumer) or is used by Q (when at the
     producer).
     Returns the new nest, or why not.
     """
-    tiling = tile_like(producer, consumer)
-    if isinstance(tiling, str):
-        return tiling
-    jam = _last_for(producer, tiling) if is_pointwise(consumer) else None
-    plan = _plan(producer, consumer, tiling, jam)
-    if isinstance(plan, str):
-        return plan
+    reason = ""
+    for tile in (tile_like, tile_as_stored, tile_by_read):
+        tiling = tile(producer, consumer)
+        plan = _plan(producer, consumer, tiling) if isinstance(tiling, Tiling) else tiling
+        if isinstance(tiling, Tiling) and isinstance(plan, _Plan):
+            return _merged(producer, consumer, tiling, plan, at_consumer)
+        reason = reason or plan
+    return str(reason)
+
+
+def _merged(
+    producer: loops.NestOp, consumer: loops.NestOp, tiling: Tiling, plan: _Plan, at_consumer: bool
+) -> loops.NestOp:
+    jam = _last_stage(producer, tiling) if is_pointwise(consumer) else None
     if plan.needs_own_stage:
         jam = None
     if at_consumer:
@@ -95,10 +66,27 @@ def append(producer: loops.NestOp, consumer: loops.NestOp, at_consumer: bool) ->
     return merged
 
 
-def _last_for(producer: loops.NestOp, tiling: Tiling) -> loops.ForOp | None:
-    """The producer's last stage, when the consumer's points can join its points."""
+def _last_stage(producer: loops.NestOp, tiling: Tiling) -> loops.StatementOp | None:
+    """The producer's last stage, when the consumer's points can join its points.
+
+    What stands after it, outside of any stage, may be moved before it: a loop gives no value, only stores. Near miss: a
+    load, which may read what the stage stored.
+    """
     last = producer.body.last_op
-    return last if isinstance(last, loops.ForOp) and tiling.inner and tuple(last.sizes) == tiling.inner else None
+    while last is not None and not isinstance(last, loops.DomainOp):
+        if isinstance(last, loops.LoadOp) and last.source in producer.handles:
+            return None
+        last = last.prev_op
+    return last if isinstance(last, loops.StatementOp) and tiling.inner and tuple(last.sizes) == tiling.inner else None
+
+
+def _make_last(stage: loops.StatementOp) -> None:
+    """Moves what stands after the stage before it."""
+    block = stage.parent
+    assert block is not None
+    while (op := stage.next_op) is not None:
+        op.detach()
+        block.insert_op_before(op, stage)
 
 
 @dataclass(slots=True)
@@ -107,7 +95,9 @@ class _Plan:
     needs_own_stage: bool
 
 
-def _plan(producer: loops.NestOp, consumer: loops.NestOp, tiling: Tiling, jam: loops.ForOp | None) -> _Plan | str:
+def _plan(producer: loops.NestOp, consumer: loops.NestOp, tiling: Tiling) -> _Plan | str:
+    jam = _last_stage(producer, tiling) if is_pointwise(consumer) else None
+    changing = {combine.target for combine in combines_of(producer)}
     stores: dict[SSAValue, list[loops.StoreOp]] = {}
     for store in stores_of(producer):
         stores.setdefault(store.target, []).append(store)
@@ -117,7 +107,10 @@ def _plan(producer: loops.NestOp, consumer: loops.NestOp, tiling: Tiling, jam: l
             continue
         handle = producer.handles[position_of(load.source)]
         sizes = sizes_of(tensor_type_of(load.source))
-        where = _relation(stores[handle], load, producer, consumer, tiling, sizes, jam)
+        where = _relation(stores.get(handle, []), load, producer, consumer, tiling, sizes, jam)
+        if handle in changing and (isinstance(where, SSAValue) or where is None):
+            # What was stored is not what a later combination made of it; that is read back, once the scan is over.
+            where = None if jam is None or not _changes(jam, handle) else "own stage"
         if isinstance(where, SSAValue):
             plan.forwarded[load] = where
         elif where == "own stage":
@@ -128,6 +121,10 @@ def _plan(producer: loops.NestOp, consumer: loops.NestOp, tiling: Tiling, jam: l
         # A value of the jammed stage cannot be forwarded out of it.
         plan.forwarded = {load: value for load, value in plan.forwarded.items() if _at_top(value, producer)}
     return plan
+
+
+def _changes(stage: loops.StatementOp, handle: SSAValue) -> bool:
+    return any(combine.target is handle for combine in combines_of(stage))
 
 
 def _at_top(value: SSAValue, producer: loops.NestOp) -> bool:
@@ -142,18 +139,13 @@ def _relation(
     consumer: loops.NestOp,
     tiling: Tiling,
     sizes: Sequence[sym.IndexExpr],
-    jam: loops.ForOp | None,
+    jam: loops.StatementOp | None,
 ) -> SSAValue | str | None:
     """How the load finds its element: a value to use in its place, None to read it back in the stage where the consumer
     goes, "own stage" to read it back in a stage of its own; any other text says why it may not.
     """
-    space = Space(load)
-    indices = _tiled_expressions(load, consumer, tiling, space, producer)
-    if indices is None:
-        return "a read of the producer's result is a gather"
-    walk, points = indices
-    outer = tuple(producer.sizes)
-    if len(stores) == 1 and load.mask is None and stores[0].mask is None:
+    walk, points, gathers = _tiled_expressions(load, consumer, tiling, Space(load), producer)
+    if not gathers and len(stores) == 1 and load.mask is None and stores[0].mask is None:
         store = stores[0]
         stored = Space(store)
         written = stored.expressions(store)
@@ -161,19 +153,25 @@ def _relation(
             return "the producer scatters"
         if written == walk and (store.parent is producer.body or (jam is not None and store.parent is jam.body)):
             return store.value
+        if written == walk and stored.sizes == points:
+            return _where(False, jam, stores)
         if stored.walks_in_order(store, sizes) and _in_order(walk, points, sizes):
             return _where(store.parent is producer.body, jam, stores)
-    axes = [sym.dim(k) for k in range(len(outer))]
-    if len(walk) >= len(outer) and all(w is a or s == 1 for w, a, s in zip(walk, axes, outer, strict=False)):
-        for store in stores:
-            written = Space(store).expressions(store)
-            if written is None or not all(w is a or s == 1 for w, a, s in zip(written, axes, outer, strict=False)):
-                return "the producer does not store at its own parallel indices"
+    own = range(len(walk))
+    for store in stores:
+        written = Space(store).expressions(store)
+        if written is None:
+            return "the producer scatters"
+        own = [axis for axis in own if written[axis] == walk[axis]]
+    found = {walk[axis] for axis in own}
+    if all(size == 1 or sym.dim(k) in found for k, size in enumerate(producer.sizes)):
         return _where(all(store.parent is producer.body for store in stores), jam, stores)
+    if gathers:
+        return "the consumer gathers what other parallel points of the producer may store"
     return "the consumer reads what other parallel points of the producer store"
 
 
-def _where(stored_at_top: bool, jam: loops.ForOp | None, stores: list[loops.StoreOp]) -> str | None:
+def _where(stored_at_top: bool, jam: loops.StatementOp | None, stores: list[loops.StoreOp]) -> str | None:
     if stored_at_top or jam is None or not any(_stands_in(store, jam) for store in stores):
         return None
     return "own stage"
@@ -188,19 +186,23 @@ def _stands_in(op: Operation, domain: Operation) -> bool:
 
 def _tiled_expressions(
     load: loops.LoadOp, consumer: loops.NestOp, tiling: Tiling, space: Space, producer: loops.NestOp
-) -> tuple[list[sym.IndexExpr], list[sym.IndexExpr]] | None:
-    """The load's indices over the producer's parallel axes, the inner axes, and the consumer's stage axes; and their
-    sizes.
+) -> tuple[list[sym.IndexExpr], list[sym.IndexExpr], bool]:
+    """The load's indices over the producer's parallel axes, the inner axes, the consumer's stage axes, and indices that
+    are data; the sizes of all but the last; and whether there are any of these: whether it is a gather.
     """
     own = len(consumer.sizes)
     tiled = len(producer.sizes) + len(tiling.inner)
     points: list[sym.IndexExpr] = [*producer.sizes, *tiling.inner, *space.sizes[own:]]
     substitution = Substitution(space.variables)
     expressions = substitution.expressions(load.map.results, load.indices)
-    if len(substitution.axes) > len(space.variables):
-        return None
-    dims = [*tiling.indices, *(sym.dim(tiled + k) for k in range(len(space.sizes) - own))]
-    return [sym.simplify(sym.substitute(expression, dims), points) for expression in expressions], points
+    data = substitution.axes[len(space.variables) :]
+    ranges = index_ranges(load, data)
+    further = range(len(space.sizes) - own + len(data))
+    dims = [*tiling.indices, *(sym.dim(tiled + k) for k in further)]
+    expressions = [sym.substitute(expression, dims) for expression in expressions]
+    if ranges is not None:
+        expressions = [sym.simplify(expression, [*points, *ranges]) for expression in expressions]
+    return expressions, points, bool(data)
 
 
 def _in_order(walk: Sequence[sym.IndexExpr], points: Sequence[sym.IndexExpr], sizes: Sequence[sym.IndexExpr]) -> bool:
@@ -214,13 +216,14 @@ def _add_stages(
     merged: loops.NestOp,
     consumer: loops.NestOp,
     tiling: Tiling,
-    jam: loops.ForOp | None,
+    jam: loops.StatementOp | None,
     kept: int,
     plan: _Plan,
 ) -> None:
     place = InsertPoint.at_end(merged.body)
     variables: list[SSAValue] = list(merged.induction_variables)
     if jam is not None:
+        _make_last(jam)
         place = InsertPoint.at_end(jam.body)
         variables += jam.induction_variables
     elif tiling.inner:

@@ -9,7 +9,11 @@ from xdsl.ir import Operation
 from cuesta.dialects import elem, loops
 from cuesta.dialects.loops.surgery import all_ops
 
-_HEAVY = 8
+FREE_ARITHMETIC = 3
+FREE_LOADS = 1
+"""The most arithmetic and loads of a value that costs no more to compute again than to read back."""
+
+_HEAVY = 10
 _HEAVY_NAMES = frozenset({"div", "sqrt", "rsqrt", "fmod", "trunc_div"})
 
 
@@ -24,7 +28,7 @@ class Cost:
     @property
     def is_free(self) -> bool:
         """Whether computing it again costs no more than reading it back."""
-        return self.arithmetic <= 3 and self.loads <= 1
+        return self.arithmetic <= FREE_ARITHMETIC and self.loads <= FREE_LOADS
 
 
 def arithmetic_cost(op: Operation) -> int:

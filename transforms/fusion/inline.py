@@ -31,6 +31,8 @@ def stored_values(producer: loops.NestOp) -> dict[SSAValue, SSAValue] | str:
             if not _is_identity(op, variables, producer.sizes, identity):
                 return "the producer does not store element i at point i"
             values[result] = op.value
+    if len(values) < len(result_of):
+        return "the producer has an out without elements, which it does not store"
     return values
 
 
@@ -81,11 +83,11 @@ def inline_at(
     ranges: sym.SymbolRanges,
     *,
     last: bool = False,
-) -> None:
+) -> bool:
     """load(P, m(i)) -> P's body at m(i).
 
     With `last` nobody reads P afterwards: where the points are the same, its body then moves instead of being copied,
-    which keeps a long chain of nests linear.
+    which keeps a long chain of nests linear. Returns whether it has.
 
     Exact. Under a mask the body's own loads take the mask over (so nothing is read where the mask is false), its bounds
     are given an index in range there, and the value is chosen at the end: select(mask, body, other).
@@ -105,7 +107,7 @@ def inline_at(
     if last and mask is None and _move_body(producer, substitution, place):
         load.result.replace_all_uses_with(values[load.source])
         remove(load)
-        return
+        return True
     for op in producer.body.ops:
         if isinstance(op, loops.StoreOp):
             continue
@@ -127,6 +129,7 @@ def inline_at(
     Rewriter.insert_op(new_ops, place)
     load.result.replace_all_uses_with(value)
     remove(load)
+    return False
 
 
 def _move_body(producer: loops.NestOp, substitution: Substitution, place: InsertPoint) -> bool:
@@ -139,6 +142,10 @@ def _move_body(producer: loops.NestOp, substitution: Substitution, place: Insert
         if axis is None or axis in becomes:
             return False
         becomes.append(axis)
+    consumer = place.block.parent_op()
+    if isinstance(consumer, loops.NestOp) and tuple(becomes) == consumer.induction_variables:
+        _take_over(producer, consumer)
+        return True
     for variable, axis in zip(producer.induction_variables, becomes, strict=True):
         variable.replace_all_uses_with(axis)
     moved = [op for op in producer.body.ops if not isinstance(op, loops.StoreOp)]
@@ -148,6 +155,32 @@ def _move_body(producer: loops.NestOp, substitution: Substitution, place: Insert
             op.erase()
     Rewriter.insert_op(moved, place)
     return True
+
+
+def _take_over(producer: loops.NestOp, consumer: loops.NestOp) -> None:
+    """Appends the consumer's ops, over the same points, to the producer's, and gives the consumer that body.
+
+    The body of a long chain of nests is that of the producer: the few ops of the consumer move. The producer's stores
+    go; what it stored no op reads but the load that is being replaced.
+    """
+    body, own = producer.body, consumer.body
+    for handle in producer.handles:
+        for use in list(handle.uses):
+            remove(use.operation)
+        body.erase_arg(handle)
+    for old, new in zip(consumer.induction_variables, producer.body.args, strict=True):
+        old.replace_all_uses_with(new)
+        new.name_hint = old.name_hint
+    for handle in consumer.handles:
+        argument = body.insert_arg(handle.type, len(body.args))
+        argument.name_hint = handle.name_hint
+        handle.replace_all_uses_with(argument)
+    for op in list(own.ops):
+        op.detach()
+        body.add_op(op)
+    region, empty = producer.detach_region(0), consumer.detach_region(0)
+    consumer.add_region(region)
+    producer.add_region(empty)
 
 
 def _in_range(bound: loops.BoundOp, mask: SSAValue, substitution: Substitution) -> list[Operation]:

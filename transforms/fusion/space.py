@@ -60,3 +60,15 @@ class Space:
             )
         touched = sym.simplify(sym.linearize(expressions, sizes), self.sizes)
         return touched == sym.simplify(sym.linearize(axes, self.sizes), self.sizes)
+
+    def walks_once(self, op: IndexedOp, sizes: Sequence[sym.IndexExpr]) -> list[sym.IndexExpr] | None:
+        """The op's index expressions, when it touches every element of a tensor of `sizes` once: in row-major order, or
+        axis by axis in another order. None when that is not known.
+        """
+        expressions = self.expressions(op)
+        if expressions is None:
+            return None
+        walked = [(expression, size) for expression, size in zip(expressions, sizes, strict=True) if size != 1]
+        axes = {sym.dim(k): size for k, size in enumerate(self.sizes) if size != 1}
+        axis_by_axis = len(walked) == len(axes) and dict(walked) == axes
+        return expressions if axis_by_axis or self.walks_in_order(op, sizes) else None

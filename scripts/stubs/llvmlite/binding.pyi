@@ -1,5 +1,7 @@
 """What `targets/cpu` uses of llvmlite, which ships no types."""
 
+llvm_version_info: tuple[int, int, int]
+
 class ModuleRef:
     triple: str
     data_layout: str

@@ -15,6 +15,8 @@ kernel.func @copy(%x: !kernel.ptr<f32>) outs(%y: !kernel.ptr<f32>) schedule #ker
 host.func @main(%x: tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>, %n: !sym.int<s0>) -> (tensor<8xf32>, tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>, !sym.int<s0 * 2>, !aten.literal) attributes {sym.symbols = #sym.symbols<s0 in [2, inf]>} {
   %a = host.alloc : tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>
   %b = host.alloc : tensor<4x8xi1, #aten.layout<strides = [1, 4], device = "cuda:0">>
+  %arena = host.alloc : tensor<256xui8>
+  %p = host.place %arena at 64 : tensor<256xui8> to tensor<3xf64, #aten.layout<strides = [2]>>
   host.launch @copy(%x, %a) : tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>, tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>
   %v = host.reinterpret %a offset s0 * 8 - 8 : tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>> to tensor<8xf32>
   %m = host.extern pure "aten.mul.Tensor"(%a, %a) : (tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>, tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>) -> tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>
@@ -61,13 +63,23 @@ def test_all_ops_are_here() -> None:
             '%a = "host.reinterpret"(%x) <{offset = #sym.map<(d0) -> (d0)>}> : (tensor<4xf32>) -> tensor<4xf32>',
             "host.reinterpret needs one offset",
         ),
+        ("%a = host.place %x at 0 : tensor<4xf32> to tensor<4xf32>", "host.place takes a place in a tensor of ui8"),
+        ("%p = host.place %a at 0 : tensor<64xui8> to f32", "host.place makes a tensor of known size, not f32"),
+        (
+            "%p = host.place %a at 0 : tensor<64xui8> to tensor<?xf32, #aten.layout<sizes = [s0]>>",
+            "host.place makes a tensor of known size",
+        ),
+        ("%p = host.place %a at 0 : tensor<64xui8> to tensor<17xf32>", "host.place: 68 bytes at 0 are not in"),
+        ("%p = host.place %a at 4 : tensor<64xui8> to tensor<4xf32>", "not at a multiple of 64"),
+        ('%p = "host.place"(%a) : (tensor<64xui8>) -> tensor<4xf32>', "needs the property `offset`"),
         ("host.free %s : f32", "host.free frees buffers, not f32"),
         ('"host.free"() : () -> ()', "host.free has 1 operands"),
         ('"host.extern"() : () -> ()', "the property `callee` must name an overload"),
     ],
 )
 def test_what_is_refused(op: str, message: str) -> None:
-    refused(f"host.func @main(%x : tensor<4xf32>, %s : f32) -> () {{\n {op}\n host.return\n}}", message)
+    arguments = "%x : tensor<4xf32>, %s : f32, %a : tensor<64xui8>"
+    refused(f"host.func @main({arguments}) -> () {{\n {op.replace('%a = ', '%r = ')}\n host.return\n}}", message)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,32 @@ func.func @main(%x: tensor<i1>) -> tensor<i1> {
   func.return %y : tensor<i1>
 }
 """,
+    "scan": """
+kernel.func @scan(%x: !kernel.ptr<f32>, %k: !kernel.ptr<i64>) outs(%y: !kernel.ptr<f32>, %z: !kernel.ptr<f32>) updates 1 schedule #kernel.schedule<grid = [4]> {
+  %p = kernel.program_id 0
+  kernel.scan (%j = 0 to 64 lanes 8) {
+    %a = kernel.load %x[%p * 64 + %j] : vector<8xf32>
+    %s = kernel.running sum %a : vector<8xf32>
+    %m, %n = kernel.running last_argmin %s : vector<8xf32>
+    kernel.store %m, %y[%p * 64 + %j] : vector<8xf32>
+  }
+  kernel.scan (%i = 0 to 2, %j = 0 to %p) {
+    %m = kernel.load %k[%i * 4 + %j] : i64
+    %b = kernel.bound %m, 32 : i64
+    %c = elem.lt %m, %m : i64
+    kernel.for (%d = 0 to 16 lanes 8) {
+      %a = kernel.load %x[%j * 16 + %d] : vector<8xf32>
+      kernel.combine sum %a, %z[%b * 16 + %d] : vector<8xf32>
+    }
+    %u = kernel.load %x[%j] : f32
+    kernel.combine minimum %u, %z[%b * 16] if %c : f32
+  }
+}
+func.func @main(%x: tensor<4x64xf32>, %k: tensor<8xi64>, %w: tensor<512xf32>) -> tensor<4x64xf32> {
+  %y, %z = kernel.launch @scan(%x, %k, %w) : (tensor<4x64xf32>, tensor<8xi64>, tensor<512xf32>) -> (tensor<4x64xf32>, tensor<512xf32>)
+  func.return %y : tensor<4x64xf32>
+}
+""",
 }
 SCALAR = {"any": "i1", "all": "i1"}
 RESULTS = {"argmax": "f32, i64", "argmin": "f32, i64", "welford": "f32, f32", "any": "i1", "all": "i1"}

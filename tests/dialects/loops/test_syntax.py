@@ -66,6 +66,38 @@ func.func @main(%x: tensor<4x8xf32>, %k: tensor<4xi32>) {
   func.return
 }
 """,
+    "scan": """
+func.func @main(%x: tensor<4x8xf32>, %k: tensor<8xi64>) {
+  %a, %b, %c = loops.nest (%i : 4) outs(%o: tensor<4x8xf32>, %p: tensor<4x8xi64>, %q: tensor<4x3xf32>) {
+    loops.scan (%j : 8) {
+      %u = loops.load %x[%i, %j] : tensor<4x8xf32>
+      %s = loops.running sum %u : f32
+      %t = loops.running prod %u : f32
+      %v = loops.running logaddexp %s : f32
+      %m, %n = loops.running last_argmax %t : f32
+      %f, %g = loops.running last_argmin %v : f32
+      loops.store %m, %o[%i, %j] : tensor<4x8xf32>
+      loops.store %n, %p[%i, %j] : tensor<4x8xi64>
+    }
+    %z = elem.constant 0.0 : f32
+    %t = elem.constant true : i1
+    loops.for (%j : 3) {
+      loops.store %z, %q[%i, %j] : tensor<4x3xf32>
+    }
+    loops.scan (%j : 2, %l : 4) {
+      %m = loops.load %k[%j * 4 + %l] : tensor<8xi64>
+      %n = loops.bound %m, 3 : i64
+      %u = loops.load %x[%i, %j * 4 + %l] : tensor<4x8xf32>
+      loops.combine sum %u, %q[%i, %n] : tensor<4x3xf32>
+      loops.combine assign %u, %q[%i, 2] if %t : tensor<4x3xf32>
+      loops.for (%w : 3) {
+        loops.combine maximum %u, %q[%i, %w] : tensor<4x3xf32>
+      }
+    }
+  }
+  func.return
+}
+""",
 }
 ELEMENT = {"any": "i1", "all": "i1"}
 RESULTS = {"argmax": "f32, i64", "argmin": "f32, i64", "welford": "f32, f32", "any": "i1", "all": "i1"}
@@ -233,3 +265,42 @@ def test_what_is_refused_in_a_body(body: str, message: str) -> None:
 )
 def test_what_is_refused_in_main(op: str, message: str) -> None:
     refused(f"func.func @main(%x : tensor<4x8xf32>, %s : f32) {{\n {op}\n func.return\n}}", message)
+
+
+SCAN = """
+func.func @main(%x: tensor<4xf32>, %k: tensor<4xi64>) {{
+  %a = loops.nest () outs(%o: tensor<4xf32>) {{
+    loops.scan (%j : 4) {{
+      %u = loops.load %x[%j] : tensor<4xf32>
+      %m = loops.load %k[%j] : tensor<4xi64>
+      %t = elem.lt %u, %u : f32
+      {inside}
+    }}
+    {after}
+  }}
+  func.return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "after", "message"),
+    [
+        ("loops.for (%w : 2) {\n%s = loops.running sum %u : f32\n}", "", "stands in the body of a loops.scan"),
+        ("%s = loops.running logaddexp %m : i64", "", "logaddexp is not defined on i64"),
+        ("%s = loops.running sum %t : i1", "", "sum is not defined on i1"),
+        ("%s = loops.running mean %u : f32", "", "as the kind of a running value"),
+        ("loops.combine mean %u, %o[%j] : tensor<4xf32>", "", "as the kind of combination"),
+        ("loops.combine sum %u, %x[%j] : tensor<4xf32>", "", "writes only to an out of the nest"),
+        ("loops.combine sum %t, %o[%j] : tensor<4xf32>", "", "operand is used with type"),
+        ("", "%z = elem.constant 1.0 : f32\nloops.combine sum %z, %o[0] : tensor<4xf32>", "there is none around it"),
+        ("loops.yield %u : f32", "", "at the end of a loops.reduce"),
+        (
+            "%w = loops.load %o[%j] : tensor<4xf32>\nloops.combine sum %w, %o[0] : tensor<4xf32>",
+            "",
+            "a loops.load in the same loops.scan reads what it changes",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_scan(inside: str, after: str, message: str) -> None:
+    refused(SCAN.format(inside=inside, after=after), message)

@@ -311,3 +311,18 @@ def test_formulas_take_no_more_than_the_schema_gives():
             schema = getattr(getattr(aten, packet), overload)._schema
             required = [p for p in inspect.signature(row.formula).parameters.values() if p.default is p.empty]
             assert len(required) <= len(schema.arguments), name
+
+
+def test_angle(lower):
+    special = torch.tensor([1.5, -2.0, 0.0, -0.0, math.inf, -math.inf, math.nan])
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        lower.call("angle.default", special.to(dtype))
+    lower.call("angle.default", torch.tensor([3, 0, -3]))
+
+
+@pytest.mark.parametrize("decimals", [0, 2, -1, 30])
+def test_round_to_decimals(lower, decimals):
+    special = torch.tensor([0.125, -2.675, 15.0, -25.0, 1e30, math.inf, math.nan, -0.0])
+    for dtype in (torch.float32, torch.float64):
+        lower.call("round.decimals", special.to(dtype), decimals=decimals, rtol=0.0, atol=0.0)
+    lower.call("round.decimals", special.bfloat16(), decimals=decimals, externs=("aten.round.decimals",))

@@ -7,8 +7,16 @@ import ctypes
 import pytest
 import torch
 
-from cuesta.targets.cpu.emit_index import BoundSite
-from cuesta.targets.host.runtime import check_metadata, flattened, index_error_raiser, with_strides
+from cuesta.targets.host.runtime import (
+    check_metadata,
+    cpu_allocator,
+    flattened,
+    index_error_raiser,
+    reinterpreter,
+    resolve_overload,
+    with_strides,
+)
+from cuesta.targets.program import BoundSite
 
 
 def test_results_are_opened() -> None:
@@ -41,5 +49,34 @@ def test_an_index_error_names_the_line_once() -> None:
         raise_index_error(ctypes.addressof(record))
     assert record[0] == 0
     record[0] = 1
+    with pytest.raises(RuntimeError, match="out of bounds"):  # which is what eager raises in `gather`
+        raise_index_error(ctypes.addressof(record))
+    record[0] = 1
     with pytest.raises(IndexError, match=r"with size 5$"):
         raise_index_error(ctypes.addressof(record))
+
+
+@pytest.fixture(params=["as it is", "without private functions"])
+def torch_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "without private functions":
+        monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu")
+        monkeypatch.delattr(torch._C._dynamo.guards, "_reinterpret_tensor")
+
+
+@pytest.mark.usefixtures("torch_version")
+def test_memory_is_had_from_any_torch() -> None:
+    made = cpu_allocator()((2, 3), (1, 2), torch.bfloat16)
+    assert (made.shape, made.stride(), made.dtype, made.device.type) == ((2, 3), (1, 2), torch.bfloat16, "cpu")
+    source = torch.arange(12.0)[2:]
+    alias = reinterpreter()(source, (2, 2), (1, 3), 1)
+    assert alias.tolist() == [[3.0, 6.0], [4.0, 7.0]]
+    assert alias.untyped_storage().data_ptr() == source.untyped_storage().data_ptr()
+
+
+def test_an_overload_by_a_shorter_way_is_the_same() -> None:
+    bias, x, y = torch.randn(4), torch.randn(2, 3), torch.randn(3, 4)
+    expected = torch.ops.aten.addmm.default(bias, x, y, beta=2, alpha=0.5)
+    assert torch.equal(resolve_overload("aten.addmm.default")(bias, x, y, beta=2, alpha=0.5), expected)
+    arguments = torch.randn(1, 3, 8, 8), torch.randn(2, 3, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+    expected = torch.ops.aten.convolution.default(*arguments)
+    assert torch.equal(resolve_overload("aten.convolution.default")(*arguments), expected)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cuesta.targets.reference import InterpreterError, run
+from cuesta.targets.reference import InterpreterError, NotEquivalentError, check_equivalent, run
 from tests.support.tensors import run_tensors
 
 TEXT = """
@@ -42,3 +42,29 @@ def test_buffers(parse):
 def test_refused(parse, old, new, message):
     with pytest.raises(InterpreterError, match=message):
         run(parse(TEXT.replace(old, new)), [torch.randn(3, 4), torch.randn(4, 2)])
+
+
+WRITES = """
+func.func @main(%x : tensor<2x2xf32>, %y : tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>)
+    attributes {aten.writes_to = [1, 0]} {
+  %t = aten.permute.default(%x, [1, 0]) : (tensor<2x2xf32>) -> tensor<2x2xf32, #aten.layout<strides = [1, 2]>>
+  %c = aten.clone.default(%t, memory_format = torch.contiguous_format)
+      : (tensor<2x2xf32, #aten.layout<strides = [1, 2]>>) -> tensor<2x2xf32>
+  func.return %x, %c, %y : tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
+}
+"""
+
+
+def test_arguments_are_written_all_at_once_in_the_end(parse):
+    x, y = torch.randn(2, 2), torch.randn(2, 2)
+    given = [x.clone(), y.clone()]
+    (result,) = run(parse(WRITES), given)
+    assert torch.equal(given[0], y) and torch.equal(given[1], x.t())
+    assert result.data_ptr() == given[0].data_ptr()
+
+
+def test_what_is_written_is_compared(parse):
+    other = WRITES.replace("writes_to = [1, 0]", "writes_to = [0, 1]")
+    check_equivalent(parse(WRITES), parse(WRITES))
+    with pytest.raises(NotEquivalentError, match="result 0 is not the same"):
+        check_equivalent(parse(WRITES), parse(other))

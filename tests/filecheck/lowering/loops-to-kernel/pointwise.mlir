@@ -41,10 +41,11 @@ func.func @main(%x : tensor<4096x1024xf32>, %bias : tensor<1024xf32>, %scale : t
 }
 
 // -----
-// A transpose: lanes where the stores are contiguous, in blocks that stay in the cache.
-// CHECK:      kernel.for (%i = %p * 128 to %p * 128 + 128, %j = %p_1 * 16 to %p_1 * 16 + 16 lanes 8) {
-// CHECK-NEXT:   %a = kernel.load %x[%i + %j * 1024] : vector<8xf32>
-// CHECK-NEXT:   kernel.store %a, %o[%i * 512 + %j] : vector<8xf32>
+// A transpose: a tile, with lanes along both axes; the inner ones where the stores are contiguous.
+// CHECK:      kernel.for (%i = %p * 64 to %p * 64 + 64 lanes 8) {
+// CHECK-NEXT:   kernel.for (%j = %p_1 * 256 to %p_1 * 256 + 256 lanes 8 dim 1) {
+// CHECK-NEXT:     %a = kernel.load %x[%i + %j * 1024] : vector<8x8xf32>
+// CHECK-NEXT:     kernel.store %a, %o[%i * 512 + %j] : vector<8x8xf32>
 func.func @main(%x : tensor<512x1024xf32>) -> tensor<1024x512xf32> {
   %y = loops.nest (%i : 1024, %j : 512) outs(%o : tensor<1024x512xf32>) {
     %a = loops.load %x[%j, %i] : tensor<512x1024xf32>

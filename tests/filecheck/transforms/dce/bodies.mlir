@@ -133,3 +133,26 @@ func.func @main(%x : tensor<4xf32>, %k : tensor<4xi64>) -> (tensor<f32>, tensor<
   }
   func.return %y, %z : tensor<f32>, tensor<4xf32>
 }
+
+// -----
+// Whose position nobody reads is a maximum, or a minimum. (Near miss: the first program above reads the position.)
+// CHECK:      %m = loops.reduce maximum (%j : 8) {
+// CHECK:      } : f32
+// CHECK:      %n = loops.reduce minimum (%j : 8) {
+// CHECK:      } : f32
+// CHECK-NOT:  arg
+func.func @main(%x : tensor<4x8xf32>) -> tensor<4xf32> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %m, %p = loops.reduce argmax (%j : 8) {
+      %a = loops.load %x[%i, %j] : tensor<4x8xf32>
+      loops.yield %a : f32
+    } : f32, i64
+    %n, %q = loops.reduce argmin (%j : 8) {
+      %a = loops.load %x[%i, %j] : tensor<4x8xf32>
+      loops.yield %a : f32
+    } : f32, i64
+    %d = elem.sub %m, %n : f32
+    loops.store %d, %o[%i] : tensor<4xf32>
+  }
+  func.return %y : tensor<4xf32>
+}

@@ -13,7 +13,7 @@ host.func @main(%x : tensor<f32>, %e : tensor<0xf32>) -> (tensor<f32>, tensor<0x
 // Symbols: sizes that are equal as expressions are one type. A value of type !sym.int is no buffer.
 kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) symbols(s0) schedule #kernel.schedule<grid = [s0]> {
   %i = kernel.program_id 0
-  %a = kernel.load %x[%i] : f32
+  %a = kernel.load %x[s0 - %i - 1] : f32
   %b = elem.neg %a : f32
   kernel.store %b, %o[%i] : f32
 }

@@ -1,16 +1,16 @@
 // RUN: cuesta-opt %s --split-input-file -p free-buffers
 
-// A buffer whose last use is over takes in the next of its type: %a and %c are one, and so are %b and %d.
-// Near misses: another size, strides, or type of elements.
+// A buffer whose last use is over takes in the next of its size: %a and %c are one, so are %b and %d, and %e is the same
+// memory by another name. Near misses: other strides, or another type of elements.
 kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
   %i = kernel.program_id 0
-  %a = kernel.load %x[%i] : f32
+  %a = kernel.load %x[3 - %i] : f32
   %b = elem.neg %a : f32
   kernel.store %b, %o[%i] : f32
 }
 kernel.func @widen(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f64>) schedule #kernel.schedule<grid = [4]> {
   %i = kernel.program_id 0
-  %a = kernel.load %x[%i] : f32
+  %a = kernel.load %x[3 - %i] : f32
   %b = elem.convert %a : f32 to f64
   kernel.store %b, %o[%i] : f64
 }
@@ -22,15 +22,17 @@ kernel.func @widen(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f64>) schedule #
 // CHECK-NEXT:   host.launch @copy(%a, %b)
 // CHECK-NEXT:   host.launch @copy(%b, %a)
 // CHECK-NEXT:   host.launch @copy(%a, %b)
+// CHECK-NEXT:   %e = host.reinterpret %a offset 0 : tensor<4xf32> to tensor<2x2xf32>
 // CHECK-NEXT:   host.free %a
-// CHECK-NEXT:   %e = host.alloc : tensor<2x2xf32>
 // CHECK-NEXT:   host.launch @copy(%b, %e)
+// CHECK-NEXT:   %h = host.alloc : tensor<2x2xf32, #aten.layout<strides = [1, 2]>>
+// CHECK-NEXT:   host.launch @copy(%b, %h)
 // CHECK-NEXT:   %f = host.alloc : tensor<4xf64>
 // CHECK-NEXT:   host.launch @widen(%b, %f)
 // CHECK-NEXT:   host.free %b
-// CHECK-NEXT:   host.return %f, %e
+// CHECK-NEXT:   host.return %f, %e, %h
 // CHECK-NEXT: }
-host.func @main(%x : tensor<4xf32>) -> (tensor<4xf64>, tensor<2x2xf32>) {
+host.func @main(%x : tensor<4xf32>) -> (tensor<4xf64>, tensor<2x2xf32>, tensor<2x2xf32, #aten.layout<strides = [1, 2]>>) {
   %a = host.alloc : tensor<4xf32>
   host.launch @copy(%x, %a) : tensor<4xf32>, tensor<4xf32>
   %b = host.alloc : tensor<4xf32>
@@ -41,9 +43,11 @@ host.func @main(%x : tensor<4xf32>) -> (tensor<4xf64>, tensor<2x2xf32>) {
   host.launch @copy(%c, %d) : tensor<4xf32>, tensor<4xf32>
   %e = host.alloc : tensor<2x2xf32>
   host.launch @copy(%d, %e) : tensor<4xf32>, tensor<2x2xf32>
+  %h = host.alloc : tensor<2x2xf32, #aten.layout<strides = [1, 2]>>
+  host.launch @copy(%d, %h) : tensor<4xf32>, tensor<2x2xf32, #aten.layout<strides = [1, 2]>>
   %f = host.alloc : tensor<4xf64>
   host.launch @widen(%d, %f) : tensor<4xf32>, tensor<4xf64>
-  host.return %f, %e : tensor<4xf64>, tensor<2x2xf32>
+  host.return %f, %e, %h : tensor<4xf64>, tensor<2x2xf32>, tensor<2x2xf32, #aten.layout<strides = [1, 2]>>
 }
 
 // -----
@@ -52,7 +56,7 @@ host.func @main(%x : tensor<4xf32>) -> (tensor<4xf64>, tensor<2x2xf32>) {
 // be memory that somebody else has.
 kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
   %i = kernel.program_id 0
-  %a = kernel.load %x[%i] : f32
+  %a = kernel.load %x[3 - %i] : f32
   %b = elem.neg %a : f32
   kernel.store %b, %o[%i] : f32
 }
@@ -92,10 +96,11 @@ host.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<2x2xf32>, tensor<4
 
 // -----
 
-// A buffer lives as long as any name of it: %v is read after %c was asked for.
+// A buffer lives as long as any name of it: %v is read after %c was asked for. As only launches use %v, which need no more
+// than its address, %a keeps its name for it.
 kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
   %i = kernel.program_id 0
-  %a = kernel.load %x[%i] : f32
+  %a = kernel.load %x[3 - %i] : f32
   %b = elem.neg %a : f32
   kernel.store %b, %o[%i] : f32
 }
@@ -106,10 +111,9 @@ kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #k
 // CHECK-NEXT:   %v = host.reinterpret %a offset 0 : tensor<4xf32> to tensor<2x2xf32>
 // CHECK-NEXT:   %b = host.alloc : tensor<4xf32>
 // CHECK-NEXT:   host.launch @copy(%a, %b)
-// CHECK-NEXT:   host.free %a
 // CHECK-NEXT:   %c = host.alloc : tensor<4xf32>
 // CHECK-NEXT:   host.launch @copy(%v, %c)
-// CHECK-NEXT:   host.free %v
+// CHECK-NEXT:   host.free %a, %v
 // CHECK-NEXT:   host.return %b, %c
 // CHECK-NEXT: }
 host.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
@@ -128,7 +132,7 @@ host.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // A view that a call made (aten.view.dtype) keeps its operand's memory; that of another call's result does not.
 kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
   %i = kernel.program_id 0
-  %a = kernel.load %x[%i] : f32
+  %a = kernel.load %x[3 - %i] : f32
   %b = elem.neg %a : f32
   kernel.store %b, %o[%i] : f32
 }

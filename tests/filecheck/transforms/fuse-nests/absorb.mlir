@@ -86,7 +86,7 @@ func.func @main(%x : tensor<24xf32>) -> (tensor<24xf32>, tensor<24xf32>, tensor<
 
 // -----
 
-// Near misses: a read that goes by columns, one that is masked, one of another row: what a point reads, others compute.
+// Near misses: reads that go by columns and then by rows, one that is masked, one of another row: what a point reads, others compute.
 // CHECK:      func.func @main
 // CHECK-NEXT:   %a = loops.nest (%i : 4, %j : 4) outs(%o: tensor<4x4xf32>) {
 // CHECK-NEXT:     %v = loops.load %x[%i, %j]
@@ -98,7 +98,9 @@ func.func @main(%x : tensor<24xf32>) -> (tensor<24xf32>, tensor<24xf32>, tensor<
 // CHECK-NEXT:       %v = loops.load %a[%j, %i]
 // CHECK-NEXT:       loops.yield %v
 // CHECK-NEXT:     } : f32
-// CHECK-NEXT:     loops.store %s, %o[%i]
+// CHECK-NEXT:     %u = loops.load %a[%i, 0]
+// CHECK-NEXT:     %w = elem.add %s, %u
+// CHECK-NEXT:     loops.store %w, %o[%i]
 // CHECK-NEXT:   }
 // CHECK-NEXT:   %b = loops.nest (%i : 4, %j : 4) outs(%o: tensor<4x4xf32>) {
 // CHECK-NEXT:     %v = loops.load %x[%i, %j]
@@ -131,7 +133,9 @@ func.func @main(%x : tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>, tensor
       %v = loops.load %a[%j, %i] : tensor<4x4xf32>
       loops.yield %v : f32
     } : f32
-    loops.store %s, %o[%i] : tensor<4xf32>
+    %u = loops.load %a[%i, 0] : tensor<4x4xf32>
+    %w = elem.add %s, %u : f32
+    loops.store %w, %o[%i] : tensor<4xf32>
   }
   %b = loops.nest (%i : 4, %j : 4) outs(%o : tensor<4x4xf32>) {
     %v = loops.load %x[%i, %j] : tensor<4x4xf32>
@@ -152,4 +156,60 @@ func.func @main(%x : tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>, tensor
     loops.store %s, %o[%i] : tensor<4xf32>
   }
   func.return %a, %y, %b, %z : tensor<4x4xf32>, tensor<4xf32>, tensor<4x4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Not the leading axis: each channel computes its part of what is added up, and stores it on the way.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %y, %a = loops.nest (%c : 3) outs(%o: tensor<3xf32>, %0: tensor<2x3x4xf32>) {
+// CHECK-NEXT:     %s = loops.reduce sum (%n : 2, %j : 4) {
+// CHECK-NEXT:       %1 = loops.load %x[%n, %c, %j]
+// CHECK-NEXT:       %v = elem.exp %1 : f32
+// CHECK-NEXT:       loops.store %v, %0[%n, %c, %j]
+// CHECK-NEXT:       loops.yield %v : f32
+// CHECK-NEXT:     } : f32
+// CHECK-NEXT:     %t = loops.reduce maximum (%j : 4, %n : 2) {
+// CHECK-NEXT:       %v = loops.load %0[-%n + 1, %c, %j]
+func.func @main(%x : tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<3xf32>) {
+  %a = loops.nest (%n : 2, %c : 3, %j : 4) outs(%o : tensor<2x3x4xf32>) {
+    %v = loops.load %x[%n, %c, %j] : tensor<2x3x4xf32>
+    %w = elem.exp %v : f32
+    loops.store %w, %o[%n, %c, %j] : tensor<2x3x4xf32>
+  }
+  %y = loops.nest (%c : 3) outs(%o : tensor<3xf32>) {
+    %s = loops.reduce sum (%n : 2, %j : 4) {
+      %v = loops.load %a[%n, %c, %j] : tensor<2x3x4xf32>
+      loops.yield %v : f32
+    } : f32
+    %t = loops.reduce maximum (%j : 4, %n : 2) {
+      %v = loops.load %a[1 - %n, %c, %j] : tensor<2x3x4xf32>
+      loops.yield %v : f32
+    } : f32
+    %w = elem.div %s, %t : f32
+    loops.store %w, %o[%c] : tensor<3xf32>
+  }
+  func.return %a, %y : tensor<2x3x4xf32>, tensor<3xf32>
+}
+
+// -----
+
+// Near miss: a diagonal is read, which is not all of it.
+// CHECK:      func.func @main
+// CHECK:        %y = loops.nest (%i : 16) outs(%o: tensor<16xf32>) {
+// CHECK:          %v = loops.load %a[%j, %j]
+func.func @main(%x : tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<16xf32>) {
+  %a = loops.nest (%i : 4, %j : 4) outs(%o : tensor<4x4xf32>) {
+    %v = loops.load %x[%i, %j] : tensor<4x4xf32>
+    %w = elem.exp %v : f32
+    loops.store %w, %o[%i, %j] : tensor<4x4xf32>
+  }
+  %y = loops.nest (%i : 16) outs(%o : tensor<16xf32>) {
+    %s = loops.reduce sum (%j : 4) {
+      %v = loops.load %a[%j, %j] : tensor<4x4xf32>
+      loops.yield %v : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<16xf32>
+  }
+  func.return %a, %y : tensor<4x4xf32>, tensor<16xf32>
 }

@@ -130,3 +130,23 @@ func.func @main(%x : tensor<?x?xf32, #aten.layout<sizes = [s0, s1]>>) -> (tensor
   }
   func.return %y, %z : tensor<?x?xf32, #aten.layout<sizes = [s0, s1]>>, tensor<?xf32, #aten.layout<sizes = [s1]>>
 }
+
+// -----
+
+// A nest that has nothing to store, its out being empty, has no value to compute again either.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %y, %z = loops.nest () outs(%o: tensor<0xf32>, %0: tensor<0xf32>) {
+// CHECK-NEXT:     loops.for (%1 : 0) {
+// CHECK-NEXT:       %2 = loops.load %o[%1]
+// CHECK-NEXT:       loops.store %2, %0[%1]
+func.func @main() -> tensor<0xf32> {
+  %y = loops.nest () outs(%o : tensor<0xf32>) {
+  }
+  %z = loops.nest () outs(%p : tensor<0xf32>) {
+    loops.for (%j : 0) {
+      %v = loops.load %y[%j] : tensor<0xf32>
+      loops.store %v, %p[%j] : tensor<0xf32>
+    }
+  }
+  func.return %z : tensor<0xf32>
+}

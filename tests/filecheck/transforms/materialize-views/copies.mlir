@@ -71,3 +71,22 @@ func.func @main(%x : tensor<4x8xf32>) -> (tensor<8x4xf32, #aten.layout<strides =
   %f = loops.view %t by (d0, d1) -> (7 - d0, d1) : tensor<8x4xf32, #aten.layout<strides = [1, 8]>> to tensor<8x4xf32>
   func.return %t, %f : tensor<8x4xf32, #aten.layout<strides = [1, 8]>>, tensor<8x4xf32>
 }
+
+// -----
+
+// Nobody can tell whether strides of symbols leave gaps: the caller gets a clone, which is laid out as its type says. The
+// library call reads the copy.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %r = loops.nest (%0 : s0, %1 : s1 * 4) outs(%2: tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4]>>) {
+// CHECK-NEXT:     %3 = loops.load %x[-%0 + s0 - 1, %1]
+// CHECK-NEXT:     loops.store %3, %2[%0, %1]
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %0 = loops.extern pure "aten.clone.default"(%r) : {{.*}} -> tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4], strides = [(s0 * s1 * 4) floordiv s0, 1]>>
+// CHECK-NEXT:   %s = loops.extern pure "aten.relu.default"(%r)
+// CHECK-NEXT:   func.return %0, %s
+// CHECK-NEXT: }
+func.func @main(%x : tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4]>>) -> (tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4], strides = [(s0 * s1 * 4) floordiv s0, 1]>>, tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4]>>) attributes {sym.symbols = #sym.symbols<s0 in [2, inf], s1 in [2, inf]>} {
+  %r = loops.view %x by (d0, d1)[s0] -> (s0 - 1 - d0, d1) : tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4]>> to tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4], strides = [(s0 * s1 * 4) floordiv s0, 1]>>
+  %s = loops.extern pure "aten.relu.default"(%r) : (tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4], strides = [(s0 * s1 * 4) floordiv s0, 1]>>) -> tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4]>>
+  func.return %r, %s : tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4], strides = [(s0 * s1 * 4) floordiv s0, 1]>>, tensor<?x?xf32, #aten.layout<sizes = [s0, s1 * 4]>>
+}

@@ -1,0 +1,142 @@
+"""What the scans of `loops` and of `kernel` have in common: running values, and updates of what was stored before.
+
+A scan is a loop whose points come one after the other. Two ops need that, and stand only in scans: `running`, the
+reduction of a value over the points so far, and `combine`, which changes an element that was stored before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from xdsl.dialects.builtin import StringAttr, VectorType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from cuesta.dialects.core.typed import string_property, verify_counts
+from cuesta.dialects.core.value_syntax import parse_value, print_values_of_type
+from cuesta.dialects.elem import kind_of, scalar_of
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A kind of running value: its result types for the type of a value, and the kinds of numbers it is defined on."""
+
+    name: str
+    results: Callable[[Attribute], tuple[Attribute, ...]]
+    on: str
+    law: str
+
+
+def _same(value: Attribute) -> tuple[Attribute, ...]:
+    return (value,)
+
+
+def _with_index(value: Attribute) -> tuple[Attribute, ...]:
+    return (value, VectorType(i64, value.get_shape()) if isinstance(value, VectorType) else i64)
+
+
+RUNNING: Mapping[str, Running] = {
+    running.name: running
+    for running in (
+        Running("sum", _same, "fiu", "Σ v; reassociates"),
+        Running("prod", _same, "fiu", "Π v; reassociates"),
+        Running("last_argmax", _with_index, "fiub", "the greatest and its point, the last of equals; NaN is greatest"),
+        Running("last_argmin", _with_index, "fiub", "the least and its point, the last of equals; NaN is the least"),
+        Running("logaddexp", _same, "f", "log Σ exp v; reassociates"),
+    )
+}
+"""Every kind of `loops.running` and `kernel.running`."""
+
+COMBINATIONS: Mapping[str, str] = {
+    "assign": "v",
+    "sum": "old + v",
+    "prod": "old · v",
+    "maximum": "the greater, NaN if either is",
+    "minimum": "the lesser, NaN if either is",
+}
+"""Every kind of `loops.combine` and `kernel.combine`: what an element becomes."""
+
+
+class RunningOp(Operation):
+    """The reduction of a value over the points of the scan so far, this one included: `sum %v : f32`."""
+
+    traits = traits_def(NoMemoryEffect())
+
+    @classmethod
+    def build(cls, kind: str, value: SSAValue) -> Self:
+        """The running `kind` of `value`."""
+        types = RUNNING[kind].results(value.type)
+        return cls.create(operands=(value,), result_types=types, properties={"kind": StringAttr(kind)})
+
+    @property
+    def kind(self) -> str:
+        """The kind, a key of `RUNNING`."""
+        return string_property(self, "kind")
+
+    @property
+    def value(self) -> SSAValue:
+        """What is reduced."""
+        return self.operands[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses `sum %v : f32`."""
+        kind = parser.parse_keyword_in(RUNNING, " as the kind of a running value")
+        return cls.build(kind, parse_value(parser))
+
+    def print(self, printer: Printer) -> None:
+        """Prints the kind, the value and its type."""
+        printer.print_string(f" {self.kind}")
+        print_values_of_type(printer, self.operands, self.value.type)
+
+    def verify_running(self, scan: type[Operation]) -> None:
+        """Checks the kind, the types, and that the op stands in the body of a scan itself."""
+        verify_counts(self, operands=1, at_most=1, results=len(self.results))
+        row = RUNNING.get(self.kind)
+        if row is None:
+            raise VerifyException(
+                f"{self.name}: no running value is called {self.kind}; there are {', '.join(RUNNING)}"
+            )
+        if kind_of(scalar_of(self.value.type)) not in row.on:
+            raise VerifyException(f"{self.name} {self.kind} is not defined on {self.value.type}")
+        expected = row.results(self.value.type)
+        if tuple(result.type for result in self.results) != expected:
+            raise VerifyException(f"{self.name} {self.kind} gives {', '.join(map(str, expected))}")
+        if not isinstance(self.parent_op(), scan):
+            raise VerifyException(f"{self.name} stands in the body of a {scan.name}, and not further in")
+
+
+def parse_combination(parser: Parser) -> str:
+    """Parses the name of a kind of combination."""
+    return parser.parse_keyword_in(COMBINATIONS, " as the kind of combination")
+
+
+def verify_combination(
+    op: Operation, kind: str, value: Attribute, memory: SSAValue, scan: type[Operation], load: type[Operation]
+) -> None:
+    """Checks the kind of a `combine`, that it stands in a scan, and that nothing in there reads the memory."""
+    if kind not in COMBINATIONS:
+        raise VerifyException(f"{op.name}: no combination is called {kind}; there are {', '.join(COMBINATIONS)}")
+    if kind != "assign" and kind_of(scalar_of(value)) not in "fiu":
+        raise VerifyException(f"{op.name} {kind} is not defined on {value}")
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, scan):
+        parent = parent.parent_op()
+    if parent is None:
+        raise VerifyException(f"{op.name} changes elements in the order of a {scan.name}; there is none around it")
+    for use in memory.uses:
+        reader: Operation | None = use.operation
+        if isinstance(reader, load):
+            while reader is not None and reader is not parent:
+                reader = reader.parent_op()
+            if reader is parent:
+                raise VerifyException(f"{op.name}: a {load.name} in the same {scan.name} reads what it changes")
+
+
+__all__ = ["COMBINATIONS", "RUNNING", "Running", "RunningOp", "parse_combination", "verify_combination"]

@@ -1,0 +1,113 @@
+"""Cumulative functions and scatters: compiled against eager and float64, and down the levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tests.support.differential import check, compiled_of
+from tests.support.levels import capture, check_levels
+
+
+def _rows_and_columns(x: Tensor) -> tuple[Tensor, ...]:
+    y = torch.exp(-x * x)
+    values, places = torch.cummax(x, 1)
+    return y.cumsum(1) * 2, y.cumsum(0).log(), x.cumprod(1), x.logcumsumexp(0), values, places, torch.cummin(x, 0)[1]
+
+
+def _ends(x: Tensor) -> Tensor:
+    """A scan that is read backwards, and another scan of it."""
+    return x.flip(1).cumsum(1).flip(1).cumsum(0) + x
+
+
+def _histogram(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+    counts = x.new_zeros(9).index_add(0, i, x.new_ones(i.shape))
+    sums = x.new_zeros(9, x.shape[1]).index_add(0, i, x * x)
+    return counts, sums / counts.clamp(min=1)[:, None], sums.relu() + 1
+
+
+def _written(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+    y = x.clone()
+    y[:, i % 5] += 1.0
+    y[i % 3] = 0.5
+    return y, y.masked_scatter(x > 1, x.abs()), x.scatter_reduce(1, (x > 0).long(), x * 2, "amax")
+
+
+PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+    (_rows_and_columns, (torch.randn(5, 37),)),
+    (_rows_and_columns, (torch.randn(3, 128),)),
+    (_ends, (torch.randn(6, 19),)),
+    (_histogram, (torch.randn(20, 21), torch.randint(0, 9, (20,)))),
+    (_written, (torch.randn(7, 6), torch.tensor([1, 3, 3]))),
+]
+
+
+@pytest.mark.parametrize(("function", "inputs"), PROGRAMS, ids=range(5))
+def test_as_eager(function: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
+    check(function, *inputs)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [pytest.param(*one, marks=() if k in (2, 3) else pytest.mark.slow, id=str(k)) for k, one in enumerate(PROGRAMS)],
+)
+def test_every_stage_keeps_the_meaning(function: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
+    (captured,) = capture(function, *inputs)
+    check_levels(captured, reenter_at_levels=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_other_floats(dtype: torch.dtype) -> None:
+    x = torch.rand(4, 50).to(dtype)
+    check(lambda x: (x.cumsum(1), x.cumsum(0), torch.zeros_like(x).index_add(0, torch.tensor([1, 1, 2, 1]), x)), x)
+
+
+def test_integers_and_bools() -> None:
+    x = torch.randint(-5, 5, (6, 33), dtype=torch.int32)
+    check(lambda x: (x.cumsum(1), (x > 0).cumsum(0), x.cumprod(1), torch.cummax(x, 1), torch.cummin(x > 0, 0)), x)
+
+
+def test_gradients() -> None:
+    def function(weight: Tensor, x: Tensor, i: Tensor) -> Tensor:
+        rows = functional.embedding(i, weight, padding_idx=2)
+        return (rows.cumsum(0) * x).logcumsumexp(1).sum() + torch.cummax(rows * x, 1)[0].sum() + rows.cumprod(0).sum()
+
+    i = torch.tensor([0, 2, 4, 4, 1])
+    check(function, torch.randn(6, 8, requires_grad=True), torch.randn(5, 8, requires_grad=True), i, truth=False)
+
+
+def test_symbolic_sizes() -> None:
+    def function(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+        return x.cumsum(1), x.cumsum(0), x.scatter_add(0, i, x), torch.zeros_like(x).index_add(0, i[:, 0], x)
+
+    compiled = compiled_of(function, dynamic=True)
+    for rows, columns in ((4, 9), (6, 5)):
+        x, i = torch.randn(rows, columns), torch.randint(0, rows, (rows, columns))
+        torch.testing.assert_close(compiled(x, i), function(x, i))
+
+
+def test_a_large_scatter_is_two_kernels_and_right() -> None:
+    x, i = torch.randn(1000, 40), torch.randint(0, 3000, (1000,))
+    check(lambda x, i: x.new_zeros(3000, 40).index_add(0, i, x), x, i)
+    check(lambda x, i: x.index_add(0, i % 1000, x).relu(), x, i)
+
+
+def test_zero_times_an_overflow_is_zero() -> None:
+    x = torch.tensor([0.0] + [1e300] * 40, dtype=torch.float64)
+    check(lambda x: x.cumprod(0), x, truth=False)
+
+
+@pytest.mark.parametrize("position", [7, -8])
+def test_an_index_out_of_range_raises(position: int) -> None:
+    def function(x: Tensor, i: Tensor) -> Tensor:
+        return x.index_put((i,), torch.ones(1), accumulate=True)
+
+    compiled = compiled_of(function)
+    with pytest.raises(IndexError, match=f"index {position} is out of bounds for dimension with size 7"):
+        compiled(torch.randn(7), torch.tensor([0, position]))
+    torch.testing.assert_close(compiled(torch.zeros(7), torch.tensor([0, 0])), torch.eye(7)[0] * 2)

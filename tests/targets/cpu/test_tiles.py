@@ -1,0 +1,116 @@
+"""Kernels with lanes along two axes, written by hand: whatever the sizes, the CPU computes what the text says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import cuesta
+
+ROWS, COLUMNS = 37, 45
+
+
+def program(kernel_body: str, outs: str, inputs: str = "37x45, 45x37, 37, 45") -> str:
+    names = ["%x", "%t", "%b", "%c"]
+    types = [f"tensor<{shape.strip()}xf32>" for shape in inputs.split(",")]
+    parameters = ", ".join(f"{name}: !kernel.ptr<f32>" for name in names)
+    arguments = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
+    return f"""
+builtin.module {{
+  kernel.func @tile_0({parameters}) outs(%o: !kernel.ptr<f32>) schedule #kernel.schedule<grid = [], parallel = 0> {{
+    {kernel_body}
+  }}
+  func.func @main({arguments}) -> {outs} {{
+    %y = kernel.launch @tile_0(%x, %t, %b, %c) : ({", ".join(types)}) -> ({outs})
+    func.return %y : {outs}
+  }}
+}}
+"""
+
+
+MIXED = """
+    kernel.for (%i = 0 to 37 lanes 16) {
+      %r = kernel.load %b[%i] : vector<16xf32>
+      %s = kernel.broadcast %r : vector<16xf32> to vector<16x16xf32>
+      kernel.for (%j = 0 to 45 lanes 16 dim 1) {
+        %a = kernel.load %x[%i * 45 + %j] : vector<16x16xf32>
+        %d = kernel.load %t[%j * 37 + %i] : vector<16x16xf32>
+        %e = kernel.load %c[%j] : vector<1x16xf32>
+        %f = kernel.broadcast %e : vector<1x16xf32> to vector<16x16xf32>
+        %g = elem.mul %d, %s : vector<16x16xf32>
+        %h = elem.add %g, %f : vector<16x16xf32>
+        %k = elem.sub %h, %a : vector<16x16xf32>
+        kernel.store %k, OUT : vector<16x16xf32>
+      }
+    }"""
+
+ROW_SUMS = """
+    kernel.for (%i = 0 to 37 lanes 4) {
+      %s = kernel.reduce sum (%j = 0 to 45 lanes 8 dim 1) {
+        %d = kernel.load %t[%j * 37 + %i] : vector<4x8xf32>
+        kernel.yield %d : vector<4x8xf32>
+      } : vector<4xf32>
+      kernel.store %s, %o[%i] : vector<4xf32>
+    }"""
+
+MASKED = """
+    %z = elem.constant 7.0 : vector<8x8xf32>
+    %m = elem.constant 900 : vector<8x8xi64>
+    kernel.for (%i = 0 to 37 lanes 8) {
+      kernel.for (%j = 0 to 45 lanes 8 dim 1) {
+        %n = kernel.index [%i * 45 + %j] : vector<8x8xi64>
+        %w = elem.lt %n, %m : vector<8x8xi64>
+        %d = kernel.load %t[%j * 37 + %i] if %w else %z : vector<8x8xf32>
+        kernel.store %d, %o[%i * 45 + %j] : vector<8x8xf32>
+      }
+    }"""
+
+THREE = """
+    kernel.for (%i = 0 to 3 lanes 2) {
+      kernel.for (%j = 0 to 12 lanes 4 dim 1) {
+        kernel.for (%k = 0 to 45 lanes 8 dim 2) {
+          %a = kernel.load %x[%i * 540 + %j * 45 + %k] : vector<2x4x8xf32>
+          kernel.store %a, %o[%k * 36 + %j * 3 + %i] : vector<2x4x8xf32>
+        }
+      }
+    }"""
+
+
+def values() -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((ROWS, COLUMNS), (COLUMNS, ROWS), (ROWS,), (COLUMNS,))
+    return [torch.randn(shape, generator=generator) for shape in shapes]
+
+
+def run(text: str, tmp_path: Path) -> torch.Tensor:
+    file = tmp_path / "kernel.mlir"
+    file.write_text(text)
+    return cuesta.load(file)(*values())[0]
+
+
+@pytest.mark.parametrize("out", ["rows", "columns"])
+def test_loads_and_stores_along_either_axis(out: str, tmp_path: Path) -> None:
+    x, t, b, c = values()
+    expected = t.t() * b[:, None] + c - x
+    place, shape = ("%o[%i * 45 + %j]", "37x45") if out == "rows" else ("%o[%j * 37 + %i]", "45x37")
+    actual = run(program(MIXED.replace("OUT", place), f"tensor<{shape}xf32>"), tmp_path)
+    torch.testing.assert_close(actual, expected if out == "rows" else expected.t(), rtol=1e-6, atol=1e-6)
+
+
+def test_a_reduction_within_a_tile_runs_row_by_row(tmp_path: Path) -> None:
+    _, t, _, _ = values()
+    torch.testing.assert_close(run(program(ROW_SUMS, "tensor<37xf32>"), tmp_path), t.sum(0))
+
+
+def test_masked_loads_within_a_tile(tmp_path: Path) -> None:
+    _, t, _, _ = values()
+    expected = torch.where(torch.arange(ROWS * COLUMNS).view(ROWS, COLUMNS) < 900, t.t(), 7.0)
+    assert torch.equal(run(program(MASKED, "tensor<37x45xf32>"), tmp_path), expected)
+
+
+def test_three_axes_with_lanes(tmp_path: Path) -> None:
+    x, _, _, _ = values()
+    actual = run(program(THREE, "tensor<45x12x3xf32>"), tmp_path)
+    assert torch.equal(actual, x.flatten()[: 3 * 12 * 45].view(3, 12, 45).permute(2, 1, 0))

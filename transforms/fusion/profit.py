@@ -1,0 +1,92 @@
+"""Whether a pointwise nest that several others read is better computed by each of them, and never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.loops.surgery import loads_of
+from cuesta.transforms.fusion.cost import Cost
+from cuesta.transforms.fusion.space import volume
+
+_MOST_READS = 8
+"""With more reads than this nothing is computed again for each."""
+_ARITHMETIC_PER_ACCESS = 8
+"""The cheap vector instructions that cost as much as one more tensor moved, read or written, element by element."""
+_MANY_COLUMNS = 1024
+_MUCH_WORK = 65536
+"""A nest that walks fewer columns than the first does not take over a pointwise nest of more points than the second."""
+_MANY_PARTS = 16
+"""The fewest parallel points over which a reduction is spread."""
+_SMALL = 8
+"""A tensor with fewer than one element per so many points is in the cache: reading it costs nothing."""
+
+
+def recomputing_pays(
+    producer: loops.NestOp, cost: Cost, sources: Iterable[SSAValue], fits: Callable[[loops.LoadOp], bool]
+) -> bool:
+    """Whether every reader of P should compute P again, so that it need not be stored.
+
+    Law: of a pointwise nest that reads n large tensors and has k readers, the first reader can store the result when it
+    computes it: n + 1 + (k − 1) tensors are moved. If every reader computes it, n · k are. The difference must outweigh
+    the arithmetic, which is then done once for each read. `sources` are what P reads; `fits` says whether a load may be
+    replaced by the body.
+    Requires: the producer is pointwise.
+    """
+    if len(producer.results) != 1:
+        return False
+    readers: set[Operation] = set()
+    reads = 0
+    for use in producer.results[0].uses:
+        load = use.operation
+        reads += 1
+        if reads > _MOST_READS or not isinstance(load, loops.LoadOp) or not fits(load):
+            return False
+        readers.add(loops.enclosing_nest(load))
+    points = volume(producer.sizes)
+    large = sum(_is_large(source, points) for source in sources)
+    saved = large + len(readers) - large * len(readers)
+    return saved > 0 and (reads - 1) * cost.arithmetic <= _ARITHMETIC_PER_ACCESS * saved
+
+
+def large_sources(nest: loops.NestOp) -> set[SSAValue]:
+    """The tensors that a nest reads and that do not stay in the cache while it runs."""
+    points = volume(nest.sizes)
+    handles = set(nest.handles)
+    return {load.source for load in loads_of(nest) if load.source not in handles and _is_large(load.source, points)}
+
+
+def is_much_smaller(nest: loops.NestOp, source: SSAValue) -> bool:
+    """Whether a nest has so few points that storing a value for each costs nothing next to storing `source`."""
+    points, elements = volume(nest.sizes), volume(sizes_of(tensor_type_of(source)))
+    return isinstance(points, int) and isinstance(elements, int) and points * _SMALL < elements
+
+
+def has_parts(producer: loops.NestOp, consumer: loops.NestOp, source: SSAValue) -> bool:
+    """Whether a nest of one parallel point reads so much that its producer, which has several, should begin with it."""
+    points, elements = volume(producer.sizes), volume(sizes_of(tensor_type_of(source)))
+    several = not isinstance(points, int) or points >= _MANY_PARTS
+    return volume(consumer.sizes) == 1 and several and (not isinstance(elements, int) or elements >= _MUCH_WORK)
+
+
+def _is_large(source: SSAValue, points: sym.IndexExpr) -> bool:
+    elements = volume(sizes_of(tensor_type_of(source)))
+    if isinstance(elements, int) and isinstance(points, int):
+        return elements * _SMALL >= points
+    return not isinstance(elements, int)
+
+
+def has_few_columns(consumer: loops.NestOp, loads: Sequence[loops.LoadOp], points: sym.IndexExpr) -> bool:
+    """Whether the consumer walks `points` points by columns, so few that a thread or two would do all of the work."""
+    columns = volume(consumer.sizes)
+    if not isinstance(columns, int) or not isinstance(points, int) or columns >= _MANY_COLUMNS or points < _MUCH_WORK:
+        return False
+    for load in loads:
+        last = load.map.results[-1] if load.map.results else 0
+        walked = [load.indices[dim].owner for dim in sym.dims_of(last)]
+        if walked and load.parent is not consumer.body and all(owner is consumer.body for owner in walked):
+            return True
+    return False

@@ -1,0 +1,72 @@
+"""Siblings: nests with one parallel domain that read one large tensor, and neither of which needs the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.ir import SSAValue
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.loops.splitting import splittable_reductions
+from cuesta.dialects.loops.surgery import is_pointwise
+from cuesta.transforms.fusion.space import volume
+
+_LARGE = 1 << 15
+"""The elements of a tensor from which on it is worth reading it once instead of twice."""
+_MOST_OUTS = 8
+"""The most tensors that a merged pointwise nest stores: more streams than this and the hardware loses track of them."""
+
+_MANY_POINTS = 16
+"""Parallel points from which on there is work for all threads anyway."""
+
+_Key = tuple[SSAValue, tuple[sym.IndexExpr, ...]]
+
+
+class Siblings:
+    """The nests met so far, by what they read and by their parallel domain."""
+
+    def __init__(self) -> None:
+        self._latest: dict[_Key, loops.NestOp] = {}
+
+    def add(self, nest: loops.NestOp, sources: Iterable[SSAValue]) -> None:
+        """Remembers a nest that reads `sources`, in the place of an earlier one that reads the same."""
+        for key in _keys(nest, sources):
+            self._latest[key] = nest
+
+    def of(self, nest: loops.NestOp, sources: Iterable[SSAValue]) -> loops.NestOp | None:
+        """The latest nest over the same domain that reads one of `sources`, a large tensor that `nest` reads."""
+        for key in _keys(nest, sources):
+            found = self._latest.get(key)
+            if found is None or found is nest or found.parent is not nest.parent:
+                continue
+            if is_pointwise(nest) and len(found.results) + len(nest.results) > _MOST_OUTS:
+                continue
+            if is_pointwise(nest) == is_pointwise(found) and not _keeps_from_splitting(nest, found):
+                return found
+        return None
+
+
+def _keys(nest: loops.NestOp, sources: Iterable[SSAValue]) -> list[_Key]:
+    return [(source, nest.sizes) for source in sources if _is_worth_sharing(source)]
+
+
+def _is_worth_sharing(source: SSAValue) -> bool:
+    elements = volume(sizes_of(tensor_type_of(source)))
+    return not isinstance(elements, int) or elements >= _LARGE
+
+
+def are_small(nest: loops.NestOp) -> bool:
+    """Whether what a nest stores is so little that it does not matter how long it is kept."""
+    return all(not _is_worth_sharing(result) for result in nest.results)
+
+
+def _keeps_from_splitting(a: loops.NestOp, b: loops.NestOp) -> bool:
+    """Whether two nests of a few parallel points would no longer be reductions over one domain, which can be split
+    among the threads.
+    """
+    points = volume(a.sizes)
+    if is_pointwise(a) or not isinstance(points, int) or points >= _MANY_POINTS:
+        return False
+    first, second = splittable_reductions(a), splittable_reductions(b)
+    return first is None or second is None or first[0].sizes != second[0].sizes
