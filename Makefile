@@ -57,8 +57,8 @@ bench: $(READY) ## run time, compile time and memory on the CPU, side by side wi
 bench-growth: $(READY) ## how compile time grows with the size of the graph
 	$(RUN) -m benchmarks.compile_time_growth $(ARGS)
 
-bench-gpu: $(READY) ## run time and memory on a CUDA device
-	$(RUN) -m benchmarks --device cuda --json build/bench/results-gpu.json $(ARGS)
+bench-gpu: $(READY) ## kernels, launches and models on a CUDA device, side by side with eager and TorchInductor
+	$(RUN) -m benchmarks.gpu $(ARGS)
 
 ##@ Upkeep
 links: ## build/links/: the import package as a tree of links, for tools that follow no import hook

@@ -100,6 +100,7 @@ class Compilers:
         }
 
     def of(self, kind: GraphKind) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
+        """The compiler of one kind of graph."""
         return functools.partial(self._compile, kind)
 
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:

@@ -231,7 +231,8 @@ def soft_margin_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor,
 def _of_pytorch(overload: OpOverload) -> Callable[..., Any]:
     from torch import _decomp
 
-    return cast("DecompositionTable", _decomp.decomposition_table)[overload]
+    table = cast("DecompositionTable", _decomp.decomposition_table)  # pyright: ignore[reportUnknownMemberType]
+    return table[overload]
 
 
 def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:

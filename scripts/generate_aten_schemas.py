@@ -53,6 +53,10 @@ def signature(schema: torch._C.FunctionSchema) -> str:
     return "(" + re.sub(r"\d\.\d{15,}(e-?\d+)?", lambda match: repr(float(match.group())), text)
 
 
+LATE = {"prims::fma.default": "(Tensor a, Tensor b, Tensor c) -> Tensor"}
+"""Overloads that Dynamo registers when it first needs them."""
+
+
 def has_own_class(schema: torch._C.FunctionSchema) -> bool:
     """Composite overloads are always decomposed before a backend sees them, so they do without an op class."""
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(qualified_name(schema), "CompositeImplicitAutograd")
@@ -85,7 +89,9 @@ def table() -> dict[str, object]:
             overload_name(schema) for schema in schemas if torch.Tag.nondeterministic_seeded in overload(schema).tags
         ],
         "operations": {overload_name(schema): signature(schema) for schema in schemas if has_own_class(schema)},
-        "calls": {overload_name(schema): signature(schema) for schema in schemas if not has_own_class(schema)},
+        "calls": dict(
+            sorted((LATE | {overload_name(one): signature(one) for one in schemas if not has_own_class(one)}).items())
+        ),
     }
 
 

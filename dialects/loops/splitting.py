@@ -5,7 +5,8 @@
     loops.nest (%p : 32) { %s = sum (%j : 32768) of f(%p · 32768 + %j); store %s to %t[%p] }
     loops.nest () { %s = sum (%p : 32) of %t[%p]; store g(%s) }
 
-Reassociates: each part of a sum is rounded. NaN and infinities come out the same, and the result does not depend on the number of threads.
+Reassociates: each part of a sum is rounded. NaN and infinities come out the same, and the result does not depend on
+the number of threads.
 """
 
 from __future__ import annotations

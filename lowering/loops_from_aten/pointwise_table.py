@@ -239,5 +239,7 @@ TABLE: dict[str, Row] = {
     **_rows("m", dict.fromkeys(_MOVES, _same)),
     "aten.copy.default": Row(_second, "pm"),
     "prims::convert_element_type.default": Row(_same, "m"),
+    # PyTorch's decomposition of addcmul and addcdiv. Two roundings are as good as eager's.
+    "prims::fma.default": Row(lambda x, y, z: x * y + z),
 }
 """Every pointwise overload."""

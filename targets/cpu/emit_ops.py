@@ -69,7 +69,7 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
 
 
 def _inverse(emitter: KernelEmitter, divisor: SSAValue) -> tuple[str, str] | None:
-    """The reciprocal of a divisor that the loop does not change, and whether it is normal; None where that is no gain."""
+    """The reciprocal of a divisor that the loop does not change, and whether it is normal; None: no gain."""
     scalar = scalar_of(divisor.type)
     if scalar not in (f32, f64) or not host_features().has_fused_multiply_add:
         return None

@@ -105,8 +105,8 @@ class RunningValue:
             # Lane k < step meets the identity, or itself where that changes nothing: shifting needs no third operand.
             shifted: list[str] = []
             for name, kind, identity in zip(state, self.types(lanes), self.identity(lanes), strict=True):
-                first = (lambda k: k) if self.indexed else (lambda k: lanes + k)
-                places = ", ".join(f"i32 {first(k) if k < step else k - step}" for k in range(lanes))
+                first = 0 if self.indexed else lanes
+                places = ", ".join(f"i32 {first + k if k < step else k - step}" for k in range(lanes))
                 mask = f"<{lanes} x i32> <{places}>"
                 shifted.append(emitter.instruction(f"shufflevector {kind} {name}, {kind} {identity}, {mask}"))
             state = self.join(emitter, shifted, state, lanes)

@@ -218,7 +218,9 @@ def with_argument(value: Any) -> GraphModule:
     return edited(change)
 
 
-@pytest.mark.parametrize("value", [slice(1), object(), {"a": 1}, torch.Generator(), range(3)], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value", [slice(1), object(), {"a": 1}, torch.Generator(), range(3)], ids=lambda value: type(value).__name__
+)
 def test_what_we_have_no_text_for_has_no_key(value: Any) -> None:
     gm = with_argument(3)
     next(node for node in gm.graph.nodes if node.name == "mul").meta["val"] = value

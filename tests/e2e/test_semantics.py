@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn, randn
 from torch.nn import functional as F
 
+from cuesta.record import records
 from cuesta.testing import assert_close_to_float64
 from tests.support.differential import check, check_call, compiled_of
 
@@ -568,3 +569,27 @@ def test_random_numbers_are_those_of_eager(requires_grad: bool) -> None:
         return *dropped, *drawn, *more, torch.multinomial(torch.ones(5), 2)
 
     check(function, randn(4, 6, requires_grad=requires_grad), seed=5, truth=False)
+
+
+def test_steps_of_an_optimizer_stay_in_kernels() -> None:
+    def step(weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, ...]:
+        first = first.lerp(gradient, 0.1)
+        second = (second * 0.99).addcmul(gradient, gradient, value=0.01)
+        return weight.addcdiv(first, second.sqrt() + 1e-8, value=-0.1), first, second
+
+    before = len(records)
+    check(step, randn(40, 30), randn(40, 30), randn(40, 30), randn(40, 30).abs())
+    assert all(not record.fallbacks for record in records[before:])
+
+
+def test_dynamos_own_forms_of_products_and_sums_stay_in_kernels() -> None:
+    """Dynamo writes these in terms of a primitive that multiplies and adds in one rounding."""
+
+    def step(weight: Tensor, gradient: Tensor, second: Tensor) -> tuple[Tensor, ...]:
+        weight.addcmul_(gradient, gradient, value=0.01)
+        weight.addcdiv_(gradient, second, value=-0.1)
+        return torch.add(weight, gradient, alpha=0.3), weight.add_(gradient, alpha=torch.tensor(0.5).item())
+
+    before = len(records)
+    check(step, randn(40, 30), randn(40, 30), randn(40, 30).abs() + 1, fullgraph=False)
+    assert not any(name.startswith("prims") for record in records[before:] for name in record.fallbacks)

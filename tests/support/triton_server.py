@@ -66,7 +66,7 @@ def libdevice_function(name: str) -> Callable[..., Any]:
     function = OTHER_NAMES.get(name) or getattr(torch, name)
 
     def apply(*operands: Any) -> Any:
-        values = [interpreter_semantic.to_tensor(operand) for operand in operands]
+        values: list[Any] = [interpreter_semantic.to_tensor(operand) for operand in operands]
         block = max(values, key=lambda value: value.handle.data.size)
         arrays = [torch.from_numpy(numpy.ascontiguousarray(value.handle.data)) for value in values]
         result = function(*arrays).numpy().astype(block.handle.data.dtype)

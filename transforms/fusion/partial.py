@@ -15,7 +15,8 @@ def partial(producer: loops.NestOp, consumer: loops.NestOp) -> loops.NestOp | st
     -> P; nest (i) { sum (j) of f(t[i, j]) } to s; nest () { sum (i) of s[i] }
 
     The new nest has the producer's domain, and reads at each point what the producer stores there: it can be appended.
-    Reassociates: a sum is rounded once for each part. Requires: the consumer has one parallel point. Returns the nest with the parts, or why not.
+    Reassociates: a sum is rounded once for each part. Requires: the consumer has one parallel point.
+    Returns the nest with the parts, or why not.
     """
     if volume(consumer.sizes) != 1:
         return "the consumer has more than one parallel point"

@@ -44,7 +44,7 @@ def test_the_text_parses_back() -> None:
 def test_what_a_tile_means() -> None:
     x = torch.randn(10, 6)
     (y,) = reference.run(parse(SOFTMAX), [x])
-    assert torch.equal(y, x - x.amax(1, keepdim=True) + torch.arange(6.0))
+    assert isinstance(y, torch.Tensor) and torch.equal(y, x - x.amax(1, keepdim=True) + torch.arange(6.0))
 
 
 @pytest.mark.parametrize(

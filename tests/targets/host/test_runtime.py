@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 
 import pytest
 import torch
@@ -59,8 +60,9 @@ def test_an_index_error_names_the_line_once() -> None:
 @pytest.fixture(params=["as it is", "without private functions"])
 def torch_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "without private functions":
-        monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu")
-        monkeypatch.delattr(torch._C._dynamo.guards, "_reinterpret_tensor")
+        guards = importlib.import_module("torch._C._dynamo.guards")
+        monkeypatch.delattr(guards, "_empty_strided_cpu")
+        monkeypatch.delattr(guards, "_reinterpret_tensor")
 
 
 @pytest.mark.usefixtures("torch_version")

@@ -60,6 +60,7 @@ def test_arguments_are_written_all_at_once_in_the_end(parse):
     given = [x.clone(), y.clone()]
     (result,) = run(parse(WRITES), given)
     assert torch.equal(given[0], y) and torch.equal(given[1], x.t())
+    assert isinstance(result, torch.Tensor) and isinstance(given[0], torch.Tensor)
     assert result.data_ptr() == given[0].data_ptr()
 
 
