@@ -27,8 +27,23 @@ from cuesta.targets.program import BoundSite
 
 WINDOW = 3
 """The most points of a loop within a vector that are written out one by one; of two such loops, the square of it."""
-_PIECE = 128
-"""How many steps of a long sum are added up before they join the rest."""
+_PIECES = (512, 32)
+"""How many steps of a long sum of unknown length are added up before they join the rest, from the outside in."""
+
+
+def _pieces(trip: int | None, step: int) -> tuple[int, ...]:
+    """The steps of the pieces of a long sum, from the outside in.
+
+    The error of n terms one after the other grows with √n; in two levels with the fourth root, in three with the sixth.
+    """
+    if trip is None:
+        return _PIECES
+    bits = max(1, trip // step).bit_length()
+    if bits <= 5:
+        return ()
+    if bits <= 10:
+        return (1 << bits // 2,)
+    return (1 << bits * 2 // 3, 1 << bits // 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,24 +257,28 @@ done:
             self._long_strip(strip, lambda: self._body(op, accumulator), accumulator)
 
     def _long_strip(self, strip: Strip, body: Callable[[], None], accumulator: Accumulator | None) -> None:
-        """A strip; a long sum in pieces, each added up by itself, so that the error grows with the root of the
-        length.
-        """
-        piece = _PIECE * strip.step
-        if accumulator is None or not accumulator.adds_up or (strip.trip is not None and strip.trip <= 2 * piece):
+        """A strip; a long sum in pieces, each added up by itself, and these in pieces again."""
+        pieces = _pieces(strip.trip, strip.step) if accumulator is not None and accumulator.adds_up else ()
+        self._in_pieces(strip, body, accumulator, pieces)
+
+    def _in_pieces(
+        self, strip: Strip, body: Callable[[], None], accumulator: Accumulator | None, pieces: tuple[int, ...]
+    ) -> None:
+        if accumulator is None or not pieces:
             self._strip(strip, body, accumulator)
             return
         begin = BlockArgument(strip.variable.type, strip.variable.block, -1)
+        length = pieces[0] * strip.step
 
         def one_piece() -> None:
             low = self.indices[begin].name
-            end = self.instruction(f"add nsw i64 {low}, {piece}")
+            end = self.instruction(f"add nsw i64 {low}, {length}")
             high = self.instruction(f"call i64 @llvm.smin.i64(i64 {end}, i64 {strip.stop})")
             before, accumulator.values = accumulator.values, accumulator.identity(accumulator.lanes)
-            self._strip(replace(strip, start=low, stop=high, trip=None), body, accumulator)
+            self._in_pieces(replace(strip, start=low, stop=high, trip=None), body, accumulator, pieces[1:])
             accumulator.values = accumulator.merge(self, before)
 
-        self._strip(Strip(begin, strip.start, strip.stop, piece, strip.trip), one_piece, accumulator)
+        self._strip(Strip(begin, strip.start, strip.stop, length, strip.trip), one_piece, accumulator)
 
     def _is_written_out(self, strip: Strip) -> bool:
         """Whether a loop of a few points stands in a body of vectors: a window, whose loads want to be side by side."""

@@ -98,3 +98,18 @@ def test_welford(size: int, dim: int, tmp_path: Path) -> None:
     error = 2.0**-24 * (4 + 2 * math.sqrt(size))
     torch.testing.assert_close(mean, truth.mean(dim).float(), rtol=error, atol=0)
     torch.testing.assert_close(square, (truth.var(dim, correction=0) * size).float(), rtol=50 * error, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dim"), [((512, 2000), 0), ((64, 33), 0), ((4096, 256), 0), ((8, 100_000), 1), ((40, 3000), 1)]
+)
+def test_long_sums_are_as_accurate_as_eagers(sizes: tuple[int, int], dim: int) -> None:
+    """Eager adds up in pieces, and pieces of pieces. The rms over many sums is no matter of luck."""
+    compiled = compiled_of(lambda x: x.sum(dim))
+    ours = eagers = 0.0
+    for seed in range(4):
+        x = torch.randn(sizes, generator=torch.Generator().manual_seed(seed))
+        truth = x.double().sum(dim)
+        ours += float((compiled(x) - truth).square().mean())
+        eagers += float((x.sum(dim) - truth).square().mean())
+    assert math.sqrt(ours / eagers) < 1.5
