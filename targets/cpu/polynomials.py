@@ -49,10 +49,8 @@ _LOG = (
 # (sin(r) - r) / r³ and (cos(r) - 1 + r²/2) / r⁴ in r², for |r| ≤ π/4; 2^-28 and 2^-33.
 _SIN = (-0.16666654389681868, 0.00833214659507265, -0.00019513327367479558)
 _COS = (0.04166664529546476, -0.0013887297031907459, 2.4430922511405772e-05)
-# tanh(x)/x and erf(x)/x in x², as quotients with numerator 1 + …, for |x| ≤ 9.02 and 3.93; 2^-25.5.
-# Their last bits are chosen by a random search for the smallest error of the f32 evaluation.
-_TANH_TOP = (1.0, 0.13379718363285065, 0.0034940356854349375, 2.0583494915626943e-05, 1.3319096048292067e-08)
-_TANH_BOTTOM = (1.0, 0.4671303629875183, 0.025871077552437782, 0.0003283093683421612, 7.762034215375024e-07)
+# erf(x)/x in x², as a quotient with numerator 1 + …, for |x| ≤ 3.93; 2^-25.5.
+# Its last bits are chosen by a random search for the smallest error of the f32 evaluation.
 _ERF_TOP = (
     1.0, 0.16907770931720734, 0.046784136444330215, 0.003349578706547618, 0.00025240419199690223,
     1.8096418443747098e-06,
@@ -257,8 +255,15 @@ def _flip(text: VectorText, x: str, quarter: str) -> str:
 
 
 def tanh(text: VectorText, x: str) -> str:
-    """tanh x = x · p(x²) / q(x²), constant beyond ±9.01, where it rounds to ±1"""
-    return _saturating_quotient(text, x, 9.01, _TANH_TOP, _TANH_BOTTOM)
+    """tanh |x| = -e / (e + 2) with e = e^(-2|x|) - 1, which loses nothing near 0 nor near 1"""
+    size = text.intrinsic("fabs", x)
+    rounded, r = _exp_reduction(text, text.at_least(text.multiply(size, text.constant(-2.0)), -20.0))
+    p = text.multiply_add(text.multiply(r, r), text.polynomial(r, _EXPM1), r)
+    exponent = text.integer_operation("sub", text.bits(rounded), 254 - 127)
+    power = text.real_from_bits(text.integer_operation("shl", exponent, 23))
+    e = text.multiply_add(power, p, text.subtract(power, text.constant(1.0)))
+    ratio = _quotient(text, text.negate(e), text.add(e, text.constant(2.0)))
+    return text.intrinsic("copysign", text.at_most(ratio, 1.0), x)
 
 
 def erf(text: VectorText, x: str) -> str:

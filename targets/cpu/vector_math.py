@@ -84,7 +84,7 @@ ACCURACY_ULP: dict[str, float] = {
     "sinh": 2.5,
     "sqrt": 0.5,
     "tan": 3.5,
-    "tanh": 6.0,
+    "tanh": 2.5,
 }
 # The bound of SLEEF and libm, which serve everything else.
 LIBRARY_ACCURACY_ULP = 2.5

@@ -4,7 +4,8 @@ A program is drawn statement by statement; each is run in eager as it is drawn, 
 accepts. What is drawn is text, because what a failure has to show is text: see `Program.reproducer`.
 
 Rounding decides nothing: comparisons, floors, sorts and arg-reductions are drawn only on values that are exact (inputs,
-their views and copies, integers), since a last bit may turn them over.
+their views and copies, integers), since a last bit may turn them over. Saturating functions are drawn where they do
+not saturate: their gradients would be differences of nearly equal numbers.
 """
 
 from __future__ import annotations
@@ -268,8 +269,8 @@ def _matmul(draw: Draw, pool: list[Value]) -> tuple[str, bool] | None:
 
 MAKERS: tuple[Maker, ...] = (
     *(_unary(text) for text in (
-        "torch.exp({x}.clamp(-4, 3))", "torch.log({x}.abs() + 1.5)", "torch.sqrt({x}.abs() + 0.5)", "torch.tanh({x})",
-        "torch.sigmoid({x})", "torch.erf({x})", "torch.sin({x})", "torch.nn.functional.gelu({x})",
+        "torch.exp({x}.clamp(-4, 3))", "torch.log({x}.abs() + 1.5)", "torch.sqrt({x}.abs() + 0.5)", "torch.tanh({x}.clamp(-1, 1))",
+        "torch.sigmoid({x}.clamp(-3, 3))", "torch.erf({x})", "torch.sin({x})", "torch.nn.functional.gelu({x})",
         "torch.nn.functional.silu({x})", "torch.rsqrt({x}.abs() + 0.5)", "torch.expm1({x}.clamp(-3, 3))",
         "torch.nn.functional.softplus({x})", "torch.nn.functional.elu({x})", "{x} / 3", "1.0 / ({x}.abs() + 1)",
         "{x}.double().cos().to({x}.dtype)", "{x}.float()", "{x} ** 2",

@@ -48,7 +48,7 @@ def test_a_few_programs(program: Program) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=EXAMPLES or 100, derandomize=not EXAMPLES, print_blob=True, **COMMON)
+@settings(max_examples=EXAMPLES or 40, derandomize=not EXAMPLES, print_blob=True, **COMMON)
 @given(programs())
 def test_programs(program: Program) -> None:
     check_program(program)
