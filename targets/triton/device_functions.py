@@ -26,15 +26,15 @@ def logaddexp(a, b):
 @triton.jit
 def last_argmax(a, i, b, j):
     """The greater and its index; NaN is the greatest, of equals the later point."""
-    later = (b != b) | ((b >= a) & (a == a))
-    return tl.where(later, b, a), tl.where(later, j, i)
+    earlier = tl.where(a == a, b < a, b == b)
+    return tl.where(earlier, a, b), tl.where(earlier, i, j)
 
 
 @triton.jit
 def last_argmin(a, i, b, j):
     """The lesser and its index; NaN is the least, of equals the later point."""
-    later = (b != b) | ((b <= a) & (a == a))
-    return tl.where(later, b, a), tl.where(later, j, i)
+    earlier = tl.where(a == a, b > a, b == b)
+    return tl.where(earlier, a, b), tl.where(earlier, i, j)
 
 
 @triton.jit
@@ -83,6 +83,26 @@ def argmin(a, i, b, j):
     equal = (a == b) | (a_nan & b_nan)
     first = ((a < b) & (b == b)) | (a_nan & (b == b)) | (equal & (i < j))
     return tl.where(first, a, b), tl.where(first, i, j)
+
+
+@triton.jit
+def same(a, b):
+    """Whether they are equal, or both NaN."""
+    return (a == b) | ((a != a) & (b != b))
+
+
+@triton.jit
+def later_argmax(a, i, b, j, nowhere):
+    """`argmax` where j is greater than i, or i is nowhere."""
+    better = (~(b <= a) & (a == a)) | (i == nowhere)
+    return tl.where(better, b, a), tl.where(better, j, i)
+
+
+@triton.jit
+def later_argmin(a, i, b, j, nowhere):
+    """`argmin` where j is greater than i, or i is nowhere."""
+    better = (~(b >= a) & (a == a)) | (i == nowhere)
+    return tl.where(better, b, a), tl.where(better, j, i)
 
 
 @triton.jit
