@@ -43,6 +43,9 @@ test-gpu: $(READY) ## the tests that need a CUDA device
 conformance: $(READY) ## every sample of PyTorch's operator database, in nine dtypes: an hour; table in build/
 	$(PYTEST) -n $(WORKERS) tests/conformance --conformance=all $(PYTEST_ARGS)
 
+fuzz: $(READY) ## look for a program on which compiled code is wrong (EXAMPLES=1000)
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(PYTEST) -m slow tests/fuzz $(PYTEST_ARGS)
+
 lint: $(READY) ## style (ruff)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
@@ -75,4 +78,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-gpu conformance lint types bench bench-growth bench-gpu links venv clean
+.PHONY: help demo test test-fast test-gpu conformance fuzz lint types bench bench-growth bench-gpu links venv clean

@@ -269,7 +269,8 @@ def _matmul(draw: Draw, pool: list[Value]) -> tuple[str, bool] | None:
 
 MAKERS: tuple[Maker, ...] = (
     *(_unary(text) for text in (
-        "torch.exp({x}.clamp(-4, 3))", "torch.log({x}.abs() + 1.5)", "torch.sqrt({x}.abs() + 0.5)", "torch.tanh({x}.clamp(-1, 1))",
+        "torch.exp({x}.clamp(-4, 3))", "torch.log({x}.abs() + 1.5)", "torch.sqrt({x}.abs() + 0.5)",
+        "torch.tanh({x}.clamp(-1, 1))",
         "torch.sigmoid({x}.clamp(-3, 3))", "torch.erf({x})", "torch.sin({x})", "torch.nn.functional.gelu({x})",
         "torch.nn.functional.silu({x})", "torch.rsqrt({x}.abs() + 0.5)", "torch.expm1({x}.clamp(-3, 3))",
         "torch.nn.functional.softplus({x})", "torch.nn.functional.elu({x})", "{x} / 3", "1.0 / ({x}.abs() + 1)",
