@@ -50,8 +50,6 @@ KEPT_WHOLE: tuple[str, ...] = (
     "replication_pad1d",
     "replication_pad2d",
     "replication_pad3d",
-    # A no-op that `drop_aliases` in the backend removes; PyTorch's table would only rename it to `alias`.
-    "detach",
 )
 
 
@@ -91,11 +89,33 @@ def _own_decompositions() -> DecompositionTable:
         aten.select_backward.default: select_backward,
         aten.slice_backward.default: slice_backward,
         aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
+        aten._log_softmax.default: log_softmax,
         aten.index_add.default: index_add,
         aten.max_unpool2d.default: max_unpool2d,
         aten.resize_as.default: resize_as,
         aten.select_scatter.default: select_scatter,
     }
+
+
+# --- So that the partitioner can choose ----------------------------------------------------------------------------
+
+
+def log_softmax(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """x - max x - log sum exp (x - max x), in f32 at least: a backward pass needs two numbers of every row, and x.
+
+    Whole, the result would be kept for it: as much memory again as the logits of a language model.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    result = torch.float32 if half_to_float else self.dtype
+    wide = torch.float32 if self.dtype in (torch.float16, torch.bfloat16) else self.dtype
+    x = self if self.dtype == wide else aten._to_copy.default(self, dtype=wide)
+    if x.numel() == 0:
+        return aten.clone.default(x if result == wide else aten._to_copy.default(x, dtype=result))
+    shifted = x - aten.amax.default(x, [dim], True)
+    logarithms = shifted - aten.log.default(aten.sum.dim_IntList(aten.exp.default(shifted), [dim], True))
+    return logarithms if result == wide else aten._to_copy.default(logarithms, dtype=result)
 
 
 # --- One node for one node, without PyTorch's reference layer (which is Python over Python over the dispatcher) -------

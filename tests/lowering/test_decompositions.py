@@ -15,7 +15,7 @@ aten = torch.ops.aten
 def test_own_entries_override_and_kept_ops_are_absent() -> None:
     table = decompositions.decomposition_table()
     assert table[aten.nll_loss_backward.default] is decompositions.nll_loss_backward
-    for kept in (aten.gelu_backward.default, aten.bernoulli.p, aten.detach.default):
+    for kept in (aten.gelu_backward.default, aten.bernoulli.p):
         assert kept not in table
     assert aten.native_layer_norm_backward.default in table
     assert decompositions.decomposition_table() is table
@@ -141,3 +141,20 @@ def test_select_scatter_refuses_what_eager_refuses(
     for function in (aten.select_scatter, decompositions.select_scatter):
         with pytest.raises(error):
             function(*arguments)
+
+
+def test_a_backward_pass_keeps_two_numbers_of_each_row_of_a_cross_entropy() -> None:
+    """Neither the logarithms nor the exponentials of the logits are kept: they are computed again."""
+    from cuesta.record import records
+    from tests.support.levels import capture
+
+    def loss(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(logits, target)
+
+    before = len(records)
+    logits = torch.randn(64, 500, requires_grad=True)
+    forward, backward = capture(loss, logits, torch.randint(0, 500, (64,)), backward=True)
+    assert [graph.kind for graph in (forward, backward)] == ["forward", "backward"]
+    sizes = [value.numel() for value in forward.inputs + backward.inputs if isinstance(value, torch.Tensor)]
+    assert sizes.count(64 * 500) == 2  # the logits, given to both
+    assert len(records) == before + 2
