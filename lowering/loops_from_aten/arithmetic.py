@@ -54,6 +54,11 @@ def add_product(x: Scalar, y: Scalar, z: Scalar, factor: Operand) -> Scalar:
     return x + scaled(y * z, factor)
 
 
+def multiply_add(x: Scalar, y: Operand, z: Operand) -> Scalar:
+    """x · y + z"""
+    return x * y + z
+
+
 def add_quotient(x: Scalar, y: Scalar, z: Scalar, factor: Operand) -> Scalar:
     """x + factor · y / z"""
     return x + scaled(y / z, factor)

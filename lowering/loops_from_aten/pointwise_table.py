@@ -240,6 +240,6 @@ TABLE: dict[str, Row] = {
     "aten.copy.default": Row(_second, "pm"),
     "prims::convert_element_type.default": Row(_same, "m"),
     # PyTorch's decomposition of addcmul and addcdiv. Two roundings are as good as eager's.
-    "prims::fma.default": Row(lambda x, y, z: x * y + z),
+    "prims::fma.default": Row(arithmetic.multiply_add),
 }
 """Every pointwise overload."""
