@@ -14,6 +14,7 @@ A reduction whose points fit into one tile is *persistent*: what it reads stays 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cuesta.dialects import sym
@@ -23,26 +24,39 @@ from cuesta.lowering.schedule import ParallelAxis, Schedule
 
 TILE = 1024
 """Elements of a program of a pointwise kernel."""
-SQUARE = 32
-"""Rows and columns of a tile where one side is read across."""
-PERSISTENT = 16384
+SQUARE_BYTES = 128
+"""Of rows and columns of a tile where one side is read across."""
+PERSISTENT = 32768
 """The most elements of a row that one tile holds."""
-LOOPED = 4096
+LOOPED = 16384
 """Elements of a tile that walks along a row."""
+LONG, LONGEST = 4096, 16384
+"""Rows of so many elements have up to 16 warps, and all that there can be."""
+MOST_WARPS = 32
 SCANNED = 2048
 """The most elements of a tile whose lanes are scanned."""
 UNKNOWN = 512
 """The same for a row whose length is not known."""
-ROWS = 2048
+ROWS = 4096
 """Elements of a tile of several short rows."""
-COLUMNS = 32
-"""Columns of a tile that reduces columns: with f32, a whole cache line."""
-COLUMN_TILE = 4096
+COLUMN_BYTES = 128
+"""Of a row of a tile that reduces columns: a whole cache line."""
+COLUMN_TILE = 8192
 """Elements of such a tile."""
 WINDOW = 32
 """The most points of a reduction that every lane does by itself, where neighbouring lanes read neighbours."""
-WINDOW_TILE = 256
+WINDOW_TILE = 512
 """Lanes of such a tile."""
+WINDOW_WARP = 64
+"""How many of them a warp has: neighbouring threads read neighbours, at no alignment."""
+POINTWISE_WARP = 256
+"""Elements of a warp where there are no loops."""
+ROW_WARP_BYTES = 2048
+"""Of the elements of a warp of a tile that is reduced, as they lie in memory."""
+SECTOR = 32
+"""Bytes that are read together."""
+VECTOR = 16
+"""Bytes that one load of a thread takes at most."""
 WAVES = 2
 """Programs per processor that are left at least, before a program takes several rows."""
 LARGE = 2**31 - 2**24
@@ -64,6 +78,7 @@ def choose(analysis: NestAnalysis, options: GpuOptions) -> Schedule:
 class _Chooser:
     def __init__(self, analysis: NestAnalysis, options: GpuOptions) -> None:
         self.analysis = analysis
+        self.processors = options.processors
         self.programs = options.processors * WAVES
 
     def choose(self) -> Schedule:
@@ -95,6 +110,17 @@ class _Chooser:
                 return True
         return False
 
+    def width(self) -> int:
+        """The bytes of an element of the large tensors, the widest of them."""
+        return max((access.width for access in self.large(self.analysis.accesses.values())), default=4)
+
+    @staticmethod
+    def large(accesses: Iterable[Access]) -> list[Access]:
+        """Those that vary along the most axes: what is read over and over is in the caches."""
+        every = [access for access in accesses if access.width]
+        most = max((access.varies.bit_count() for access in every), default=0)
+        return [access for access in every if access.varies.bit_count() == most]
+
     def lanes(self, axis: int, most: int) -> int:
         """So many lanes as an axis fills, at most `most`."""
         size = self.analysis.sizes[axis]
@@ -108,26 +134,39 @@ class _Chooser:
             return Schedule([])
         lane = axes[-1]
         across = self.axis_read_across(root, lane)
-        if across is not None and min(self.points(across), self.points(lane)) > SQUARE // 2:
-            return self.square(root, across, lane)
-        if self.points(lane) < 2 * TILE:
+        if across is not None:
+            lanes = SQUARE_BYTES // max(2, self.width())
+            if min(self.points(across), self.points(lane)) > lanes // 2:
+                return self.square(root, across, lane, lanes)
+        if self.points(lane) < 2 * TILE or not self.rows_are_aligned(root, lane):
             lane = flatten_axes(self.analysis, root, root.axes)
         return self.pieces(root, lane, self.lanes(lane, TILE))
 
+    def rows_are_aligned(self, root: Loop, lane: int) -> bool:
+        """Whether every row that is stored begins where the last one did, as far as vectors go."""
+        return not any(
+            access.is_store
+            and isinstance(stride := sym.coefficient(access.address, axis), int)
+            and stride * access.width % VECTOR
+            for access in root.accesses
+            for axis in root.axes
+            if axis != lane
+        )
+
     def pieces(self, root: Loop, lane: int, lanes: int) -> Schedule:
-        """Programs of `lanes` points of the last axis."""
-        parallel = [ParallelAxis(axis) for axis in root.axes]
+        """Programs of `lanes` points of an axis."""
         if lanes == 1:
-            return Schedule(parallel)
-        parallel[-1] = ParallelAxis(lane, loop=True, tile=lanes)
+            return Schedule([ParallelAxis(axis) for axis in root.axes])
+        tiled = ParallelAxis(lane, loop=True, tile=lanes)
+        parallel = [tiled if axis == lane else ParallelAxis(axis) for axis in root.axes]
         return Schedule(parallel, order=[lane], lanes=lanes)
 
-    def square(self, root: Loop, across: int, lane: int) -> Schedule:
+    def square(self, root: Loop, across: int, lane: int, lanes: int) -> Schedule:
         parallel: list[ParallelAxis] = []
         for axis in root.axes:
             tiled = axis in (across, lane)
-            parallel.append(ParallelAxis(axis, loop=tiled, tile=SQUARE if tiled else None))
-        return Schedule(parallel, around=[(across, SQUARE)], order=[lane], lanes=SQUARE)
+            parallel.append(ParallelAxis(axis, loop=tiled, tile=lanes if tiled else None))
+        return Schedule(parallel, around=[(across, lanes)], order=[lane], lanes=lanes)
 
     def axis_read_across(self, root: Loop, lane: int) -> int | None:
         """A parallel axis, not the lane axis, along which an access that is strided in the lanes is contiguous."""
@@ -152,11 +191,14 @@ class _Chooser:
         points = max((self.points(leaf.axes[0]) for leaf in leaves if leaf.axes), default=1)
         static = all(isinstance(self.analysis.sizes[axis], int) for leaf in leaves for axis in leaf.axes)
         rows = math.prod(self.points(axis) for axis in root.axes)
-        if root.axes and across > 0 and static and points <= WINDOW:
+        if root.axes and (across > 0 or not along) and static and points <= WINDOW:
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
-            lanes = min(COLUMNS, power_of_two(self.points(self.contiguous_axis(root, leaves))))
-            return self.columns(root, lanes, min(power_of_two(points), max(1, COLUMN_TILE // lanes)))
+            axis, width = self.contiguous_axis(root, leaves)
+            lanes = min(COLUMN_BYTES // width, power_of_two(self.points(axis)))
+            while rows < lanes * self.processors and lanes * width > SECTOR:
+                lanes //= 2
+            return self.columns(root, lanes, min(power_of_two(points), max(1, COLUMN_TILE // lanes)), axis)
         lanes = power_of_two(points) if static else UNKNOWN
         if lanes > PERSISTENT:
             lanes = LOOPED
@@ -183,27 +225,28 @@ class _Chooser:
         """The bytes that are read in order along the inner loops, and along the parallel axes."""
         along = across = 0
         for leaf in leaves:
-            for access in leaf.accesses:
-                if not access.width:
-                    continue
+            for access in self.large(leaf.accesses):
                 if any(self.stride(access, axis) == 1 for axis in leaf.axes):
                     along += access.width
                 if any(self.stride(access, axis) == 1 for axis in root.axes):
                     across += access.width
         return along, across
 
-    def contiguous_axis(self, root: Loop, leaves: list[Loop]) -> int:
-        """The parallel axis along which accesses are contiguous; the last when there is none."""
-        for leaf in leaves:
-            for access in leaf.accesses:
-                for axis in root.axes:
-                    if access.width and self.stride(access, axis) == 1:
-                        return axis
-        return root.axes[-1]
+    def contiguous_axis(self, root: Loop, leaves: list[Loop]) -> tuple[int, int]:
+        """The parallel axis along which the widest accesses are contiguous (or the last), and their bytes."""
+        found = [
+            (access.width, axis)
+            for leaf in leaves
+            for access in self.large(leaf.accesses)
+            for axis in root.axes
+            if self.stride(access, axis) == 1
+        ]
+        width, axis = max(found, default=(4, root.axes[-1]))
+        return axis, width
 
-    def columns(self, root: Loop, lanes: int, inner: int) -> Schedule:
-        """Lanes along the parallel axes, and `inner` of them along every inner loop."""
-        lane = root.axes[-1]
+    def columns(self, root: Loop, lanes: int, inner: int, axis: int | None = None) -> Schedule:
+        """Lanes along a parallel axis (the last, unless it is named), and `inner` of them along every inner loop."""
+        lane = root.axes[-1] if axis is None else axis
         if self.points(lane) < lanes * 4:
             lane = flatten_axes(self.analysis, root, root.axes)
         schedule = self.pieces(root, lane, lanes)
@@ -218,10 +261,16 @@ class _Chooser:
             self.inner_lanes(inner, schedule, lanes)
 
     def warps(self, schedule: Schedule) -> int:
-        """Warps of a program: about eight elements a thread in a long tile."""
+        """Warps of a program: so many that every thread has a few vectors, and that long rows have many threads."""
         outer = math.prod(lanes for _, lanes in schedule.around) * schedule.lanes
         inner = max((lanes for _, lanes in schedule.loops.values()), default=1)
-        return max(1, min(16 if inner >= 4096 else 8 if schedule.loops else 4, outer * inner // 256))
+        if not schedule.loops:
+            return max(1, min(4, outer // POINTWISE_WARP))
+        if inner == 1:
+            return max(1, min(8, outer // WINDOW_WARP))
+        if inner >= LONGEST:
+            return MOST_WARPS
+        return max(1, min(16 if inner >= LONG else 8, outer * inner * self.width() // ROW_WARP_BYTES))
 
 
 def power_of_two(size: int) -> int:

@@ -21,9 +21,9 @@ LARGE = 16384
 """Points of a reduction from which on a second launch pays."""
 LEAST = 1024
 """The fewest points of a part."""
-COLUMNS = 32
-"""Parallel points that one program takes when it reduces columns."""
-FEW, MANY = 2, 4
+COLUMNS = 64
+"""Parallel points that one program takes at most when it reduces columns."""
+FEW, MANY = 2, 8
 """Programs per processor: with fewer than the first a reduction is split, so that there are about the second."""
 
 

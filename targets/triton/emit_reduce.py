@@ -231,6 +231,11 @@ class ArgAccumulator(Accumulator):
         """Nothing yet: any element is better, since its index is less."""
         return [constant_text(extreme(self.op.kind, self.scalar), self.scalar), self.nowhere]
 
+    @property
+    def only_where(self) -> bool:
+        """Whether nobody wants the extreme itself. Then a tile is reduced twice, which is cheaper than pairs are."""
+        return self.op.results[0].first_use is None and kind_of(self.scalar) in "fiu"
+
     def pair(self, value: str, mask: str | None) -> tuple[str, str]:
         """The value and its index, where the mask is false the identities."""
         text, real = position_text(self.emitter, self.op)
@@ -246,21 +251,30 @@ class ArgAccumulator(Accumulator):
         """The better of what there is and what comes."""
         best, where = self.names
         value, index = self.pair(value, mask)
-        self.emitter.line(f"{best}, {where} = functions.{self.op.kind}({best}, {where}, {value}, {index})")
+        step = f"functions.{self.op.kind}({best}, {where}, {value}, {index})"
+        if self.only_where:  # what comes later has the greater index
+            step = f"functions.later_{self.op.kind}({best}, {where}, {value}, {index}, {self.nowhere})"
+        self.emitter.line(f"{best}, {where} = {step}")
 
     def across(self) -> list[str]:
         """The best of all lanes."""
-        return self.named(f"({self.names[0]}, {self.names[1]})")
+        return self.named(self.names[0], self.names[1])
 
     def whole(self, value: str, mask: str | None) -> list[str]:
         """The best of one tile."""
         value, index = self.pair(value, mask)
-        return self.named(f"({value}, {index})")
+        return self.named(value, index)
 
-    def named(self, pair: str) -> list[str]:
+    def named(self, value: str, index: str) -> list[str]:
         """The texts of the results when the lanes of a pair come together."""
         best, where = (self.emitter.fresh(hint) for hint in self.hints)
-        self.emitter.line(f"{best}, {where} = {self.reduced(pair, self.op.kind)}")
+        if self.only_where:
+            self.emitter.line(f"{best} = {self.reduced(value, 'maximum' if self.op.kind == 'argmax' else 'minimum')}")
+            everywhere = self.emitter.spread(best, (), self.shape) if self.emitter.rank == 1 else best
+            found = f"tl.where(functions.same({value}, {everywhere}), {index}, {self.nowhere})"
+            self.emitter.line(f"{where} = {self.reduced(found, 'minimum')}")
+        else:
+            self.emitter.line(f"{best}, {where} = {self.reduced(f'({value}, {index})', self.op.kind)}")
         return [best, f"{where}.to(tl.int64)"]
 
     def finish(self) -> None:

@@ -71,8 +71,8 @@ func.func @main(%x : tensor<200x60xf32>) -> tensor<200x60xf32> {
 // -----
 // Columns: lanes along the columns, and along the rows within.
 // CHECK:     kernel.for (%i = %p * 32 to min(%p * 32 + 32, 300) lanes 32) {
-// CHECK-NEXT:  %s = kernel.reduce sum (%j = 0 to 500 lanes 128 dim 1) {
-// CHECK-NEXT:    %a = kernel.load %x[%i + %j * 300] : vector<32x128xf32>
+// CHECK-NEXT:  %s = kernel.reduce sum (%j = 0 to 500 lanes 256 dim 1) {
+// CHECK-NEXT:    %a = kernel.load %x[%i + %j * 300] : vector<32x256xf32>
 // CHECK:       } : vector<32xf32>
 // CHECK-NEXT:  kernel.store %s, %o[%i] : vector<32xf32>
 func.func @main(%x : tensor<500x300xf32>) -> tensor<300xf32> {
@@ -92,7 +92,7 @@ func.func @main(%x : tensor<500x300xf32>) -> tensor<300xf32> {
 // CHECK-SAME:  grid = [16]
 // CHECK:     kernel.func @sum_1
 // CHECK-SAME:  grid = []
-// CHECK:       kernel.reduce sum (%{{.*}} = 0 to 16 lanes 16)
+// CHECK:       kernel.reduce sum (%{{.*}} = 0 to 32 lanes 32)
 func.func @main(%x : tensor<64000xf32>) -> tensor<f32> {
   %y = loops.nest () outs(%o : tensor<f32>) {
     %s = loops.reduce sum (%j : 64000) {
@@ -106,11 +106,11 @@ func.func @main(%x : tensor<64000xf32>) -> tensor<f32> {
 
 // -----
 // A window: every lane reduces its own.
-// CHECK:     kernel.for (%i = %p * 256 to min(%p * 256 + 256, 300) lanes 256) {
+// CHECK:     kernel.for (%i = %p * 512 to min(%p * 512 + 512, 300) lanes 512) {
 // CHECK-NEXT:  %m = kernel.reduce maximum (%j = 0 to 3) {
-// CHECK-NEXT:    %a = kernel.load %x[%i + %j] : vector<256xf32>
-// CHECK-NEXT:    kernel.yield %a : vector<256xf32>
-// CHECK-NEXT:  } : vector<256xf32>
+// CHECK-NEXT:    %a = kernel.load %x[%i + %j] : vector<512xf32>
+// CHECK-NEXT:    kernel.yield %a : vector<512xf32>
+// CHECK-NEXT:  } : vector<512xf32>
 func.func @main(%x : tensor<302xf32>) -> tensor<300xf32> {
   %y = loops.nest (%i : 300) outs(%o : tensor<300xf32>) {
     %m = loops.reduce maximum (%j : 3) {

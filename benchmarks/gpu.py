@@ -1,0 +1,251 @@
+"""The benchmark on a CUDA device: memory-bound kernels, what a launch costs, and whole models. `make bench-gpu`.
+
+Many processes compile and check at the same time; then each measures what it compiled, alone on the device, all sides
+of a case in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+Row = dict[str, Any]
+
+MOST_PROCESSES = 64
+"""So that processes that die at once are not started for ever."""
+
+
+class Process:
+    """A worker process and the pipe to it."""
+
+    def __init__(self, sides: Sequence[str], texts: str | None) -> None:
+        from benchmarks.gpu_worker import serve
+
+        context = multiprocessing.get_context("spawn")
+        self.pipe: Connection
+        self.pipe, other = context.Pipe()
+        self.caches = tempfile.mkdtemp(prefix="cuesta-bench-")
+        # No compiler finds what another run left behind.
+        os.environ["TRITON_CACHE_DIR"] = f"{self.caches}/triton"
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{self.caches}/inductor"
+        self.process = context.Process(target=serve, args=(other, tuple(sides), texts), daemon=False)
+        self.process.start()
+        other.close()
+        self.case: str | None = None
+
+    def ask(self, verb: str, name: str, seconds: float = 120) -> Row:
+        """A request and its answer."""
+        try:
+            self.pipe.send((verb, name))
+            return self.pipe.recv() if self.pipe.poll(seconds) else {"error": f"no answer in {seconds} s"}
+        except (EOFError, OSError) as error:
+            return {"error": f"the process died: {error!r}"}
+
+
+class Run:
+    """Cases handed to processes, and their results."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.sides = [*([] if options.skip_inductor else ["inductor"]), "cuesta"]
+        if options.max_autotune:
+            self.sides.append("max-autotune")
+        self.rows: dict[str, Row] = {}
+        self.owners: dict[str, Process] = {}
+        self.processes: list[Process] = []
+        self.start = perf_counter()
+
+    def told(self, text: str) -> None:
+        """Progress."""
+        print(f"[{perf_counter() - self.start:5.0f} s] {text}", flush=True)
+
+    def new_process(self) -> Process:
+        process = Process(self.sides, self.options.texts)
+        self.processes.append(process)
+        return process
+
+    def compile_all(self, names: Sequence[str], *, fresh: bool) -> None:
+        """Compiles the cases in `options.workers` processes, or with `fresh` each in one of its own."""
+        pending = list(names)
+        busy: list[Process] = []
+        deadline = perf_counter() + self.options.compile_seconds
+        workers = min(self.options.workers, len(pending))
+        # The first message of a process says that it is ready.
+        busy += [self.new_process() for _ in range(workers)]
+        while busy and perf_counter() < deadline:
+            for pipe in wait([process.pipe for process in busy], timeout=5):
+                process = next(process for process in busy if process.pipe is pipe)
+                alive = True
+                try:
+                    answer = process.pipe.recv()
+                except (EOFError, OSError):
+                    alive, answer = False, {"error": "the process died"}
+                    self.told(f"a process died: {process.case}")
+                if process.case is not None:
+                    self.rows[process.case] = answer
+                    if "error" not in answer:
+                        self.owners[process.case] = process
+                done = fresh and process.case is not None
+                if not pending or done or not alive:
+                    busy.remove(process)
+                    process.case = None
+                    if pending and len(self.processes) < MOST_PROCESSES:
+                        busy.append(self.new_process())
+                    continue
+                process.case = pending.pop(0)
+                process.pipe.send(("compile", process.case))
+        for process in busy:
+            if process.case is not None:
+                self.rows[process.case] = {"error": "not compiled in time"}
+            process.process.kill()
+        for name in pending:
+            self.rows[name] = {"error": "not compiled in time"}
+
+    def measure_all(self) -> None:
+        """Every case that was compiled, one after the other."""
+        for name, process in self.owners.items():
+            self.rows[name] |= process.ask("measure", name)
+
+    def launch_costs(self) -> Row:
+        """What a launch costs the host."""
+        return next(p for p in self.processes if p.process.is_alive()).ask("launch costs", "")
+
+    def stop(self) -> None:
+        """Ends all processes."""
+        for process in self.processes:
+            process.process.kill()
+
+
+# --- Tables -----------------------------------------------------------------------------------------------------------
+
+
+def ratio(row: Row, one: str, other: str) -> float | None:
+    """One time over another."""
+    a, b = row.get(f"{one}_ms"), row.get(f"{other}_ms")
+    return a / b if a and b else None
+
+
+def better(row: Row) -> float | None:
+    """The better of eager and TorchInductor over Cuesta."""
+    times = [row[key] for key in ("eager_ms", "inductor_ms") if row.get(key)]
+    return min(times) / row["cuesta_ms"] if times and row.get("cuesta_ms") else None
+
+
+def table(rows: Mapping[str, Row]) -> list[str]:
+    """One line per case."""
+    width = max(map(len, rows), default=0)
+    lines = [f"{'':{width}}     ms  of copy  ind of copy  vs ind  vs eager  kernels  compile s (ours, ind)"]
+    for name, row in rows.items():
+
+        def number(value: float | None, size: int, digits: int = 2) -> str:
+            return "-".rjust(size) if value is None else f"{value:{size}.{digits}f}"
+
+        text = f"{name:{width}} {number(row.get('cuesta_ms'), 6, 3)} {number(ratio(row, 'copy', 'cuesta'), 8)} "
+        text += f"{number(ratio(row, 'copy', 'inductor'), 12)} {number(ratio(row, 'inductor', 'cuesta'), 7)} "
+        text += f"{number(ratio(row, 'eager', 'cuesta'), 9)} {row.get('kernels', '-'):>8} "
+        text += f"{number(row.get('cuesta_compile_seconds'), 9, 1)} {number(row.get('inductor_compile_seconds'), 6, 1)}"
+        problems = [*row.get("errors", {}).items(), *([("", row["error"])] if "error" in row else [])]
+        fallbacks = [f"fallbacks {row['fallbacks']}"] if row.get("fallbacks") else []
+        text += "".join(f"  {side} {problem}".replace("\n", " ")[:150] for side, problem in problems)
+        lines.append(text + "".join(f"  {fallback}" for fallback in fallbacks))
+    return lines
+
+
+def summary(what: str, rows: Mapping[str, Row]) -> list[str]:
+    """Geometric means and worst cases."""
+    takes = {
+        "of copy": lambda row: ratio(row, "copy", "cuesta"),
+        "TorchInductor of copy": lambda row: ratio(row, "copy", "inductor"),
+        "against TorchInductor": lambda row: ratio(row, "inductor", "cuesta"),
+        "against eager": lambda row: ratio(row, "eager", "cuesta"),
+        "against the better of both": better,
+        "compile against TorchInductor": lambda row: (
+            row["inductor_compile_seconds"] / row["cuesta_compile_seconds"]
+            if row.get("inductor_compile_seconds") and row.get("cuesta_compile_seconds")
+            else None
+        ),
+    }
+    lines: list[str] = []
+    for name, take in takes.items():
+        values = {case: value for case, row in rows.items() if (value := take(row)) is not None}
+        if values:
+            worst = sorted(values, key=values.__getitem__)[:4]
+            told = ", ".join(f"{case} {values[case]:.2f}" for case in worst)
+            lines.append(
+                f"{what}, {name}: {statistics.geometric_mean(values.values()):.3f} ({len(values)}); worst: {told}"
+            )
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
+    parser.add_argument("--only", help="cases whose names contain one of these, separated by commas")
+    parser.add_argument("--skip-inductor", action="store_true")
+    parser.add_argument("--max-autotune", action="store_true", help="TorchInductor's max-autotune as well")
+    parser.add_argument("--models", action="store_true", help="the models as well")
+    parser.add_argument("--skip-kernels", action="store_true")
+    parser.add_argument("--workers", type=int, default=max(1, min(12, (os.cpu_count() or 1) - 2)))
+    parser.add_argument("--compile-seconds", type=float, default=300, help="for all compiling together")
+    parser.add_argument("--texts", help="a folder for the texts of the kernels")
+    parser.add_argument("--json", default="build/bench/gpu.json")
+    options = parser.parse_args(arguments)
+
+    import torch
+
+    from benchmarks.gpu_cases import kernel_cases, model_cases
+
+    if not torch.cuda.is_available():
+        raise SystemExit("there is no CUDA device")
+    os.environ["CUESTA_CACHE"] = "0"
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # as many processes as processors compile already
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+    def chosen(names: Sequence[str]) -> list[str]:
+        parts = options.only.split(",") if options.only else [""]
+        return [name for name in names if any(part in name for part in parts)]
+
+    kernels = [] if options.skip_kernels else chosen(list(kernel_cases()))
+    models = chosen(list(model_cases())) if options.models else []
+    run = Run(options)
+    try:
+        if kernels:
+            run.compile_all(kernels, fresh=False)
+            run.told(f"{len(kernels)} cases compiled and checked")
+        if models:
+            run.compile_all(models, fresh=True)
+            run.told(f"{len(models)} models compiled and checked")
+        run.measure_all()
+        run.told("measured")
+        launches = run.launch_costs() if not options.only else {}
+    finally:
+        run.stop()
+    report = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "kernels": {name: run.rows[name] for name in kernels},
+        "models": {name: run.rows[name] for name in models},
+        "launch_costs": launches,
+    }
+    path = Path(options.json)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1))
+    for what in ("kernels", "models"):
+        if report[what]:
+            print("\n".join([*table(report[what]), *summary(what, report[what]), ""]))
+    print("host cost of a launch:", json.dumps(launches))
+    wrong = [name for name, row in run.rows.items() if row.get("errors", {}).get("cuesta") or "error" in row]
+    print(f"{report['device']}, torch {report['torch']}; wrong or failed: {len(wrong)} {wrong}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""A process that compiles cases for a CUDA device, checks them, and measures them when it is told that it is alone.
+
+Units: milliseconds, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import statistics
+import warnings
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from benchmarks.case import Case, Prepared, Step
+from benchmarks.gpu_cases import kernel_cases, model_cases
+from benchmarks.timing import copy_of, in_turns
+
+ROUNDS = 15
+WARM_UP = 2
+FLUSHED = 2**28
+"""Bytes that are written before each sample: more than the second-level cache holds."""
+AHEAD = 3_000_000
+"""Cycles for which the device is kept busy before each sample, so that the host has issued all of it by then."""
+MODEL_SECONDS = 0.25
+ERROR = 600
+"""The most characters of an error's text."""
+
+Result = dict[str, Any]
+
+
+class Worker:
+    """What it holds: the cases it has compiled, ready to be measured."""
+
+    def __init__(self, sides: tuple[str, ...], texts: str | None) -> None:
+        self.sides = sides
+        self.cases: Mapping[str, Case] = {**kernel_cases(), **model_cases()}
+        self.ready: dict[str, tuple[Prepared, dict[str, Step]]] = {}
+        self.texts = Path(texts) if texts else None
+        torch._dynamo.config.recompile_limit = 1000  # cases share code, and what was compiled is kept
+        torch._dynamo.config.accumulated_recompile_limit = 10_000
+        if self.texts:
+            _keep_texts(self.texts)
+
+    def warm_up(self) -> None:
+        """Imports and starts what every compiler needs once in a process."""
+        for side in self.sides:
+            _compiled(lambda x: x + 1, side)(torch.ones(8, device="cuda"))
+        torch.cuda.synchronize()
+
+    def compile(self, name: str) -> Result:
+        """Makes a case, compiles it with every side, and checks what Cuesta gives."""
+        import cuesta
+        from cuesta.testing import assert_close_to_float64
+
+        case = self.cases[name]
+        prepared = Prepared(case, "cuda")
+        result: Result = {"errors": {}}
+        steps: dict[str, Step] = {"eager": prepared.step(prepared.function)}
+        with torch.set_grad_enabled(case.training), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            steps["eager"]()
+            torch.cuda.synchronize()
+            for side in self.sides:
+                cuesta.clear_records()
+                function = _compiled(prepared.function, side)
+                step = prepared.step(function)
+                start = perf_counter()
+                try:
+                    step()
+                    torch.cuda.synchronize()
+                    result[f"{side}_compile_seconds"] = perf_counter() - start
+                    if side == "cuesta":
+                        made = cuesta.statistics()
+                        result |= {"kernels": made.kernels, "library_calls": made.library_calls}
+                        result |= {"fallbacks": dict(made.fallbacks), "stage_seconds": made.seconds}
+                        assert_close_to_float64(function, prepared.function, prepared.inputs, gradients=case.training)
+                    steps[side] = step
+                except AssertionError as error:
+                    result["errors"][side] = f"wrong: {error}"[:ERROR]
+                    steps[side] = step
+                except Exception as error:  # noqa: BLE001 - whatever a compiler throws is its result
+                    result["errors"][side] = f"{type(error).__name__}: {error}"[:ERROR]
+        if not isinstance(prepared.function, torch.nn.Module):
+            result["bytes"] = prepared.bytes_moved()
+        self.ready[name] = prepared, steps
+        torch.cuda.empty_cache()
+        return result
+
+    def measure(self, name: str) -> Result:
+        """The time of every side of a case. Requires: nobody else uses the device."""
+        prepared, steps = self.ready.pop(name)
+        moved = None
+        with torch.set_grad_enabled(prepared.case.training):
+            if isinstance(prepared.function, torch.nn.Module):
+                samples = in_turns(steps, MODEL_SECONDS, torch.cuda.synchronize).milliseconds
+            else:
+                moved = prepared.bytes_moved()
+                samples = device_times({**steps, "copy": copy_of(moved, "cuda")})
+        result = {f"{side}_ms": statistics.median(times) for side, times in samples.items()}
+        if moved:
+            result["copy_bandwidth"] = moved / (result["copy_ms"] * 1e-3)
+        del prepared, steps
+        torch.cuda.empty_cache()
+        return result
+
+
+def _compiled(function: Callable[..., Any], side: str) -> Callable[..., Any]:
+    if side == "max-autotune":
+        return torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False)
+    return torch.compile(function, backend=side, dynamic=False)
+
+
+def _keep_texts(folder: Path) -> None:
+    """Writes every kernel's text to a file of this process."""
+    from cuesta.targets.triton import build
+
+    compile_kernel = build.compile_kernel
+    path = folder / f"kernels-{torch.multiprocessing.current_process().pid}.txt"
+
+    def kept(kernel: Any, *arguments: Any, **options: Any) -> Any:
+        with path.open("a") as file:
+            file.write(f"# warps {kernel.warps}\n{kernel.source}\n")
+        return compile_kernel(kernel, *arguments, **options)
+
+    build.compile_kernel = kept
+
+
+def device_times(sides: Mapping[str, Step], rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """Milliseconds on the device by side and round, in turns, with cold caches and no idle moment before."""
+    flushed = torch.empty(FLUSHED, dtype=torch.int8, device="cuda")
+    names = list(sides)
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds + WARM_UP):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            flushed.zero_()
+            torch.cuda._sleep(AHEAD)
+            start.record()
+            sides[name]()
+            end.record()
+            torch.cuda.synchronize()
+            if number >= WARM_UP:
+                found[name].append(start.elapsed_time(end))
+    return found
+
+
+# --- What a launch costs the host -------------------------------------------------------------------------------------
+
+
+def launch_costs(sides: tuple[str, ...]) -> Result:
+    """Microseconds of the host per kernel launch, everything that goes with one included (its output's memory, say).
+
+    From chains of two lengths, so that what a call costs once drops out.
+    """
+    import cuesta
+
+    def chain(length: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            for step in range(length):
+                x = x.softmax(step % 2) * 3.0
+            return x
+
+        return function
+
+    x = torch.randn(64, 64, device="cuda")
+    found: Result = {}
+    with torch.no_grad():
+        for side in ("eager", *sides):
+            torch._dynamo.reset()
+            seconds: list[float] = []
+            kernels: list[int] = []
+            for length in (4, 40):
+                cuesta.clear_records()
+                function = chain(length) if side == "eager" else _compiled(chain(length), side)
+                function(x)
+                kernels.append(cuesta.statistics().kernels if side == "cuesta" else length)
+                seconds.append(_host_seconds(lambda function=function: function(x)))
+            more = kernels[1] - kernels[0]
+            found[side] = {"us_per_step": (seconds[1] - seconds[0]) * 1e6 / 36, "us_of_4": seconds[0] * 1e6}
+            if more:
+                found[side]["us_per_launch"] = (seconds[1] - seconds[0]) * 1e6 / more
+            found[side]["kernels"] = kernels
+    return found
+
+
+def _host_seconds(call: Step) -> float:
+    """Until a call returns; the device never falls so far behind that the host has to wait."""
+    samples: list[float] = []
+    for _ in range(30):
+        torch.cuda.synchronize()
+        start = perf_counter()
+        for _ in range(5):
+            call()
+        samples.append((perf_counter() - start) / 5)
+    torch.cuda.synchronize()
+    return statistics.median(samples)
+
+
+# --- The process ------------------------------------------------------------------------------------------------------
+
+
+def serve(connection: Connection, sides: tuple[str, ...], texts: str | None) -> None:
+    """Answers requests (verb, case) until there are no more."""
+    worker = Worker(sides, texts)
+    worker.warm_up()
+    connection.send({})
+    verbs: dict[str, Callable[[str], Result]] = {
+        "compile": worker.compile,
+        "measure": worker.measure,
+        "launch costs": lambda _: launch_costs(sides),
+    }
+    while (request := connection.recv()) is not None:
+        verb, name = request
+        try:
+            connection.send(verbs[verb](name))
+        except Exception as error:  # noqa: BLE001 - told, and the next case is tried
+            connection.send({"error": f"{type(error).__name__}: {error}"[:ERROR]})
