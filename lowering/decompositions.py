@@ -112,9 +112,11 @@ def log_softmax(self: Tensor, dim: int, half_to_float: bool) -> Tensor:
     wide = torch.float32 if self.dtype in (torch.float16, torch.bfloat16) else self.dtype
     x = self if self.dtype == wide else aten._to_copy.default(self, dtype=wide)
     if x.numel() == 0:
-        return aten.clone.default(x if result == wide else aten._to_copy.default(x, dtype=result))
+        return aten.empty.memory_format(self.shape, dtype=result, device=self.device)
     shifted = x - aten.amax.default(x, [dim], True)
     logarithms = shifted - aten.log.default(aten.sum.dim_IntList(aten.exp.default(shifted), [dim], True))
+    if not logarithms.is_contiguous():
+        logarithms = aten.clone.default(logarithms, memory_format=torch.contiguous_format)
     return logarithms if result == wide else aten._to_copy.default(logarithms, dtype=result)
 
 

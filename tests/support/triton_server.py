@@ -6,6 +6,7 @@ on its standard input and output, each after its length in 8 bytes.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 import sys
@@ -40,6 +41,9 @@ from cuesta.targets.host.wrapper import WrapperWriter
 from cuesta.targets.program import DeviceKernel, KernelText, MachineCode, NativeFunction, Program
 from cuesta.targets.triton import compilation, device_functions, driver
 from cuesta.targets.triton.emit_module import emit_module, module_text
+
+# Without it, `tl.device_assert` checks nothing.
+interpreter_builder.options = dataclasses.replace(interpreter_builder.options, debug=True, sanitize_overflow=False)
 
 POINTEES = {
     "*fp32": torch.float32, "*fp64": torch.float64, "*fp16": torch.float16, "*bf16": torch.bfloat16, "*i1": torch.bool,

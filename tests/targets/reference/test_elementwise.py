@@ -52,6 +52,10 @@ def test_every_row_on_every_kind(pointwise, name):
                 if dtype is torch.uint64 and result != "i1":
                     y, expected = y.view(torch.int64), wide
                 assert y.tolist() == expected.tolist(), (name, spelling)
+            elif row.ulp > 0 and dtype is torch.float32:
+                # The value of a function depends on its operands alone: it is the nearest f32.
+                expected = function(*(operand.double() for operand in operands)).float()
+                torch.testing.assert_close(y, expected, rtol=0, atol=0, equal_nan=True)
             else:
                 torch.testing.assert_close(y, function(*operands), rtol=0, atol=0, equal_nan=True)
 
