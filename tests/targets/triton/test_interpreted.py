@@ -57,8 +57,8 @@ SHAPES = {
 @pytest.mark.parametrize("kind", ["sum", "prod", "maximum", "minimum", "argmax", "argmin", "welford"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reductions_of_f32(kind: str, shape: str) -> None:
-    # The reference works in float64. Welford's update rounds at every step, and the interpreter takes the points one after
-    # the other where a device takes them in pairs: a random walk of as many roundings.
+    # The reference works in float64. Welford's update rounds at every step, and the interpreter takes the points one
+    # after the other where a device takes them in pairs: a random walk of as many roundings.
     sizes, axis = SHAPES[shape]
     ulps = max(16.0, math.sqrt(sizes[axis])) if kind == "welford" else 4.0
     # Numbers around 3: a sum that happens to be nearly 0 would have no accurate digits to compare.
