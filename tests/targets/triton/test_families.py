@@ -9,6 +9,8 @@ from cuesta.testing import assert_close_to_float64
 from tests.support.gpu_cases import BACKWARD, cases
 from tests.support.triton_interpreter import interpreted_cuda
 
+pytestmark = pytest.mark.slow  # the interpreter takes seconds for a kernel
+
 pytest.importorskip("triton")
 
 FAST = ("bools", "transposed", "softmaxes bfloat16", "integers int8", "casts")

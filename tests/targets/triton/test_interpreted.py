@@ -9,6 +9,8 @@ import torch
 
 from tests.support.triton_interpreter import InterpreterError, check, on_cuda, parse, run
 
+pytestmark = pytest.mark.slow  # the interpreter takes seconds for a kernel
+
 pytest.importorskip("triton")
 
 
