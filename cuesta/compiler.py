@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuesta.options import OptionError, Options
-from cuesta.record import CompileRecord, GraphKind, records
+from cuesta.record import DUMP, CompileRecord, GraphKind, records
 
 if TYPE_CHECKING:
     import torch
@@ -94,7 +94,8 @@ def _compile_fresh(
     dump = Dump.create(options.dump, record.kind) if options.dump else None
     if dump is not None:
         record.dump = str(dump.folder)
-        dump.text("fx.py", gm.print_readable(print_output=False))
+        with record.stage(DUMP):
+            dump.text("fx.py", gm.print_readable(print_output=False))
 
     def keep(program: Program) -> None:
         if cache is not None and key is not None:
@@ -165,12 +166,14 @@ def compile_module(
     from cuesta.targets.program import NativeFunction, Program
 
     if dump is not None:
-        dump.level(level_of(module), module)
+        with record.stage(DUMP):
+            dump.level(level_of(module), module)
 
     def after_stage(name: str, current: ModuleOp, seconds: float) -> None:
         record.seconds[name] = record.seconds.get(name, 0.0) + seconds
         if dump is not None:
-            dump.level(name, current)
+            with record.stage(DUMP):
+                dump.level(name, current)
 
     if options.pipeline is not None:
         stages = stages_of(options.pipeline)

@@ -228,7 +228,7 @@ class ArgAccumulator(Accumulator):
         kind, wide, boolean = type_text(self.scalar, lanes), type_text(self.place, lanes), vector_type("i1", lanes)
         one, place_type = type_text(self.scalar, 1), scalar_text(self.place)
         best = emitter.instruction(
-            f"call {one} @llvm.vector.reduce.{self._reduction()}.{self._suffix(lanes)}({kind} {values})"
+            f"call {one} @llvm.vector.reduce.{self._reduction()}.{suffix(self.scalar, lanes)}({kind} {values})"
         )
         splat = _splat(emitter, best, one, lanes)
         if kind_of(self.scalar) == "f":
@@ -254,9 +254,6 @@ class ArgAccumulator(Accumulator):
         if operand == "f":
             return "fmaximum" if self.greater else "fminimum"
         return ("u" if operand in "ub" else "s") + ("max" if self.greater else "min")
-
-    def _suffix(self, lanes: int) -> str:
-        return suffix(self.scalar, lanes)
 
     def finish(self, emitter: KernelEmitter) -> list[str]:
         """Extreme and index."""

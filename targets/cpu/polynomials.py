@@ -8,7 +8,6 @@ arguments. The accuracy is stated in `vector_math.ACCURACY_ULP` and tested there
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from cuesta.targets.cpu import x86_instructions
 from cuesta.targets.cpu.vector_text import VectorText
@@ -267,23 +266,18 @@ def tanh(text: VectorText, x: str) -> str:
 
 
 def erf(text: VectorText, x: str) -> str:
-    """erf x = x · p(x²) / q(x²), constant beyond ±3.92, where it rounds to ±1"""
-    return _saturating_quotient(text, x, 3.92, _ERF_TOP, _ERF_BOTTOM)
-
-
-def _saturating_quotient(text: VectorText, x: str, limit: float, top: Sequence[float], bottom: Sequence[float]) -> str:
-    """(x + x³·p'(x²)) / q(x²), at most 1 in size.
+    """erf x = (x + x³·p'(x²)) / q(x²), at most 1 in size, constant beyond ±3.92, where it rounds to ±1
 
     Even and odd powers of x² apart (Estrin's rule) give shorter chains, and a smaller error near saturation.
     """
-    x = text.at_least(text.at_most(x, limit), -limit)
-    z = text.multiply(x, x)
+    limited = text.at_least(text.at_most(x, 3.92), -3.92)
+    z = text.multiply(limited, limited)
     w = text.multiply(z, z)
     slope, below = (
         text.multiply_add(z, text.polynomial(w, terms[1::2]), text.polynomial(w, terms[0::2]))
-        for terms in (top[1:], bottom)
+        for terms in (_ERF_TOP[1:], _ERF_BOTTOM)
     )
-    above = text.multiply_add(text.multiply(x, z), slope, x)
+    above = text.multiply_add(text.multiply(limited, z), slope, limited)
     ratio = text.at_least(text.at_most(_quotient(text, above, below), 1.0), -1.0)
     return text.intrinsic("copysign", ratio, x) if text.avx512 else ratio  # the remainder has lost the sign of -0
 

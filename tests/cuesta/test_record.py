@@ -42,3 +42,10 @@ def test_importing_the_package_loads_no_torch() -> None:
 def test_unknown_attribute() -> None:
     with pytest.raises(AttributeError, match="module 'cuesta' has no attribute 'recrods'"):
         _ = cuesta.recrods  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_writing_a_dump_is_no_share_of_compiling() -> None:
+    record = CompileRecord(kind="inference", seconds={"dump": 5.0, "llvm": 0.25})
+    assert record.own_seconds == 0.25
+    assert statistics([record]).own_seconds == 0.25
+    assert statistics([record]).seconds["dump"] == 5.0
