@@ -9,14 +9,18 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import platform
 import re
+import sys
 import tempfile
 from collections.abc import Sequence
+from typing import Protocol
 
 import llvmlite.binding as llvm
 
 from cuesta.targets.cpu import libraries
 from cuesta.targets.cpu.features import HostFeatures, host_features
+from cuesta.targets.cpu.object_loader import ObjectError, link
 
 _RUNTIME_LIBRARY = "cuesta.runtime"
 _library_numbers = itertools.count()
@@ -26,16 +30,19 @@ class MachineCodeError(Exception):
     """LLVM refused a module or an object; the message quotes the line and names the file that holds the text."""
 
 
-class LoadedModule:
+class LoadedModule(Protocol):
     """Object code in memory. The addresses are valid as long as this object lives."""
 
+    @property
+    def symbols(self) -> dict[str, int]:
+        """The addresses of the symbols that were asked for when the object was loaded."""
+        ...
+
+
+class _LinkedByLlvm:
     def __init__(self, tracker: llvm.ResourceTracker, symbols: Sequence[str]) -> None:
         self._tracker = tracker
-        self._addresses: dict[str, int] = {symbol: tracker[symbol] for symbol in symbols}
-
-    def address(self, name: str) -> int:
-        """The address of a symbol that was asked for when the object was loaded."""
-        return self._addresses[name]
+        self.symbols: dict[str, int] = {symbol: tracker[symbol] for symbol in symbols}
 
 
 def compile_module(llvm_text: str, verify: bool = False, features: HostFeatures | None = None) -> bytes:
@@ -62,6 +69,15 @@ def load_object(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
     libm, SLEEF and OpenMP functions are found by name (`libraries.library_addresses`).
     Errors: MachineCodeError when the object is damaged or names an unknown function.
     """
+    if not (sys.platform == "linux" and platform.machine() == "x86_64"):
+        return _link_by_llvm(object_code, symbols)
+    try:
+        return link(object_code, symbols, libraries.library_addresses())
+    except ObjectError as error:
+        raise MachineCodeError(f"the object of {', '.join(symbols)} cannot be loaded: {error}") from error
+
+
+def _link_by_llvm(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
     builder = llvm.JITLibraryBuilder().add_object_img(object_code)
     _runtime_library()
     builder.add_jit_library(_RUNTIME_LIBRARY)
@@ -76,7 +92,7 @@ def load_object(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
             f"LLVM could not load an object that should define {', '.join(symbols)}: {error}\n"
             "  (when functions are missing, LLVM prints their names on stderr; libm, SLEEF and OpenMP are offered)"
         ) from error
-    return LoadedModule(tracker, symbols)
+    return _LinkedByLlvm(tracker, symbols)
 
 
 @functools.cache

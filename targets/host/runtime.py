@@ -150,7 +150,7 @@ def build(program: Program, module: LoadedModule | None) -> Callable[[list[Any]]
         assert module is not None
         # A c_void_p takes any integer, and is converted twice as fast as a c_int64.
         prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_void_p] * function.arguments))
-        namespace[function.name] = prototype(module.address(function.name))
+        namespace[function.name] = prototype(module.symbols[function.name])
     _wrappers += 1
     filename = f"<cuesta wrapper {_wrappers}>"
     # Tracebacks and debuggers show the wrapper's text.

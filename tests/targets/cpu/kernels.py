@@ -46,7 +46,7 @@ def run(name: str, llvm_text: str, inputs: Sequence[torch.Tensor], dtype: torch.
 
 def call(loaded: jit.LoadedModule, name: str, inputs: Sequence[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
     pointer = ctypes.c_void_p
-    function = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, ctypes.c_int64)(loaded.address(name))
+    function = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, ctypes.c_int64)(loaded.symbols[name])
     out = torch.empty(inputs[0].shape, dtype=dtype)
     function(inputs[0].data_ptr(), inputs[-1].data_ptr(), out.data_ptr(), inputs[0].numel())
     return out

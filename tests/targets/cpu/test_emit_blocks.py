@@ -48,7 +48,7 @@ def block(name: str, element: str, rows: int, lanes: int, *, stores: bool) -> st
 
 
 def call(loaded: jit.LoadedModule, name: str, *pointers: int) -> None:
-    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(loaded.address(name))(*pointers, *[0] * (3 - len(pointers)))
+    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(loaded.symbols[name])(*pointers, *[0] * (3 - len(pointers)))
 
 
 @pytest.mark.parametrize("element", DTYPES)

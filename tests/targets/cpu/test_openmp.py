@@ -55,7 +55,7 @@ def load(threads: bool | None = None) -> jit.LoadedModule:
 def visit(loaded: jit.LoadedModule, n: int, grain: int, entry: str = "run") -> list[tuple[int, int]]:
     counts, ends = torch.zeros(n + 1, dtype=torch.int64), torch.full((n + 1,), -1)
     arguments = (ctypes.c_int64 * 3)(counts.data_ptr(), ends.data_ptr(), n)
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(loaded.address(entry))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(loaded.symbols[entry])
     function(ctypes.addressof(arguments), n, grain)
     assert counts[:n].eq(1).all()
     assert counts[n] == 0
