@@ -62,12 +62,12 @@ _ERF_BOTTOM = (
 
 def exp(text: VectorText, x: str) -> str:
     """e^x = 2^n · e^r with n = round(x / log 2)"""
-    return _scaled_exp(text, text.at_least(text.at_most(x, 89.0), -104.0))
+    return _scaled_exp(text, text.at_most(x, 89.0))
 
 
 def exp_of_non_positive(text: VectorText, x: str) -> str:
-    """e^x for x ≤ 0, two instructions shorter."""
-    return _scaled_exp(text, text.at_least(x, -104.0))
+    """e^x for x ≤ 0, an instruction shorter."""
+    return _scaled_exp(text, x)
 
 
 def half_exp(text: VectorText, x: str) -> str:
@@ -78,8 +78,22 @@ def half_exp(text: VectorText, x: str) -> str:
 
 
 def _scaled_exp(text: VectorText, x: str) -> str:
-    rounded, r = _exp_reduction(text, x)
-    return _scale(text, text.polynomial(r, (1.0, 1.0, *_EXP)), rounded)
+    rounded, r = _exp_reduction(text, _limited(text, x, -104.0))
+    return _scale(text, _unless_below(text, x, -103.98, text.polynomial(r, (1.0, 1.0, *_EXP))), rounded)
+
+
+def _limited(text: VectorText, x: str, least: float) -> str:
+    """x, or `least` where that is needed to keep the exponents of `_scale` in their range."""
+    return x if text.avx512 else text.at_least(x, least)
+
+
+def _unless_below(text: VectorText, x: str, limit: float, p: str) -> str:
+    """p, or 0 where x < limit, whose power underflows.
+
+    Scaled, p would come out as 0 all the same, but slowly: the processor traps to microcode for a result that is too
+    small (10 times slower), and masks of attention have -∞ in half of their places.
+    """
+    return text.select(text.compare("olt", x, text.constant(limit)), text.constant(0.0), p)
 
 
 def _exp_reduction(text: VectorText, x: str) -> tuple[str, str]:
@@ -105,10 +119,10 @@ def _scale(text: VectorText, p: str, rounded: str) -> str:
 
 def exp2(text: VectorText, x: str) -> str:
     """2^x = 2^n · 2^r with n = round(x)"""
-    x = text.at_least(text.at_most(x, 129.0), -151.0)
-    rounded = text.add(x, text.constant(_ROUNDER))
-    r = text.subtract(x, text.subtract(rounded, text.constant(_ROUNDER)))
-    return _scale(text, text.polynomial(r, (1.0, *_EXP2)), rounded)
+    limited = _limited(text, text.at_most(x, 129.0), -151.0)
+    rounded = text.add(limited, text.constant(_ROUNDER))
+    r = text.subtract(limited, text.subtract(rounded, text.constant(_ROUNDER)))
+    return _scale(text, _unless_below(text, x, -150.0, text.polynomial(r, (1.0, *_EXP2))), rounded)
 
 
 def expm1(text: VectorText, x: str) -> str:
