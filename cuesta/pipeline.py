@@ -38,6 +38,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("eliminate-views", "reads go through views, so that views cost nothing and hide nothing from fusion"),
     Stage("cse", "layers share masks, positions and casts; merge them before fusion copies them apart"),
     Stage("dce", "what only views kept alive goes, and with it users that would hold fusion back"),
+    Stage("assign-layouts", "library calls are final, and copies for their sake may still join nests"),
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
     Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
     Stage("forward-stores", "fusion brought reads of a few elements next to what stores all of them"),

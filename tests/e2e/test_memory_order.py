@@ -48,3 +48,45 @@ def test_a_maximum_over_a_window_is_nan_where_the_window_has_one() -> None:
     x[0, 0, 4, 17] = float("nan")
     actual = torch.compile(lambda a: F.max_pool2d(a, 3, 2, 1), backend="cuesta")(x)
     torch.testing.assert_close(actual, F.max_pool2d(x, 3, 2, 1), equal_nan=True)
+
+
+class Residual(torch.nn.Module):
+    """Convolutions between which there is a normalisation, a sum, a window and a mean."""
+
+    def __init__(self, groups: int = 1) -> None:
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 16, 3, padding=1)
+        self.second = torch.nn.Conv2d(16, 16, 3, padding=1, groups=groups, bias=False)
+        self.third = torch.nn.Conv2d(16, 12, 1, stride=2)
+        self.norm = torch.nn.BatchNorm2d(16)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = F.relu(self.first(x))
+        z = F.max_pool2d(y + F.relu(self.norm(self.second(y))), 2)
+        z = self.third(z)
+        return z, F.softmax(z.mean((2, 3)), -1), z.flatten(2)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["plain", "channels last"])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("groups", [1, 4])
+def test_convolutions_keep_values_and_strides_whatever_layout_they_take(groups: int, dynamic: bool, last: bool) -> None:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model = Residual(groups).eval()
+    x = torch.randn(2, 3, 20, 14)
+    if last:
+        model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    compiled = torch.compile(model, backend="cuesta", dynamic=dynamic)
+    with torch.no_grad():
+        for actual, expected in zip(compiled(x), model(x), strict=True):
+            assert actual.stride() == expected.stride()
+            torch.testing.assert_close(actual, expected)
+    loss = sum(value.square().sum() for value in compiled(x))
+    truth = sum(value.square().sum() for value in model(x))
+    for actual, expected in zip(
+        torch.autograd.grad(loss, list(model.parameters())),
+        torch.autograd.grad(truth, list(model.parameters())),
+        strict=True,
+    ):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)

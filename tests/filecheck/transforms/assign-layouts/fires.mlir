@@ -1,0 +1,60 @@
+// RUN: cuesta-opt %s --split-input-file -p assign-layouts
+
+// Between two convolutions everything is channels last; the input is copied, and the caller's strides stay.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %0 = loops.nest (%1 : 2, %2 : 8, %3 : 6, %4 : 6) outs(%5: tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>) {
+// CHECK-NEXT:     %6 = loops.load %x[%1, %2, %3, %4]
+// CHECK-NEXT:     loops.store %6, %5[%1, %2, %3, %4]
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %a = loops.extern pure "aten.convolution.default"(%0, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+// CHECK-SAME:     -> tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>
+// CHECK-NEXT:   %y = loops.nest (%1 : 2, %2 : 8, %3 : 6, %4 : 6) outs(%o: tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>) {
+// CHECK-NEXT:     %l = loops.load %a[%1, %2, %3, %4] : tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>
+// CHECK-NEXT:     %e = elem.neg %l : f32
+// CHECK-NEXT:     loops.store %e, %o[%1, %2, %3, %4]
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %b = loops.extern pure "aten.convolution.default"(%y, %v, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)
+// CHECK-NEXT:   %z = loops.nest (%1 : 2, %2 : 8, %3 : 6, %4 : 6) outs(%o: tensor<2x8x6x6xf32>) {
+// CHECK-NEXT:     %l = loops.load %b[%1, %2, %3, %4] : tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>
+func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>, %v : tensor<8x8x1x1xf32>) -> tensor<2x8x6x6xf32> {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %y = loops.nest (%0 : 2, %1 : 8, %2 : 6, %3 : 6) outs(%o : tensor<2x8x6x6xf32>) {
+    %l = loops.load %a[%0, %1, %2, %3] : tensor<2x8x6x6xf32>
+    %e = elem.neg %l : f32
+    loops.store %e, %o[%0, %1, %2, %3] : tensor<2x8x6x6xf32>
+  }
+  %b = loops.extern pure "aten.convolution.default"(%y, %v, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x1x1xf32>) -> tensor<2x8x6x6xf32>
+  %z = loops.nest (%0 : 2, %1 : 8, %2 : 6, %3 : 6) outs(%o : tensor<2x8x6x6xf32>) {
+    %l = loops.load %b[%0, %1, %2, %3] : tensor<2x8x6x6xf32>
+    %e = elem.neg %l : f32
+    loops.store %e, %o[%0, %1, %2, %3] : tensor<2x8x6x6xf32>
+  }
+  func.return %z : tensor<2x8x6x6xf32>
+}
+
+// -----
+
+// Another reader of strides gets a copy in the old layout. Four convolutions in a row pay for it, and for the input's.
+// CHECK:      func.func @main
+// CHECK:        %c = loops.extern pure "aten.convolution.default"
+// CHECK-SAME:     -> tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>
+// CHECK-NEXT:   %1 = loops.nest (%2 : 2, %3 : 8, %4 : 6, %5 : 6) outs(%6: tensor<2x8x6x6xf32>) {
+// CHECK-NEXT:     %7 = loops.load %c[%2, %3, %4, %5] : tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>
+// CHECK-NEXT:     loops.store %7, %6[%2, %3, %4, %5]
+// CHECK:        %d = loops.extern pure "aten.convolution.default"(%c, %w
+// CHECK:        func.return %1
+func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>) -> (tensor<2x8x6x6xf32>, tensor<f32>) {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %b = loops.extern pure "aten.convolution.default"(%a, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %b2 = loops.extern pure "aten.convolution.default"(%b, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %b3 = loops.extern pure "aten.convolution.default"(%b2, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %b4 = loops.extern pure "aten.convolution.default"(%b3, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %b5 = loops.extern pure "aten.convolution.default"(%b4, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %c = loops.extern pure "aten.convolution.default"(%b5, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %d = loops.extern pure "aten.convolution.default"(%c, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %s = loops.nest () outs(%o : tensor<f32>) {
+    %l = loops.load %d[0, 0, 0, 0] : tensor<2x8x6x6xf32>
+    loops.store %l, %o[] : tensor<f32>
+  }
+  func.return %c, %s : tensor<2x8x6x6xf32>, tensor<f32>
+}

@@ -1,0 +1,42 @@
+// RUN: cuesta-opt %s --split-input-file -p assign-layouts
+
+// A grouped convolution: libraries are slower with channels last.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 8)
+// CHECK-SAME:     -> tensor<2x8x6x6xf32>
+// CHECK-NOT:    strides
+func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x1x3x3xf32>) -> tensor<f32> {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 8) : (tensor<2x8x6x6xf32>, tensor<8x1x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %s = loops.nest () outs(%o : tensor<f32>) {
+    %l = loops.load %a[0, 0, 0, 0] : tensor<2x8x6x6xf32>
+    loops.store %l, %o[] : tensor<f32>
+  }
+  func.return %s : tensor<f32>
+}
+
+// -----
+
+// One convolution of an input, for the caller: two copies for two tensors.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %a = loops.extern
+// CHECK-NEXT:   func.return %a : tensor<2x8x6x6xf32>
+func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32> {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  func.return %a : tensor<2x8x6x6xf32>
+}
+
+// -----
+
+// One place, many channels: both layouts are the same.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %y = loops.nest (%0 : 2, %1 : 8) outs(%o: tensor<2x8x1x1xf32>) {
+// CHECK:        %a = loops.extern pure "aten.convolution.default"(%y, %w
+// CHECK-NOT:    strides
+func.func @main(%x : tensor<2x8x1x1xf32>, %w : tensor<8x8x1x1xf32>) -> tensor<2x8x1x1xf32> {
+  %y = loops.nest (%0 : 2, %1 : 8) outs(%o : tensor<2x8x1x1xf32>) {
+    %l = loops.load %x[%0, %1, 0, 0] : tensor<2x8x1x1xf32>
+    loops.store %l, %o[%0, %1, 0, 0] : tensor<2x8x1x1xf32>
+  }
+  %a = loops.extern pure "aten.convolution.default"(%y, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : (tensor<2x8x1x1xf32>, tensor<8x8x1x1xf32>) -> tensor<2x8x1x1xf32>
+  func.return %a : tensor<2x8x1x1xf32>
+}
