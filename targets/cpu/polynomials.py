@@ -48,16 +48,6 @@ _LOG = (
 # (sin(r) - r) / r³ and (cos(r) - 1 + r²/2) / r⁴ in r², for |r| ≤ π/4; 2^-28 and 2^-33.
 _SIN = (-0.16666654389681868, 0.00833214659507265, -0.00019513327367479558)
 _COS = (0.04166664529546476, -0.0013887297031907459, 2.4430922511405772e-05)
-# erf(x)/x in x², as a quotient with numerator 1 + …, for |x| ≤ 3.93; 2^-25.5.
-# Its last bits are chosen by a random search for the smallest error of the f32 evaluation.
-_ERF_TOP = (
-    1.0, 0.16907770931720734, 0.046784136444330215, 0.003349578706547618, 0.00025240419199690223,
-    1.8096418443747098e-06,
-)  # fmt: skip
-_ERF_BOTTOM = (
-    0.886227011680603, 0.4452497661113739, 0.10125799477100372, 0.013291111215949059, 0.0010326388292014599,
-    3.36801094817929e-05,
-)  # fmt: skip
 
 
 def exp(text: VectorText, x: str) -> str:
@@ -275,28 +265,11 @@ def tanh(text: VectorText, x: str) -> str:
     exponent = text.integer_operation("sub", text.bits(rounded), 254 - 127)
     power = text.real_from_bits(text.integer_operation("shl", exponent, 23))
     e = text.multiply_add(power, p, text.subtract(power, text.constant(1.0)))
-    ratio = _quotient(text, text.negate(e), text.add(e, text.constant(2.0)))
+    ratio = quotient(text, text.negate(e), text.add(e, text.constant(2.0)))
     return text.intrinsic("copysign", text.at_most(ratio, 1.0), x)
 
 
-def erf(text: VectorText, x: str) -> str:
-    """erf x = (x + x³·p'(x²)) / q(x²), at most 1 in size, constant beyond ±3.92, where it rounds to ±1
-
-    Even and odd powers of x² apart (Estrin's rule) give shorter chains, and a smaller error near saturation.
-    """
-    limited = text.at_least(text.at_most(x, 3.92), -3.92)
-    z = text.multiply(limited, limited)
-    w = text.multiply(z, z)
-    slope, below = (
-        text.multiply_add(z, text.polynomial(w, terms[1::2]), text.polynomial(w, terms[0::2]))
-        for terms in (_ERF_TOP[1:], _ERF_BOTTOM)
-    )
-    above = text.multiply_add(text.multiply(limited, z), slope, limited)
-    ratio = text.at_least(text.at_most(_quotient(text, above, below), 1.0), -1.0)
-    return text.intrinsic("copysign", ratio, x) if text.avx512 else ratio  # the remainder has lost the sign of -0
-
-
-def _quotient(text: VectorText, a: str, b: str) -> str:
+def quotient(text: VectorText, a: str, b: str) -> str:
     """a / b for normal b, not so large that 1/b is denormal; within 1 ULP.
 
     A division of 16 lanes keeps one unit busy for 16 cycles. An estimate r of 1/b, better by Newton's iteration, and
@@ -317,7 +290,7 @@ def sigmoid(text: VectorText, x: str) -> str:
     power = exp_of_non_positive(text, text.negate(text.intrinsic("fabs", x)))
     negative = text.compare("olt", x, text.constant(0.0))
     top = text.select(negative, power, text.constant(1.0))
-    return _quotient(text, top, text.add(power, text.constant(1.0)))
+    return quotient(text, top, text.add(power, text.constant(1.0)))
 
 
 def sqrt(text: VectorText, x: str) -> str:

@@ -6,10 +6,10 @@ padded. They give the same result for every number of lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cuesta.targets.cpu.features import HostFeatures
-from cuesta.targets.cpu.vector_text import VectorText, vector_type
+from cuesta.targets.cpu.vector_text import VectorText, float_constant, vector_type
 
 _NEEDED = ("avx512f", "avx512vl", "avx512dq")
 
@@ -51,6 +51,19 @@ def scale(text: VectorText, x: str, exponent: str) -> str:
         return text.line(f"call {register} {symbol}({', '.join(arguments)})")
 
     return _by_registers(text, [x, exponent], one)
+
+
+def look_up(text: VectorText, table: Sequence[float], index: str) -> str:
+    """table[k] for the number k in the low 4 bits of each lane of `index`, a float; 16 entries (vpermps)."""
+    symbol = "@llvm.x86.avx512.permvar.sf.512"
+    bits = ", ".join(f"float {float_constant(value, 'f32')}" for value in table)
+
+    def one(register: str, width: int, values: list[str]) -> str:
+        text.declarations.add(f"declare {register} {symbol}({register}, <{width} x i32>)")
+        places = text.line(f"bitcast {register} {values[0]} to <{width} x i32>")
+        return text.line(f"call {register} {symbol}({register} <{bits}>, <{width} x i32> {places})")
+
+    return _by_registers(text, [index], one, narrowest=16)
 
 
 def any_denormal(text: VectorText, x: str) -> str:

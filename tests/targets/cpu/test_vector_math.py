@@ -11,6 +11,7 @@ import torch
 from cuesta.dialects import elem
 from cuesta.targets.cpu import vector_math
 from cuesta.targets.cpu.features import describe, host_features
+from cuesta.targets.cpu.x86_instructions import has_avx512
 from tests.targets.cpu.kernels import DTYPES, load_math_functions
 
 Apply = Callable[..., torch.Tensor]
@@ -93,6 +94,12 @@ def test_saturating_functions_stay_in_range(name: str, apply_f32: Apply) -> None
     assert not (got.abs() > 1).any()
     ends = apply_f32(name, torch.tensor([math.inf, -math.inf] * 8))[:2]
     assert ends.tolist() == [1.0, 0.0 if name == "sigmoid" else -1.0]
+
+
+@pytest.mark.skipif(not has_avx512(host_features()), reason="the table needs AVX-512")
+def test_erf_by_table_is_closer(apply_f32: Apply) -> None:
+    x = torch.cat([torch.linspace(-4, 4, 1 << 20), all_patterns()])
+    assert float(torch.nan_to_num(ulp_errors(apply_f32("erf", x), torch.erf(x.double()))).max()) <= 2.5
 
 
 @pytest.mark.parametrize("name", ["pow", "atan2"])
