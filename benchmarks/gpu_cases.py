@@ -13,6 +13,8 @@ from benchmarks.case import Case
 from benchmarks.fused import pointwise_chain, swiglu, transposed_add
 
 ELEMENTS = 2**26
+SQUARE = 8192, 8192
+IMAGES = 32, 128, 128, 128
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 SOFTMAX_COLUMNS = (128, 1024, 4096, 32768, 65535, 400_000)
 
@@ -59,6 +61,10 @@ def shaped(*size: int, vectors: int = 0) -> Callable[[torch.dtype], tuple[Tensor
     return make
 
 
+def images(*, gradient: bool) -> Callable[[torch.dtype], tuple[Tensor, ...]]:
+    return lambda dtype: (normal(*IMAGES, dtype=dtype, gradient=gradient),)
+
+
 def labelled(columns: int) -> Callable[[torch.dtype], tuple[Tensor, ...]]:
     def make(dtype: torch.dtype) -> tuple[Tensor, ...]:
         (x,) = rows(columns)(dtype)
@@ -70,9 +76,6 @@ def labelled(columns: int) -> Callable[[torch.dtype], tuple[Tensor, ...]]:
 def looked_up(dtype: torch.dtype) -> tuple[Tensor, ...]:
     return normal(16384, 1024, dtype=dtype), torch.randint(0, 16384, (65536,), device="cuda")
 
-
-SQUARE = 8192, 8192
-IMAGES = 32, 128, 128, 128
 
 FORWARD: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], tuple[Tensor, ...]]]] = {
     **{f"softmax {n}": (lambda x: x.softmax(-1), rows(n)) for n in SOFTMAX_COLUMNS},
@@ -97,12 +100,18 @@ FORWARD: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], tuple[Tenso
     "argmax over columns": (lambda x: x.argmax(0), shaped(*SQUARE)),
     "cumsum 1024": (lambda x: x.cumsum(1), rows(1024)),
     "cumsum 8192": (lambda x: x.cumsum(1), shaped(*SQUARE)),
+    "max pool 2x2": (lambda x: F.max_pool2d(x, 2), shaped(*IMAGES)),
+    "max pool 5x5 stride 1": (lambda x: F.max_pool2d(x, 5, 1, 2), shaped(*IMAGES)),
+    "max pool 3x3 with indices": (lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), shaped(*IMAGES)),
     "max pool 3x3 stride 2": (lambda x: F.max_pool2d(x, 3, 2, 1), shaped(*IMAGES)),
     "max pool 4x4 stride 1": (lambda x: F.max_pool2d(x, 4, 1), shaped(*IMAGES)),
     "average pool 3x3": (lambda x: F.avg_pool2d(x, 3, 1, 1), shaped(*IMAGES)),
     "average pool 11x11": (lambda x: F.avg_pool2d(x, 11), shaped(*IMAGES)),
     "transposed add": (transposed_add, lambda dtype: tuple(normal(*SQUARE, dtype=dtype) for _ in range(2))),
     "permuted": (lambda x: x.permute(0, 2, 3, 1).contiguous() * 2, shaped(*IMAGES)),
+    "permuted rows of 65535": (lambda x: x.permute(1, 0, 2).contiguous() * 2, shaped(16, 64, 65535)),
+    "part of every row": (lambda x: x[:, 1:] * 2, rows(4096)),
+    "rolled": (lambda x: x.roll(3, 1) * 2, rows(4096)),
     "cat and relu": (lambda x, y: F.relu(torch.cat((x, y), 1)) * 2, lambda d: (*rows(1000)(d), *rows(1000)(d))),
     "cross entropy 4096": (F.cross_entropy, labelled(4096)),
     "cross entropy 32768": (F.cross_entropy, labelled(32768)),
@@ -118,6 +127,7 @@ TRAINING: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], tuple[Tens
     "rms norm 4096, trained": (rms_norm, rows(4096, gradient=True, vectors=1)),
     "softmax 4096, trained": (lambda x: x.softmax(-1), rows(4096, gradient=True)),
     "gelu, trained": (F.gelu, rows(8192, gradient=True)),
+    "max pool 3x3 stride 2, trained": (lambda x: F.max_pool2d(x, 3, 2, 1), images(gradient=True)),
 }
 
 

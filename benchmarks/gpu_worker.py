@@ -118,15 +118,16 @@ def _keep_texts(folder: Path) -> None:
     """Writes every kernel's text to a file of this process."""
     from cuesta.targets.triton import build
 
-    compile_kernel = build.compile_kernel
+    emit_kernel = build.emit_kernel
     path = folder / f"kernels-{torch.multiprocessing.current_process().pid}.txt"
 
-    def kept(kernel: Any, *arguments: Any, **options: Any) -> Any:
+    def kept(func: Any) -> Any:
+        kernel = emit_kernel(func)
         with path.open("a") as file:
             file.write(f"# warps {kernel.warps}\n{kernel.source}\n")
-        return compile_kernel(kernel, *arguments, **options)
+        return kernel
 
-    build.compile_kernel = kept
+    build.emit_kernel = kept
 
 
 def device_times(sides: Mapping[str, Step], rounds: int = ROUNDS) -> dict[str, list[float]]:

@@ -14,9 +14,36 @@ from typing import Any
 import torch
 
 from benchmarks.case import Case
-from examples.models import BATCH, HEADS, HIDDEN, LAYERS, MODELS, SEQUENCE, VOCABULARY, Inputs, ModelCase
+from examples.models import (
+    BATCH,
+    CLASSES,
+    GATED,
+    HEADS,
+    HIDDEN,
+    LAYERS,
+    MODELS,
+    SEQUENCE,
+    TEXT,
+    VOCABULARY,
+    Inputs,
+    ModelCase,
+    dropped,
+)
 
 Built = tuple[torch.nn.Module, Inputs]
+
+HALVES: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "d_model": HIDDEN,
+    "encoder_layers": LAYERS // 2,
+    "decoder_layers": LAYERS // 2,
+    "encoder_attention_heads": HEADS,
+    "decoder_attention_heads": HEADS,
+    "encoder_ffn_dim": 4 * HIDDEN,
+    "decoder_ffn_dim": 4 * HIDDEN,
+    "use_cache": False,
+}
+"""What configurations call the sizes of an encoder with a decoder."""
 
 
 def tokens(length: int = SEQUENCE) -> torch.Tensor:
@@ -26,17 +53,7 @@ def tokens(length: int = SEQUENCE) -> torch.Tensor:
 def electra(dropout: float) -> Built:
     from transformers import ElectraConfig, ElectraForMaskedLM
 
-    config = ElectraConfig(
-        vocab_size=VOCABULARY,
-        embedding_size=HIDDEN // 2,
-        hidden_size=HIDDEN,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=4 * HIDDEN,
-        max_position_embeddings=SEQUENCE,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
-    )
+    config = ElectraConfig(**TEXT, **dropped(dropout), embedding_size=HIDDEN // 2, intermediate_size=4 * HIDDEN)
     return ElectraForMaskedLM(config), {"input_ids": (ids := tokens()), "labels": ids.clone()}
 
 
@@ -62,17 +79,7 @@ def distilbert(dropout: float) -> Built:
 def qwen2(dropout: float) -> Built:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    config = Qwen2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=HIDDEN,
-        intermediate_size=688,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        num_key_value_heads=HEADS // 2,
-        max_position_embeddings=SEQUENCE,
-        attention_dropout=dropout,
-        use_cache=False,
-    )
+    config = Qwen2Config(**GATED, attention_dropout=dropout)
     return Qwen2ForCausalLM(config), {"input_ids": (ids := tokens()), "labels": ids.clone()}
 
 
@@ -80,19 +87,11 @@ def bart(dropout: float) -> Built:
     from transformers import BartConfig, BartForConditionalGeneration
 
     config = BartConfig(
-        vocab_size=VOCABULARY,
-        d_model=HIDDEN,
-        encoder_layers=LAYERS // 2,
-        decoder_layers=LAYERS // 2,
-        encoder_attention_heads=HEADS,
-        decoder_attention_heads=HEADS,
-        encoder_ffn_dim=4 * HIDDEN,
-        decoder_ffn_dim=4 * HIDDEN,
+        **HALVES,
         max_position_embeddings=SEQUENCE,
         dropout=dropout,
         attention_dropout=dropout,
         activation_dropout=dropout,
-        use_cache=False,
     )
     ids = tokens()
     return BartForConditionalGeneration(config), {"input_ids": ids, "decoder_input_ids": ids, "labels": ids.clone()}
@@ -121,15 +120,8 @@ def whisper(dropout: float) -> Built:
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
     config = WhisperConfig(
-        vocab_size=VOCABULARY,
+        **HALVES,
         num_mel_bins=40,
-        d_model=HIDDEN,
-        encoder_layers=LAYERS // 2,
-        decoder_layers=LAYERS // 2,
-        encoder_attention_heads=HEADS,
-        decoder_attention_heads=HEADS,
-        encoder_ffn_dim=4 * HIDDEN,
-        decoder_ffn_dim=4 * HIDDEN,
         max_source_positions=SEQUENCE,
         max_target_positions=SEQUENCE,
         pad_token_id=0,
@@ -138,7 +130,6 @@ def whisper(dropout: float) -> Built:
         decoder_start_token_id=1,
         dropout=dropout,
         apply_spec_augment=False,
-        use_cache=False,
     )
     ids = tokens(SEQUENCE // 2)
     features = torch.randn(BATCH, 40, 2 * SEQUENCE)
@@ -150,17 +141,15 @@ def swin(dropout: float) -> Built:
     from transformers import SwinConfig, SwinForImageClassification
 
     config = SwinConfig(
+        **dropped(dropout),
+        **CLASSES,
         image_size=112,
         patch_size=4,
         embed_dim=48,
         depths=[2, 2, 2],
         num_heads=[2, 4, 8],
         window_size=7,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
         drop_path_rate=dropout,
-        num_labels=10,
-        problem_type="single_label_classification",
     )
     return SwinForImageClassification(config), pictures(112)
 
@@ -169,12 +158,7 @@ def convnext(dropout: float) -> Built:
     from transformers import ConvNextConfig, ConvNextForImageClassification
 
     config = ConvNextConfig(
-        image_size=96,
-        hidden_sizes=[48, 96, 192, 384],
-        depths=[2, 2, 2, 2],
-        drop_path_rate=dropout,
-        num_labels=10,
-        problem_type="single_label_classification",
+        **CLASSES, image_size=96, hidden_sizes=[48, 96, 192, 384], depths=[2, 2, 2, 2], drop_path_rate=dropout
     )
     return ConvNextForImageClassification(config), pictures(96)
 

@@ -90,8 +90,7 @@ class DiskCache:
         if len(data) > self.limit:
             return
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._write(key, data)
+            write_file(self.path(key), data)
             self._shrink()
         except OSError as error:
             _warn_once(
@@ -99,16 +98,6 @@ class DiskCache:
                 f"compiled graphs are not kept: {self.folder} cannot be written ({error.strerror or error}); "
                 "set CUESTA_CACHE_DIR to a folder that can, or CUESTA_CACHE=0",
             )
-
-    def _write(self, key: str, data: bytes) -> None:
-        handle, temporary = tempfile.mkstemp(prefix=f"{key[:16]}-", suffix=_PART, dir=self.folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(temporary, self.path(key))
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
 
     def _shrink(self) -> None:
         """Removes the entries least recently used until the rest is within the limit, and what crashes left behind."""
@@ -132,6 +121,19 @@ class DiskCache:
                 break
             Path(path).unlink(missing_ok=True)
             total -= size
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all, in a folder that is made if need be. Errors: OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, temporary = tempfile.mkstemp(prefix=f"{path.name[:16]}-", suffix=_PART, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def _is_on() -> bool:

@@ -1,6 +1,6 @@
 """What the cache holds of a compiled graph, as bytes: a line that checks the rest, a line of JSON, text, machine code.
 
-    cuesta graph 1
+    cuesta graph 2
     <SHA-256 of all that follows, in hexadecimal>
     {"key": …, "overloads": …, …}
     def call(args): …
@@ -21,12 +21,20 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from cuesta.lowering.stack_traces import innermost_frame
-from cuesta.targets.program import BoundSite, DeviceKernel, KernelText, MachineCode, NativeFunction, Program
+from cuesta.targets.program import (
+    BoundSite,
+    DeviceKernel,
+    DeviceRun,
+    KernelText,
+    MachineCode,
+    NativeFunction,
+    Program,
+)
 
 if TYPE_CHECKING:
     import torch
 
-_MAGIC = b"cuesta graph 1\n"
+_MAGIC = b"cuesta graph 2\n"
 _DIGEST_LENGTH = 64
 
 
@@ -105,6 +113,7 @@ def encode(key: str, entry: Entry) -> bytes:
         "overloads": dict(program.overloads),
         "functions": [asdict(function) for function in program.functions],
         "device_kernels": [_device_kernel_head(one) for one in program.device_kernels],
+        "device_runs": [asdict(run) for run in program.device_runs],
         "sites": [asdict(site) for site in program.sites],
         "site_nodes": entry.site_nodes,
         "constants": entry.constants,
@@ -160,6 +169,7 @@ def _decode_body(key: str, body: bytes) -> Entry:
         sites=tuple(BoundSite(**site) for site in head["sites"]),
         object_code=None if object_bytes is None else object_code,
         device_kernels=tuple(map(_device_kernel, device_kernels, binaries)),
+        device_runs=tuple(_device_run(run, len(device_kernels)) for run in head["device_runs"]),
     )
     return Entry(
         program,
@@ -176,4 +186,11 @@ def _device_kernel(head: dict[str, Any], binary: bytes) -> DeviceKernel:
     text, code = dict(head["text"]), dict(head["code"])
     text["signature"] = tuple((str(name), str(kind)) for name, kind in text["signature"])
     code["binary"] = binary
-    return DeviceKernel(str(head["name"]), int(head["device"]), KernelText(**text), MachineCode(**code))
+    return DeviceKernel(int(head["device"]), KernelText(**text), MachineCode(**code))
+
+
+def _device_run(head: dict[str, Any], kernels: int) -> DeviceRun:
+    launched = tuple(map(int, head["kernels"]))
+    if not all(0 <= position < kernels for position in launched):
+        raise DamagedEntryError("it launches a kernel that it does not have")
+    return DeviceRun(str(head["name"]), int(head["device"]), int(head["arguments"]), launched)

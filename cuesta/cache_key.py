@@ -24,7 +24,7 @@ from cuesta.record import GraphKind
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-NOT_IN_KEY = frozenset({"cache", "dump", "trace", "verify"})
+NOT_IN_KEY = frozenset({"cache", "cuda_graphs", "dump", "trace", "verify"})
 """Options that the program does not depend on. A graph compiled with one of the last three is not looked up either."""
 
 _FOLDERS = ("dialects", "transforms", "lowering", "targets")
@@ -41,6 +41,11 @@ def key_of(gm: GraphModule, kind: GraphKind, options: Options) -> str | None:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def compiler_lines() -> tuple[str, ...]:
+    """Who compiles, and for which devices: what a measurement depends on."""
+    return (*_process_lines(), *_cuda_lines())
+
+
 def settings_lines(kind: GraphKind, options: Options) -> list[str]:
     """What may change between two compilations of one process."""
     chosen = [f"{one.name}={getattr(options, one.name)!r}" for one in fields(options) if one.name not in NOT_IN_KEY]
@@ -50,6 +55,7 @@ def settings_lines(kind: GraphKind, options: Options) -> list[str]:
         f"static inputs {_static_inputs()}",
         f"deterministic {torch.are_deterministic_algorithms_enabled()}",
         f"default dtype {torch.get_default_dtype()}",
+        f"products of f32 {torch.get_float32_matmul_precision()}",
     ]
 
 

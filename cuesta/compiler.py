@@ -9,35 +9,43 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuesta.options import OptionError, Options
 from cuesta.record import DUMP, CompileRecord, GraphKind, records
+from cuesta.targets.program import CudaError
 
 if TYPE_CHECKING:
     import torch
     from xdsl.dialects.builtin import ModuleOp
 
     from cuesta.cache import DiskCache
-    from cuesta.dialects.kernel import FuncOp
-    from cuesta.targets.program import DeviceKernel, Program
+    from cuesta.pipeline import Stage
+    from cuesta.targets.program import Program
 
 BoxedFunction = Callable[[list[Any]], Any]
+
+_MANY_OPS, _OPS_PER_WORKER = 40, 10
+"""From so many on, a graph has kernels to compile for several processes; each of so many is worth one."""
 
 
 def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options) -> BoxedFunction:
     """Compiles a functional ATen graph; the function takes a list of inputs, which it empties.
 
-    A graph that lies on a device we have no target for, or that our levels cannot say, runs in eager, with a warning
-    that says why.
+    What no level can say, eager runs, with the rest compiled around it (`cuesta/pieces.py`). A graph that lies on a
+    device we have no target for runs in eager as a whole, with a warning that says why.
     """
     record = CompileRecord(kind=kind)
     records.append(record)
     if (device := _unsupported_device(gm)) is not None:
         return _in_eager(gm, f"there is no target for the device {device}")
+    from cuesta.opaque import has_opaque_nodes
+
+    if has_opaque_nodes(gm):
+        return _in_pieces(gm, kind, options, record)
     with record.stage("cache-key"):
         cache, key = _place_in_cache(gm, kind, options)
     if cache is not None and key is not None and not options.wants_stages:
@@ -45,6 +53,27 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
         if known is not None:
             return known
     return _compile_fresh(gm, options, record, cache, key)
+
+
+def _in_pieces(gm: torch.fx.GraphModule, kind: GraphKind, options: Options, record: CompileRecord) -> BoxedFunction:
+    """The function of a graph of which eager runs a part; every other part is compiled as a graph of its own."""
+    from cuesta.lowering.sympy_to_sym import UnsupportedExpressionError
+    from cuesta.pieces_wrapper import PiecesWriter
+
+    writer = PiecesWriter(gm, lambda piece: compile_graph(piece, kind=kind, options=options))
+    try:
+        source, function = writer.write()
+    except UnsupportedExpressionError as error:
+        return _in_eager(gm, error)
+    record.aten_ops = len(writer.opaque)
+    record.fallbacks.update(writer.opaque)
+    if options.dump:
+        dump = Dump.create(options.dump, kind)
+        record.dump = str(dump.folder)
+        with record.stage(DUMP):
+            dump.text("fx.py", gm.print_readable(print_output=False))
+            dump.text("wrapper.py", source)
+    return make_boxed(function)
 
 
 def _place_in_cache(gm: torch.fx.GraphModule, kind: GraphKind, options: Options) -> tuple[DiskCache | None, str | None]:
@@ -64,10 +93,16 @@ def _from_cache(cache: DiskCache, key: str, gm: torch.fx.GraphModule, record: Co
         entry = cache.load(key)
     if entry is None:
         return None
+    import torch
+
     from cuesta.targets.cpu.jit import MachineCodeError
 
     try:
         function = load_program(entry.program_for(gm), record)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except CudaError as error:
+        return _in_eager(gm, error)
     except (MachineCodeError, SyntaxError, AttributeError, KeyError, RuntimeError) as error:
         cache.discard(key, error)
         return None
@@ -82,6 +117,7 @@ def _compile_fresh(
 ) -> BoxedFunction:
     from cuesta.lowering.fx_to_aten import UnsupportedGraphError, import_graph
 
+    _prepare_workers(gm)
     try:
         with record.stage("import"):
             imported = import_graph(gm)
@@ -102,8 +138,25 @@ def _compile_fresh(
             with record.stage("cache-write"):
                 _store(cache, key, program, gm, [name for name, _ in imported.constants], record)
 
-    function = compile_module(imported.module, options, record, dump, keep)
+    try:
+        function = compile_module(imported.module, options, record, dump, keep)
+    except CudaError as error:  # it is the device or its driver that refuses
+        return _in_eager(gm, error)
     return _with_constants(function, [tensor for _, tensor in imported.constants])
+
+
+def _prepare_workers(gm: torch.fx.GraphModule) -> None:
+    """Starts the processes that compile kernels for CUDA devices, when a graph will certainly have many."""
+    import torch
+
+    ops = 0
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        ops += node.op == "call_function" and isinstance(value, torch.Tensor) and value.device.type == "cuda"
+    if ops >= _MANY_OPS:
+        from cuesta.targets.triton.workers import pool
+
+        pool().prepare(ops // _OPS_PER_WORKER)
 
 
 def _store(
@@ -156,14 +209,13 @@ def compile_module(
 
     Returns the wrapper's function, which takes the list of @main's arguments and empties it.
     """
+    import torch
+
+    from cuesta.code_generation import generate
     from cuesta.context import make_context
     from cuesta.dialects.core.tracing import trace_rewrites
     from cuesta.pipeline import default_stages, level_of, remaining_stages, run_pipeline, stages_of
-    from cuesta.targets.cpu.emit_module import emit_module
     from cuesta.targets.cpu.features import host_features
-    from cuesta.targets.cpu.jit import compile_module as compile_llvm
-    from cuesta.targets.host.wrapper import WrapperWriter
-    from cuesta.targets.program import NativeFunction, Program
 
     if dump is not None:
         with record.stage(DUMP):
@@ -178,9 +230,17 @@ def compile_module(
     if options.pipeline is not None:
         stages = stages_of(options.pipeline)
     else:
-        every = default_stages(lanes=host_features().f32_lanes, emulate_precision_casts=options.emulate_precision_casts)
+        every = default_stages(
+            lanes=host_features().f32_lanes,
+            emulate_precision_casts=options.emulate_precision_casts,
+            relax_accuracy=options.relax_accuracy,
+            deterministic=torch.are_deterministic_algorithms_enabled(),
+            random=options.random,
+            tune=options.tunes,
+            tf32=torch.get_float32_matmul_precision() != "highest",
+        )
         stages = remaining_stages(module, every)
-    with trace_rewrites() if options.trace else nullcontext() as trace:
+    with trace_rewrites() if options.trace else nullcontext() as trace, _tuning(options, stages, dump):
         run_pipeline(
             make_context(),
             module,
@@ -193,47 +253,35 @@ def compile_module(
         dump.text("rewrites.txt", trace.summary())
     elif trace is not None:
         print(trace.summary(), file=sys.stderr)
-    with record.stage("wrapper"):
-        writer = WrapperWriter(module)
-        wrapper = writer.write()
-    with record.stage("llvm-text"):
-        emitted = emit_module(writer.kernels, wrapper.runs)
-    if dump is not None:
-        dump.text("kernels.ll", emitted.text)
-        dump.text("wrapper.py", wrapper.source)
-    code = None
-    if wrapper.runs:
-        with record.stage("llvm"):
-            code = compile_llvm(emitted.text)
-    device_kernels: tuple[DeviceKernel, ...] = ()
-    if wrapper.device_launches:
-        device_kernels = _compile_device_kernels(writer.kernels.values(), wrapper.device_launches, record, dump)
-    _count(module, record, wrapper.launches)
-    functions = tuple(NativeFunction(run.name, run.pointers + len(run.symbols)) for run in wrapper.runs)
-    program = Program(wrapper.source, wrapper.overloads, functions, emitted.sites, code, device_kernels)
-    if keep is not None:
-        keep(program)
-    return load_program(program, record)
+    generated = generate(module, record, None if dump is None else dump.text)
+    _count(module, record)
+    if keep is not None and not generated.in_eager:
+        keep(generated.program)
+    return load_program(generated.program, record, generated.in_eager)
 
 
-def _compile_device_kernels(
-    kernels: Iterable[FuncOp], launches: Mapping[str, tuple[str, int]], record: CompileRecord, dump: Dump | None
-) -> tuple[DeviceKernel, ...]:
-    from cuesta.targets.triton.build import compile_launches
-    from cuesta.targets.triton.emit_module import emit_module, module_text
+@contextmanager
+def _tuning(options: Options, stages: Sequence[Stage], dump: Dump | None) -> Iterator[None]:
+    """The `with` block in which `tune-kernels` runs, if it is among the stages. A dump gets what was measured."""
+    if not any(stage.name.startswith("tune-kernels") for stage in stages):
+        yield
+        return
+    from cuesta.lowering.tune_kernels import measuring
+    from cuesta.tuning import tuner_for
 
-    with record.stage("triton-text"):
-        texts = emit_module(kernels)
-    if dump is not None:
-        dump.text("kernels.py", module_text(texts.values()))
-    with record.stage("triton"):
-        return compile_launches(texts, launches)
+    tuner = tuner_for(options, stages)
+    with measuring(tuner):
+        yield
+    if dump is not None and tuner.log:
+        dump.text("tuning.txt", "\n".join(tuner.log))
 
 
-def load_program(program: Program, record: CompileRecord) -> Callable[[list[Any]], Sequence[Any]]:
-    """The wrapper's function of a compiled program.
+def load_program(
+    program: Program, record: CompileRecord, in_eager: Mapping[str, Callable[..., None]] | None = None
+) -> Callable[[list[Any]], Sequence[Any]]:
+    """The wrapper's function of a compiled program; `in_eager` are functions that it calls in place of kernels.
 
-    Errors: MachineCodeError when the object code cannot be loaded.
+    Errors: MachineCodeError when the object code cannot be loaded, CudaError when the kernels for a device cannot.
     """
     from cuesta.targets.host.runtime import build
 
@@ -242,37 +290,48 @@ def load_program(program: Program, record: CompileRecord) -> Callable[[list[Any]
         with record.stage("load"):
             from cuesta.targets.cpu.jit import load_object
 
-            loaded = load_object(program.object_code, [function.name for function in program.functions])
+            loaded = load_object(program.object_code, program.symbols)
     with record.stage("build"):
-        return build(program, loaded)
+        return build(program, loaded, in_eager)
 
 
 def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None) -> Callable[..., tuple[Any, ...]]:
     """Compiles a program from its text, at whatever level it stands: what a dump holds, edited or not.
 
-    The function takes @main's arguments, in order, and gives a tuple of its results. `options` are those of
-    `torch.compile(..., backend="cuesta", options=...)`.
-    Errors: CuestaError, xDSL's ParseError (both name file and line), OptionError.
+    The function takes @main's arguments, in order, and gives a tuple of its results; what is not as the text says
+    (dtype, sizes, strides) is a TypeError. `options` are those of `torch.compile(..., backend="cuesta", options=...)`.
+    Errors: CuestaError, xDSL's ParseError (both name file and line), OptionError, OSError.
     """
+    from xdsl.utils.exceptions import VerifyException
+
+    from cuesta.arguments import check_arguments
     from cuesta.context import make_context
-    from cuesta.dialects.core.diagnostics import verify_module
+    from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
     from cuesta.dialects.core.dominance import verify_dominance
     from cuesta.dialects.core.entry import entry_block
     from cuesta.dialects.core.locations import CuestaParser
+    from cuesta.dialects.loops.reach import verify_reach
 
     parsed = Options.parse(None, options)
-    module = CuestaParser(make_context(), Path(path).read_text(), str(path)).parse_module()
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CuestaError(Diagnostic("is not text", place=str(path))) from error
+    module = CuestaParser(make_context(), text, str(path)).parse_module()
     verify_module(module)
     verify_dominance(module)
-    arguments = len(entry_block(module).args)
+    verify_reach(module)
+    try:
+        types = [argument.type for argument in entry_block(module).args]
+    except VerifyException as error:
+        raise CuestaError(Diagnostic(str(error), place=str(path))) from None
     record = CompileRecord(kind="inference")
     records.append(record)
     dump = Dump.create(parsed.dump, "loaded") if parsed.dump else None
     compiled = compile_module(module, parsed, record, dump)
 
     def call(*values: Any) -> tuple[Any, ...]:
-        if len(values) != arguments:
-            raise TypeError(f"{path}: @main takes {arguments} arguments, got {len(values)}")
+        check_arguments(types, values, str(path))
         return tuple(compiled(list(values)))
 
     return call
@@ -309,12 +368,11 @@ def _unsupported_device(gm: torch.fx.GraphModule) -> str | None:
     return None
 
 
-def _count(module: ModuleOp, record: CompileRecord, launches: int) -> None:
+def _count(module: ModuleOp, record: CompileRecord) -> None:
     from cuesta.dialects import host
     from cuesta.dialects.core.entry import entry_block
     from cuesta.lowering.library_calls import is_library_call
 
-    record.kernels = launches
     for op in entry_block(module).ops:
         if isinstance(op, host.ExternOp):
             if is_library_call(op.overload):

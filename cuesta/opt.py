@@ -26,6 +26,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.dialects.core.tracing import trace_rewrites
+from cuesta.dialects.loops.reach import verify_reach
 from cuesta.passes import ALL_PASSES, describe_options, parse_passes
 from cuesta.pipeline import Stage, repeat_command, run_pipeline
 
@@ -108,6 +109,7 @@ def run_chunk(chunk: Chunk, name: str, options: argparse.Namespace) -> str | Non
         if not options.no_verify:
             verify_module(module)
             verify_dominance(module)
+            verify_reach(module)
         if options.trace_rewrites:
             with trace_rewrites() as trace:
                 _run_passes(context, module, options)

@@ -16,6 +16,9 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 VERIFY_CHOICES = ("boundaries", "each")
 
+RANDOM = ("device", "eager", "philox")
+"""`device` is Philox on GPUs, where it is computed next to what uses it, and eager's stream on the CPU."""
+
 
 class OptionError(ValueError):
     """A mode or an option that does not exist, or a value of the wrong kind."""
@@ -27,15 +30,22 @@ def _option(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of one `torch.compile` call. The fields but `mode` are the keys of its `options` dictionary."""
+    """The options of one `torch.compile` call. The fields are the keys of its `options` dictionary."""
 
     mode: str = "default"
     dump: str | None = _option(None, "directory that receives the text of every level, one folder per graph")
     pipeline: str | None = _option(None, 'passes in place of the default ones, as in cuesta-opt -p "a,b"')
     verify: str = _option("boundaries", "when to check the program", VERIFY_CHOICES)
-    fallback_random: bool = _option(True, "draw random numbers from eager's stream: same seed, same numbers")
+    random: str = _option(
+        "device", "random numbers: eager's own (same seed, same numbers), Philox in kernels, or by the device", RANDOM
+    )
     emulate_precision_casts: bool = _option(False, "round reduced-precision intermediates wherever eager would")
+    relax_accuracy: bool = _option(
+        True, "approximate functions whose results are only ever rounded to bf16 or f16 (GPU)"
+    )
+    cuda_graphs: bool = _option(False, 'launch through CUDA graphs, as mode="reduce-overhead" does')
     cache: bool = _option(True, "take compiled graphs from disk, and keep them there (see docs/cache.md)")
+    max_autotune: bool = _option(False, "time schedules of each kernel on the device, as mode='max-autotune' does")
     trace: bool = _option(False, "record every rewrite, with its time and the line of its rule")
 
     @classmethod
@@ -44,15 +54,29 @@ class Options:
 
         Errors: `OptionError`, whose text names every valid mode or option.
         """
-        chosen: dict[str, Any] = {"mode": _checked_mode(mode)}
         if options is not None and not isinstance(options, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"options must be a dictionary, not {_described(options)}\n{_options_help()}")
+        rest = dict(options or {})
+        asked = rest.pop("mode", None)  # torch.compile takes a mode or options, and refuses both
+        if asked is not None and mode is not None and asked != mode:
+            raise OptionError(f"the mode is given twice, as {mode!r} and as {_described(asked)}")
+        chosen: dict[str, Any] = {"mode": _checked_mode(asked if mode is None else mode)}
         known = {entry.name: entry for entry in fields(cls) if entry.name != "mode"}
-        for name, value in (options or {}).items():
+        for name, value in rest.items():
             if name not in known:
                 raise OptionError(f"unknown option {name!r}{_suggestion(name, known)}\n{_options_help()}")
             chosen[name] = _checked_value(name, value, known[name].default, known[name].metadata["choices"])
         return cls(**chosen)
+
+    @property
+    def tunes(self) -> bool:
+        """Whether schedules are timed on the device."""
+        return self.max_autotune or self.mode.startswith("max-autotune")
+
+    @property
+    def captures(self) -> bool:
+        """Whether launches on a device are to be captured as CUDA graphs."""
+        return self.cuda_graphs or self.mode in ("reduce-overhead", "max-autotune")
 
     @property
     def wants_stages(self) -> bool:
@@ -99,7 +123,7 @@ def _suggestion(name: object, known: Mapping[str, object] | tuple[str, ...]) -> 
 
 
 def _options_help() -> str:
-    lines = ["  valid options:"]
+    lines = ["  valid options:", f"    mode ({' | '.join(MODES)}, default 'default')"]
     for entry in fields(Options):
         if entry.name != "mode":
             choices = entry.metadata["choices"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TypeAlias
@@ -34,6 +34,7 @@ class Stage:
 
 
 STAGES: tuple[Stage, ...] = (
+    Stage("accumulate-products", "a sum of products is seen here; below, it is a nest that reads two calls"),
     Stage("aten-to-loops", "say what every op computes and where it reads; the rest becomes calls", begins=LOOPS),
     Stage("eliminate-views", "reads go through views, so that views cost nothing and hide nothing from fusion"),
     Stage("cse", "layers share masks, positions and casts; merge them before fusion copies them apart"),
@@ -46,24 +47,59 @@ STAGES: tuple[Stage, ...] = (
     Stage("hoist-invariants", "what a row shares is computed once a row"),
     Stage("cse", "inlined bodies repeat one another's loads, and hoisted ones one another's constants"),
     Stage("reuse-across-stages", "an exponential of the sum is not computed again for the quotient"),
+    Stage("relax-accuracy", "it is known now what is only ever rounded to 16 bits"),
     Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED),
+    Stage("tune-kernels", "under max-autotune only: the nests are final, and nothing has a schedule yet"),
     Stage("loops-to-kernel", "choose a schedule; identical layers become one kernel", begins=KERNEL),
     Stage("kernel-to-host", "values become buffers"),
     Stage("write-in-place", "what ends up in an input is written there, while every buffer still has one writer"),
+    Stage("accumulate-in-place", "as write-in-place; and what it frees, later buffers may take"),
     Stage("free-buffers", "buffers die at their last use, and later ones take their place"),
     Stage("pool-buffers", "what only lives between two library calls shares one allocation", begins=HOST),
 )
 """The whole compiler between capture and the targets."""
 
 
-def default_stages(*, lanes: int, emulate_precision_casts: bool = False) -> tuple[Stage, ...]:
-    """The stages for a machine with vectors of `lanes` f32. With `emulate_precision_casts`, every rounding stays."""
-    left_out = {"elide-roundings"} if emulate_precision_casts else set[str]()
+def default_stages(
+    *,
+    lanes: int,
+    emulate_precision_casts: bool = False,
+    relax_accuracy: bool = True,
+    deterministic: bool = False,
+    random: str = "device",
+    tune: bool = False,
+    tf32: bool = False,
+) -> tuple[Stage, ...]:
+    """The stages for a machine with vectors of `lanes` f32. With `emulate_precision_casts`, every rounding stays, and
+    is of what eager rounds; without `relax_accuracy`, too, every function is exact. `deterministic` and `random` are
+    options of `aten-to-loops`. With `tune`, schedules are measured; `tf32` says that products of f32 may be rounded.
+    """
+    options = {
+        "aten-to-loops": {"deterministic": "true"} if deterministic else {},
+        "loops-to-kernel": {"lanes": str(lanes)},
+        "tune-kernels": dict[str, str](),
+    }
+    if random != "device":
+        options["aten-to-loops"]["random"] = random
+    if tf32:
+        options["tune-kernels"]["tf32"] = "true"
+    left_out = set[str]() if tune else {"tune-kernels"}
+    if emulate_precision_casts:
+        options["tune-kernels"]["keep_roundings"] = "true"
+    if emulate_precision_casts:
+        left_out |= {"elide-roundings", "accumulate-products"}
+    if emulate_precision_casts or not relax_accuracy:
+        left_out.add("relax-accuracy")
     return tuple(
-        replace(stage, name=f"loops-to-kernel{{lanes={lanes}}}") if stage.name == "loops-to-kernel" else stage
+        replace(stage, name=_with_options(stage.name, options.get(stage.name, {})))
         for stage in STAGES
         if stage.name not in left_out
     )
+
+
+def _with_options(name: str, options: Mapping[str, str]) -> str:
+    values = " ".join(f"{key}={value}" for key, value in options.items())
+    return f"{name}{{{values}}}" if values else name
 
 
 def stages_of(passes: str) -> tuple[Stage, ...]:
@@ -74,7 +110,7 @@ def stages_of(passes: str) -> tuple[Stage, ...]:
     return tuple(Stage(str(one.spec()), "asked for by the caller") for one in parse_passes(passes))
 
 
-_FIRST_STAGE = {"aten": "aten-to-loops", "loops": "eliminate-views", "kernel": "kernel-to-host", "host": None}
+_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "kernel-to-host", "host": None}
 
 
 def level_of(module: ModuleOp) -> str:
@@ -89,7 +125,10 @@ def level_of(module: ModuleOp) -> str:
 
 def remaining_stages(module: ModuleOp, stages: Sequence[Stage]) -> tuple[Stage, ...]:
     """The stages that a program still has before it, judged by its level."""
-    first = _FIRST_STAGE[level_of(module)]
+    level = level_of(module)
+    if level == "aten":
+        return tuple(stages)
+    first = _FIRST_STAGE[level]
     names = [stage.name.partition("{")[0] for stage in stages]
     return tuple(stages[names.index(first) :]) if first is not None else ()
 

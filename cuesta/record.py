@@ -43,6 +43,8 @@ class CompileRecord:
     """Time in AOTAutograd (tracing, partitioning) before this graph and its siblings; told once per capture."""
     from_cache: bool = False
     """Whether the program came from the cache on disk: no stage of ours ran."""
+    cuda_graph: str | None = None
+    """What became of the wish for a CUDA graph: `captured`, or `not captured: ` and why; None when nobody wished."""
     dump: str | None = None
     """The directory with the text of every level, when `options["dump"]` asked for it."""
 

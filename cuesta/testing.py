@@ -135,6 +135,8 @@ def compare(
 class _Float64Mode(TorchDispatchMode):
     """Makes float64 of every narrower floating type that a model asks for by name (`x.to(torch.float32)`)."""
 
+    supports_higher_order_operators = True  # what they call runs as it is
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {name: torch.float64 if _is_reduced(value) else value for name, value in (kwargs or {}).items()}
         args = tuple(torch.float64 if _is_reduced(value) else value for value in args)

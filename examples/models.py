@@ -3,7 +3,7 @@
 They come from the configurations of Hugging Face transformers, so the code that is captured is the code people run,
 but nothing is downloaded: weights are drawn from a fixed seed. Sizes are small enough that a laptop finishes the demo,
 and large enough that run time is not all overhead. Dropout is off, so that eager and compiled results can be compared
-number by number; `dropout=0.1` puts it back (both then draw from the same random stream, see `fallback_random`).
+number by number; `dropout=0.1` puts it back (on the CPU both then draw the same numbers, see the option `random`).
 
 This file knows nothing of Cuesta.
 """
@@ -75,6 +75,24 @@ def training_step(model: Model, inputs: Inputs) -> tuple[torch.Tensor, dict[str,
 
 
 LAYERS, HIDDEN, HEADS, SEQUENCE, BATCH, VOCABULARY = 4, 256, 4, 128, 4, 2000
+BLOCKS: dict[str, Any] = {"hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+"""What most configurations call the sizes of a transformer."""
+TEXT: dict[str, Any] = {**BLOCKS, "vocab_size": VOCABULARY, "max_position_embeddings": SEQUENCE}
+GATED: dict[str, Any] = {
+    **TEXT,
+    "intermediate_size": 688,  # 8/3 of the hidden size, as Llama has it, rounded up to a multiple of 16
+    "num_key_value_heads": HEADS // 2,
+    "use_cache": False,
+}
+CLASSES: dict[str, Any] = {
+    "num_labels": 10,
+    "problem_type": "single_label_classification",  # else the first loss sets it, and the second call recompiles
+}
+
+
+def dropped(dropout: float) -> dict[str, Any]:
+    """What most configurations of encoders call dropout."""
+    return {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
 
 
 def _token_inputs() -> Inputs:
@@ -85,17 +103,7 @@ def _token_inputs() -> Inputs:
 def _bert(dropout: float) -> tuple[torch.nn.Module, Inputs]:
     from transformers import BertConfig, BertForMaskedLM
 
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=HIDDEN,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=4 * HIDDEN,
-        max_position_embeddings=SEQUENCE,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
-        attn_implementation="sdpa",
-    )
+    config = BertConfig(**TEXT, **dropped(dropout), intermediate_size=4 * HIDDEN, attn_implementation="sdpa")
     return BertForMaskedLM(config), _token_inputs()
 
 
@@ -125,18 +133,7 @@ def _gpt2(dropout: float) -> tuple[torch.nn.Module, Inputs]:
 def _llama(dropout: float) -> tuple[torch.nn.Module, Inputs]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=HIDDEN,
-        intermediate_size=688,  # 8/3 of the hidden size, as Llama has it, rounded up to a multiple of 16
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        num_key_value_heads=HEADS // 2,
-        max_position_embeddings=SEQUENCE,
-        attention_dropout=dropout,
-        use_cache=False,
-        attn_implementation="sdpa",
-    )
+    config = LlamaConfig(**GATED, attention_dropout=dropout, attn_implementation="sdpa")
     return LlamaForCausalLM(config), _token_inputs()
 
 
@@ -144,16 +141,12 @@ def _vit(dropout: float) -> tuple[torch.nn.Module, Inputs]:
     from transformers import ViTConfig, ViTForImageClassification
 
     config = ViTConfig(
+        **BLOCKS,
+        **dropped(dropout),
+        **CLASSES,
         image_size=112,
         patch_size=16,
-        hidden_size=HIDDEN,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
         intermediate_size=4 * HIDDEN,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
-        num_labels=10,
-        problem_type="single_label_classification",  # else the first loss sets it, and the second call recompiles
         attn_implementation="sdpa",
     )
     images = torch.randn(2 * BATCH, 3, 112, 112)
@@ -165,12 +158,7 @@ def _resnet(dropout: float) -> tuple[torch.nn.Module, Inputs]:
 
     del dropout  # ResNet has none
     config = ResNetConfig(
-        embedding_size=32,
-        hidden_sizes=[64, 128, 256],
-        depths=[2, 2, 2],
-        layer_type="bottleneck",
-        num_labels=10,
-        problem_type="single_label_classification",
+        **CLASSES, embedding_size=32, hidden_sizes=[64, 128, 256], depths=[2, 2, 2], layer_type="bottleneck"
     )
     images = torch.randn(BATCH, 3, 96, 96)
     return ResNetForImageClassification(config), {"pixel_values": images, "labels": torch.randint(0, 10, (BATCH,))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -11,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from cuesta.dialects import loops
 from cuesta.dialects.aten import AtenOp, CallOp
@@ -30,9 +31,11 @@ from cuesta.lowering.loops_from_aten import (
     pointwise,
     pooling,
     pooling_windows,
+    random_numbers,
     reductions,
     scans,
     scatters,
+    searching,
     upsampling,
     views,
 )
@@ -50,15 +53,21 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         **pooling.RULES,
         **losses.RULES,
         **scans.RULES,
+        **random_numbers.RULES,
         **scatters.RULES,
         **pooling_windows.RULES,
         **padding.RULES,
         **upsampling.RULES,
+        **searching.RULES,
     }
 )
 """Every overload that has a rule. Whatever is not here stays a library call."""
 
+RANDOM_CHOICES: Final = ("device", "eager", "philox")
+"""Whose random numbers a graph draws."""
 
+
+@dataclass(frozen=True)
 class AtenToLoopsPass(ModulePass):
     """Rewrites the calls in @main, in order, by the rule of their overload.
 
@@ -68,18 +77,28 @@ class AtenToLoopsPass(ModulePass):
 
     name = "aten-to-loops"
 
+    deterministic: bool = False
+    """Whether a call whose result would depend on the order in which a GPU gets to things is left to the library."""
+    random: str = "device"
+    """Random numbers of our own (`philox`), or those of `eager`; by `device`: our own on GPUs."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_block(entry_block(op))
+        if self.random not in RANDOM_CHOICES:
+            known = ", ".join(RANDOM_CHOICES)
+            raise PassFailedException(
+                f"aten-to-loops: there are no random numbers of {self.random!r}; there are {known}"
+            )
+        lower_block(entry_block(op), deterministic=self.deterministic, random=self.random)
 
 
-def lower_block(block: Block) -> None:
+def lower_block(block: Block, *, deterministic: bool = False, random: str = "device") -> None:
     """Lowers the calls that stand in a block."""
     ops = list(block.ops)
     for op in ops:
         op.detach()
     if not ops:
         return
-    builder = LoopBuilder(block, ops[0].location)
+    builder = LoopBuilder(block, ops[0].location, deterministic=deterministic, random=random)
     for op in ops:
         if isinstance(op, AtenOp | CallOp):
             builder.location = op.location
@@ -144,7 +163,7 @@ def _obstacle(op: AtenCall) -> str | None:
         if not is_tensor_type(value_type):
             continue
         computable, own = _traits_of(value_type)
-        if not computable:
+        if not computable and (op.overload not in _MOVES or own == "cpu" or kind_of(value_type.element_type) != "s"):
             return f"there is no arithmetic on {value_type.element_type}"
         if device is None:
             device = own
@@ -152,6 +171,17 @@ def _obstacle(op: AtenCall) -> str | None:
             return f"its tensors are on several devices, {device} and {own}"
     return None
 
+
+_MOVES: Final = frozenset(
+    (
+        *views.RULES,
+        "aten._to_copy.default",
+        "aten.clone.default",
+        "aten.copy.default",
+        "prims::convert_element_type.default",
+    )
+)
+"""What a GPU does with floats of 8 bits: it moves and converts them."""
 
 _traits: dict[Attribute, tuple[bool, str]] = {}
 
@@ -161,5 +191,5 @@ def _traits_of(tensor: TensorType) -> tuple[bool, str]:
     if found is None:
         if len(_traits) > 100_000:
             _traits.clear()
-        found = _traits[tensor] = kind_of(tensor.element_type) != "?", device_of(tensor)
+        found = _traits[tensor] = kind_of(tensor.element_type) not in "?s", device_of(tensor)
     return found

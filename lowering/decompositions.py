@@ -50,6 +50,18 @@ KEPT_WHOLE: tuple[str, ...] = (
     "replication_pad1d",
     "replication_pad2d",
     "replication_pad3d",
+    "roll",
+    # The same; `lowering/whole_operators.py` brings them this far.
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+    "upsample_nearest3d",
+    "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact3d",
+    "upsample_linear1d",
+    "upsample_bilinear2d",
+    "upsample_trilinear3d",
+    "upsample_bicubic2d",
 )
 
 
@@ -85,13 +97,31 @@ def _own_decompositions() -> DecompositionTable:
         aten.t.default: transpose_matrix,
         aten.transpose.int: transpose,
         aten._unsafe_view.default: unsafe_view,
+        aten.bernoulli.p: bernoulli,
+        aten.native_dropout.default: native_dropout,
         aten.nll_loss_backward.default: nll_loss_backward,
         aten.select_backward.default: select_backward,
         aten.slice_backward.default: slice_backward,
         aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
         aten._log_softmax.default: log_softmax,
+        aten._trilinear.default: trilinear,
+        aten.dist.default: distance,
+        aten.index_reduce.default: index_reduce,
+        aten.scatter_reduce.two: scatter_reduce,
+        **{
+            overload: in_order_of_first(overload)
+            for overload in (
+                aten._native_batch_norm_legit.default,
+                aten._native_batch_norm_legit.no_stats,
+                aten._native_batch_norm_legit_functional.default,
+                aten._native_batch_norm_legit_no_training.default,
+                aten._batch_norm_with_update_functional.default,
+                aten.channel_shuffle.default,
+                aten.max_unpool2d.default,
+                aten.native_batch_norm.default,
+            )
+        },
         aten.index_add.default: index_add,
-        aten.max_unpool2d.default: max_unpool2d,
         aten.resize_as.default: resize_as,
         aten.select_scatter.default: select_scatter,
     }
@@ -146,6 +176,43 @@ def unsafe_view(self: Tensor, size: Sequence[int | torch.SymInt]) -> Tensor:
     import torch
 
     return torch.ops.aten.view.default(self, size)
+
+
+# --- Random masks as bools: a library call (or a kernel of ours) draws them, everything around fuses, and a byte an
+# element is what the backward pass keeps ----------------------------------------------------------------------------
+
+
+def bernoulli(self: Tensor, p: float = 0.5, *, generator: torch.Generator | None = None) -> Tensor:
+    """The draw as bools, and a cast. Eager's numbers do not depend on the type that they are asked for in."""
+    import torch
+
+    if self.dtype == torch.bool or generator is not None:
+        return NotImplemented
+    return torch.ops.aten._to_copy.default(_random_mask(self, p, range(self.dim())), dtype=self.dtype)
+
+
+def native_dropout(self: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """(x · mask · 1/(1 − p), mask), drawn as eager does: in the order in which x lies in memory."""
+    from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
+
+    if train is False:
+        return NotImplemented
+    order = range(self.dim()) if self.is_contiguous() else compute_elementwise_output_logical_to_physical_perm(self)[0]
+    mask = _random_mask(self, 1 - p, order)
+    return self * mask * (1 / (1 - p) if p < 1 else 0.0), mask
+
+
+def _random_mask(self: Tensor, p: float, order: Sequence[int]) -> Tensor:
+    """Bools of the sizes of `self`, drawn with the axes in that order. The operator takes the sizes from a tensor of no
+    memory to speak of.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    one = aten.full.default([], False, dtype=torch.bool, device=self.device)
+    mask = aten.bernoulli.p(aten.expand.default(one, [self.shape[axis] for axis in order]), p)
+    places = [list(order).index(axis) for axis in range(self.dim())]
+    return mask if places == sorted(places) else aten.permute.default(mask, places)
 
 
 # --- Backward formulas that stay pointwise, where PyTorch's scatter into zeros --------------------------------------
@@ -247,6 +314,73 @@ def soft_margin_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor,
     return gradient / self.numel() if reduction == 1 else gradient
 
 
+# --- Formulas that PyTorch has kernels for, and no decomposition that the core set takes ---------------------------
+
+
+def trilinear(
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    """The sum over `sumdim` of the product, each with dims of size one at its `expand`: what `nn.Bilinear` calls."""
+    for expanded in expand1:
+        i1 = i1.unsqueeze(expanded)
+    for expanded in expand2:
+        i2 = i2.unsqueeze(expanded)
+    for expanded in expand3:
+        i3 = i3.unsqueeze(expanded)
+    product = i1 * i2 * i3
+    return product.sum(list(sumdim)) if len(sumdim) else product
+
+
+def distance(self: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """‖x − y‖ₚ"""
+    import torch
+
+    return torch.ops.aten.linalg_vector_norm.default(self - other, p)
+
+
+def index_reduce(
+    self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """A scatter whose index is the same in all of the other dims."""
+    import torch
+
+    aten = torch.ops.aten
+    if not self.dim() or index.dim() != 1 or source.dim() != self.dim() or self.dtype != source.dtype:
+        return NotImplemented
+    dim = dim % self.dim()
+    if index.shape[0] != source.shape[dim] or any(
+        size != wanted for k, (size, wanted) in enumerate(zip(source.shape, self.shape, strict=True)) if k != dim
+    ):
+        return NotImplemented  # eager says what is wrong
+    shape = [1] * self.dim()
+    shape[dim] = index.shape[0]
+    indices = index.to(torch.int64).view(shape).expand(source.shape)
+    return aten.scatter_reduce.two(self, dim, indices, source, reduce, include_self=include_self)
+
+
+def scatter_reduce(
+    self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """A mean is a sum and a count; the other reductions are one call."""
+    import torch
+
+    aten = torch.ops.aten
+    if reduce != "mean" or not self.dim() or not self.is_floating_point():
+        return NotImplemented
+    total = aten.scatter_reduce.two(self, dim, index, src, "sum", include_self=include_self)
+    ones = aten.ones_like.default(src, dtype=torch.float32)
+    start = aten.full_like.default(self, float(include_self), dtype=torch.float32)
+    count = aten.clamp_min.default(aten.scatter_add.default(start, dim, index, ones), 1.0)
+    return (total / count).to(self.dtype)
+
+
 # --- PyTorch's formula, and what it leaves out ----------------------------------------------------------------------
 
 
@@ -255,6 +389,22 @@ def _of_pytorch(overload: OpOverload) -> Callable[..., Any]:
 
     table = cast("DecompositionTable", _decomp.decomposition_table)  # pyright: ignore[reportUnknownMemberType]
     return table[overload]
+
+
+def in_order_of_first(overload: OpOverload) -> Callable[..., Any]:
+    """PyTorch's, in eager's order in memory: row-major, or channels last where the first argument is."""
+
+    def decomposition(self: Tensor, *arguments: Any, **options: Any) -> Any:
+        from torch._prims_common import suggest_memory_format
+
+        result = _of_pytorch(overload)(self, *arguments, **options)
+        order = suggest_memory_format(self)
+        if isinstance(result, tuple):
+            first, *rest = cast("tuple[Tensor, ...]", result)
+            return first.contiguous(memory_format=order), *rest
+        return result.contiguous(memory_format=order)
+
+    return decomposition
 
 
 def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
@@ -274,15 +424,6 @@ def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: f
                 f"Got self.shape = {sizes} source.shape = {added}"
             )
     return _of_pytorch(torch.ops.aten.index_add.default)(self, dim, index, source, alpha=alpha)
-
-
-def max_unpool2d(self: Tensor, indices: Tensor, output_size: Sequence[int]) -> Tensor:
-    """PyTorch's, in eager's order in memory: channels last where the argument is."""
-    import torch
-    from torch._prims_common import suggest_memory_format
-
-    result = _of_pytorch(torch.ops.aten.max_unpool2d.default)(self, indices, output_size)
-    return result.contiguous(memory_format=suggest_memory_format(self))
 
 
 def resize_as(self: Tensor, other: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor:

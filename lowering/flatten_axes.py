@@ -19,13 +19,17 @@ def flatten_axes(analysis: NestAnalysis, loop: Loop, axes: Sequence[int]) -> int
     if len(axes) == 1:
         return last
     images: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(analysis.sizes))]
+    points: sym.IndexExpr = 1
     inner: sym.IndexExpr = 1
     for axis in reversed(axes):
         size = analysis.sizes[axis]
+        points = points * size
+        if size == 0:  # there are no points: any index will do, but not a division by 0
+            size = 1
         quotient = sym.dim(last) // inner
         images[axis] = quotient if axis == axes[0] else quotient % size
         inner = inner * size
-    analysis.sizes[last] = inner
+    analysis.sizes[last] = points
     gone = sum(1 << axis for axis in axes[:-1])
     for access in analysis.accesses.values():
         if access.varies & (gone | 1 << last) or not isinstance(access.address, int):

@@ -59,7 +59,7 @@ class Symbols:
     @property
     def unbacked(self) -> frozenset[str]:
         """The symbols whose value is not known when the program starts."""
-        return frozenset(name for name in self._known if name[0] == "u")
+        return frozenset(name for name in self._known if name.startswith(("u", "zuf")))
 
 
 def _range_of(symbol: Any, shape_env: Any) -> tuple[int | None, int | None]:

@@ -19,7 +19,7 @@ from cuesta.dialects.aten import LITERAL_TYPE, Argument, CallArguments, LiteralO
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import writes_to
 from cuesta.dialects.core.locations import format_location
-from cuesta.dialects.layout import is_tensor, sizes_of, tensor_type, tensor_type_of
+from cuesta.dialects.layout import is_tensor, sizes_of, strides_of, tensor_type, tensor_type_of
 from cuesta.lowering.fx_floats import SymbolicFloats
 from cuesta.lowering.fx_overloads import CONSTANT_CONVERTERS, callee_of, is_symbolic_query
 from cuesta.lowering.fx_symbols import Symbols
@@ -51,7 +51,7 @@ class ImportedGraph:
     outputs: tuple[Kind, ...]
     """One per graph output."""
     unbacked: frozenset[str]
-    """The symbols (`u0`) that stand for sizes known only after some op of the graph has run."""
+    """The symbols (`u0`) that stand for sizes known only after some op of the graph has run: no argument tells them."""
 
 
 def import_graph(gm: GraphModule, *, name: str = "main") -> ImportedGraph:
@@ -107,7 +107,18 @@ class _Importer:
             assert self.node is not None
             self.refuse(self.node, str(error))
         module = self.finish(name)
-        return ImportedGraph(module, tuple(self.constants), tuple(inputs), outputs, self.symbols.unbacked)
+        unbacked = self.symbols.unbacked - self.told_by_arguments()
+        return ImportedGraph(module, tuple(self.constants), tuple(inputs), outputs, unbacked)
+
+    def told_by_arguments(self) -> set[str]:
+        """The symbols that are an argument, or a size or stride of one."""
+        told: set[str] = set()
+        for argument in self.block.args:
+            if isinstance(argument.type, sym.IntType):
+                told.add(sym.format_expr(argument.type.data))
+            elif is_tensor(argument):
+                told.update(map(sym.format_expr, (*sizes_of(argument.type), *strides_of(argument.type))))
+        return told
 
     def finish(self, name: str) -> ModuleOp:
         self.block.add_ops(self.ops)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, cast
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from cuesta.dialects import elem, kernel, loops, sym
@@ -14,7 +14,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.kernel.shapes import Shape, join, joint_shape, shape_of, shaped
 from cuesta.dialects.sym.syntax import canonical_operands
 from cuesta.lowering.nest_analysis import NestAnalysis
-from cuesta.lowering.schedule import ParallelAxis, Schedule
+from cuesta.lowering.schedule import Contraction, ParallelAxis, Schedule
 
 
 @cache
@@ -24,24 +24,21 @@ def pointer_to(tensor_type: Attribute) -> kernel.PointerType:
     return kernel.PointerType(cast("TensorType[Attribute]", tensor_type).element_type)
 
 
-def build_kernel(analysis: NestAnalysis, schedule: Schedule, name: str) -> kernel.FuncOp:
-    """The kernel of a nest: its parameters are the tensors the nest reads, then its outs, scratch apart."""
-    return _Builder(analysis, schedule).build(name)
-
-
 class _Scope:
     """A block being written. Its ops are kept in a list, so that what inner blocks ask for can still be added."""
 
-    __slots__ = ("dim", "never_empty", "ops")
+    __slots__ = ("dim", "lane", "never_empty", "ops")
 
     def __init__(self, never_empty: bool, dim: int = 0) -> None:
         self.ops: list[Operation] = []
         self.never_empty = never_empty
         self.dim = dim
         """How many loops with lanes there are around."""
+        self.lane: SSAValue | None = None
+        """The points of the lanes, when the loop has some."""
 
 
-class _Builder:
+class KernelBuilder:
     """Translates ops in order. A value is a vector when an operand is one: lanes spread by themselves.
 
     An op is placed in the outermost block where its operands exist, so what does not change in a loop is computed
@@ -104,7 +101,7 @@ class _Builder:
             program = self.emit(kernel.ProgramIdOp.build(len(grid)), 0).results[0]
             program.name_hint = "p"
             if not parallel.loop:
-                grid.append(size)
+                grid.append(size if parallel.tile is None else sym.ceildiv(size, parallel.tile))
                 self.index_values[parallel.axis] = program
                 continue
             grid.append(self.tile_bounds(parallel, bounds, len(operands)))
@@ -121,7 +118,7 @@ class _Builder:
     ) -> None:
         """Emits the loops over parallel axes (axes and lanes of each, outermost first), and the body in them."""
         if not wanted:
-            self.body(self.analysis.nest.body)
+            self.points()
             return
         (axes, lanes), *inner = wanted
         if not axes:
@@ -135,6 +132,10 @@ class _Builder:
         used, properties = self.loop_properties(lowers, uppers, operands, lanes)
         loop = kernel.ForOp.create(operands=used, properties=properties, regions=[Region(block)])
         self.emit(loop, len(self.scopes) - 1)
+
+    def points(self) -> None:
+        """Emits the body, inside of all the loops."""
+        self.body(self.analysis.nest.body)
 
     def tile_bounds(
         self, parallel: ParallelAxis, bounds: dict[int, tuple[sym.IndexExpr, sym.IndexExpr]], operand: int
@@ -159,6 +160,8 @@ class _Builder:
         dim = self.scopes[-1].dim
         block = Block(arg_types=kernel.LoopOp.variable_types(len(axes), lanes, dim))
         self.scopes.append(_Scope(never_empty, dim + (lanes > 1)))
+        if lanes > 1:
+            self.scopes[-1].lane = block.args[-1]
         depth = len(self.scopes) - 1
         for axis, variable in zip(axes, block.args, strict=True):
             variable.name_hint = self.hints.get(axis)
@@ -181,10 +184,11 @@ class _Builder:
         self.values[old] = new
         self.depth[new] = depth
 
-    def body(self, block: Block) -> None:
+    def body(self, block: Block, left_out: frozenset[Operation] = frozenset()) -> None:
         translate = _TRANSLATE
         for op in block.ops:
-            translate[type(op)](self, op)
+            if op not in left_out:
+                translate[type(op)](self, op)
 
     def remember(self, op: elem.ConstantOp) -> None:
         self.constant_ops[op.results[0]] = op
@@ -262,12 +266,16 @@ class _Builder:
         images: list[sym.IndexExpr] = []
         for axis in sorted(e.dims):
             images.extend([0] * (axis - len(images)))
-            images.append(sym.dim(len(operands)))
-            value = self.index_values[axis]
-            assert value is not None
-            operands.append(value)
+            images.append(self.image(axis, operands))
         used, (canonical,) = canonical_operands(operands, (sym.substitute(e, images),))
         return used, canonical
+
+    def image(self, axis: int, operands: list[SSAValue]) -> sym.IndexExpr:
+        """What stands for an axis: an expression over `operands`, to which it appends what it needs."""
+        value = self.index_values[axis]
+        assert value is not None
+        operands.append(value)
+        return sym.dim(len(operands) - 1)
 
     def address(
         self, op: loops.LoadOp | loops.TensorWriteOp, tensor: SSAValue
@@ -304,13 +312,20 @@ class _Builder:
             raise CuestaError(
                 Diagnostic.on(op, "every lane would write to one address; the schedule must not have lanes here")
             )
-        masked = () if mask is None else (self.value(mask, shape),)
+        masked = self.store_conditions(op, shape)
         new = kernel.StoreOp.create(
             operands=(self.value(op.value, shape), self.values[op.target], *used, *masked), properties={"map": address}
         )
         self.finish(op, new, len(self.scopes) - 1)
 
+    def store_conditions(self, op: loops.StoreOp, shape: Shape) -> Sequence[SSAValue]:
+        """The mask of a store, if it has one."""
+        return () if op.mask is None else (self.value(op.mask, shape),)
+
     def combine(self, op: loops.CombineOp) -> None:
+        if self.analysis.spread:
+            self.atomic(op)
+            return
         used, address = self.address(op, op.target)
         mask = op.mask
         shape = joint_shape(used)
@@ -320,6 +335,20 @@ class _Builder:
             )
         masked = () if mask is None else (self.value(mask, shape),)
         new = kernel.CombineOp.create(
+            operands=(self.value(op.value, shape), self.values[op.target], *used, *masked),
+            properties={"map": address, "kind": op.properties["kind"]},
+        )
+        self.finish(op, new, len(self.scopes) - 1)
+
+    def atomic(self, op: loops.CombineOp) -> None:
+        """One change for every lane, also where neither the address nor the value varies along the lanes."""
+        used, address = self.address(op, op.target)
+        shape = joint_shape([*used, *(scope.lane for scope in self.scopes if scope.lane is not None)])
+        mask = op.mask
+        masked = () if mask is None else (self.value(mask, shape),)
+        if not masked and joint_shape(used) != shape:
+            masked = (self.constant(elem.constant(True, i1), shape),)
+        new = kernel.AtomicOp.create(
             operands=(self.value(op.value, shape), self.values[op.target], *used, *masked),
             properties={"map": address, "kind": op.properties["kind"]},
         )
@@ -357,6 +386,9 @@ class _Builder:
     # Inner loops
 
     def loop(self, op: loops.StatementOp) -> None:
+        if op in self.analysis.spread:  # its axes are parallel
+            self.body(op.body)
+            return
         axes, lanes = self.schedule.loops[op]
         if not axes:
             self.body(op.body)
@@ -367,7 +399,32 @@ class _Builder:
         new = kind.create(operands=used, properties=properties, regions=[Region(block)])
         self.finish(op, new, len(self.scopes) - 1)
 
+    def contract(self, op: loops.ReduceOp, contraction: Contraction) -> None:
+        axes, lanes = self.schedule.loops[op]
+        block, used, properties = self.inner(op, axes, lanes, contraction.left_out)
+        left, right = self.values[contraction.left], self.values[contraction.right]
+        factors = kernel.FactorsOp.build(left, right)
+        factors.location = op.location
+        self.emit(factors, len(self.scopes) - 1)
+        self.leave(block)
+        shape = kernel.contracted_shape(shape_of(left), shape_of(right), lanes)
+        if shape is None:
+            raise CuestaError(Diagnostic.on(op, "its factors do not vary along rows and columns; it is no contraction"))
+        if contraction.tf32:
+            properties["tf32"] = UnitAttr()
+        new = kernel.ContractOp.create(
+            operands=used,
+            result_types=(shaped(op.results[0].type, shape),),
+            properties=properties,
+            regions=[Region(block)],
+        )
+        self.finish(op, new, len(self.scopes) - 1)
+
     def reduce(self, op: loops.ReduceOp) -> None:
+        contraction = self.schedule.contractions.get(op)
+        if contraction is not None:
+            self.contract(op, contraction)
+            return
         axes, lanes = self.schedule.loops[op]
         if not axes:  # one point: the result is its value
             self.body(op.body)
@@ -403,13 +460,13 @@ class _Builder:
         return self.emit(elem.make("mul", rest, rest), depth).results[0]
 
     def inner(
-        self, op: loops.DomainOp, axes: Sequence[int], lanes: int
+        self, op: loops.DomainOp, axes: Sequence[int], lanes: int, left_out: frozenset[Operation] = frozenset()
     ) -> tuple[Block, Sequence[SSAValue], dict[str, Attribute]]:
-        """Writes the body of an inner loop into a block, which is left open."""
+        """Writes the body of an inner loop, but for the ops `left_out`, into a block, which is left open."""
         sizes = [self.analysis.sizes[axis] for axis in axes]
         used, properties = self.loop_properties([0] * len(sizes), sizes, (), lanes)
         block = self.enter(axes, all(map(self.is_positive, sizes)), lanes)
-        self.body(op.body)
+        self.body(op.body, left_out)
         return block, used, properties
 
     def loop_properties(
@@ -420,17 +477,19 @@ class _Builder:
         return kernel.LoopOp.loop_properties(lowers, uppers, operands, lanes, self.scopes[-1].dim if lanes > 1 else 0)
 
 
-_TRANSLATE: dict[type[Operation], Callable[[_Builder, Any], None]] = {
-    **dict.fromkeys([*elem.OPS.values(), elem.ConvertOp, elem.SelectOp], _Builder.elementwise),
-    elem.ConstantOp: _Builder.remember,
-    loops.LoadOp: _Builder.load,
-    loops.StoreOp: _Builder.store,
-    loops.IndexOp: _Builder.index,
-    loops.BoundOp: _Builder.bound,
-    loops.CombineOp: _Builder.combine,
-    loops.ForOp: _Builder.loop,
-    loops.RunningOp: _Builder.running,
-    loops.ScanOp: _Builder.loop,
-    loops.ReduceOp: _Builder.reduce,
-    loops.YieldOp: _Builder.finished,
+_TRANSLATE: dict[type[Operation], Callable[[KernelBuilder, Any], None]] = {
+    **dict.fromkeys(
+        [*elem.OPS.values(), elem.BitcastOp, elem.ConvertOp, elem.PhiloxOp, elem.SelectOp], KernelBuilder.elementwise
+    ),
+    elem.ConstantOp: KernelBuilder.remember,
+    loops.LoadOp: KernelBuilder.load,
+    loops.StoreOp: KernelBuilder.store,
+    loops.IndexOp: KernelBuilder.index,
+    loops.BoundOp: KernelBuilder.bound,
+    loops.CombineOp: KernelBuilder.combine,
+    loops.ForOp: KernelBuilder.loop,
+    loops.RunningOp: KernelBuilder.running,
+    loops.ScanOp: KernelBuilder.loop,
+    loops.ReduceOp: lambda builder, op: builder.reduce(op),  # a builder may have its own way
+    loops.YieldOp: KernelBuilder.finished,
 }

@@ -26,8 +26,10 @@ def describe(nest: loops.NestOp) -> str:
     for op in nest.walk():
         if isinstance(op, elem.TableOp):
             words[op.row.name] = words.get(op.row.name, 0) + 1
+        elif isinstance(op, elem.PhiloxOp):
+            words["random"] = 1
         elif isinstance(op, loops.ReduceOp):
-            word = _REDUCTIONS.get(op.kind, op.kind)
+            word = "product" if "depth" in nest.choices else _REDUCTIONS.get(op.kind, op.kind)
             words[word] = words.get(word, 0) + 1
         elif isinstance(op, loops.RunningOp):
             words[_RUNNING[op.kind]] = 1

@@ -8,7 +8,7 @@ kernel.func @exp_0(%x : !kernel.ptr<f32>) outs(%o : …) schedule #kernel.schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -23,16 +23,27 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.dialects.layout import device_of, tensor_type_of
-from cuesta.lowering import schedule_cpu, schedule_gpu, split_reductions_gpu
-from cuesta.lowering.kernel_builder import build_kernel
+from cuesta.lowering import (
+    column_sums_gpu,
+    schedule_choices,
+    schedule_cpu,
+    schedule_gpu,
+    split_reductions_gpu,
+    split_scatters_gpu,
+)
+from cuesta.lowering.kernel_builder import KernelBuilder
 from cuesta.lowering.kernel_names import describe
 from cuesta.lowering.merge_axes import merge_axes
 from cuesta.lowering.nest_analysis import NestAnalysis, analyse
 from cuesta.lowering.schedule import Schedule
+from cuesta.lowering.sliding_builder import SlidingBuilder
 from cuesta.lowering.split_reductions import split_reductions
 from cuesta.lowering.split_scatters import split_scatters
+from cuesta.lowering.spread_scans import spread_scans
 
-_ELEMENTWISE = frozenset([*elem.OPS.values(), elem.ConstantOp, elem.ConvertOp, elem.SelectOp])
+_ELEMENTWISE = frozenset(
+    [*elem.OPS.values(), elem.BitcastOp, elem.ConstantOp, elem.ConvertOp, elem.PhiloxOp, elem.SelectOp]
+)
 
 Chooser = Callable[[NestAnalysis], Schedule]
 
@@ -58,11 +69,21 @@ class LoopsToKernelPass(ModulePass):
     """
 
     def apply(self, ctx: Context, op: builtin.ModuleOp) -> None:
+        updates: dict[loops.NestOp, list[SSAValue]] = {}
+        atomic: dict[loops.NestOp, list[SSAValue]] = {}
         if self.split:
-            nests = nests_of(op)
+            nests = [nest for nest in nests_of(op) if not nest.choices]  # who says how a nest runs means this nest
             split_reductions([nest for nest in nests if not self.is_for_gpu(nest)])
-            split_reductions_gpu.split_reductions([nest for nest in nests if self.is_for_gpu(nest)], self.processors)
-        lower_nests(op, self.chooser(), split_scatters(nests_of(op)) if self.split else {})
+            on_gpu = [nest for nest in nests_of(op) if self.is_for_gpu(nest)]
+            joint = column_sums_gpu.sum_columns_with_rows(on_gpu, self.processors)
+            in_parts = [nest for nest in nests_of(op) if not nest.choices or "part" in nest.choices]
+            split_reductions_gpu.split_reductions([nest for nest in in_parts if self.is_for_gpu(nest)], self.processors)
+            nests = nests_of(op)
+            updates = split_scatters([nest for nest in nests if not self.is_for_gpu(nest)])
+            atomic = split_scatters_gpu.split_scatters(
+                [nest for nest in nests if self.is_for_gpu(nest) and nest not in joint]
+            )
+        lower_nests(op, self.chooser(), updates | atomic, frozenset(atomic))
 
     def chooser(self) -> Chooser:
         """The function that chooses the schedule of a nest.
@@ -79,7 +100,7 @@ class LoopsToKernelPass(ModulePass):
 
         def choose(analysis: NestAnalysis) -> Schedule:
             if self.is_for_gpu(analysis.nest):
-                return schedule_gpu.choose(analysis, gpu)
+                return schedule_choices.choose(analysis, gpu)
             return schedule_cpu.choose(analysis, cpu)
 
         return choose
@@ -102,9 +123,14 @@ class _Lowered:
     """The outs that are results of the launch; the others are scratch memory."""
 
 
-def lower_nests(module: builtin.ModuleOp, choose: Chooser, updates: Mapping[loops.NestOp, Sequence[SSAValue]]) -> None:
+def lower_nests(
+    module: builtin.ModuleOp,
+    choose: Chooser,
+    updates: Mapping[loops.NestOp, Sequence[SSAValue]],
+    atomic: Collection[loops.NestOp] = (),
+) -> None:
     """Replaces every nest of @main by a launch; `choose` gives the schedule of each distinct one. `updates` is what
-    `split_scatters` gave.
+    `split_scatters` gave; those in `atomic` may change elements in any order.
 
     Errors: CuestaError when the module is not in the state this lowering requires.
     """
@@ -123,7 +149,7 @@ def lower_nests(module: builtin.ModuleOp, choose: Chooser, updates: Mapping[loop
         lowered = known.get(key)
         if lowered is None:
             name = f"{describe(nest)}_{len(known)}"
-            lowered = known[key] = _lower(nest, ranges, used, choose, name)
+            lowered = known[key] = _lower(nest, ranges, used, choose, name, nest in atomic)
             if taken_over:
                 lowered.kernel.properties["updates"] = builtin.IntegerAttr(len(taken_over), builtin.i64)
             Rewriter.insert_op(lowered.kernel, InsertPoint.before(main))
@@ -141,12 +167,15 @@ def lower_nests(module: builtin.ModuleOp, choose: Chooser, updates: Mapping[loop
 
 
 def _lower(
-    nest: loops.NestOp, ranges: sym.SymbolRanges, used: tuple[bool, ...], choose: Chooser, name: str
+    nest: loops.NestOp, ranges: sym.SymbolRanges, used: tuple[bool, ...], choose: Chooser, name: str, atomic: bool
 ) -> _Lowered:
     analysis = analyse(nest, ranges, used)
+    if atomic:
+        spread_scans(analysis)
     merge_axes(analysis)
     schedule = choose(analysis)
-    func = build_kernel(analysis, schedule, name)
+    builder = SlidingBuilder if schedule.slides else KernelBuilder
+    func = builder(analysis, schedule).build(name)
     kept = tuple(position for position, handle in enumerate(nest.handles) if handle not in schedule.locals)
     return _Lowered(func, kept)
 

@@ -85,6 +85,8 @@ class NestAnalysis:
     symbol_ranges: sym.SymbolRanges
     local_sizes: dict[SSAValue, int]
     """The handles that may become scratch memory of the program, and their sizes."""
+    spread: frozenset[Operation] = frozenset()
+    """The scans whose points are points of the parallel domain (`spread_scans`): what they combine is atomic."""
 
     def estimate(self, size: sym.IndexExpr) -> int:
         """A size as a number, with a guess for every symbol."""
@@ -282,7 +284,9 @@ _RUNNING_WEIGHTS = {"logaddexp": 20.0, "last_argmax": 4.0, "last_argmin": 4.0}
 _DEAR = {"div": 3.0, "sqrt": 3.0, "rsqrt": 4.0, "fmod": 8.0, "trunc_div": 8.0, "pow": 16.0}
 _WEIGHTS: dict[type[Operation], float] = {
     elem.ConstantOp: 0.0,
+    elem.BitcastOp: 0.0,
     elem.ConvertOp: 1.0,
+    elem.PhiloxOp: 40.0,
     elem.SelectOp: 1.0,
     **{
         op: _DEAR.get(name, 8.0 if any(text.startswith("math:") for text in op.row.llvm.values()) else 1.0)

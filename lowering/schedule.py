@@ -12,11 +12,27 @@ class ParallelAxis:
     """What becomes of one axis of the parallel domain.
 
     Without `loop`, every point is a program. With `loop`, a program runs through `tile` points of it (all, when None).
+    With a `tile` but no `loop`, which only a schedule that slides has, it has one piece of text for each of them.
     """
 
     axis: int
     loop: bool = False
     tile: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A reduction that is a sum of products of two factors, one for rows and one for columns."""
+
+    left: SSAValue
+    right: SSAValue
+    left_out: frozenset[Operation]
+    """The ops of its body that only lead from the factors to their product."""
+    rows: int
+    columns: int
+    """The parallel axes that only the left, and only the right factor varies along."""
+    tf32: bool = False
+    """Whether factors of type f32 may be rounded to TF32."""
 
 
 @dataclass(slots=True)
@@ -35,5 +51,9 @@ class Schedule:
     """For every inner loop its axes, outermost first, and the lanes of the last."""
     locals: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """The handles that become scratch memory of the program, with their sizes."""
+    contractions: dict[Operation, Contraction] = field(default_factory=dict[Operation, Contraction])
+    """The reductions that become a `kernel.contract`."""
+    slides: bool = False
+    """Whether everything is written out point by point but the lanes, and what several points compute only once."""
     choices: dict[str, int | str] = field(default_factory=dict[str, "int | str"])
     """What the `#kernel.schedule` says beside the grid."""

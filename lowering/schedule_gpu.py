@@ -6,7 +6,8 @@
     loops.nest (%i : 512, %j : 512) { %x[%j, %i] … }             a square of both, so that either side is read in order
     loops.nest (%i : 4096) { sum (%j : 1024) of %x[%i, %j] }     rows: lanes along %j, of one row or of several
     loops.nest (%j : 1024) { sum (%i : 4096) of %x[%i, %j] }     columns: lanes along %j, and along %i within
-    loops.nest (%i : 65536) { maximum (%w : 9) of %x[…] }        windows: lanes along %i, every lane its own loop
+    loops.nest (%i : 65536) { maximum (%w : 9) of %x[…] }        windows: lanes along %i, every lane its own loop;
+                                                                 overlapping ones: `sliding_windows`
 
 A reduction whose points fit into one tile is *persistent*: what it reads stays in registers, for later stages too.
 """
@@ -17,17 +18,22 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cuesta.dialects import sym
+from xdsl.ir import SSAValue
+
+from cuesta.dialects import loops, sym
+from cuesta.lowering import sliding_windows
 from cuesta.lowering.flatten_axes import flatten_axes
 from cuesta.lowering.nest_analysis import Access, Loop, NestAnalysis
 from cuesta.lowering.schedule import ParallelAxis, Schedule
 
 TILE = 1024
 """Elements of a program of a pointwise kernel."""
+ROW, FILLED = 256, 0.6
+"""Rows of so many elements may have tiles of their own, if these have points in so many of their lanes."""
 SQUARE_BYTES = 128
 """Of rows and columns of a tile where one side is read across."""
 PERSISTENT = 32768
-"""The most elements of a row that one tile holds."""
+"""The most elements that a tile holds of a row, or of the rows of all tensors that several stages read."""
 LOOPED = 16384
 """Elements of a tile that walks along a row."""
 LONG, LONGEST = 4096, 16384
@@ -75,6 +81,11 @@ def choose(analysis: NestAnalysis, options: GpuOptions) -> Schedule:
     return _Chooser(analysis, options).choose()
 
 
+def index_bits(analysis: NestAnalysis) -> int:
+    """The bits that addresses of a nest take: 32 or 64."""
+    return 64 if _Chooser(analysis, GpuOptions()).needs_wide_indices() else 32
+
+
 class _Chooser:
     def __init__(self, analysis: NestAnalysis, options: GpuOptions) -> None:
         self.analysis = analysis
@@ -84,7 +95,9 @@ class _Chooser:
     def choose(self) -> Schedule:
         wide = self.needs_wide_indices()
         root = self.analysis.root
-        schedule = self.reducing(root) if root.loops else self.pointwise(root)
+        schedule = sliding_windows.choose(self.analysis, self.processors)
+        if schedule is None:
+            schedule = self.reducing(root) if root.loops else self.pointwise(root)
         schedule.choices = {"target": "cuda", "warps": self.warps(schedule), "index": 64 if wide else 32}
         return schedule
 
@@ -138,7 +151,8 @@ class _Chooser:
             lanes = SQUARE_BYTES // max(2, self.width())
             if min(self.points(across), self.points(lane)) > lanes // 2:
                 return self.square(root, across, lane, lanes)
-        if self.points(lane) < 2 * TILE or not self.rows_are_aligned(root, lane):
+        short = self.points(lane) < 2 * TILE or not self.rows_are_aligned(root, lane)
+        if short and (not self.fills_tiles(lane) or self.any_load_in_vectors(root, lane)):
             lane = flatten_axes(self.analysis, root, root.axes)
         return self.pieces(root, lane, self.lanes(lane, TILE))
 
@@ -152,6 +166,39 @@ class _Chooser:
             for axis in root.axes
             if axis != lane
         )
+
+    def fills_tiles(self, lane: int) -> bool:
+        """Whether tiles of their own leave few lanes of a row without a point."""
+        size, lanes = self.analysis.sizes[lane], self.lanes(lane, TILE)
+        return isinstance(size, int) and size >= ROW and size >= FILLED * (-(-size // lanes) * lanes)
+
+    def any_load_in_vectors(self, root: Loop, lane: int) -> bool:
+        """Whether a load is of vectors, row by row or when the axes are one. Where none is, one element for each thread
+        is best: neighbouring threads read and write neighbours, and no place is divided into its row and column.
+        """
+        return any(
+            self.is_in_vectors(access, root, lane) or self.is_one_piece(access, root)
+            for access in root.accesses
+            if not access.is_store and access.width and access.varies >> lane & 1
+        )
+
+    def is_in_vectors(self, access: Access, root: Loop, lane: int) -> bool:
+        """Whether every row that is accessed begins where vectors do."""
+        start = sym.substitute(access.address, [0] * len(self.analysis.sizes))
+        strides = [self.stride(access, axis) for axis in root.axes if axis != lane]
+        places = [*strides, start if isinstance(start, int) else None]
+        return self.stride(access, lane) == 1 and all(
+            place is not None and place * access.width % VECTOR == 0 for place in places
+        )
+
+    def is_one_piece(self, access: Access, root: Loop) -> bool:
+        """Whether elements follow one another in the order of the points."""
+        expected: sym.IndexExpr = 1
+        for axis in reversed(root.axes):
+            if self.stride(access, axis) != expected:
+                return False
+            expected = expected * self.analysis.sizes[axis]
+        return True
 
     def pieces(self, root: Loop, lane: int, lanes: int) -> Schedule:
         """Programs of `lanes` points of an axis."""
@@ -184,7 +231,7 @@ class _Chooser:
         for leaf in leaves:
             if leaf.axes:
                 flatten_axes(self.analysis, leaf, leaf.axes)
-        if any(access.ordered for access in self.analysis.accesses.values()):
+        if any(access.ordered for access in self.analysis.accesses.values()) and not self.accumulates(leaves):
             # Every lane does what comes in order by itself.
             return self.columns(root, WINDOW_TILE, 1) if root.axes else self.serial(root)
         along, across = self.contiguity(root, leaves)
@@ -200,12 +247,13 @@ class _Chooser:
                 lanes //= 2
             return self.columns(root, lanes, min(power_of_two(points), max(1, COLUMN_TILE // lanes)), axis)
         lanes = power_of_two(points) if static else UNKNOWN
-        if lanes > PERSISTENT:
-            lanes = LOOPED
+        if lanes * self.kept(leaves) > PERSISTENT:
+            lanes = min(lanes, LOOPED)
         if any(leaf.running for leaf in leaves):
             lanes = min(lanes, SCANNED)
         height = 1
-        while static and root.axes and lanes * height * 2 <= ROWS and rows >= height * 2 * self.programs:
+        flat = static and not any(inner.loops for inner in root.loops)
+        while flat and root.axes and lanes * height * 2 <= ROWS and rows >= height * 2 * self.programs:
             height *= 2
         if height == 1:
             schedule = Schedule([ParallelAxis(axis) for axis in root.axes])
@@ -260,8 +308,28 @@ class _Chooser:
             schedule.loops[inner.op] = (inner.axes, own)
             self.inner_lanes(inner, schedule, lanes)
 
+    def kept(self, leaves: list[Loop]) -> int:
+        """How many tensors several stages read: a tile that holds the whole row keeps all of them in registers."""
+        stages: dict[SSAValue, int] = {}
+        for leaf in leaves:
+            large = self.large(leaf.accesses)
+            for tensor in {access.op.source for access in large if isinstance(access.op, loops.LoadOp)}:
+                stages[tensor] = stages.get(tensor, 0) + 1
+        return max(1, sum(count > 1 for count in stages.values()))
+
+    def accumulates(self, leaves: list[Loop]) -> bool:
+        """Whether what is combined is, in every round of a scan, one and the same row of neighbours."""
+        combined = [(access, leaf) for leaf in leaves for access in leaf.accesses if access.ordered]
+        every = sum(bool(access.ordered) for access in self.analysis.accesses.values())
+        return len(combined) == every and all(
+            not access.varies & access.ordered and len(leaf.axes) == 1 and self.stride(access, leaf.axes[0]) == 1
+            for access, leaf in combined
+        )
+
     def warps(self, schedule: Schedule) -> int:
         """Warps of a program: so many that every thread has a few vectors, and that long rows have many threads."""
+        if schedule.slides:
+            return sliding_windows.WARPS
         outer = math.prod(lanes for _, lanes in schedule.around) * schedule.lanes
         inner = max((lanes for _, lanes in schedule.loops.values()), default=1)
         if not schedule.loops:
@@ -270,7 +338,10 @@ class _Chooser:
             return max(1, min(8, outer // WINDOW_WARP))
         if inner >= LONGEST:
             return MOST_WARPS
-        return max(1, min(16 if inner >= LONG else 8, outer * inner * self.width() // ROW_WARP_BYTES))
+        # What is carried is as wide as it is computed.
+        carried = any(isinstance(op, loops.ScanOp) and lanes == 1 for op, (_, lanes) in schedule.loops.items())
+        width = max(self.width(), 4 if carried else 0)
+        return max(1, min(16 if inner >= LONG else 8, outer * inner * width // ROW_WARP_BYTES))
 
 
 def power_of_two(size: int) -> int:
@@ -278,4 +349,4 @@ def power_of_two(size: int) -> int:
     return 1 << max(0, size - 1).bit_length()
 
 
-__all__ = ["GpuOptions", "choose"]
+__all__ = ["GpuOptions", "choose", "index_bits", "power_of_two"]

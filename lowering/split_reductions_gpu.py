@@ -1,9 +1,13 @@
-"""Reductions that would leave most of a GPU idle become two nests: parts, a program each, and their combination.
+"""Reductions that would leave most of a GPU idle, or read memory too often, are computed in parts, a program each.
 
     loops.nest () { %s = sum (%j : 1048576) of f(%j); store g(%s) }
     →
     loops.nest (%p : 512) { %s = sum (%j : 2048) of f(%p · 2048 + %j); store %s to %t[%p] }
     loops.nest () { %s = sum (%p : 512) of %t[%p]; store g(%s) }
+
+The same where a reduction needs another (`dialects/loops/part_laws.py`), and where loops come after them: softmax and
+norms of long rows become parts that one tile holds, their combination, and a nest that is parallel in every element.
+Whether that pays is `gpu_cost.py`'s business; a nest's schedule can say it, too: `#loops.schedule<part = 8192>`.
 
 Reassociates. NaN and infinities come out the same.
 """
@@ -11,11 +15,17 @@ Reassociates. NaN and infinities come out the same.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from cuesta.dialects import loops, sym
-from cuesta.dialects.loops.splitting import Splitting, split_nest, splittable_reductions
-from cuesta.dialects.loops.surgery import loads_of
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.loops.part_laws import PLAIN, Member, members_of
+from cuesta.dialects.loops.parts import Parts, split_in_parts
+from cuesta.dialects.loops.surgery import is_pointwise
+from cuesta.lowering import gpu_cost
+from cuesta.lowering.nest_analysis import Access, NestAnalysis, analyse
+from cuesta.lowering.schedule_gpu import COLUMN_BYTES, power_of_two
 
 LARGE = 16384
 """Points of a reduction from which on a second launch pays."""
@@ -25,54 +35,249 @@ COLUMNS = 64
 """Parallel points that one program takes at most when it reduces columns."""
 FEW, MANY = 2, 8
 """Programs per processor: with fewer than the first a reduction is split, so that there are about the second."""
+TILE = 8192
+"""Elements of a part that is to stay in registers."""
+WORTH = 0.9
+"""The share of the cost below which parts are taken."""
+SMALL = 8
+"""What has fewer than one element per so many points stays in the caches."""
+VECTOR = 16
+"""Bytes that one load of a thread takes at most."""
 
 
 def split_reductions(nests: Sequence[loops.NestOp], processors: int) -> None:
     """Splits what is worth it."""
     for nest in nests:
-        split_reduction(nest, processors)
+        rest: loops.NestOp | None = nest
+        while rest is not None:
+            new = split_reduction(rest, processors)
+            # What is left may hold further reductions, which needed those that are split now.
+            rest = new[-1] if new and any(isinstance(op, loops.ReduceOp) for op in new[-1].body.ops) else None
+            if new is not None and len(new) < 3:
+                rest = None
 
 
-def split_reduction(nest: loops.NestOp, processors: int) -> loops.NestOp | None:
-    """Puts a new nest before `nest`, which computes its reductions in parts; None when that is not worth it."""
-    reductions = splittable_reductions(nest)
-    if reductions is None:
-        return None
-    around = [size for size in nest.sizes if isinstance(size, int)]
-    sizes = [size for size in reductions[0].sizes if isinstance(size, int)]
-    if len(around) < len(nest.sizes) or len(sizes) < len(reductions[0].sizes):
-        return None
-    programs = math.prod(around)
-    if _reads_columns(reductions):
-        programs = math.ceil(programs / COLUMNS)
-    points = math.prod(sizes)
-    if points < LARGE or not 0 < programs < FEW * processors:
-        return None
-    wanted = min(max(2, MANY * processors // programs), points // LEAST)
-    cut = _axis_and_parts(sizes, wanted)
-    if cut is None:
-        return None
-    axis, parts = cut
-    inner = [size // parts if k == axis else size for k, size in enumerate(sizes)]
-    indices: list[sym.IndexExpr] = [sym.dim(k + 1) for k in range(len(sizes))]
-    indices[axis] = sym.dim(0) * inner[axis] + indices[axis]
-    return split_nest(nest, reductions, Splitting((parts,), tuple(inner), tuple(indices)))
+def split_reduction(nest: loops.NestOp, processors: int) -> list[loops.NestOp] | None:
+    """Replaces a nest by several, the first of which computes its reductions in parts; None when that is not worth it.
+
+    Errors: CuestaError when the nest's schedule asks for parts, and it cannot be split.
+    """
+    members = members_of(nest)
+    asked = nest.choices.get("part")
+    new: list[loops.NestOp] | None = None
+    if members and _is_static((*nest.sizes, *members[0].reduction.sizes)):
+        facts = _Facts(nest, members)
+        points = asked or facts.part(processors)
+        if points is not None:
+            new = split_in_parts(nest, members, facts.parts(points))
+            for one in new or ():
+                if is_pointwise(one):
+                    # What the parts read last is in the cache.
+                    one.properties["schedule"] = loops.ScheduleAttr.of({"reversed": 1})
+    if asked and new is None:
+        raise CuestaError(Diagnostic.on(nest, f"its schedule says part = {asked}, but it cannot be split"))
+    return new
 
 
-def _reads_columns(reductions: Sequence[loops.ReduceOp]) -> bool:
-    """Whether no read has an axis of the reduction as its last."""
-    for reduction in reductions:
-        variables = set(reduction.induction_variables)
-        for load in loads_of(reduction):
-            if load.map.results and any(load.indices[k] in variables for k in sym.dims_of(load.map.results[-1])):
-                return False
-    return True
+def _is_static(sizes: Sequence[sym.IndexExpr]) -> bool:
+    return all(isinstance(size, int) for size in sizes) and 0 not in sizes
 
 
-def _axis_and_parts(sizes: Sequence[int], wanted: int) -> tuple[int, int] | None:
-    """The outermost axis that can be cut into about `wanted` equal parts, and their number."""
-    for axis, size in enumerate(sizes):
-        divisors = [parts for parts in range(max(2, wanted // 4), wanted * 2 + 1) if size % parts == 0]
-        if divisors:
-            return axis, min(divisors, key=lambda parts: abs(parts - wanted))
-    return None
+class _Facts:
+    """What decides about a nest whose `members` could be split."""
+
+    def __init__(self, nest: loops.NestOp, members: Sequence[Member]) -> None:
+        self.nest = nest
+        self.members = members
+        self.sizes = [int(size) for size in members[0].reduction.sizes if isinstance(size, int)]
+        self.points = math.prod(self.sizes)
+        self.around = math.prod(size for size in nest.sizes if isinstance(size, int))
+        self._analysis: NestAnalysis | None = None
+
+    @property
+    def analysis(self) -> NestAnalysis:
+        """The addresses of all accesses."""
+        if self._analysis is None:
+            self._analysis = analyse(self.nest, {}, [True] * len(self.nest.results))
+        return self._analysis
+
+    # Whether
+
+    def part(self, processors: int) -> int | None:
+        """The points that a part should have; None when the nest is better not split."""
+        if self.points < LARGE:
+            return None
+        stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]
+        strips = self.reads_strips()
+        programs = math.ceil(self.around / COLUMNS) if strips else self.around
+        if len(stages) == len(self.members) and all(member.law == PLAIN for member in self.members):
+            if programs >= FEW * processors:
+                return None
+            wanted = min(max(2, MANY * processors // programs), self.points // LEAST)
+            points = power_of_two(math.ceil(self.points / wanted))
+            # What several of them read is in registers when a tile holds the part.
+            return min(points, self.rows_of_strip()) if strips and len(self.members) > 1 else points
+        rows = self.rows(stages, programs, strips=strips)
+        if gpu_cost.of_parts(rows, processors) > WORTH * gpu_cost.of_whole_rows(rows, processors):
+            return None
+        points = self.rows_of_strip() if strips else TILE
+        while points > LEAST and programs * self.points // points < FEW * processors:
+            points //= 2
+        return points
+
+    def rows_of_strip(self) -> int:
+        """How many rows of a strip of columns one tile holds."""
+        width = max((access.width for member in self.members for _, access in self.large(member.reduction)), default=4)
+        return max(2, TILE * width // COLUMN_BYTES)
+
+    def rows(self, stages: Sequence[loops.DomainOp], programs: int, *, strips: bool) -> gpu_cost.Rows:
+        """The nest, as the cost model sees it."""
+        elements = self.around * self.points
+        reading = [stage for stage in stages if self.large(stage)]
+        after = [stage for stage in stages if not isinstance(stage, loops.ReduceOp)]
+        tensors = {load.source: access.width for stage in reading for load, access in self.large(stage)}
+        readers = Counter(tensor for stage in reading for tensor in {load.source for load, _ in self.large(stage)})
+        written = sum(
+            access.width
+            for op, access in self.analysis.accesses.items()
+            if isinstance(op, loops.StoreOp) and op.parent_op() in after
+        )
+        return gpu_cost.Rows(
+            programs,
+            self.points,
+            elements * len(tensors),
+            elements * sum(tensors.values()),
+            elements * written,
+            max(1, len(reading)),
+            sum(stage in after for stage in reading),
+            max(1, sum(count > 1 for count in readers.values())),
+            strips,
+            strips or self.is_aligned(),
+        )
+
+    def large(self, stage: loops.DomainOp) -> list[tuple[loops.LoadOp, Access]]:
+        """The loads of a stage that read a large tensor: about an element for every point of every row."""
+        found: list[tuple[loops.LoadOp, Access]] = []
+        inner = self.axes(stage)
+        for op in stage.body.ops:
+            if isinstance(op, loops.LoadOp):
+                access = self.analysis.accesses[op]
+                if access.varies & inner and self.values(access) * SMALL >= self.around * self.points:
+                    found.append((op, access))
+        return found
+
+    def values(self, access: Access) -> int:
+        """At how many points an access may be at different places."""
+        sizes = enumerate(self.analysis.sizes)
+        return math.prod(size for axis, size in sizes if access.varies >> axis & 1 and isinstance(size, int))
+
+    def axes(self, op: loops.DomainOp) -> int:
+        """The axes of a domain, as a set of bits."""
+        return sum(1 << self.analysis.number[variable] for variable in op.induction_variables)
+
+    def is_aligned(self) -> bool:
+        """Whether all rows of what is read in order begin where vectors may."""
+        for member in self.members:
+            for _, access in self.large(member.reduction):
+                for variable in self.nest.induction_variables:
+                    stride = sym.coefficient(access.address, self.analysis.number[variable])
+                    if not isinstance(stride, int) or stride * access.width % VECTOR:
+                        return False
+        return True
+
+    def reads_strips(self) -> bool:
+        """Whether more is read in order along the parallel axes than along the points of the reductions."""
+        along = across = 0
+        for member in self.members:
+            for _, access in self.large(member.reduction):
+                if self.moves_by_one(access, member.reduction):
+                    along += access.width
+                elif self.moves_by_one(access, self.nest):
+                    across += access.width
+        return across > along
+
+    def moves_by_one(self, access: Access, domain: loops.DomainOp) -> bool:
+        """Whether an access reads neighbours along an axis of a domain."""
+        variables = domain.induction_variables
+        return any(sym.coefficient(access.address, self.analysis.number[variable]) == 1 for variable in variables)
+
+    # How
+
+    def parts(self, points: int) -> Parts:
+        """The domain of the reductions in parts of about so many points: a run of neighbours, or several short runs."""
+        order, run = self.memory_order()
+        sizes = [self.sizes[axis] for axis in order]
+        length = math.prod(sizes[run:])
+        if length < points and run:
+            return self.runs_together(order, run, max(1, points // length))
+        return self.pieces_of_runs(order, run, min(points, power_of_two(length)))
+
+    def memory_order(self) -> tuple[list[int], int]:
+        """The axes of the domain, those with long strides first, and from which on they are neighbours in memory."""
+        strides = self.strides()
+        order = list(range(len(self.sizes)))
+        if not strides or any(stride is None for access in strides for stride in access):
+            return order, max(0, len(order) - 1)
+        order.sort(key=lambda axis: -max(abs(access[axis] or 0) for access in strides))
+        run = len(order) - 1
+        while run > 0 and all(
+            access[order[run - 1]] == (access[order[run]] or 0) * self.sizes[order[run]] for access in strides
+        ):
+            run -= 1
+        return order, max(0, run)
+
+    def strides(self) -> list[list[int | None]]:
+        """For every load of the members its strides along the axes of the domain."""
+        found: list[list[int | None]] = []
+        for member in self.members:
+            for op in member.reduction.walk():
+                if isinstance(op, loops.LoadOp):
+                    access = self.analysis.accesses[op]
+                    own: list[int | None] = []
+                    for variable in member.reduction.induction_variables:
+                        stride = sym.coefficient(access.address, self.analysis.number[variable])
+                        own.append(stride if isinstance(stride, int) else None)
+                    if any(own):
+                        found.append(own)
+        return found
+
+    def pieces_of_runs(self, order: Sequence[int], run: int, points: int) -> Parts:
+        """Parts of one run of neighbours each: all outer axes, and pieces of the inner ones, taken as one."""
+        sizes = [self.sizes[axis] for axis in order]
+        length = math.prod(sizes[run:])
+        outer = (*sizes[:run], -(-length // points))
+        position = sym.dim(run) * points + sym.dim(run + 1)
+        space = (*outer, points)
+        inner = [sym.simplify(e, space) for e in sym.delinearize(position, sizes[run:])]
+        indices = self.in_order(order, [*(sym.dim(k) for k in range(run)), *inner])
+        if length % points == 0:
+            return Parts(outer, (points,), indices, points)
+        count = sym.minimum(points, length - sym.dim(run) * points)
+        return Parts(outer, (points,), indices, count, ((position, length),))
+
+    def runs_together(self, order: Sequence[int], run: int, height: int) -> Parts:
+        """Parts of several short runs: pieces of the axis around them, and all of the inner ones."""
+        sizes = [self.sizes[axis] for axis in order]
+        cut = run - 1
+        height = min(height, sizes[cut])
+        outer = (*sizes[:cut], -(-sizes[cut] // height))
+        inner = (height, *sizes[run:])
+        position = sym.dim(cut) * height + sym.dim(cut + 1)
+        whole = [sym.dim(cut + 2 + k) for k in range(len(sizes) - run)]
+        indices = self.in_order(order, [*(sym.dim(k) for k in range(cut)), position, *whole])
+        length = math.prod(sizes[run:])
+        if sizes[cut] % height == 0:
+            return Parts(outer, inner, indices, height * length)
+        count = sym.minimum(height, sizes[cut] - sym.dim(cut) * height) * length
+        return Parts(outer, inner, indices, count, ((position, sizes[cut]),))
+
+    @staticmethod
+    def in_order(order: Sequence[int], indices: Sequence[sym.IndexExpr]) -> tuple[sym.IndexExpr, ...]:
+        """Indices of reordered axes, in the order that the axes have."""
+        found: list[sym.IndexExpr] = [0] * len(order)
+        for axis, index in zip(order, indices, strict=True):
+            found[axis] = index
+        return tuple(found)
+
+
+__all__ = ["split_reduction", "split_reductions"]

@@ -18,8 +18,11 @@ import torch._prims
 
 OUTPUT = Path(__file__).resolve().parent.parent / "dialects" / "aten" / "schemas.json"
 
-# Overloads that write to an input, and that AOTAutograd or a decomposition may all the same leave in a graph.
+# Overloads that write to an input, and that AOTAutograd or a decomposition may all the same leave in a graph; or that
+# `accumulate-in-place` calls.
 MUTATING = (
+    "aten::addmm_",
+    "aten::baddbmm_",
     "aten::copy_",
     "aten::fill_.Scalar",
     "aten::fill_.Tensor",

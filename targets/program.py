@@ -9,6 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 
+class CudaError(RuntimeError):
+    """The CUDA driver refused a call. `code` is its error."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 @dataclass(frozen=True, slots=True)
 class BoundSite:
     """A `kernel.bound` that may fail: what the error message needs."""
@@ -35,6 +43,8 @@ class KernelText:
     warps: int
     asserts: bool
     """Whether it checks indices: then it is compiled with assertions."""
+    stages: int = 3
+    """How many rounds of a loop load at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +62,38 @@ class MachineCode:
     """How many parameters it has: those of the signature, and pointers to scratch memory that it does not use."""
 
 
+POINTER_ALIGNMENT = 16
+"""Bytes: what the pointers of a kernel for a CUDA device are multiples of, when its code is told so."""
+
+NOT_ALIGNED = 1 << 31
+"""What stops a launch that is given other pointers, while there is no code for them yet. (No error of the driver.)"""
+
+
+LAUNCH_SYMBOL, KERNELS_SYMBOL = "cuesta.launch", "cuesta.kernels"
+"""Where the object code finds the driver's function that launches kernels, and the kernels: see `emit_launches.py`."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceKernel:
-    """A function that the wrapper calls to launch a kernel on a CUDA device.
+    """A kernel and the CUDA device it is launched on.
 
     The machine code is for pointers that are multiples of 16 bytes. Other code is made of the text when it is needed.
     """
 
-    name: str
     device: int
     text: KernelText
     code: MachineCode
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRun:
+    """A function in the object code that launches kernels on a CUDA device: a stream and `arguments` more integers."""
+
+    name: str
+    device: int
+    arguments: int
+    kernels: tuple[int, ...]
+    """Of every launch, the position of its kernel in the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +101,8 @@ class Program:
     """A compiled graph.
 
     `source` is the text of the wrapper's function `call`, which calls the overloads and the native functions by name;
-    `sites` are the bounds that error codes 1, 2, … stand for. Without native functions there is no object code.
+    `sites` are the bounds that error codes 1, 2, … stand for. Without native functions and device runs there is no
+    object code.
     """
 
     source: str
@@ -79,3 +111,12 @@ class Program:
     sites: tuple[BoundSite, ...]
     object_code: bytes | None
     device_kernels: tuple[DeviceKernel, ...] = ()
+    device_runs: tuple[DeviceRun, ...] = ()
+
+    @property
+    def symbols(self) -> list[str]:
+        """What is looked up in the object code."""
+        names = [function.name for function in self.functions]
+        if self.device_runs:
+            names += [LAUNCH_SYMBOL, KERNELS_SYMBOL, *(run.name for run in self.device_runs)]
+        return names

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from cuesta.dialects import elem
-from cuesta.dialects.core.rewriting import apply_patterns
+from cuesta.dialects import elem, loops
+from cuesta.dialects.core.rewriting import apply_patterns, no_match
 
 
 class ElideRounding(RewritePattern):
@@ -25,7 +26,15 @@ class ElideRounding(RewritePattern):
             return
         narrow = elem.scalar_of(inner.result.type)
         if isinstance(narrow, BFloat16Type | Float16Type) and inner.operands[0].type == op.result.type:
+            if is_factor_of_contraction(op):
+                no_match(op, "it gives a factor of a contraction the type that matrix units take")
+                return
             rewriter.replace(op, (), [inner.operands[0]])
+
+
+def is_factor_of_contraction(op: Operation) -> bool:
+    """Whether an op stands in the sum of a nest that is scheduled as a contraction."""
+    return isinstance(op.parent_op(), loops.ReduceOp) and "depth" in loops.enclosing_nest(op).choices
 
 
 class ElideRoundingsPass(ModulePass):

@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.layout import device_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, combines_of, loads_of, remove, stores_of
 from cuesta.transforms.dce import clean_block, drop_unused_outs
 from cuesta.transforms.fusion.cost import FREE_ARITHMETIC, FREE_LOADS, arithmetic_cost
@@ -21,14 +22,18 @@ from cuesta.transforms.fusion.space import Space, volume
 _MOST_READS = 4
 """The most places where a stage's value is computed again, instead of being read back."""
 
+_CHEAPER_THAN_MEMORY, _MOST_LOADS = 64, 4
+"""The most arithmetic and loads that cost less than memory on a GPU, where a tile still has most of it in registers."""
+
 _PURE = (elem.ElementwiseOp, loops.LoadOp, loops.IndexOp)
 
 
 class ForwardStoresPass(ModulePass):
     """for (j) { v = f(i, j); store v, t[i, j] }; … load t[i, e] …  ->  … f(i, e) …, when nobody else reads t.
 
-    Exact. Cross entropy reads one log-probability of each row: the others are not computed. Near misses: what is read
-    as often as it is stored, and dear; a masked read; a stage that can raise IndexError; an out that a scan changes.
+    Exact. Cross entropy reads one log-probability of each row: the others are not computed. On a GPU whatever costs
+    less to compute than to store and read is computed again. Near misses: what is read as often as it is stored, and
+    dear; a masked read; a stage that can raise IndexError; an out that a scan changes.
     """
 
     name = "forward-stores"
@@ -65,10 +70,10 @@ def _forward_in(nest: loops.NestOp) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A loop right in a nest, and the value that it stores at its own induction variables."""
+    """A loop or a reduction right in a nest, and the value that it stores at its own induction variables."""
 
     nest: loops.NestOp
-    loop: loops.ForOp
+    loop: loops.ForOp | loops.ReduceOp
     value: SSAValue
     ops: list[Operation]
     """What computes the value, in order."""
@@ -78,8 +83,10 @@ class _Stage:
     @classmethod
     def of(cls, store: loops.StoreOp, nest: loops.NestOp) -> _Stage | str:
         loop = store.parent_op()
-        if not isinstance(loop, loops.ForOp) or loop.parent is not nest.body or store.mask is not None:
+        if not isinstance(loop, loops.ForOp | loops.ReduceOp) or loop.parent is not nest.body or store.mask is not None:
             return "it is not stored, without a mask, by a stage of the nest"
+        if isinstance(loop, loops.ReduceOp) and not _is_on_gpu(nest):
+            return "it is stored by a reduction, and a program's memory is close"
         written = Space(store).expressions(store)
         if written is None:
             return "the stage scatters"
@@ -90,7 +97,7 @@ class _Stage:
         if len(axis_of) != len(inner) or any(dim >= first for index in others for dim in sym.dims_of(index)):
             return "the stage does not walk axes of the tensor"
         ops = _slice(store.value, loop.body)
-        if not all(isinstance(op, _PURE) for op in loop.body.ops if not isinstance(op, loops.StoreOp)):
+        if not all(isinstance(op, (*_PURE, loops.StoreOp, loops.YieldOp)) for op in loop.body.ops):
             return "the stage has loops inside, or can raise IndexError"
         return cls(nest, loop, store.value, ops, axis_of)
 
@@ -106,8 +113,9 @@ class _Stage:
             return f"there are more than {_MOST_READS} reads"
         here = volume(self.nest.sizes)
         often = any(Space(load).volume != here for load in reads)
-        free = sum(map(arithmetic_cost, self.ops)) <= FREE_ARITHMETIC
-        if often and not (free and sum(isinstance(op, loops.LoadOp) for op in self.ops) <= FREE_LOADS):
+        arithmetic, loads = sum(map(arithmetic_cost, self.ops)), sum(isinstance(op, loops.LoadOp) for op in self.ops)
+        most = (_CHEAPER_THAN_MEMORY, _MOST_LOADS) if _is_on_gpu(self.nest) else (FREE_ARITHMETIC, FREE_LOADS)
+        if often and (arithmetic > most[0] or loads > most[1]):
             return "it is read as often as it is stored, and computing it costs more than reading it"
         return None
 
@@ -120,6 +128,10 @@ class _Stage:
         clone_into(self.ops, InsertPoint.before(load), substitution)
         load.result.replace_all_uses_with(substitution.value(self.value))
         remove(load)
+
+
+def _is_on_gpu(nest: loops.NestOp) -> bool:
+    return device_of(tensor_type_of(nest.results[0])).startswith("cuda")
 
 
 def _slice(value: SSAValue, body: Block) -> list[Operation]:

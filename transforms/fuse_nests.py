@@ -29,6 +29,7 @@ from cuesta.transforms.fusion.facts import Facts
 from cuesta.transforms.fusion.inline import fits_mask, inline_at, runs_no_more_often
 from cuesta.transforms.fusion.partial import partial
 from cuesta.transforms.fusion.profit import has_few_columns, has_parts, is_much_smaller, recomputing_pays
+from cuesta.transforms.fusion.scatters import SCATTERS, scatters_on_gpu
 from cuesta.transforms.fusion.siblings import Siblings, are_small
 from cuesta.transforms.fusion.space import volume
 
@@ -90,6 +91,9 @@ class _Fusion:
         """
         sibling = self.siblings.of(nest, self.facts.sites(nest))
         if sibling is None or self.is_to_be_inlined(nest) or self.is_to_be_inlined(sibling):
+            return nest
+        if scatters_on_gpu(nest) or scatters_on_gpu(sibling):
+            self.refuse(nest, sibling, SCATTERS)
             return nest
         if self.facts.cost(sibling).ops + self.facts.cost(nest).ops > _MOST_OPS:
             return nest
@@ -197,6 +201,8 @@ class _Fusion:
         users = self.users(producer)
         if users is None:
             return f"the producer has more than {_MOST_USES} reads"
+        if scatters_on_gpu(producer) or scatters_on_gpu(consumer):
+            return SCATTERS
         if _starves(producer, consumer):
             return "too few parallel points would be left for the work"
         first = min(users, key=self.order.__getitem__)

@@ -50,6 +50,17 @@ def may_overwrite(func: kernel.FuncOp, source: int, out: int) -> bool:
     return True
 
 
+def copies_only(func: kernel.FuncOp) -> bool:
+    """Whether all that a kernel does is to copy its only input, each element to its own place in its only out.
+
+    Requires: `may_overwrite` of the two.
+    """
+    if len(func.body.args) != 2 or may_fail(func):
+        return False
+    stores = [op for op in func.walk() if isinstance(op, kernel.StoreOp)]
+    return all(isinstance(store.value.owner, kernel.LoadOp) and not store.value.owner.rest for store in stores)
+
+
 def may_fail(func: kernel.FuncOp) -> bool:
     """Whether the kernel may raise an IndexError: what it has written until then stays written."""
     return any(isinstance(op, kernel.BoundOp) for op in func.walk())

@@ -27,8 +27,8 @@ from cuesta.dialects.loops.surgery import remove
 class PoolBuffersPass(ModulePass):
     """alloc a; alloc b; launches; free a, b  ->  alloc arena; place a at 0; place b at n; launches; free arena
 
-    Fires for two buffers or more that launches alone use, all between the same two library calls. Sizes that are not
-    known before run time stay allocations.
+    Fires for two buffers or more on one device that launches alone use, all between the same two library calls. Sizes
+    that are not known before run time stay allocations.
     """
 
     name = "pool-buffers"
@@ -36,8 +36,12 @@ class PoolBuffersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ops = list(entry_block(op).ops)
         for lives in _runs(ops):
-            if len(lives) > 1:
-                _pool(lives, ops)
+            by_device: dict[str, list[_Life]] = {}
+            for life in lives:
+                by_device.setdefault(life.device, []).append(life)
+            for device, there in by_device.items():
+                if len(there) > 1:
+                    _pool(there, ops, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,11 @@ class _Life:
     size: int
     first: int
     last: int
+
+    @property
+    def device(self) -> str:
+        """Where it lies."""
+        return device_of(tensor_type_of(self.alloc.result))
 
 
 def _runs(ops: Sequence[Operation]) -> list[list[_Life]]:
@@ -65,7 +74,7 @@ def _runs(ops: Sequence[Operation]) -> list[list[_Life]]:
             continue
         size = host.buffer_bytes(op.result.type)
         users = [use.operation for use in op.result.uses if isinstance(use.operation, host.LaunchOp)]
-        if size is None or not users or device_of(tensor_type_of(op.result)) != "cpu":
+        if size is None or not users:
             continue
         places = [position[user] for user in users]
         first, last = ops[min(places)], ops[max(places)]
@@ -74,14 +83,14 @@ def _runs(ops: Sequence[Operation]) -> list[list[_Life]]:
     return runs
 
 
-def _pool(lives: Sequence[_Life], ops: Sequence[Operation]) -> None:
+def _pool(lives: Sequence[_Life], ops: Sequence[Operation], device: str) -> None:
     """Puts buffers into an arena."""
     offsets, total = _offsets(lives)
     first = ops[min(life.first for life in lives)]
     last = ops[max(life.last for life in lives)]
     block = first.parent
     assert block is not None
-    arena = host.AllocOp.build(host.arena_type(total))
+    arena = host.AllocOp.build(host.arena_type(total, device))
     arena.result.name_hint = "arena"
     arena.location = first.location
     block.insert_op_before(arena, first)

@@ -13,7 +13,7 @@ from cuesta.dialects import host, kernel
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.loops.surgery import remove
 from cuesta.transforms.aliasing import may_alias
-from cuesta.transforms.in_place import may_fail, may_overwrite
+from cuesta.transforms.in_place import copies_only, may_fail, may_overwrite
 
 _COPY = "aten.copy_.default"
 
@@ -23,7 +23,8 @@ class WriteInPlacePass(ModulePass):
 
     The argument has the type of `b`, and what it held before is not read any more when the kernel writes it: all other
     uses of it come before the launch, or are operands of the launch that the kernel may write over (`in_place.py`).
-    Nothing that may raise an IndexError runs from the launch on: it would leave the argument changed.
+    Nothing that may raise an IndexError runs from the launch on: it would leave the argument changed. A kernel that
+    only copies the argument to itself is not launched: a scatter then changes the argument.
     Requires: an argument that is written to shares no memory with another (AOTAutograd sees to it).
     """
 
@@ -53,11 +54,17 @@ class WriteInPlacePass(ModulePass):
                 remove(inner)
                 value.replace_all_uses_with(argument)
                 remove(alloc)
+                if list(launch.operands) == [argument, argument] and copies_only(kernels[launch.kernel]):
+                    remove(launch)
 
 
 def _safe_from(ops: Sequence[Operation], kernels: Mapping[str, kernel.FuncOp]) -> int:
-    """The position from which on no launch may raise an IndexError."""
-    failing = {name for name, func in kernels.items() if may_fail(func)}
+    """The position from which on no launch may raise an IndexError. A GPU has none: there a failed assertion loses the
+    context, and all tensors with it.
+    """
+    failing = {
+        name for name, func in kernels.items() if may_fail(func) and func.schedule.choices.get("target") != "cuda"
+    }
     launches = ((place, op) for place, op in enumerate(ops) if isinstance(op, host.LaunchOp))
     return max((place + 1 for place, op in launches if op.kernel in failing), default=0)
 

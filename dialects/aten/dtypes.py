@@ -8,6 +8,8 @@ from typing import Final
 from xdsl.dialects.builtin import (
     BFloat16Type,
     ComplexType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -24,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 @irdl_attr_definition
 class DTypeType(ParametrizedAttribute, TypeAttribute):
-    """`!aten.dtype<"float8_e4m3fn">`: a dtype without a builtin type, which only eager ever touches."""
+    """`!aten.dtype<"float8_e4m3fnuz">`: a dtype without a builtin type, which only eager ever touches."""
 
     name = "aten.dtype"
     dtype_name: StringAttr
@@ -36,12 +38,12 @@ class DTypeType(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Parses `<"float8_e4m3fn">`."""
+        """Parses `<"float8_e4m3fnuz">`."""
         with parser.in_angle_brackets():
             return (StringAttr(parser.parse_str_literal()),)
 
     def print_parameters(self, printer: Printer) -> None:
-        """Prints `<"float8_e4m3fn">`."""
+        """Prints `<"float8_e4m3fnuz">`."""
         with printer.in_angle_brackets():
             printer.print_string_literal(self.dtype_name.data)
 
@@ -60,6 +62,8 @@ _TYPES: Final[dict[str, Attribute]] = {
     "bfloat16": BFloat16Type(),
     "float32": Float32Type(),
     "float64": Float64Type(),
+    "float8_e4m3fn": Float8E4M3FNType(),
+    "float8_e5m2": Float8E5M2Type(),
     "complex64": ComplexType(Float32Type()),
     "complex128": ComplexType(Float64Type()),
 }

@@ -33,12 +33,26 @@ class BodyOp(Operation):
 
 
 class FunctionOp(BodyOp):
-    """A body with a name."""
+    """A body with a name: `@name`, a signature, and the body. Subclasses print the signature."""
 
     @property
     def sym_name(self) -> str:
         """The name, by which launches and the driver refer to it."""
         return string_property(self, "sym_name")
+
+    def print(self, printer: Printer) -> None:
+        """Prints the name, the signature and the body."""
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name)
+        printer.enter_scope()
+        self.print_signature(printer)
+        printer.print_region(self.regions[0], print_entry_block_args=False, print_empty_block=False)
+        printer.exit_scope()
+
+    def print_signature(self, printer: Printer) -> None:
+        """Prints all that stands between the name and the body: the arguments first."""
+        print_arguments(printer, self.body.args)
+        printer.print_string(" ")
 
 
 class ValueYieldOp(Operation):

@@ -5,9 +5,9 @@ The two levels differ in what is indexed (a tensor along its axes, or flat memor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from xdsl.dialects.builtin import IndexType, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -101,6 +101,25 @@ class ElementWriteOp(IndexedOp):
     def value(self) -> SSAValue:
         """What is written."""
         return self.operands[0]
+
+    @classmethod
+    def build_write(
+        cls,
+        value: SSAValue,
+        memory: SSAValue,
+        place: Any,
+        indices: Sequence[SSAValue],
+        mask: SSAValue | None,
+        properties: Mapping[str, Attribute],
+        /,
+    ) -> Self:
+        """Writes `value` to `memory[place]`, where dim k of the place is `indices[k]`."""
+        raise TypeError(f"{cls.name} does not say where it writes")
+
+    @classmethod
+    def parse_write(cls, parser: Parser, properties: Mapping[str, Attribute], /) -> Self:
+        """Parses the value, the memory with its place, the mask and the type."""
+        raise TypeError(f"{cls.name} does not say where it writes")
 
     @property
     def mask(self) -> SSAValue | None:

@@ -131,6 +131,8 @@ class CuestaParser(Parser):
         try:
             return super().parse_module(allow_implicit_module)
         except ParseError as error:
+            if not self.lexer.input.content.strip():
+                raise ParseError(error.span, "there is no program here: the text is empty") from None
             undefined = [name for name in self.forward_ssa_references if name in self._first_uses]
             if not undefined or not error.msg.startswith("values used but not defined"):
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -45,6 +46,21 @@ REDUCTIONS: Mapping[str, Reduction] = {
     )
 }
 """Every kind of `loops.reduce` and `kernel.reduce`."""
+
+
+def identity(kind: str, value: Attribute) -> float | int:
+    """What changes nothing in a reduction of one result of values of a type."""
+    if kind in ("sum", "any"):
+        return 0
+    if kind in ("prod", "all"):
+        return 1
+    least, operand = kind == "maximum", kind_of(value)
+    if operand == "f":
+        return -math.inf if least else math.inf
+    bits = getattr(value, "bitwidth", 1)
+    signed = operand == "i"
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return low if least else high
 
 
 class ReductionOp(BodyOp):

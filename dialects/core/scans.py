@@ -6,9 +6,9 @@ reduction of a value over the points so far, and `combine`, which changes an ele
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import StringAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -18,6 +18,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects.core.indexed import ElementWriteOp
 from cuesta.dialects.core.typed import string_property, verify_counts
 from cuesta.dialects.core.value_syntax import parse_value, print_values_of_type
 from cuesta.dialects.elem import kind_of, scalar_of
@@ -54,13 +55,17 @@ RUNNING: Mapping[str, Running] = {
 """Every kind of `loops.running` and `kernel.running`."""
 
 COMBINATIONS: Mapping[str, str] = {
-    "assign": "v",
+    "assign": "v: the last point wins",
+    "assign_any": "v of one of the points, whichever",
     "sum": "old + v",
     "prod": "old · v",
     "maximum": "the greater, NaN if either is",
     "minimum": "the lesser, NaN if either is",
 }
-"""Every kind of `loops.combine` and `kernel.combine`: what an element becomes."""
+"""Every kind of `loops.combine` and `kernel.combine`: what an element becomes. Sums and products reassociate."""
+
+ASSIGNMENTS = ("assign", "assign_any")
+"""The kinds that do not look at the old element."""
 
 
 class RunningOp(Operation):
@@ -112,9 +117,44 @@ class RunningOp(Operation):
             raise VerifyException(f"{self.name} stands in the body of a {scan.name}, and not further in")
 
 
-def parse_combination(parser: Parser) -> str:
-    """Parses the name of a kind of combination."""
-    return parser.parse_keyword_in(COMBINATIONS, " as the kind of combination")
+class CombinationOp(ElementWriteOp):
+    """A write that says how the old element and the value combine. Subclasses say where it is: they are also a write
+    to a tensor, or to memory, and come after this class among the bases.
+    """
+
+    kinds: ClassVar[Mapping[str, str]] = COMBINATIONS
+    what: ClassVar[str] = "combination"
+
+    @classmethod
+    def build(
+        cls,
+        kind: str,
+        value: SSAValue,
+        memory: SSAValue,
+        place: Any,
+        indices: Sequence[SSAValue],
+        mask: SSAValue | None = None,
+    ) -> Self:
+        """`memory[place] = kind(memory[place], value)`, where dim k of the place, an index expression or several, is
+        `indices[k]`.
+        """
+        return cls.build_write(value, memory, place, indices, mask, {"kind": StringAttr(kind)})
+
+    @property
+    def kind(self) -> str:
+        """How the old element and the value combine, a key of `kinds`."""
+        return string_property(self, "kind")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses `sum %v, %o[%r, %i] if %c : tensor<4x8xf32>`: the kind, and the rest as a store."""
+        kind = parser.parse_keyword_in(cls.kinds, f" as the kind of {cls.what}")
+        return cls.parse_write(parser, {"kind": StringAttr(kind)})
+
+    def print(self, printer: Printer) -> None:
+        """Prints the kind, and the rest as a store."""
+        printer.print_string(f" {self.kind}")
+        super().print(printer)
 
 
 def verify_combination(
@@ -123,7 +163,7 @@ def verify_combination(
     """Checks the kind of a `combine`, that it stands in a scan, and that nothing in there reads the memory."""
     if kind not in COMBINATIONS:
         raise VerifyException(f"{op.name}: no combination is called {kind}; there are {', '.join(COMBINATIONS)}")
-    if kind != "assign" and kind_of(scalar_of(value)) not in "fiu":
+    if kind not in ASSIGNMENTS and kind_of(scalar_of(value)) not in "fiu":
         raise VerifyException(f"{op.name} {kind} is not defined on {value}")
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, scan):
@@ -139,4 +179,12 @@ def verify_combination(
                 raise VerifyException(f"{op.name}: a {load.name} in the same {scan.name} reads what it changes")
 
 
-__all__ = ["COMBINATIONS", "RUNNING", "Running", "RunningOp", "parse_combination", "verify_combination"]
+__all__ = [
+    "ASSIGNMENTS",
+    "COMBINATIONS",
+    "RUNNING",
+    "CombinationOp",
+    "Running",
+    "RunningOp",
+    "verify_combination",
+]

@@ -10,6 +10,8 @@ from typing import ClassVar, cast
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -18,8 +20,10 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     Signedness,
+    StringAttr,
     VectorType,
     i1,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
@@ -34,6 +38,7 @@ from cuesta.dialects.core.value_syntax import FromToOp, print_values_of_type
 from cuesta.dialects.elem.table import TABLE, Row
 
 _FLOATS = (Float32Type, Float64Type, BFloat16Type, Float16Type)
+_STORED = (Float8E4M3FNType, Float8E5M2Type)
 
 
 def scalar_of(value_type: Attribute) -> Attribute:
@@ -54,8 +59,12 @@ def bool_like(value_type: Attribute) -> Attribute:
 
 @cache
 def kind_of(value_type: Attribute) -> str:
-    """The operand kind of a type: `f`, `i`, `u`, `b`, or `x` for index values; `?` for anything else."""
+    """The operand kind of a type: `f`, `i`, `u`, `b`; `s` for floats of 8 bits, which are only moved and converted; `x`
+    for index values; `?` for anything else.
+    """
     scalar = scalar_of(value_type)
+    if isinstance(scalar, _STORED):
+        return "s"
     if isinstance(scalar, _FLOATS):
         return "f"
     if isinstance(scalar, IndexType):
@@ -81,13 +90,22 @@ class ElementwiseOp(Operation):
 
 
 class TableOp(ElementwiseOp):
-    """An op that a row of the table describes: operands of one type, a result of that type or its bool."""
+    """An op that a row of the table describes: operands of one type, a result of that type or its bool.
+
+    With `precision`, the result may be as far off as the row's approximation for that type says.
+    """
 
     row: ClassVar[Row]
 
+    @property
+    def precision(self) -> str | None:
+        """`bf16` or `f16`: the type for which the result is good enough; None when it is to be exact."""
+        precision = self.properties.get("precision")
+        return precision.data if isinstance(precision, StringAttr) else None
+
     @classmethod
     def parse(cls, parser: Parser) -> TableOp:
-        """Parses `%a, %b : type`."""
+        """Parses `%a, %b : type precision bf16`; the precision may be left out."""
         unresolved = [parser.parse_unresolved_operand()]
         while parser.parse_optional_punctuation(","):
             unresolved.append(parser.parse_unresolved_operand())
@@ -95,11 +113,16 @@ class TableOp(ElementwiseOp):
         operand_type = parser.parse_type()
         operands = [parser.resolve_operand(operand, operand_type) for operand in unresolved]
         result = bool_like(operand_type) if cls.row.result == "bool" else operand_type
-        return cls.create(operands=operands, result_types=(result,))
+        properties: dict[str, Attribute] = {}
+        if parser.parse_optional_keyword("precision"):
+            properties["precision"] = StringAttr(parser.parse_identifier())
+        return cls.create(operands=operands, result_types=(result,), properties=properties)
 
     def print(self, printer: Printer) -> None:
-        """Prints `%a, %b : type`."""
+        """Prints `%a, %b : type precision bf16`."""
         print_values_of_type(printer, self.operands, self.operands[0].type)
+        if self.precision is not None:
+            printer.print_string(f" precision {self.precision}")
 
     def verify_(self) -> None:
         """Checks the arity, the operand kind and the result type against the row."""
@@ -116,6 +139,16 @@ class TableOp(ElementwiseOp):
         expected = bool_like(operand_type) if row.result == "bool" else operand_type
         if self.results[0].type != expected:
             raise VerifyException(f"{self.name} on {operand_type} gives {expected}, not {self.results[0].type}")
+        if "precision" in self.properties:
+            self._verify_precision()
+
+    def _verify_precision(self) -> None:
+        known = self.row.approximations
+        if self.precision not in known:
+            there_are = f"only for {', '.join(known)}" if known else "of no precision"
+            raise VerifyException(f"{self.name} has approximations {there_are}, not {self.properties['precision']}")
+        if not isinstance(scalar_of(self.operands[0].type), Float32Type):
+            raise VerifyException(f"{self.name} has a precision on f32 only, not on {self.operands[0].type}")
 
 
 def _class_of(row: Row) -> type[TableOp]:
@@ -277,10 +310,87 @@ class ConvertOp(ElementwiseOp, FromToOp):
         """Checks that both types are numbers and have one shape."""
         verify_counts(self, operands=1, results=1)
         source, result = self.operands[0].type, self.results[0].type
-        if kind_of(source) not in "fiub" or kind_of(result) not in "fiub":
+        if kind_of(source) not in "fiubs" or kind_of(result) not in "fiubs":
             raise VerifyException(f"elem.convert does not convert {source} to {result}")
         if with_scalar(source, scalar_of(result)) != result:
             raise VerifyException(f"elem.convert keeps the shape, but {source} and {result} differ in it")
+
+
+_BITS = {Float32Type: i32, Float64Type: i64}
+
+
+def bits_type(scalar: Attribute) -> IntegerType | None:
+    """The integers that hold the bits of f32 or f64; None for other types."""
+    return _BITS.get(type(scalar))  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+class BitcastOp(ElementwiseOp, FromToOp):
+    """The same bits as another type: f32 and i32, f64 and i64. The payload of a NaN is kept."""
+
+    name = "elem.bitcast"
+
+    @classmethod
+    def build(cls, value: SSAValue, scalar: Attribute) -> BitcastOp:
+        """The bits of `value` as the scalar type, keeping a vector's shape."""
+        return cls.create(operands=(value,), result_types=(with_scalar(value.type, scalar),))
+
+    def verify_(self) -> None:
+        """Checks that one type is f32 or f64, the other its integers, and that they have one shape."""
+        verify_counts(self, operands=1, results=1)
+        source, result = self.operands[0].type, self.results[0].type
+        pair = scalar_of(source), scalar_of(result)
+        if bits_type(pair[0]) != pair[1] and bits_type(pair[1]) != pair[0]:
+            raise VerifyException(f"elem.bitcast is between f32 and i32, or f64 and i64, not {source} and {result}")
+        if with_scalar(source, pair[1]) != result:
+            raise VerifyException(f"elem.bitcast keeps the shape, but {source} and {result} differ in it")
+
+
+class PhiloxOp(ElementwiseOp):
+    """A random word: Philox4x32-10 of a 64-bit key and a 64-bit counter gives four words of 32 bits, of which this is
+    number `word`, as an integer in [0, 2^32).
+
+    Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011).
+    """
+
+    name = "elem.philox"
+
+    @classmethod
+    def build(cls, word: int, key: SSAValue, counter: SSAValue) -> PhiloxOp:
+        """Word number `word` for a key and a counter, both i64."""
+        return cls.create(
+            operands=(key, counter), result_types=(key.type,), properties={"word": IntegerAttr(word, i64)}
+        )
+
+    @property
+    def word(self) -> int:
+        """Which of the four words."""
+        return integer_property(self, "word")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PhiloxOp:
+        """Parses `2 of %key, %counter : i64`."""
+        word = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_keyword("of")
+        unresolved = [parser.parse_unresolved_operand()]
+        parser.parse_punctuation(",")
+        unresolved.append(parser.parse_unresolved_operand())
+        parser.parse_punctuation(":")
+        value_type = parser.parse_type()
+        return cls.build(word, *(parser.resolve_operand(operand, value_type) for operand in unresolved))
+
+    def print(self, printer: Printer) -> None:
+        """Prints `2 of %key, %counter : i64`."""
+        printer.print_string(f" {self.word} of")
+        print_values_of_type(printer, self.operands, self.result.type)
+
+    def verify_(self) -> None:
+        """Checks the word and the types."""
+        verify_counts(self, operands=2, results=1)
+        if not 0 <= self.word < 4:
+            raise VerifyException(f"elem.philox has the words 0 to 3, not {self.word}")
+        types = {operand.type for operand in (*self.operands, *self.results)}
+        if len(types) != 1 or scalar_of(self.result.type) != i64:
+            raise VerifyException(f"elem.philox is on i64, not on {', '.join(sorted(map(str, types)))}")
 
 
 class SelectOp(ElementwiseOp):
@@ -325,4 +435,4 @@ class SelectOp(ElementwiseOp):
             )
 
 
-ELEM = Dialect("elem", [ConstantOp, ConvertOp, SelectOp, *OPS.values()], [])
+ELEM = Dialect("elem", [BitcastOp, ConstantOp, ConvertOp, PhiloxOp, SelectOp, *OPS.values()], [])

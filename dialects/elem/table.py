@@ -13,12 +13,27 @@ as ``v8f32``), ``{zero}``, ``{one}`` and ``{ones}`` (constants of the type; the 
 Triton spellings are templates over ``{a}`` and ``{b}``; where kinds differ they are given by kind, ``d`` for f64 where
 that differs from ``f``. What is narrower than f32 is computed in f32. They must be as accurate as the row says:
 ``libdevice`` where Triton's own function is a quick approximation, ``div_rn`` where its ``/`` is one.
+
+``approximations`` are cheaper Triton spellings, for results that are only ever rounded to a narrower type: the key is
+that type. `transforms/relax_accuracy.py` marks the ops that may use them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Approximation:
+    """A cheaper spelling of a function of f32.
+
+    ``error`` bounds the relative error of a normal result; one that is denormal may be off by that much of the least
+    normal number, and by a unit. Zeros, infinities and NaN come out where the exact function has them.
+    """
+
+    triton: str
+    error: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +53,12 @@ class Row:
     result: str = "same"
     ulp: float = 0.0
     commutes: bool = False
+    approximations: Mapping[str, Approximation] = field(default_factory=dict[str, Approximation])
+
+
+def _approximately(error: float, triton: str) -> dict[str, Approximation]:
+    """One approximation that is good enough for bf16 and for f16."""
+    return dict.fromkeys(("bf16", "f16"), Approximation(triton, error))
 
 
 def _float(
@@ -46,6 +67,7 @@ def _float(
     triton: str | Mapping[str, str] | None = None,
     llvm: str | None = None,
     ulp: float = 0.0,
+    approximations: Mapping[str, Approximation] | None = None,
 ) -> Row:
     """A function of one floating-point operand; without an LLVM spelling it is a vector math function."""
     return Row(
@@ -56,6 +78,7 @@ def _float(
         triton or f"libdevice.{name}({{a}})",
         {"f": llvm or f"math:{name}"},
         ulp=ulp,
+        approximations=approximations or {},
     )
 
 
@@ -106,11 +129,21 @@ def _same(template: str, kinds: str) -> dict[str, str]:
 
 
 _ROWS = (
-    # Arithmetic. Integers wrap. `div` is true division, floats only.
+    # Arithmetic. Integers wrap. `div` is true division, floats only: correctly rounded, but for a dividend below 2^-100
+    # over a divisor that a loop does not change (`targets/cpu/division.py`), where the remainder may be denormal.
     _arithmetic("add", "+", commutes=True),
     _arithmetic("sub", "-"),
     _arithmetic("mul", "*", commutes=True),
-    Row("div", 2, "f", "a / b", {"f": "tl.div_rn({a}, {b})", "d": "{a} / {b}"}, {"f": "{r} = fdiv {t} {a}, {b}"}),
+    Row(
+        "div",
+        2,
+        "f",
+        "a / b",
+        {"f": "tl.div_rn({a}, {b})", "d": "{a} / {b}"},
+        {"f": "{r} = fdiv {t} {a}, {b}"},
+        ulp=1.0,
+        approximations=_approximately(2.5e-7, "{a} / {b}"),
+    ),
     # fmod has the sign of the dividend (C). remainder and floor_div round towards −∞ (Python): they are composed where
     # they are lowered. Integer division by zero is undefined here; who emits it guards it.
     Row(
@@ -158,11 +191,16 @@ _ROWS = (
     _float("trunc", llvm=_intrinsic("trunc"), triton="libdevice.trunc({a})"),
     _float("round", llvm=_intrinsic("roundeven"), triton="libdevice.rint({a})"),
     # Roots and exponentials.
-    _float("sqrt", llvm=_intrinsic("sqrt"), triton={"f": "tl.sqrt_rn({a})", "d": "tl.sqrt({a})"}),
+    _float(
+        "sqrt",
+        llvm=_intrinsic("sqrt"),
+        triton={"f": "tl.sqrt_rn({a})", "d": "tl.sqrt({a})"},
+        approximations=_approximately(2.5e-7, "tl.sqrt({a})"),
+    ),
     _float("rsqrt", llvm="{r}.s = call {t} @llvm.sqrt.{s}({t} {a})\n{r} = fdiv {t} {one}, {r}.s", ulp=1.5),
-    _float("exp", ulp=1.0),
-    _float("exp2", ulp=1.0),
-    _float("expm1", ulp=2.0),
+    _float("exp", ulp=1.0, approximations=_approximately(1.1e-5, "quick.exp({a})")),
+    _float("exp2", ulp=1.0, approximations=_approximately(5e-7, "quick.exp2({a})")),
+    _float("expm1", ulp=2.0, approximations=_approximately(2e-5, "quick.expm1({a})")),
     _float("log", ulp=1.0),
     _float("log2", ulp=1.5),
     _float("log10", ulp=1.5),
@@ -171,6 +209,7 @@ _ROWS = (
         "sigmoid",
         triton={"f": "tl.div_rn(1.0, 1.0 + libdevice.exp({a} * -1.0))", "d": "1.0 / (1.0 + libdevice.exp({a} * -1.0))"},
         ulp=2.5,
+        approximations=_approximately(1.2e-5, "quick.sigmoid({a})"),
     ),
     # Trigonometry and the hyperbolic functions.
     _float("sin", ulp=2.0),
@@ -181,13 +220,20 @@ _ROWS = (
     _float("atan", ulp=2.5),
     _float("sinh", ulp=2.5),
     _float("cosh", ulp=2.0),
-    _float("tanh", ulp=2.5),
+    _float("tanh", ulp=2.5, approximations=_approximately(1e-5, "quick.tanh({a})")),
     _float("asinh", ulp=3.0),
     _float("acosh", ulp=3.0),
     _float("atanh", ulp=2.5),
     # Special functions.
     _float("erf", ulp=5.5),
-    _float("erfc", ulp=2.5),
+    _float(
+        "erfc",
+        ulp=2.5,
+        approximations={
+            "bf16": Approximation("quick.erfc({a})", 2.7e-4),
+            "f16": Approximation("quick.erfc_of_f16({a})", 6e-5),
+        },
+    ),
     _float("lgamma", reference="torch.lgamma(a)", ulp=2.5),
     # Comparison.
     _compare("eq", "==", "oeq", "eq", "eq"),
@@ -200,6 +246,16 @@ _ROWS = (
     Row("and", 2, "iub", "a & b", "{a} & {b}", _same("{r} = and {t} {a}, {b}", "iub"), commutes=True),
     Row("or", 2, "iub", "a | b", "{a} | {b}", _same("{r} = or {t} {a}, {b}", "iub"), commutes=True),
     Row("xor", 2, "iub", "a ^ b", "{a} ^ {b}", _same("{r} = xor {t} {a}, {b}", "iub"), commutes=True),
+    # Shifts. By less than no bits, or as many as there are, they are undefined here; who emits one guards it.
+    Row("shl", 2, "iu", "torch.bitwise_left_shift(a, b)", "{a} << {b}", _same("{r} = shl {t} {a}, {b}", "iu")),
+    Row(
+        "shr",
+        2,
+        "iu",
+        "torch.bitwise_right_shift(a, b)",
+        "{a} >> {b}",
+        {"i": "{r} = ashr {t} {a}, {b}", "u": "{r} = lshr {t} {a}, {b}"},
+    ),
     # Triton's interpreter cannot invert unsigned numbers; −1 − a is the same.
     Row(
         "not",

@@ -35,7 +35,7 @@ from cuesta.dialects.core.value_syntax import (
     print_types,
     print_values,
 )
-from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, strides_of
+from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, strides_of, tensor_type
 from cuesta.dialects.sym.syntax import parse_size
 
 
@@ -71,11 +71,8 @@ class FuncOp(FunctionOp):
         function_type = FunctionType.from_lists([argument.type for argument in arguments], results)
         return cls.build(name, function_type, region, {} if attributes is None else dict(attributes.data))
 
-    def print(self, printer: Printer) -> None:
-        """Prints the signature, the attributes and the body."""
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name)
-        printer.enter_scope()
+    def print_signature(self, printer: Printer) -> None:
+        """Prints the arguments, the types of what is returned, and the attributes."""
         print_arguments(printer, self.body.args)
         printer.print_string(" -> (")
         printer.print_list(self.function_type.outputs.data, printer.print_attribute)
@@ -84,8 +81,6 @@ class FuncOp(FunctionOp):
             printer.print_string("attributes")
             printer.print_op_attributes(self.attributes)
             printer.print_string(" ")
-        printer.print_region(self.regions[0], print_entry_block_args=False)
-        printer.exit_scope()
 
     def verify_(self) -> None:
         """Checks the signature against the body."""
@@ -271,12 +266,15 @@ class PlaceOp(Operation):
         """Checks that the buffer fits into the arena, at an address that suits its elements."""
         verify_counts(self, operands=1, results=1)
         arena, result = self.operands[0].type, self.results[0].type
-        if not isinstance(arena, TensorType) or arena != TensorType(_BYTE, arena.get_shape()[:1]):
+        shape = arena.get_shape() if is_tensor_type(arena) else ()
+        if not is_tensor_type(arena) or len(shape) != 1 or arena != arena_type(shape[0], device_of(arena)):
             raise VerifyException(f"host.place takes a place in a tensor of ui8 with one axis, not in {arena}")
         size = buffer_bytes(result)
-        if size is None:
+        if size is None or not is_tensor_type(result):
             raise VerifyException(f"host.place makes a tensor of known size, not {result}")
-        (available,) = arena.get_shape()
+        if device_of(result) != device_of(arena):
+            raise VerifyException(f"host.place makes a tensor on {device_of(arena)}, where the arena is, not {result}")
+        (available,) = shape
         if self.offset + size > available or self.offset % ARENA_ALIGNMENT:
             raise VerifyException(
                 f"host.place: {size} bytes at {self.offset} are not in {arena}, or not at a multiple of "
@@ -289,9 +287,9 @@ ARENA_ALIGNMENT = 64
 """Bytes; places in an arena are multiples of it, as torch's own allocations are."""
 
 
-def arena_type(size: int) -> Attribute:
+def arena_type(size: int, device: str = "cpu") -> Attribute:
     """The type of an arena of `size` bytes."""
-    return TensorType(_BYTE, [size])
+    return tensor_type([size], _BYTE, None, device)
 
 
 def buffer_bytes(buffer: Attribute) -> int | None:

@@ -1,6 +1,8 @@
 """The `kernel` dialect: tile programs for one launch. See docs/levels.md, section "kernel"."""
 
 from cuesta.dialects.kernel.access import BoundOp, BroadcastOp, IndexOp, LoadOp, LocalOp, MemoryWriteOp, StoreOp
+from cuesta.dialects.kernel.atomics import AtomicOp, is_atomic
+from cuesta.dialects.kernel.contract import ContractOp, FactorsOp, contracted_shape
 from cuesta.dialects.kernel.dialect import KERNEL
 from cuesta.dialects.kernel.function import FuncOp, LaunchOp, ProgramIdOp
 from cuesta.dialects.kernel.scans import CombineOp, RunningOp, ScanOp
@@ -15,9 +17,12 @@ from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
 
 __all__ = [
     "KERNEL",
+    "AtomicOp",
     "BoundOp",
     "BroadcastOp",
     "CombineOp",
+    "ContractOp",
+    "FactorsOp",
     "ForOp",
     "FuncOp",
     "IndexOp",
@@ -35,4 +40,6 @@ __all__ = [
     "StatementOp",
     "StoreOp",
     "YieldOp",
+    "contracted_shape",
+    "is_atomic",
 ]

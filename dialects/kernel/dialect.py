@@ -5,6 +5,8 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from cuesta.dialects.kernel.access import BoundOp, BroadcastOp, IndexOp, LoadOp, LocalOp, StoreOp
+from cuesta.dialects.kernel.atomics import AtomicOp
+from cuesta.dialects.kernel.contract import ContractOp, FactorsOp
 from cuesta.dialects.kernel.function import FuncOp, LaunchOp, ProgramIdOp
 from cuesta.dialects.kernel.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.kernel.structure import ForOp, ReduceOp, YieldOp
@@ -13,9 +15,12 @@ from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
 KERNEL = Dialect(
     "kernel",
     [
+        AtomicOp,
         BoundOp,
         BroadcastOp,
         CombineOp,
+        ContractOp,
+        FactorsOp,
         ForOp,
         FuncOp,
         IndexOp,

@@ -120,11 +120,8 @@ class FuncOp(FunctionOp):
         region = parse_body(parser, [*inputs, *outs])
         return cls.create(properties=cls.properties_of(name, len(outs), symbols, schedule, updates), regions=[region])
 
-    def print(self, printer: Printer) -> None:
-        """Prints the name, the arguments, the symbols, the schedule and the body."""
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name)
-        printer.enter_scope()
+    def print_signature(self, printer: Printer) -> None:
+        """Prints the arguments, the symbols and the schedule."""
         print_arguments(printer, self.inputs)
         printer.print_string(" outs")
         print_arguments(printer, self.outs)
@@ -135,8 +132,6 @@ class FuncOp(FunctionOp):
         printer.print_string(" schedule ")
         printer.print_attribute(self.schedule)
         printer.print_string(" ")
-        printer.print_region(self.regions[0], print_entry_block_args=False, print_empty_block=False)
-        printer.exit_scope()
 
     def verify_(self) -> None:
         """Checks that the arguments are pointers and the properties are there."""

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import SSAValue
-from xdsl.parser import Parser
-from xdsl.printer import Printer
-
-from cuesta.dialects import sym
 from cuesta.dialects.core import scans
-from cuesta.dialects.core.typed import string_property
 from cuesta.dialects.kernel.access import LoadOp, MemoryWriteOp
 from cuesta.dialects.kernel.structure import StatementOp
 
@@ -36,38 +27,10 @@ class RunningOp(scans.RunningOp):
         self.verify_running(ScanOp)
 
 
-class CombineOp(MemoryWriteOp):
+class CombineOp(scans.CombinationOp, MemoryWriteOp):
     """Changes elements that the same program stored before: no two lanes the same one."""
 
     name = "kernel.combine"
-
-    @classmethod
-    def build(
-        cls,
-        kind: str,
-        value: SSAValue,
-        pointer: SSAValue,
-        offset: sym.IndexExpr,
-        indices: Sequence[SSAValue],
-        mask: SSAValue | None = None,
-    ) -> CombineOp:
-        """`pointer[offset] = kind(pointer[offset], value)`, where dim k of the expression is `indices[k]`."""
-        return cls.build_write(value, pointer, offset, indices, mask, {"kind": StringAttr(kind)})
-
-    @property
-    def kind(self) -> str:
-        """How the old element and the value combine, a key of `COMBINATIONS`."""
-        return string_property(self, "kind")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CombineOp:
-        """Parses `sum %v, %p[%r * 64 + %i] if %m : vector<8xf32>`."""
-        return cls.parse_write(parser, {"kind": StringAttr(scans.parse_combination(parser))})
-
-    def print(self, printer: Printer) -> None:
-        """Prints the kind, and the rest as a store."""
-        printer.print_string(f" {self.kind}")
-        super().print(printer)
 
     def verify_(self) -> None:
         """Checks what is written, and where the op stands."""

@@ -129,7 +129,7 @@ class LoopOp(BodyOp):
             raise VerifyException(f"{self.name}: bounds are expressions over scalar index values")
 
 
-def _parse_axes(parser: Parser) -> tuple[list[Parser.Argument], Sequence[SSAValue], dict[str, Attribute]]:
+def parse_axes(parser: Parser) -> tuple[list[Parser.Argument], Sequence[SSAValue], dict[str, Attribute]]:
     """The induction variables, the operands, and the properties of a loop."""
     names: list[Parser.UnresolvedArgument] = []
     operands: list[UnresolvedOperand] = []
@@ -159,7 +159,8 @@ def _parse_axes(parser: Parser) -> tuple[list[Parser.Argument], Sequence[SSAValu
     return arguments, used, properties
 
 
-def _print_axes(printer: Printer, op: LoopOp) -> None:
+def print_axes(printer: Printer, op: LoopOp) -> None:
+    """Prints what `parse_axes` reads, and the body."""
     printer.print_string(" (")
     last = len(op.induction_variables) - 1
     for position, variable in enumerate(op.induction_variables):
@@ -194,13 +195,13 @@ class StatementOp(LoopOp):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses `(%n = 0 to 8, %j = %p * 64 to min(%p * 64 + 64, 1000) lanes 8) { … }`."""
-        arguments, used, properties = _parse_axes(parser)
+        arguments, used, properties = parse_axes(parser)
         return cls.create(operands=used, properties=properties, regions=[parse_body(parser, arguments)])
 
     def print(self, printer: Printer) -> None:
         """Prints the axes and the body."""
         printer.enter_scope()
-        _print_axes(printer, self)
+        print_axes(printer, self)
         printer.exit_scope()
 
     def verify_(self) -> None:
@@ -254,7 +255,7 @@ class ReduceOp(LoopOp, ReductionOp):
     def parse(cls, parser: Parser) -> ReduceOp:
         """Parses `sum (%j = 0 to 1024 lanes 8) { … kernel.yield %v : vector<8xf32> } : f32`."""
         kind = parse_kind(parser)
-        arguments, used, properties = _parse_axes(parser)
+        arguments, used, properties = parse_axes(parser)
         region = parse_body(parser, arguments)
         result_types = parse_result_types(parser)
         properties["kind"] = StringAttr(kind)
@@ -264,7 +265,7 @@ class ReduceOp(LoopOp, ReductionOp):
         """Prints the kind, the axes, the body and the result types."""
         printer.print_string(f" {self.kind}")
         printer.enter_scope()
-        _print_axes(printer, self)
+        print_axes(printer, self)
         printer.exit_scope()
         self.print_result_types(printer)
 

@@ -3,6 +3,7 @@
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.graph import LOOPS, ExternOp, ViewOp
 from cuesta.dialects.loops.scans import CombineOp, RunningOp, ScanOp
+from cuesta.dialects.loops.schedule import ScheduleAttr
 from cuesta.dialects.loops.structure import (
     REDUCTIONS,
     DomainOp,
@@ -29,6 +30,7 @@ __all__ = [
     "ReduceOp",
     "RunningOp",
     "ScanOp",
+    "ScheduleAttr",
     "StatementOp",
     "StoreOp",
     "TensorWriteOp",

@@ -17,6 +17,7 @@ from cuesta.dialects import sym
 from cuesta.dialects.core.bodies import BodyOp, ValueYieldOp, parse_arguments, parse_body, print_arguments
 from cuesta.dialects.core.reductions import REDUCTIONS, ReductionOp, parse_kind, parse_result_types
 from cuesta.dialects.core.typed import property_of
+from cuesta.dialects.loops.schedule import ScheduleAttr
 from cuesta.dialects.sym.syntax import parse_size
 
 _INDEX = IndexType()
@@ -108,25 +109,35 @@ class NestOp(DomainOp):
         """The body's names for the outs."""
         return self.body.args[len(self.sizes) :]
 
+    @property
+    def choices(self) -> dict[str, int]:
+        """How it is to run, as far as that is said."""
+        schedule = self.properties.get("schedule")
+        return schedule.choices if isinstance(schedule, ScheduleAttr) else {}
+
     @classmethod
     def parse(cls, parser: Parser) -> NestOp:
-        """Parses `(%i : 4) outs(%o : tensor<4xf32>) { … }`."""
+        """Parses `(%i : 4) outs(%o : tensor<4xf32>) schedule #loops.schedule<warps = 8> { … }`; the schedule may be
+        left out.
+        """
         arguments, sizes = _parse_domain(parser)
         parser.parse_keyword("outs")
         outs = parse_arguments(parser)
+        properties: dict[str, Attribute] = {"sizes": sym.MapAttr.get(0, tuple(sizes))}
+        if parser.parse_optional_keyword("schedule"):
+            properties["schedule"] = parser.parse_attribute()
         region = parse_body(parser, [*arguments, *outs])
-        return cls.create(
-            result_types=[out.type for out in outs],
-            properties={"sizes": sym.MapAttr.get(0, tuple(sizes))},
-            regions=[region],
-        )
+        return cls.create(result_types=[out.type for out in outs], properties=properties, regions=[region])
 
     def print(self, printer: Printer) -> None:
-        """Prints the domain, the outs and the body."""
+        """Prints the domain, the outs, the schedule and the body."""
         printer.enter_scope()
         _print_domain(printer, self)
         printer.print_string(" outs")
         print_arguments(printer, self.handles)
+        if "schedule" in self.properties:
+            printer.print_string(" schedule ")
+            printer.print_attribute(self.properties["schedule"])
         _print_body(printer, self)
         printer.exit_scope()
 
@@ -137,6 +148,8 @@ class NestOp(DomainOp):
             handle_type, result_type = handle.type, result.type
             if handle_type != result_type or not isinstance(result_type, TensorType):
                 raise VerifyException(f"loops.nest: a handle of type {handle_type} for a result of type {result.type}")
+        if not isinstance(self.properties.get("schedule", None), ScheduleAttr | None):
+            raise VerifyException("loops.nest: its schedule is a #loops.schedule")
         if self.operands:
             raise VerifyException("loops.nest has no operands: the body reads outer values directly")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from cuesta.dialects import sym
-from cuesta.lowering.loops_from_aten.builder import decline
+from cuesta.lowering.loops_from_aten.builder import decline, is_integer
 from cuesta.lowering.loops_from_aten.scalar import (
     Number,
     Operand,
@@ -22,6 +22,8 @@ from cuesta.lowering.loops_from_aten.scalar import (
     nearest,
     power,
     rsqrt,
+    shift_left,
+    shift_right,
     sqrt,
     trunc,
     trunc_div,
@@ -179,6 +181,36 @@ def lerp(start: Scalar, end: Scalar, weight: Operand) -> Scalar:
     if isinstance(weight, sym.Expr):
         decline("a symbolic weight")
     return start + (end - start) * weight if abs(weight) < 0.5 else end - (end - start) * (1.0 - weight)
+
+
+def left_shift(x: Scalar, y: Operand) -> Scalar:
+    """torch.bitwise_left_shift: 0 where every bit is shifted out, and for a negative distance."""
+    distance, outside = _shift(x, y)
+    return where(outside, 0, shift_left(x, distance))
+
+
+def right_shift(x: Scalar, y: Operand) -> Scalar:
+    """torch.bitwise_right_shift: the sign fills; it is all that is left for a distance that is negative or too far."""
+    distance, outside = _shift(x, y)
+    far = shift_right(x, _bits_of(x) - 1) if x.kind == "i" else 0
+    return where(outside, far, shift_right(x, distance))
+
+
+def _shift(x: Scalar, y: Operand) -> tuple[Scalar, Scalar]:
+    """A distance that a shift is defined for, and whether the one that was asked for is another."""
+    if x.kind not in "iu":
+        decline("a shift of bools")
+    distance = x.like(y)
+    outside = distance >= _bits_of(x)
+    if x.kind == "i":
+        outside = outside | (distance < 0)
+    return where(outside, 0, distance), outside
+
+
+def _bits_of(x: Scalar) -> int:
+    """How many bits an integer has."""
+    assert is_integer(x.type)
+    return x.type.width.data
 
 
 def sign(x: Scalar) -> Scalar:

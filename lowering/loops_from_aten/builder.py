@@ -28,8 +28,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from cuesta.dialects import elem, loops, sym
-from cuesta.dialects.aten import AtenOp, CallOp, LiteralOp
-from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, tensor_type_of
+from cuesta.dialects.aten import AtenOp, CallArguments, CallOp, Device, DType, LiteralOp
+from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, tensor_type, tensor_type_of
 from cuesta.lowering.loops_from_aten.scalar import Number, Scalar
 
 _T = TypeVar("_T", bound=Number)
@@ -49,8 +49,8 @@ def decline(reason: str) -> NoReturn:
 
 
 def compute_type(element: Attribute) -> Attribute:
-    """The type that values of an element type are computed in: f32 for f16 and bf16."""
-    return f32 if isinstance(element, (Float16Type, BFloat16Type)) else element
+    """The type that values of an element type are computed in: f32 for f16, bf16 and floats of 8 bits."""
+    return f32 if isinstance(element, (Float16Type, BFloat16Type)) or elem.kind_of(element) == "s" else element
 
 
 def round_number(value: _T, element: Attribute) -> _T | float:
@@ -104,8 +104,14 @@ class _Frame:
 class LoopBuilder:
     """Appends to a block. Every op gets `location`, which the caller sets to that of the op being lowered."""
 
-    def __init__(self, block: Block, location: LocationAttr):
+    def __init__(self, block: Block, location: LocationAttr, *, deterministic: bool = False, random: str = "device"):
         self.location = location
+        self.deterministic = deterministic
+        """Whether a result may not depend on the order in which a GPU gets to things."""
+        self.random = random
+        """Whose random numbers: `eager`, `philox`, or by the device."""
+        self._keys: dict[str, SSAValue] = {}
+        self._draws = 0
         self.stored_type: Attribute = f32
         """What the formula being written is stored as, for the few that depend on it."""
         self._frames = [_Frame(block)]
@@ -190,10 +196,11 @@ class LoopBuilder:
         self.emit(op)
         return Scalar(self, op.results[0])
 
-    def store(self, value: Scalar, handle: SSAValue, indices: Indices) -> None:
-        """Writes an element, converted to the handle's element type."""
+    def store(self, value: Scalar, handle: SSAValue, indices: Indices, mask: Scalar | None = None) -> None:
+        """Writes an element, converted to the handle's element type, where the mask is true."""
         value = self.convert(value, element_type_of(handle))
-        self.emit(loops.StoreOp.build(value.value, handle, indices, self._index_values))
+        where = None if mask is None else mask.value
+        self.emit(loops.StoreOp.build(value.value, handle, indices, self._index_values, where))
 
     def combine(self, kind: str, value: Scalar, handle: SSAValue, indices: Indices, mask: Scalar | None = None) -> None:
         """Changes an element that was stored before, by a value of the handle's element type."""
@@ -240,6 +247,41 @@ class LoopBuilder:
         op = elem.make(name, *[operand.value for operand in operands])
         self.emit(op)
         return Scalar(self, op.results[0])
+
+    def bitcast(self, value: Scalar, to: Attribute) -> Scalar:
+        """`elem.bitcast`."""
+        op = elem.BitcastOp.build(value.value, to)
+        self.emit(op)
+        return Scalar(self, op.results[0])
+
+    def philox(self, word: int, key: Scalar, counter: Scalar) -> Scalar:
+        """`elem.philox`."""
+        op = elem.PhiloxOp.build(word, key.value, counter.value)
+        self.emit(op)
+        return Scalar(self, op.results[0])
+
+    def random_key(self, device: str) -> SSAValue:
+        """The key of the graph's random numbers on a device, a tensor of one i64: torch's generator gives it.
+
+        Requires: no nest is open.
+        """
+        key = self._keys.get(device)
+        if key is None:
+            arguments = CallArguments.of(
+                (-(1 << 63), (1 << 63) - 1, (1,)), (("dtype", DType("int64")), ("device", Device(device)))
+            )
+            op = loops.ExternOp.of(
+                "aten.randint.low", (), arguments, [tensor_type((1,), i64, device=device)], pure=False
+            )
+            self.emit(op)
+            key = self._keys[device] = op.results[0]
+            key.name_hint = "key"
+        return key
+
+    def next_draw(self) -> int:
+        """A number that no other draw of the graph has."""
+        self._draws += 1
+        return self._draws
 
     def select(self, condition: Scalar, on_true: Scalar, on_false: Scalar) -> Scalar:
         """`elem.select`."""
@@ -299,3 +341,4 @@ class LoopBuilder:
         block = self._frames[0].block
         while (last := block.last_op) is not point and last is not None:
             block.erase_op(last)
+        self._keys = {device: key for device, key in self._keys.items() if key.owner.parent is not None}

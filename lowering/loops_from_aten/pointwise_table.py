@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cuesta.lowering.loops_from_aten import activations, arithmetic
+from cuesta.lowering.loops_from_aten import activations, arithmetic, special
 from cuesta.lowering.loops_from_aten import scalar as s
 from cuesta.lowering.loops_from_aten.scalar import Operand, Scalar, where
 
@@ -77,6 +77,9 @@ UNARY: dict[str, Callable[[Scalar], Scalar]] = {
     "erf": s.erf,
     "erfc": s.erfc,
     "lgamma": s.lgamma,
+    "digamma": special.digamma,
+    "erfinv": special.erfinv,
+    "special_entr": special.entr,
     "floor": s.floor,
     "ceil": s.ceil,
     "trunc": s.trunc,
@@ -125,6 +128,7 @@ _OF_TWO_TENSORS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "clamp_min.Tensor": arithmetic.clamp,
     "clamp_max.Tensor": lambda x, high: arithmetic.clamp(x, None, high),
     "xlogy.Tensor": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log(y))),
+    "special_xlog1py.default": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log1p(y))),
     "logaddexp.default": arithmetic.log_add_exp,
     "hypot.default": arithmetic.hypot,
     "heaviside.default": lambda x, y: where(x.eq(0), y, where(s.is_nan(x) | (x < 0), x.like(0), 1)),
@@ -147,6 +151,7 @@ _OTHERS: dict[str, Formula] = {
     "div.Scalar_mode": arithmetic.divide,
     "pow.Tensor_Tensor": arithmetic.power_of_floats,
     "pow.Scalar": arithmetic.power_of_floats,
+    "polygamma.default": special.polygamma,
     "clamp.default": arithmetic.clamp,
     "clamp.Tensor": arithmetic.clamp,
     "hardtanh.default": arithmetic.clamp,
@@ -174,6 +179,15 @@ _OF_TWO_TENSORS_AND_A_NUMBER: dict[str, Callable[[Scalar, Scalar, float], Scalar
     "threshold_backward.default": lambda gradient, x, threshold: where(x <= threshold, 0, gradient),
     "leaky_relu_backward.default": lambda gradient, x, slope: where(x > 0.0, gradient, gradient * slope),
     "native_dropout_backward.default": lambda gradient, mask, scale: gradient * mask * scale,
+}
+
+_SHIFTS: dict[str, Callable[[Scalar, Operand], Scalar]] = {
+    name: formula
+    for side, formula in (("left", arithmetic.left_shift), ("right", arithmetic.right_shift))
+    for name in (
+        *(f"bitwise_{side}_shift.{kind}" for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")),
+        *(f"__{side[0]}shift__.{kind}" for kind in ("Tensor", "Scalar")),
+    )
 }
 
 _COMPARISONS: dict[str, Callable[[Scalar, Operand], Scalar]] = {
@@ -230,6 +244,7 @@ TABLE: dict[str, Row] = {
     **_rows("", _WITH_A_NUMBER),
     **_rows("", _OF_TWO_TENSORS_AND_A_NUMBER),
     **_rows("", _OTHERS),
+    **_rows("rr", _SHIFTS),
     **_rows("cc", _tensor_and_scalar(_COMPARISONS)),
     **_rows("bb", _default(_LOGICAL)),
     **_rows("b", {"logical_not.default": Scalar.__invert__}),

@@ -1,4 +1,4 @@
-"""Pooling over the two last dims: a reduction over the window for every element of the result."""
+"""Pooling over the two or three last dims: a reduction over the window for every element of the result."""
 
 from __future__ import annotations
 
@@ -42,21 +42,50 @@ class Axis:
         return (place >= 0) & (place < builder.index(self.size))
 
 
-def _pair(op: AtenCall, name: str, default: tuple[int, int] | None = None) -> tuple[int, int]:
-    values = op.integers(name)
-    if not values and default is not None:
-        return default
-    return (values[0], values[0]) if len(values) == 1 else (values[0], values[1])
+def spatial_rank(op: AtenCall) -> int:
+    """Over how many dims a call pools, which its name says."""
+    return 3 if "3d" in op.overload else 2
 
 
-def axes_of(op: AtenCall, source: SSAValue, windows: SSAValue) -> tuple[Axis, Axis]:
+def _per_dim(op: AtenCall, name: str, default: Sequence[int] = ()) -> Sequence[int]:
+    values = op.integers(name) or default
+    return [values[0]] * spatial_rank(op) if len(values) == 1 else values
+
+
+def axes_of(op: AtenCall, source: SSAValue, windows: SSAValue) -> list[Axis]:
     """How the windows lie over `source`, one for every element of `windows`."""
-    kernel = _pair(op, "kernel_size")
-    stride, padding = _pair(op, "stride", kernel), _pair(op, "padding")
-    dilation = _pair(op, "dilation") if op.has_argument("dilation") else (1, 1)
-    sizes, counts = sizes_of_value(source)[-2:], sizes_of_value(windows)[-2:]
-    rows, columns = (Axis(sizes[k], counts[k], kernel[k], stride[k], padding[k], dilation[k]) for k in range(2))
-    return rows, columns
+    rank = spatial_rank(op)
+    kernel = _per_dim(op, "kernel_size")
+    stride, padding = _per_dim(op, "stride", kernel), _per_dim(op, "padding")
+    dilation = _per_dim(op, "dilation") if op.has_argument("dilation") else [1] * rank
+    sizes, counts = sizes_of_value(source)[-rank:], sizes_of_value(windows)[-rank:]
+    return [Axis(*axis) for axis in zip(sizes, counts, kernel, stride, padding, dilation, strict=True)]
+
+
+def inside_all(builder: LoopBuilder, axes: Sequence[Axis], place: Sequence[sym.IndexExpr]) -> Scalar | None:
+    """Whether a place lies in the source; None when every one does."""
+    mask: Scalar | None = None
+    for axis, position in zip(axes, place, strict=True):
+        mask = intersect(mask, axis.is_inside(builder, position))
+    return mask
+
+
+def unflattened(position: Scalar, sizes: Sequence[int]) -> list[Scalar]:
+    """The index of a position in row-major order."""
+    index: list[Scalar] = []
+    for k in range(len(sizes) - 1):
+        step = math.prod(sizes[k + 1 :])
+        index.append(trunc_div(position, step))
+        position = position - index[-1] * step
+    return [*index, position]
+
+
+def flattened(place: Sequence[Scalar], sizes: Sequence[sym.IndexExpr]) -> Scalar:
+    """The position of an index in row-major order."""
+    position = place[0]
+    for index, size in zip(place[1:], sizes[1:], strict=True):
+        position = position * size + index
+    return position
 
 
 def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -64,25 +93,24 @@ def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     element = element_of(source)
     if kind_of(element) != "f":
         decline("the maximum of no integer at all has no value")
-    rows, columns = axes_of(op, source, op.results[0])
+    axes = axes_of(op, source, op.results[0])
+    rank, kernel = len(axes), [axis.kernel for axis in axes]
     lowest = -math.inf
     with builder.nest(sizes_of_value(op.results[0]), [result.type for result in op.results]) as nest:
-        *batch, y, x = nest.indices
+        batch, windows = nest.indices[:-rank], nest.indices[-rank:]
 
         def at(offset: list[sym.IndexExpr]) -> Scalar:
-            place = [rows.position(y, offset[0]), columns.position(x, offset[1])]
-            mask = intersect(rows.is_inside(builder, place[0]), columns.is_inside(builder, place[1]))
+            place = [axis.position(window, k) for axis, window, k in zip(axes, windows, offset, strict=True)]
+            mask = inside_all(builder, axes, place)
             value = builder.load_raw(source, [*batch, *place], mask, builder.constant(lowest, element))
             return value.convert(compute_type(element))
 
-        window = (rows.kernel, columns.kernel)
-        greatest, position = builder.reduce_all("argmax", window, compute_type(element), at)
+        greatest, position = builder.reduce_all("argmax", kernel, compute_type(element), at)
         builder.store(greatest, nest.handles[0], nest.indices)
-        row = trunc_div(position, columns.kernel)
-        column = position - row * columns.kernel
         # A window of -inf alone has its maximum in the padding: the nearest element stands for it.
-        place = [_element_of_window(axis, w, k) for axis, w, k in ((rows, y, row), (columns, x, column))]
-        builder.store(place[0] * columns.size + place[1], nest.handles[1], nest.indices)
+        offsets = unflattened(position, kernel)
+        place = [_element_of_window(axis, w, k) for axis, w, k in zip(axes, windows, offsets, strict=True)]
+        builder.store(flattened(place, [axis.size for axis in axes]), nest.handles[1], nest.indices)
     return nest.results
 
 
@@ -98,19 +126,22 @@ def _element_of_window(axis: Axis, window: sym.IndexExpr, offset: Scalar) -> Sca
 def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """Every element of the source collects from the windows whose maximum it is: no two points write to one place."""
     gradient, indices = op.tensor("grad_output"), op.tensor("indices")
-    rows, columns = axes_of(op, op.tensor("self"), gradient)
-    if (rows.dilation, columns.dilation) != (1, 1):
+    axes = axes_of(op, op.tensor("self"), gradient)
+    if any(axis.dilation != 1 for axis in axes):
         decline("a dilated window")
-    to = compute_type(element_of(gradient))
-    counts = [-(-axis.kernel // axis.stride) for axis in (rows, columns)]
+    rank, to = len(axes), compute_type(element_of(gradient))
+    counts = [-(-axis.kernel // axis.stride) for axis in axes]
     with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
-        *batch, y, x = nest.indices
-        here = builder.index(y * columns.size + x)
+        batch, spatial = nest.indices[:-rank], nest.indices[-rank:]
+        position: sym.IndexExpr = 0
+        for axis, place in zip(axes, spatial, strict=True):
+            position = position * axis.size + place
+        here = builder.index(position)
 
         def at(back: list[sym.IndexExpr]) -> Scalar:
             windows: list[sym.IndexExpr] = []
             mask: Scalar | None = None
-            for axis, place, k in ((rows, y, back[0]), (columns, x, back[1])):
+            for axis, place, k in zip(axes, spatial, back, strict=True):
                 window = (place + axis.padding) // axis.stride - k
                 windows.append(window)
                 mask = intersect(mask, in_range(builder, window, 0, axis.windows))
@@ -130,7 +161,7 @@ def _average_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     return _window_mean(op, builder, source, axes, divisor_of(op, axes))
 
 
-def divisor_of(op: AtenCall, axes: tuple[Axis, Axis]) -> DivisorOf:
+def divisor_of(op: AtenCall, axes: Sequence[Axis]) -> DivisorOf:
     """What the sum of a window is divided by: a number given, or its size, with or without the padding."""
     override, include_padding = op.argument("divisor_override"), op.boolean("count_include_pad")
 
@@ -158,7 +189,7 @@ def _window_mean(
     op: AtenCall,
     builder: LoopBuilder,
     source: SSAValue,
-    axes: tuple[Axis, Axis],
+    axes: Sequence[Axis],
     divisor: DivisorOf,
 ) -> Sequence[SSAValue]:
     element = element_of(source)
@@ -166,22 +197,26 @@ def _window_mean(
     if kind_of(element) != "f":
         decline("an average of integers")
     with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
-        *batch, y, x = nest.indices
+        batch, windows = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
 
         def at(offset: list[sym.IndexExpr]) -> Scalar:
-            place = [axes[0].position(y, offset[0]), axes[1].position(x, offset[1])]
-            mask = intersect(axes[0].is_inside(builder, place[0]), axes[1].is_inside(builder, place[1]))
+            place = [axis.position(window, k) for axis, window, k in zip(axes, windows, offset, strict=True)]
+            mask = inside_all(builder, axes, place)
             return builder.load_raw(source, [*batch, *place], mask, builder.constant(0, element)).convert(to)
 
-        total = builder.reduce("sum", (axes[0].kernel, axes[1].kernel), to, at)
-        size = sym.simplify(divisor([y, x]), sizes_of_value(op.results[0]))
+        total = builder.reduce("sum", [axis.kernel for axis in axes], to, at)
+        size = sym.simplify(divisor(windows), sizes_of_value(op.results[0]))
         builder.store(total / builder.index(size, to), nest.handles[0], nest.indices)
     return nest.results
 
 
 RULES: dict[str, Rule] = {
-    "aten.max_pool2d_with_indices.default": _max_pool,
-    "aten.max_pool2d_with_indices_backward.default": _max_pool_backward,
-    "aten.avg_pool2d.default": _average_pool,
+    f"aten.{name}.default": rule
+    for rank in (2, 3)
+    for name, rule in (
+        (f"max_pool{rank}d_with_indices", _max_pool),
+        (f"max_pool{rank}d_with_indices_backward", _max_pool_backward),
+        (f"avg_pool{rank}d", _average_pool),
+    )
 }
 """Pooling, and the derivative of max pooling."""

@@ -16,7 +16,7 @@ from cuesta.lowering.loops_from_aten import pooling
 from cuesta.lowering.loops_from_aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
 from cuesta.lowering.loops_from_aten.indexing import in_range, intersect
 from cuesta.lowering.loops_from_aten.operands import element_of, sizes_of_value
-from cuesta.lowering.loops_from_aten.scalar import Scalar, trunc_div, where
+from cuesta.lowering.loops_from_aten.scalar import Scalar, where
 from cuesta.lowering.loops_from_aten.scatters import Update, scatter, zeros
 
 
@@ -27,7 +27,9 @@ class Adaptive:
         if not isinstance(size, int) or not isinstance(count, int) or count == 0 or size == 0:
             decline("windows of sizes that are not known")
         self.size, self.count = size, count
-        self.longest = max(-(-(w + 1) * size // count) - w * size // count for w in range(count))
+        self.longest = _most_met(count, size)
+        self.covering = _most_met(size, count)
+        """The most windows that an element is in."""
 
     def start(self, window: sym.IndexExpr) -> sym.IndexExpr:
         """⌊w · size / count⌋"""
@@ -38,8 +40,14 @@ class Adaptive:
         return sym.ceildiv((window + 1) * self.size, self.count)
 
 
-def _adaptive(source: SSAValue, result: SSAValue) -> list[Adaptive]:
-    pairs = zip(sizes_of_value(source)[-2:], sizes_of_value(result)[-2:], strict=True)
+def _most_met(pieces: int, others: int) -> int:
+    """How many of `others` even pieces of a line one of `pieces` even pieces meets, at most."""
+    return max(-(-(k + 1) * others // pieces) - k * others // pieces for k in range(pieces))
+
+
+def _adaptive(op: AtenCall, source: SSAValue, result: SSAValue) -> list[Adaptive]:
+    rank = pooling.spatial_rank(op)
+    pairs = zip(sizes_of_value(source)[-rank:], sizes_of_value(result)[-rank:], strict=True)
     return [Adaptive(size, count) for size, count in pairs]
 
 
@@ -65,16 +73,16 @@ def _within(
 def _adaptive_average(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     source = op.tensor("self")
     element, to = element_of(source), _floating(source)
-    axes = _adaptive(source, op.results[0])
+    axes = _adaptive(op, source, op.results[0])
     with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
-        *batch, y, x = nest.indices
+        batch, windows = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
 
         def at(offset: list[sym.IndexExpr]) -> Scalar:
-            place, mask = _within(builder, axes, (y, x), offset)
+            place, mask = _within(builder, axes, windows, offset)
             return builder.load_raw(source, [*batch, *place], mask, builder.constant(0, element)).convert(to)
 
         total = builder.reduce("sum", [axis.longest for axis in axes], to, at)
-        for axis, window in zip(axes, (y, x), strict=True):
+        for axis, window in zip(axes, windows, strict=True):
             total = total / builder.index(axis.end(window) - axis.start(window), to)
         builder.store(total, nest.handles[0], nest.indices)
     return nest.results
@@ -83,20 +91,20 @@ def _adaptive_average(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 def _adaptive_maximum(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     source = op.tensor("self")
     element, to = element_of(source), _floating(source)
-    axes = _adaptive(source, op.results[0])
+    axes = _adaptive(op, source, op.results[0])
     with builder.nest(sizes_of_value(op.results[0]), [result.type for result in op.results]) as nest:
-        *batch, y, x = nest.indices
+        batch, windows = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
+        longest = [axis.longest for axis in axes]
 
         def at(offset: list[sym.IndexExpr]) -> Scalar:
-            place, mask = _within(builder, axes, (y, x), offset)
+            place, mask = _within(builder, axes, windows, offset)
             return builder.load_raw(source, [*batch, *place], mask, builder.constant(-math.inf, element)).convert(to)
 
-        greatest, position = builder.reduce_all("argmax", [axis.longest for axis in axes], to, at)
+        greatest, position = builder.reduce_all("argmax", longest, to, at)
         builder.store(greatest, nest.handles[0], nest.indices)
-        row = trunc_div(position, axes[1].longest)
-        column = position - row * axes[1].longest
-        rows, columns = (builder.index(axis.start(window)) for axis, window in zip(axes, (y, x), strict=True))
-        builder.store((rows + row) * axes[1].size + columns + column, nest.handles[1], nest.indices)
+        offsets = pooling.unflattened(position, longest)
+        place = [builder.index(a.start(w)) + k for a, w, k in zip(axes, windows, offsets, strict=True)]
+        builder.store(pooling.flattened(place, [axis.size for axis in axes]), nest.handles[1], nest.indices)
     return nest.results
 
 
@@ -104,22 +112,23 @@ def _maximum_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """The gradient of each window goes to where its maximum was."""
     gradient, indices, result = op.tensor("grad_output"), op.tensor("indices"), op.results[0]
     sizes = sizes_of_value(result)
-    rank = len(sizes)
+    rank = pooling.spatial_rank(op)
 
     def update(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Update:
-        winner = builder.bound(builder.load_raw(indices, [*outer, *inner]), sizes[-2] * sizes[-1], wrap=False)
-        place = [*outer, *sym.delinearize(winner, sizes[-2:])]
+        count = sym.product_of(sizes[-rank:])
+        winner = builder.bound(builder.load_raw(indices, [*outer, *inner]), count, wrap=False)
+        place = [*outer, *sym.delinearize(winner, sizes[-rank:])]
         return Update(place, builder.load_raw(gradient, [*outer, *inner]))
 
-    domain = sizes_of_value(gradient)[-2:]
-    return scatter(op, builder, (rank - 2, rank - 1), domain, "sum", zeros(element_of(gradient), builder), update)
+    domain, walked = sizes_of_value(gradient)[-rank:], range(len(sizes) - rank, len(sizes))
+    return scatter(op, builder, walked, domain, "sum", zeros(element_of(gradient), builder), update)
 
 
 def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """A gather where the windows have no gaps, otherwise a scatter."""
     if any(step != 1 for step in op.integers("dilation")):
         return _maximum_backward(op, builder)
-    return pooling.RULES["aten.max_pool2d_with_indices_backward.default"](op, builder)
+    return pooling.RULES[f"aten.max_pool{pooling.spatial_rank(op)}d_with_indices_backward.default"](op, builder)
 
 
 def _average_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -129,12 +138,12 @@ def _average_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     divisor = pooling.divisor_of(op, axes)
     element, to = element_of(gradient), _floating(gradient)
     with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
-        *batch, y, x = nest.indices
+        batch, spatial = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
 
         def at(back: list[sym.IndexExpr]) -> Scalar:
             windows: list[sym.IndexExpr] = []
             mask: Scalar | None = None
-            for axis, place, k in zip(axes, (y, x), back, strict=True):
+            for axis, place, k in zip(axes, spatial, back, strict=True):
                 # The last window that starts at or before the place, and those before it.
                 window = (place + axis.padding) // axis.stride - k
                 windows.append(window)
@@ -163,26 +172,43 @@ def _always_there(axis: pooling.Axis) -> bool:
 
 
 def _adaptive_average_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
-    """dx[p] = g[p // n] / n², where windows are even."""
+    """dx[p] = Σ g[w] / size(w) over the windows w that cover p: one, where windows are even."""
     gradient = op.tensor("grad_output")
-    to = _floating(gradient)
-    axes = _adaptive(op.tensor("self"), gradient)
-    if any(axis.size % axis.count for axis in axes):
-        decline("windows of several sizes")
+    element, to = element_of(gradient), _floating(gradient)
+    axes = _adaptive(op, op.tensor("self"), gradient)
     with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
-        *batch, y, x = nest.indices
-        windows = [place // axis.longest for axis, place in zip(axes, (y, x), strict=True)]
-        value = builder.load(gradient, [*batch, *windows], to)
-        builder.store(value / float(axes[0].longest * axes[1].longest), nest.handles[0], nest.indices)
+        batch, spatial = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
+
+        def at(number: Sequence[sym.IndexExpr]) -> Scalar:
+            windows: list[sym.IndexExpr] = []
+            mask: Scalar | None = None
+            count: sym.IndexExpr = 1
+            for axis, place, k in zip(axes, spatial, number, strict=True):
+                window = place * axis.count // axis.size + k
+                windows.append(window)
+                count = count * (axis.end(window) - axis.start(window) if axis.size % axis.count else axis.longest)
+                if axis.covering > 1:
+                    last = sym.ceildiv((place + 1) * axis.count, axis.size)
+                    mask = intersect(mask, builder.index(window) < builder.index(last))
+            value = builder.load_raw(gradient, [*batch, *windows], mask, builder.constant(0, element)).convert(to)
+            return value / (float(count) if isinstance(count, int) else builder.index(count, to))
+
+        covering = [axis.covering for axis in axes]
+        total = at([0] * len(axes)) if math.prod(covering) == 1 else builder.reduce("sum", covering, to, at)
+        builder.store(total, nest.handles[0], nest.indices)
     return nest.results
 
 
 RULES: dict[str, Rule] = {
-    "aten._adaptive_avg_pool2d.default": _adaptive_average,
-    "aten._adaptive_avg_pool2d_backward.default": _adaptive_average_backward,
-    "aten.adaptive_max_pool2d.default": _adaptive_maximum,
-    "aten.adaptive_max_pool2d_backward.default": _maximum_backward,
-    "aten.max_pool2d_with_indices_backward.default": _max_pool_backward,
-    "aten.avg_pool2d_backward.default": _average_backward,
+    f"aten.{name}.default": rule
+    for d in (2, 3)
+    for name, rule in (
+        (f"_adaptive_avg_pool{d}d", _adaptive_average),
+        (f"_adaptive_avg_pool{d}d_backward", _adaptive_average_backward),
+        (f"adaptive_max_pool{d}d", _adaptive_maximum),
+        (f"adaptive_max_pool{d}d_backward", _maximum_backward),
+        (f"max_pool{d}d_with_indices_backward", _max_pool_backward),
+        (f"avg_pool{d}d_backward", _average_backward),
+    )
 }
 """Adaptive pooling, and the derivatives of average pooling."""

@@ -15,7 +15,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
 from cuesta.dialects.elem import kind_of
-from cuesta.dialects.layout import device_of, tensor_type
+from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type
+from cuesta.lowering.loops_from_aten.atomics import Held
 from cuesta.lowering.loops_from_aten.builder import (
     AtenCall,
     LoopBuilder,
@@ -37,6 +38,11 @@ from cuesta.lowering.loops_from_aten.operands import (
 from cuesta.lowering.loops_from_aten.pointwise import broadcast_indices
 from cuesta.lowering.loops_from_aten.reductions import Split
 from cuesta.lowering.loops_from_aten.scalar import Scalar, where
+
+SPARSE = 2
+"""With so many elements for each that is changed, a wider type costs more than it saves."""
+MANY = 1 << 22
+"""Elements of a table of which it is not known how many are changed."""
 
 Initial = Callable[[IndexList], Scalar]
 """An element before anything is scattered to it, as it is stored."""
@@ -73,7 +79,7 @@ def scatter(
     """
     result = op.results[0]
     if device_of(tensor_type_of(result)) != "cpu":
-        decline("on a GPU the library scatters with atomics, which is quicker than one thing after the other")
+        return _scatter_in_any_order(op, builder, walked, domain, kind, initial, update, include_self=include_self)
     element = element_of(result)
     to = element if kind == "assign" else compute_type(element)
     if kind != "assign" and kind_of(to) not in "fiu":
@@ -102,6 +108,68 @@ def scatter(
     return nest.results[:1]
 
 
+def _scatter_in_any_order(
+    op: AtenCall,
+    builder: LoopBuilder,
+    walked: Sequence[int],
+    domain: Sizes,
+    kind: str,
+    initial: Initial,
+    update: UpdateAt,
+    *,
+    include_self: bool,
+) -> Sequence[SSAValue]:
+    """`scatter` on a GPU: in a type that there are atomics for, and back in a nest of its own.
+
+    A device computes the points of a scan side by side, so where indices repeat in an assignment any of them wins, as
+    in eager there.
+    """
+    result = op.results[0]
+    element = element_of(result)
+    if builder.deterministic:
+        decline("deterministic algorithms are asked for: eager has one, or says that there is none")
+    if kind == "prod":
+        decline("there are no atomic products")
+    if kind != "assign" and kind_of(element) not in "fiu":
+        decline(f"{kind} of {element}")
+    kind = "assign_any" if kind == "assign" else kind
+    held = Held.of(kind, element)
+    buffer = result.type
+    split = Split(sizes_of_value(result), tuple(sorted(walked)))
+    if held.type != element and _is_sparse(sizes_of_value(result), (*split.kept_sizes, *domain)):
+        decline("most elements stay as they are, and eager does not write those in a wider type and back")
+    if held.type != element:
+        given = tensor_type_of(result)
+        buffer = tensor_type(sizes_of(given), held.type, strides_of(given), device_of(given))
+    with builder.nest(split.kept_sizes, [buffer]) as nest:
+        (changed,) = nest.handles
+        with builder.loop(split.reduced_sizes) as inner:
+            place = split.index(nest.indices, inner)
+            builder.store(held.hold(initial(place)), changed, place)
+        if not include_self:
+            with builder.scan(domain) as inner:
+                identity = held.hold(builder.constant(_identity(kind, element), element))
+                for change in _each(update(nest.indices, inner)):
+                    builder.combine("assign_any", identity, changed, change.place, change.mask)
+        with builder.scan(domain) as inner:
+            for change in _each(update(nest.indices, inner)):
+                builder.combine(kind, held.hold(change.value.convert(element)), changed, change.place, change.mask)
+    (combined,) = nest.results
+    if held.type == element:
+        return [combined]
+    with builder.nest(sizes_of_value(result), [result.type]) as nest:
+        builder.store(held.give(builder.load_raw(combined, nest.indices)), nest.handles[0], nest.indices)
+    return nest.results
+
+
+def _is_sparse(sizes: Sizes, points: Sizes) -> bool:
+    """Whether there are many more elements than changes; of sizes that are not known, whether there are very many."""
+    elements, changes = sym.product_of(sizes), sym.product_of(points)
+    if not isinstance(elements, int):
+        return False
+    return elements > SPARSE * changes if isinstance(changes, int) else elements > MANY
+
+
 def _each(updates: Update | Sequence[Update]) -> Sequence[Update]:
     return (updates,) if isinstance(updates, Update) else updates
 
@@ -117,8 +185,8 @@ def _identity(kind: str, element: Attribute) -> float | int:
         return int(kind == "prod")
     if not is_integer(element):
         return -math.inf if kind == "maximum" else math.inf
-    least = wrap_integer(1 << (element.width.data - 1), element)
-    return least if kind == "maximum" else -1 - least
+    least = 0 if kind_of(element) == "u" else -(1 << (element.width.data - 1))
+    return least if kind == "maximum" else wrap_integer(-1 - least, element)
 
 
 def _of(tensor: SSAValue, builder: LoopBuilder) -> Initial:
@@ -247,6 +315,8 @@ def _masked_scatter(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     target, mask, source = op.tensor("self"), op.tensor("mask"), op.tensor("source")
     sizes, source_sizes = sizes_of_value(op.results[0]), sizes_of_value(source)
     count = sym.product_of(source_sizes)
+    if device_of(tensor_type_of(target)) != "cpu":
+        decline("on a GPU one program would go through all of the mask")
     if not isinstance(count, int) or count == 0:
         decline("the source may have no elements")
     if kind_of(element_of(mask)) != "b":

@@ -359,8 +359,10 @@ def holds_lanes(op: kernel.LoopOp) -> bool:
 
 _SIMPLE = (
     elem.TableOp,
+    elem.BitcastOp,
     elem.ConstantOp,
     elem.ConvertOp,
+    elem.PhiloxOp,
     elem.SelectOp,
     kernel.BroadcastOp,
     kernel.ForOp,

@@ -94,7 +94,7 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp]) -> str:
         for slot, value in enumerate(values):
             lines.append(f"{args}.{slot} = getelementptr inbounds i64, ptr {args}, i64 {slot}")
             lines.append(f"store i64 {value}, ptr {args}.{slot}, align 8")
-        count = _grid_volume(func, number, lines)
+        count = grid_volume(func, number, lines)
         if func.schedule.choices.get("parallel", 0):
             grain = func.schedule.choices.get("grain", 1)
             lines.append(f"call void @{PARALLEL_FOR}(ptr @{launch.kernel}, ptr {args}, i64 {count}, i64 {grain})")
@@ -111,7 +111,8 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp]) -> str:
 """
 
 
-def _grid_volume(func: kernel.FuncOp, number: int, lines: list[str]) -> str:
+def grid_volume(func: kernel.FuncOp, number: int, lines: list[str]) -> str:
+    """How many programs a launch has: a number, or the name of what lines appended to `lines` compute."""
     volume: sym.IndexExpr = 1
     for size in func.schedule.grid:
         volume = volume * size

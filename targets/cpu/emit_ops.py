@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import bf16, f32, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, kernel, sym
+from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.targets.cpu.bf16 import bf16_rounding
@@ -20,6 +21,7 @@ from cuesta.targets.cpu.emit_reduce import accumulator_for
 from cuesta.targets.cpu.emit_scan import ScanCarry, combine
 from cuesta.targets.cpu.emit_types import constant, conversion, memory_text, splat_integer, suffix, type_text
 from cuesta.targets.cpu.features import host_features
+from cuesta.targets.cpu.philox import philox
 from cuesta.targets.cpu.vector_math import math_function
 from cuesta.targets.cpu.vector_text import vector_type
 from cuesta.targets.program import BoundSite
@@ -97,6 +99,24 @@ def _inverse(emitter: KernelEmitter, divisor: SSAValue) -> tuple[str, str] | Non
     if (wide := ("reciprocal", divisor, emitter.width)) not in known:
         known[wide] = emitter.broadcast(f"{prefix}.r", type_text(scalar, 1), level)
     return known[wide], f"{prefix}.ok"
+
+
+def _emit_bitcast(emitter: KernelEmitter, op: Operation) -> None:
+    source, target = op.operands[0].type, op.results[0].type
+    lanes = emitter.lanes_of(source)
+    value = emitter.name(op.operands[0])
+    cast = f"bitcast {type_text(source, lanes)} {value} to {type_text(target, lanes)}"
+    emitter.names[op.results[0]] = emitter.instruction(cast)
+
+
+def _emit_philox(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, elem.PhiloxOp)
+    lanes = emitter.lanes_of(op.result.type)
+    function = philox(op.word, lanes)
+    emitter.functions[function.symbol] = function
+    kind = type_text(op.result.type, lanes)
+    arguments = ", ".join(f"{kind} {emitter.name(operand)}" for operand in op.operands)
+    emitter.names[op.result] = emitter.instruction(f"call {kind} {function.symbol}({arguments})")
 
 
 def _emit_convert(emitter: KernelEmitter, op: Operation) -> None:
@@ -270,6 +290,10 @@ def _emit_store(emitter: KernelEmitter, op: Operation) -> None:
     store(emitter, op, _lane_stride(emitter, op))
 
 
+def _emit_atomic(emitter: KernelEmitter, op: Operation) -> None:
+    fail(op, "the CPU target has no atomic changes: its schedule keeps scans, one point after the other")
+
+
 def _emit_scan(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, kernel.ScanOp)
     carry = emitter.scans[op] = ScanCarry(emitter, op)
@@ -288,8 +312,11 @@ def _emit_combine(emitter: KernelEmitter, op: Operation) -> None:
 
 
 EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
+    elem.BitcastOp: _emit_bitcast,
     elem.ConvertOp: _emit_convert,
+    elem.PhiloxOp: _emit_philox,
     elem.SelectOp: _emit_select,
+    kernel.AtomicOp: _emit_atomic,
     kernel.BoundOp: _emit_bound,
     kernel.BroadcastOp: _emit_broadcast,
     kernel.CombineOp: _emit_combine,

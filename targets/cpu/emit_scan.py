@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute
 
 from cuesta.dialects import kernel
+from cuesta.dialects.core.scans import ASSIGNMENTS
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
 from cuesta.targets.cpu.emit_memory import read, write
 from cuesta.targets.cpu.emit_reduce import Accumulator, neutral
@@ -218,7 +219,7 @@ def table_op(emitter: KernelEmitter, name: str, scalar: Attribute, a: str, b: st
 def combine(emitter: KernelEmitter, op: kernel.CombineOp, stride: int | None) -> None:
     """Emits a `kernel.combine`: reads, computes and writes. No two lanes have the same element."""
     value = emitter.name(op.value)
-    if op.kind != "assign":
+    if op.kind not in ASSIGNMENTS:
         scalar, lanes = scalar_of(op.value.type), emitter.lanes_of(op.value.type)
         old = read(emitter, op, op.value.type, stride, constant(0, scalar, lanes))
         value = table_op(emitter, _TABLE_OPS[op.kind], scalar, old, value, lanes)

@@ -44,6 +44,8 @@ def scalar_text(scalar: Attribute) -> str:
 @cache
 def memory_text(scalar: Attribute) -> str:
     """The LLVM type of one value in memory."""
+    if kind_of(scalar) == "s":
+        return "i8"
     text = scalar_text(scalar)
     return "i8" if text == "i1" else text
 

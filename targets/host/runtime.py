@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import linecache
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from cuesta.targets.program import BoundSite, Program
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from cuesta.targets.cpu.jit import LoadedModule
 
 _wrappers = 0
+
+_CUDA_ALLOCATOR = re.compile(r"\bempty_cuda_(\d+)\(")
 
 _METHODS_OF_TORCH = {
     "aten.mm.default": "mm",
@@ -52,6 +55,19 @@ def cpu_allocator() -> Callable[[Sequence[int], Sequence[int], torch.dtype], tor
         return torch._C._dynamo.guards._empty_strided_cpu  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue]
     except AttributeError:
         return lambda sizes, strides, dtype: torch.empty_strided(sizes, strides, dtype=dtype)
+
+
+def cuda_allocator(device: int) -> Callable[[Sequence[int], Sequence[int], torch.dtype], torch.Tensor]:
+    """The same for a CUDA device. TorchInductor's function takes the present one, which will do where there is one."""
+    import torch
+
+    if torch.cuda.device_count() == 1:
+        try:
+            return torch._C._dynamo.guards._empty_strided_cuda  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue]
+        except AttributeError:
+            pass
+    place = torch.device("cuda", device)
+    return lambda sizes, strides, dtype: torch.empty_strided(sizes, strides, dtype=dtype, device=place)
 
 
 def reinterpreter() -> Callable[[torch.Tensor, Sequence[int], Sequence[int], int], torch.Tensor]:
@@ -119,10 +135,13 @@ def index_error_raiser(sites: Sequence[BoundSite]) -> Callable[[int], NoReturn]:
     return raise_index_error
 
 
-def build(program: Program, module: LoadedModule | None) -> Callable[[list[Any]], Sequence[Any]]:
-    """The wrapper as a function.
+def build(
+    program: Program, module: LoadedModule | None, in_eager: Mapping[str, Callable[..., None]] | None = None
+) -> Callable[[list[Any]], Sequence[Any]]:
+    """The wrapper as a function. `in_eager` are functions it calls in place of kernels that have no machine code.
 
     Requires: `module` has the program's native functions, if there are any.
+    Errors: CudaError when kernels cannot be loaded.
     """
     import torch
 
@@ -130,20 +149,22 @@ def build(program: Program, module: LoadedModule | None) -> Callable[[list[Any]]
     namespace: dict[str, Any] = {
         "torch": torch,
         "empty_cpu": cpu_allocator(),
-        "empty_strided": torch.empty_strided,
         "reinterpret": reinterpreter(),
         "with_strides": with_strides,
         "check_metadata": check_metadata,
         "flattened": flattened,
         "raise_index_error": index_error_raiser(program.sites),
         "_keep_alive": module,
+        **(in_eager or {}),
     }
-    if program.device_kernels:
-        from cuesta.targets.triton.driver import current_stream, launcher
+    for device in set(map(int, _CUDA_ALLOCATOR.findall(program.source))):
+        namespace[f"empty_cuda_{device}"] = cuda_allocator(device)
+    if program.device_runs:
+        from cuesta.targets.triton.driver import bind_runs, current_stream
 
+        assert module is not None
         namespace["current_stream"] = current_stream
-        for kernel in program.device_kernels:
-            namespace[kernel.name] = launcher(kernel, kernel.code)
+        namespace.update(bind_runs(program.device_kernels, program.device_runs, module.symbols))
     for name, overload in program.overloads.items():
         namespace[name] = resolve_overload(overload)
     for function in program.functions:

@@ -6,7 +6,7 @@ its last use is over. Consecutive launches become one native call, a *run*.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -20,7 +20,12 @@ from cuesta.dialects.layout import device_of, is_tensor, sizes_of, strides_of, t
 from cuesta.targets.cpu.emit_module import Launch, Run
 from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.python_text import argument_text, expression, identifier, tuple_text
+from cuesta.targets.program import POINTER_ALIGNMENT
+from cuesta.targets.triton.emit_launches import DeviceLaunch, LaunchRun
 from cuesta.targets.triton.emit_module import is_for_gpu
+
+MOST_DEVICES = 64
+"""CUDA devices of one machine, for which names of allocators are reserved."""
 
 MOST_PARAMETERS = 1000
 """The most values that a native call is given: ctypes takes 1024."""
@@ -32,7 +37,6 @@ _RESERVED = (
     "current_stream",
     "complex",
     "empty_cpu",
-    "empty_strided",
     "error",
     "flattened",
     "float",
@@ -56,22 +60,40 @@ class Wrapper:
     runs: list[Run]
     overloads: dict[str, str]
     launches: int = 0
-    device_launches: dict[str, tuple[str, int]] = field(default_factory=dict[str, "tuple[str, int]"])
-    """The functions it calls to launch kernels on CUDA devices: by name, the kernel and the device."""
+    device_runs: list[LaunchRun] = field(default_factory=list[LaunchRun])
+    """The native functions that launch kernels on CUDA devices."""
+    device_kernels: list[tuple[str, int]] = field(default_factory=list["tuple[str, int]"])
+    """What they launch: kernels and devices."""
+    in_eager: dict[str, str] = field(default_factory=dict[str, str])
+    """The functions it calls with tensors in place of kernels that have no machine code, and those kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`base` is the text of an address, `offset` bytes after which a buffer begins; whether that is aligned."""
+
+    base: str
+    offset: int = 0
+    aligned: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.base} + {self.offset}" if self.offset else self.base
 
 
 @dataclass
 class _PendingRun:
-    launches: list[tuple[str, list[str]]] = field(default_factory=list[tuple[str, list[str]]])
+    device: int | None = None
+    """The CUDA device it runs on; None for the CPU."""
+    launches: list[tuple[str, list[Address]]] = field(default_factory=list[tuple[str, list[Address]]])
     frees: list[str] = field(default_factory=list[str])
     parameters: set[str] = field(default_factory=set[str])
     """What the call passes on: addresses and symbols."""
 
 
 class WrapperWriter:
-    """Writes the wrapper of a module at the `host` level."""
+    """Writes the wrapper of a module at the `host` level. Kernels named `in_eager` have no machine code."""
 
-    def __init__(self, module: ModuleOp) -> None:
+    def __init__(self, module: ModuleOp, in_eager: Collection[str] = ()) -> None:
         main = entry_function(module)
         if not isinstance(main, host.FuncOp):
             fail(main, "a wrapper is made of a host.func @main")
@@ -79,14 +101,17 @@ class WrapperWriter:
         self.kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
         self.lines: list[str] = []
         self.names: dict[SSAValue, str] = {}
-        self.addresses: dict[SSAValue, str] = {}
-        self.taken: set[str] = set(_RESERVED)
+        self.addresses: dict[SSAValue, Address] = {}
+        self.taken: set[str] = {*_RESERVED, *(f"empty_cuda_{device}" for device in range(MOST_DEVICES))}
         self.overloads: dict[str, str] = {}
         self.runs: list[Run] = []
         self.pending = _PendingRun()
         self.positions = {op: position for position, op in enumerate(main.body.ops)}
         self.launches = 0
-        self.device_launches: dict[str, tuple[str, int]] = {}
+        self.device_runs: list[LaunchRun] = []
+        self.device_kernels: dict[tuple[str, int], int] = {}
+        self.without_code = frozenset(in_eager)
+        self.in_eager: dict[str, str] = {}
         self.streams: dict[int, str] = {}
 
     def write(self) -> Wrapper:
@@ -100,7 +125,9 @@ class WrapperWriter:
             self.op(op)
         body = "\n    ".join(self.lines)
         source = f"def call(args):\n    {body}\n"
-        return Wrapper(source, self.runs, self.overloads, self.launches, self.device_launches)
+        return Wrapper(
+            source, self.runs, self.overloads, self.launches, self.device_runs, [*self.device_kernels], self.in_eager
+        )
 
     def define(self, value: SSAValue, default: str) -> str:
         """Names a value."""
@@ -137,16 +164,11 @@ class WrapperWriter:
             name = self.define(op.result, "buf")
             self.lines.append(f"{name} = {self.allocation(tensor_type_of(op.result))}")
         elif isinstance(op, host.LaunchOp):
-            if is_for_gpu(self.kernels[op.kernel]):
+            if op.kernel in self.without_code:
                 self.flush()
-                self.device_launch(op)
+                self.launch_in_eager(op)
             else:
-                addresses = [self.address(operand) for operand in op.operands]
-                parameters = {*addresses, *self.kernels[op.kernel].symbols}
-                if len(self.pending.parameters) + len(parameters) > MOST_PARAMETERS:
-                    self.flush()
-                self.pending.parameters |= parameters
-                self.pending.launches.append((op.kernel, addresses))
+                self.launch(op)
         elif isinstance(op, host.ReinterpretOp):
             self.reinterpret(op)
         elif isinstance(op, host.PlaceOp):
@@ -180,33 +202,49 @@ class WrapperWriter:
         device = device_of(buffer)
         if device == "cpu":
             return f"empty_cpu({sizes}, {strides}, torch.{dtype})"
-        return f"empty_strided({sizes}, {strides}, dtype=torch.{dtype}, device={device!r})"
+        return f"empty_cuda_{_index_of(device)}({sizes}, {strides}, torch.{dtype})"
 
-    def device_launch(self, op: host.LaunchOp) -> None:
-        """One launch on a CUDA device, on the stream that torch uses there."""
+    def launch(self, op: host.LaunchOp) -> None:
+        """One more launch of the present run, or the first of the next."""
         func = self.kernels[op.kernel]
-        device = device_of(tensor_type_of(op.operands[-1]))
-        index = int(device.partition(":")[2] or 0)
-        name = next((name for name, known in self.device_launches.items() if known == (op.kernel, index)), None)
+        device = _index_of(device_of(tensor_type_of(op.operands[-1]))) if is_for_gpu(func) else None
+        if self.pending.device != device:
+            self.flush()
+        addresses = [self.address(operand) for operand in op.operands]
+        bases = (str(address) if device is None else address.base for address in addresses)
+        parameters = {*bases, *func.symbols}
+        if len(self.pending.parameters) + len(parameters) > MOST_PARAMETERS:
+            self.flush()
+        self.pending.device = device
+        self.pending.parameters |= parameters
+        self.pending.launches.append((op.kernel, addresses))
+
+    def launch_in_eager(self, op: host.LaunchOp) -> None:
+        """What stands in for a launch of a kernel that has no machine code: a call with tensors."""
+        name = next((name for name, known in self.in_eager.items() if known == op.kernel), None)
         if name is None:
-            name = identifier(f"launch_{op.kernel}", self.taken)
-            self.device_launches[name] = (op.kernel, index)
-        stream = self.streams.get(index)
-        if stream is None:
-            stream = self.streams[index] = identifier("stream", self.taken)
-            self.lines.append(f"{stream} = current_stream({index})")
-        programs: sym.IndexExpr = math.prod(func.schedule.grid, start=1)
-        values = [self.address(operand) for operand in op.operands]
-        self.lines.append(f"{name}({', '.join([expression(programs), stream, *values, *func.symbols])})")
-        self.launches += 1
+            name = identifier(f"eager_{op.kernel}", self.taken)
+            self.in_eager[name] = op.kernel
+        values = [self.names[operand] for operand in op.operands]
+        self.lines.append(f"{name}({', '.join([*values, *self.kernels[op.kernel].symbols])})")
+
+    def only_an_address(self, buffer: SSAValue) -> bool:
+        """Whether nobody needs a tensor for a buffer."""
+        users = (use.operation for use in buffer.uses)
+        return host.only_launched(buffer) and not any(
+            isinstance(user, host.LaunchOp) and user.kernel in self.without_code for user in users
+        )
 
     def reinterpret(self, op: host.ReinterpretOp) -> None:
         """An alias: a tensor, or only an address where that is enough."""
         source, result_type = self.names[op.source], tensor_type_of(op.results[0])
-        if host.only_launched(op.results[0]) and self.outlives(op.source, op.results[0]):
-            size = byte_width(result_type.element_type)
-            offset = "" if op.offset == 0 else f" + {expression(op.offset * size)}"
-            self.addresses[op.results[0]] = f"{source}.data_ptr(){offset}"
+        if self.only_an_address(op.results[0]) and self.outlives(op.source, op.results[0]):
+            base, offset = f"{source}.data_ptr()", op.offset * byte_width(result_type.element_type)
+            if isinstance(offset, int):
+                address = Address(base, offset, self.is_aligned(op.results[0]))
+            else:
+                address = Address(f"{base} + {expression(offset)}")
+            self.addresses[op.results[0]] = address
             return
         name = self.define(op.results[0], "view")
         sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
@@ -215,18 +253,26 @@ class WrapperWriter:
     def place(self, op: host.PlaceOp) -> None:
         """A buffer in an arena: a tensor, or only an address where that is enough."""
         arena, result_type = self.names[op.arena], tensor_type_of(op.results[0])
-        if host.only_launched(op.results[0]) and self.outlives(op.arena, op.results[0]):
-            offset = f" + {op.offset}" if op.offset else ""
-            self.addresses[op.results[0]] = f"{arena}.data_ptr(){offset}"
+        if self.only_an_address(op.results[0]) and self.outlives(op.arena, op.results[0]):
+            self.addresses[op.results[0]] = Address(f"{arena}.data_ptr()", op.offset, aligned=True)
             return
         name = self.define(op.results[0], "buf")
         elements = f"{arena}[{op.offset}:].view(torch.{dtypes.type_to_dtype(result_type.element_type)})"
         sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
         self.lines.append(f"{name} = reinterpret({elements}, {sizes}, {strides}, 0)")
 
-    def address(self, buffer: SSAValue) -> str:
-        """The text of a buffer's address."""
-        return self.addresses.get(buffer) or f"{self.names[buffer]}.data_ptr()"
+    def address(self, buffer: SSAValue) -> Address:
+        """A buffer's address."""
+        known = self.addresses.get(buffer)
+        return known or Address(f"{self.names[buffer]}.data_ptr()", aligned=self.is_aligned(buffer))
+
+    def is_aligned(self, buffer: SSAValue) -> bool:
+        """Whether the address is certainly such that kernels for CUDA devices take it as aligned: our own memory."""
+        owner = buffer.owner
+        if isinstance(owner, host.ReinterpretOp):
+            offset = owner.offset * byte_width(tensor_type_of(buffer).element_type)
+            return isinstance(offset, int) and offset % POINTER_ALIGNMENT == 0 and self.is_aligned(owner.source)
+        return isinstance(owner, host.AllocOp | host.PlaceOp)
 
     def outlives(self, source: SSAValue, alias: SSAValue) -> bool:
         """Whether `source` still has its name when `alias` is used for the last time."""
@@ -291,17 +337,54 @@ class WrapperWriter:
         pending, self.pending = self.pending, _PendingRun()
         if not pending.launches:
             return
-        parameters: dict[str, int] = {}
-        launches: list[Launch] = []
-        symbols: dict[str, None] = {}
-        for name, buffers in pending.launches:
-            launches.append(Launch(name, tuple(parameters.setdefault(b, len(parameters)) for b in buffers)))
-            symbols.update(dict.fromkeys(self.kernels[name].symbols))
-        self.launches += len(launches)
-        run = Run(f"run_{len(self.runs)}", len(parameters), tuple(symbols), tuple(launches))
-        self.runs.append(run)
-        values = ", ".join([*parameters, *symbols])
-        what = ", ".join(launch.kernel for launch in launches)
-        self.lines.append(f"if error := {run.name}({values}): raise_index_error(error)  # {what}")
+        symbols = tuple(dict.fromkeys(name for kernel, _ in pending.launches for name in self.kernels[kernel].symbols))
+        self.launches += len(pending.launches)
+        what = ", ".join(kernel for kernel, _ in pending.launches)
+        if pending.device is None:
+            self.lines.append(f"{self.native_run(pending, symbols)}  # {what}")
+        else:
+            self.lines.append(f"{self.device_run(pending, pending.device, symbols)}  # {what}")
         if pending.frees:
             self.lines.append(f"del {', '.join(pending.frees)}")
+
+    def native_run(self, pending: _PendingRun, symbols: tuple[str, ...]) -> str:
+        """The text that calls a run on the CPU."""
+        parameters: dict[str, int] = {}
+        launches = [
+            Launch(name, tuple(parameters.setdefault(str(buffer), len(parameters)) for buffer in buffers))
+            for name, buffers in pending.launches
+        ]
+        run = Run(f"run_{len(self.runs) + len(self.device_runs)}", len(parameters), symbols, tuple(launches))
+        self.runs.append(run)
+        return f"if error := {run.name}({', '.join([*parameters, *symbols])}): raise_index_error(error)"
+
+    def device_run(self, pending: _PendingRun, device: int, symbols: tuple[str, ...]) -> str:
+        """The text that calls a run on a CUDA device, on the stream that torch uses there."""
+        parameters: dict[str, int] = {}
+        launches: list[DeviceLaunch] = []
+        for name, buffers in pending.launches:
+            position = self.device_kernels.setdefault((name, device), len(self.device_kernels))
+            places = [parameters.setdefault(buffer.base, len(parameters)) for buffer in buffers]
+            unaligned = [buffer for buffer in buffers if not buffer.aligned]
+            launches.append(
+                DeviceLaunch(
+                    name,
+                    position,
+                    tuple((place, buffer.offset) for place, buffer in zip(places, buffers, strict=True)),
+                    tuple((parameters[buffer.base], buffer.offset) for buffer in unaligned),
+                )
+            )
+        run = LaunchRun(
+            f"run_{len(self.runs) + len(self.device_runs)}", device, len(parameters), symbols, tuple(launches)
+        )
+        self.device_runs.append(run)
+        stream = self.streams.get(device)
+        if stream is None:
+            stream = self.streams[device] = identifier("stream", self.taken)
+            self.lines.append(f"{stream} = current_stream({device})")
+        return f"{run.name}({', '.join([stream, *parameters, *symbols])})"
+
+
+def _index_of(device: str) -> int:
+    """The number of a CUDA device: 1 of `cuda:1`."""
+    return int(device.partition(":")[2] or 0)

@@ -14,6 +14,7 @@ from cuesta.dialects import elem, sym
 from cuesta.targets.reference import elementwise, reductions
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.numerics import Numerics, first_point
+from cuesta.targets.reference.random_numbers import philox
 from cuesta.targets.reference.scope import Scope
 
 Handler = Callable[[Any, Any], None]
@@ -149,6 +150,15 @@ def _convert(body: Body, op: elem.ConvertOp) -> None:
     body.define(op, elementwise.convert(op, body.value(op, op.operands[0]), body.numerics))
 
 
+def _bitcast(body: Body, op: elem.BitcastOp) -> None:
+    body.define(op, elementwise.bitcast(op, body.value(op, op.operands[0]), body.numerics))
+
+
+def _philox(body: Body, op: elem.PhiloxOp) -> None:
+    key, counter = (body.value(op, operand) for operand in op.operands)
+    body.define(op, philox(key, counter)[op.word])
+
+
 def _select(body: Body, op: elem.SelectOp) -> None:
     condition, on_true, on_false = (body.value(op, operand) for operand in op.operands)
     body.define(op, elementwise.select(condition, on_true, on_false))
@@ -156,8 +166,10 @@ def _select(body: Body, op: elem.SelectOp) -> None:
 
 ELEM_HANDLERS: dict[type[Operation], Handler] = {
     **dict.fromkeys(elem.OPS.values(), _table),
+    elem.BitcastOp: _bitcast,
     elem.ConstantOp: _constant,
     elem.ConvertOp: _convert,
+    elem.PhiloxOp: _philox,
     elem.SelectOp: _select,
 }
 """What the ops of `elem` do in any body."""

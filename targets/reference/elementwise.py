@@ -11,7 +11,7 @@ from torch import Tensor
 from cuesta.dialects import elem
 from cuesta.dialects.elem import kind_of
 from cuesta.targets.reference.errors import fail
-from cuesta.targets.reference.numerics import Numerics
+from cuesta.targets.reference.numerics import Numerics, dtype_of
 
 _LETTERS: Final = "abcdef"
 # The strings evaluated are our own table's, never a program's.
@@ -78,6 +78,12 @@ def constant(op: elem.ConstantOp, numerics: Numerics) -> Tensor:
 def convert(op: elem.ConvertOp, value: Tensor, numerics: Numerics) -> Tensor:
     """The value of `elem.convert`."""
     return value.to(numerics.dtype(op.result.type))
+
+
+def bitcast(op: elem.BitcastOp, value: Tensor, numerics: Numerics) -> Tensor:
+    """The value of `elem.bitcast`: of the number as its type holds it, also where nothing is rounded."""
+    bits = value.to(dtype_of(op.operands[0].type)).contiguous().view(dtype_of(op.result.type))
+    return bits.to(numerics.dtype(op.result.type))
 
 
 def select(condition: Tensor, on_true: Tensor, on_false: Tensor) -> Tensor:

@@ -171,6 +171,11 @@ def _combine(body: KernelBody, op: kernel.CombineOp) -> None:
     scans.combine(memory, op, op.kind, body.scope, offsets, value, mask)
 
 
+def _atomic(body: KernelBody, op: kernel.AtomicOp) -> None:
+    memory, offsets, value, mask = _written(body, op)
+    scans.combine(memory, op, op.kind, body.scope, offsets, value, mask)
+
+
 def _index(body: KernelBody, op: kernel.IndexOp) -> None:
     (value,) = body.indices(op, (op.offset,), op.indices)
     body.define(op, value.to(dtype_of(op.result.type)))
@@ -230,6 +235,20 @@ def _reduce(body: KernelBody, op: kernel.ReduceOp) -> None:
     body.reduce(op, op.kind, inner, body.values[op.yielded], _position(points, counts))
 
 
+def _factors(body: KernelBody, op: kernel.FactorsOp) -> None:
+    for factor in op.operands:
+        body.value(op, factor)
+
+
+def _contract(body: KernelBody, op: kernel.ContractOp) -> None:
+    """As a sum of products, which are taken of the factors as they are: nothing is rounded to TF32."""
+    inner, points, counts = _enter(body, op)
+    body.run_inner(inner, op.body)
+    left, right = (inner.align(body.values[factor]) for factor in op.factors)
+    dtype = body.numerics.dtype(op.result.type)
+    body.reduce(op, "sum", inner, left.to(dtype) * right.to(dtype), _position(points, counts))
+
+
 def _scan(body: KernelBody, op: kernel.ScanOp) -> None:
     inner, points, counts = _enter(body, op)
     body.positions[op] = _position(points, counts)
@@ -244,9 +263,12 @@ def _running(body: KernelBody, op: kernel.RunningOp) -> None:
 
 KernelBody.handlers = {
     **ELEM_HANDLERS,
+    kernel.AtomicOp: _atomic,
     kernel.BoundOp: _bound,
     kernel.BroadcastOp: _broadcast,
     kernel.CombineOp: _combine,
+    kernel.ContractOp: _contract,
+    kernel.FactorsOp: _factors,
     kernel.ForOp: _for,
     kernel.IndexOp: _index,
     kernel.LoadOp: _load,

@@ -67,7 +67,11 @@ class Numerics:
 
 
 def bits(tensor: Tensor) -> Tensor:
-    """The same memory as integers that torch can index and compare: its wider unsigned dtypes cannot."""
+    """The same memory as integers that torch can index and compare: its wider unsigned dtypes, and floats of 8 bits,
+    cannot.
+    """
+    if tensor.dtype.is_floating_point and tensor.element_size() == 1:
+        return tensor.view(torch.uint8)
     if tensor.dtype in (torch.uint16, torch.uint32, torch.uint64):
         return tensor.view(_SIGNED[tensor.element_size()])
     return tensor

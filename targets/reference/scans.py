@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from xdsl.ir import Operation
 
-from cuesta.dialects.core.scans import RunningOp
+from cuesta.dialects.core.scans import ASSIGNMENTS, RunningOp
 from cuesta.targets.reference.body import Body
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.memory import Memory
@@ -82,7 +82,7 @@ def combine(
     if values.numel() == 0:
         return
     data = memory.data
-    if kind == "assign":
+    if kind in ASSIGNMENTS:
         # The points stand in row-major order, in which the last one wins.
         order = torch.arange(places.numel())
         last = torch.full(data.shape, -1, dtype=torch.int64).scatter_reduce(0, places, order, "amax")

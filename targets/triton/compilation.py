@@ -1,6 +1,7 @@
 """Triton text → machine code. Everything that differs between versions of Triton is in this module.
 
-Nothing here needs a GPU: the architecture is an argument.
+Nothing here needs a GPU: the architecture is an argument. Nothing here needs torch or xDSL either: the processes that
+compile (`worker.py`) import no more than this and Triton.
 """
 
 from __future__ import annotations
@@ -8,14 +9,19 @@ from __future__ import annotations
 import importlib
 import linecache
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cuesta.targets.program import KernelText, MachineCode
-from cuesta.targets.triton.emit_module import module_text
+from cuesta.targets.program import POINTER_ALIGNMENT, KernelText, MachineCode
 
-ALIGNMENT = 16
-"""Bytes: what pointers are multiples of, when Triton is told so."""
+HEADER = """\
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+from cuesta.targets.triton import device_functions as functions
+from cuesta.targets.triton import quick_functions as quick
+"""
 
 _texts = 0
 
@@ -38,6 +44,11 @@ def require_triton() -> Any:
         ) from error
 
 
+def module_text(kernels: Iterable[KernelText]) -> str:
+    """One text that defines all the kernels."""
+    return "\n\n".join([HEADER, *(one.source for one in kernels)])
+
+
 def functions_of(text: str, names: Sequence[str]) -> list[Any]:
     """Runs a text that defines Triton functions; gives those of these names.
 
@@ -58,24 +69,7 @@ def compile_kernel(kernel: KernelText, architecture: int, *, aligned: bool = Tru
 
     Errors: whatever Triton raises for a kernel it cannot compile.
     """
-    triton = require_triton()
-    target: Any = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", architecture, 32)
-    make_source: Any = importlib.import_module("triton.compiler").ASTSource
-    (function,) = functions_of(module_text([kernel]), [kernel.name])
-    signature = dict(kernel.signature)
-    attributes: dict[tuple[int, ...], list[list[Any]]] = {}
-    if aligned:
-        for position, (_, kind) in enumerate(kernel.signature):
-            if kind.startswith("*"):
-                attributes[(position,)] = [["tt.divisibility", ALIGNMENT]]
-    source = make_source(function, signature, constexprs={}, attrs=attributes)
-    options = {
-        "num_warps": kernel.warps,
-        "enable_fp_fusion": False,  # a product is rounded before it is added to, as the program says
-        "debug": kernel.asserts,
-        "sanitize_overflow": False,  # integers wrap
-    }
-    compiled: Any = triton.compile(source, target=target, options=options)
+    compiled = _compiled(kernel, ("cuda", architecture, 32), aligned)
     return MachineCode(
         compiled.metadata.name,
         compiled.asm["cubin"],
@@ -83,6 +77,40 @@ def compile_kernel(kernel: KernelText, architecture: int, *, aligned: bool = Tru
         compiled.metadata.num_warps,
         _parameter_count(compiled.asm["ptx"], compiled.metadata.name),
     )
+
+
+def amd_assembly(kernel: KernelText, architecture: str) -> str:
+    """The assembly of a kernel for an AMD device, such as `gfx942`: that nothing in its text assumes NVIDIA.
+
+    Errors: whatever Triton raises for a kernel it cannot compile.
+    """
+    return str(_compiled(kernel, ("hip", architecture, 64), aligned=True).asm["amdgcn"])
+
+
+def _compiled(kernel: KernelText, target: tuple[str, int | str, int], aligned: bool) -> Any:
+    """What Triton makes of a kernel for a backend, an architecture, and the threads of a warp."""
+    triton = require_triton()
+    gpu: Any = importlib.import_module("triton.backends.compiler").GPUTarget(*target)
+    make_source: Any = importlib.import_module("triton.compiler").ASTSource
+    (function,) = functions_of(module_text([kernel]), [kernel.name])
+    signature = dict(kernel.signature)
+    attributes: dict[tuple[int, ...], list[list[Any]]] = {}
+    if aligned:
+        for position, (_, kind) in enumerate(kernel.signature):
+            if kind.startswith("*"):
+                attributes[(position,)] = [["tt.divisibility", POINTER_ALIGNMENT]]
+    source = make_source(function, signature, constexprs={}, attrs=attributes)
+    options = {
+        "num_warps": kernel.warps,
+        "num_stages": kernel.stages,
+        "enable_fp_fusion": False,  # a product is rounded before it is added to, as the program says
+        "debug": kernel.asserts,
+        "sanitize_overflow": False,  # integers wrap
+        # Whether libdevice's functions may give 0 for a denormal number. The quotient in `quick_functions`, which never
+        # comes to one, is shorter so.
+        "enable_reflect_ftz": "quick." in kernel.source,
+    }
+    return triton.compile(source, target=gpu, options=options)
 
 
 _ENTRY = re.compile(r"\.entry\s+(\w+)\s*\((.*?)\)", re.DOTALL)

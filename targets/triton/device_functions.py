@@ -1,4 +1,4 @@
-"""What emitted kernels call: combinations of reductions, as Triton functions. Imported only where Triton is."""
+"""What emitted kernels call: combinations of reductions, random words. Imported only where Triton is."""
 
 # pyright: basic, reportGeneralTypeIssues=false
 # (the language of these functions is Triton's, whose values have no Python types)
@@ -35,6 +35,19 @@ def last_argmin(a, i, b, j):
     """The lesser and its index; NaN is the least, of equals the later point."""
     earlier = tl.where(a == a, b > a, b == b)
     return tl.where(earlier, a, b), tl.where(earlier, i, j)
+
+
+@triton.jit
+def divide(a, b, inverse):
+    """a / b, given the nearest number to 1/b, which is normal: the quotient of the remainder is added, if there is one.
+
+    Correctly rounded (P. Markstein, IBM J. Res. Dev. 34, 1990), but for |a| < 2^-100: the remainder may be denormal.
+    """
+    quotient = a * inverse
+    rest = tl.fma(quotient, b * -1.0, a)
+    better = tl.fma(rest, inverse, quotient)
+    # A zero keeps its sign; of an infinite quotient there is no remainder.
+    return tl.where((rest != 0.0) & (better == better), better, quotient)
 
 
 @triton.jit
@@ -128,3 +141,50 @@ def welford_step_masked(mean, square, count, value, mask):
     """The same where the mask is true."""
     new_mean, new_square, new_count = welford_step(mean, square, count, value)
     return tl.where(mask, new_mean, mean), tl.where(mask, new_square, square), tl.where(mask, new_count, count)
+
+
+@triton.jit
+def philox(key, counter, word: tl.constexpr):
+    """One of the four words of Philox4x32-10, as an i64."""
+    low = (counter & 0xFFFFFFFF).to(tl.uint32)
+    zero = low * 0
+    words = tl.philox(key, low, (counter >> 32).to(tl.uint32), zero, zero)
+    return words[word].to(tl.int64)
+
+
+@triton.jit
+def _round_to_float8(x, mantissa: tl.constexpr, bias: tl.constexpr, half: tl.constexpr):
+    """The magnitude of x below the largest exponent as a float of 8 bits: rounded to nearest, ties to even.
+
+    `half` is just below half a unit of what is cut off. Below the least normal number, adding 2^(23 - mantissa) units
+    of it leaves the rounded multiple in the low bits.
+    """
+    bits = tl.abs(x).to(tl.int32, bitcast=True)
+    shift: tl.constexpr = 23 - mantissa
+    odd = (bits >> shift) & 1
+    normal = (bits + ((bias - 127) << 23) + half + odd) >> shift
+    magic: tl.constexpr = (127 + shift + 1 - bias) << 23
+    sum = bits.to(tl.float32, bitcast=True) + tl.full([], magic, tl.int32).to(tl.float32, bitcast=True)
+    small = sum.to(tl.int32, bitcast=True) - magic
+    return tl.where(bits < ((128 - bias) << 23), small, normal), bits
+
+
+@triton.jit
+def _with_sign(magnitude, x):
+    return (magnitude | ((x.to(tl.int32, bitcast=True) >> 24) & 0x80)).to(tl.uint8)
+
+
+@triton.jit
+def to_e4m3(x, overflow: tl.constexpr):
+    """f32 as torch converts it. The format has no infinity: what is beyond 464 gets the bits `overflow`."""
+    magnitude, bits = _round_to_float8(x, 3, 7, 0x7FFFF)
+    magnitude = tl.where(bits > 0x7F800000, 0x7F, tl.where(bits > 0x43E80000, overflow, magnitude))
+    return _with_sign(magnitude, x).to(tl.float8e4nv, bitcast=True)
+
+
+@triton.jit
+def to_e5m2(x):
+    """f32 as torch converts it: infinity from 61440 on."""
+    magnitude, bits = _round_to_float8(x, 2, 15, 0xFFFFF)
+    magnitude = tl.where(bits > 0x7F800000, 0x7F, tl.where(bits >= 0x47800000, 0x7C, magnitude))
+    return _with_sign(magnitude, x).to(tl.float8e5, bitcast=True)

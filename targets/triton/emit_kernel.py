@@ -7,8 +7,9 @@ one around it, is not written again: so what one stage of a persistent kernel lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -19,11 +20,13 @@ from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import Shape
 from cuesta.targets.host.python_text import identifier
 from cuesta.targets.program import KernelText
+from cuesta.targets.triton.emit_accumulate import carried_by
 from cuesta.targets.triton.emit_index import alternatives, index_text, operand_text
 from cuesta.targets.triton.emit_reduce import accumulator_for
+from cuesta.targets.triton.emit_row_loads import Tile
 from cuesta.targets.triton.emit_types import constant_text, number_text, pointer_text
 
-_RESERVED = ("tl", "triton", "libdevice", "functions", "float", "range")
+_RESERVED = ("tl", "triton", "libdevice", "functions", "quick", "float", "range")
 _UNROLLED = 16
 """The most rounds of a serial loop that are unrolled."""
 _LEAST_NORMAL = 1.2e-38
@@ -51,9 +54,16 @@ class KernelEmitter:
         self.asserts = False
         self.initials: dict[kernel.LoopOp, list[tuple[str, str]]] = {}
         """For scans that are being written: what they carry, and what that is before the first point."""
+        self.single_tiles: dict[SSAValue, Tile] = {}
+        self.carried: dict[kernel.CombineOp, str] = {}
+        """For elements that a scan carries, what they are called."""
         self.written = set(func.outs)
         self.dirty: set[SSAValue] = set()
-        self.rank = max((op.dim + 1 for op in func.walk() if isinstance(op, kernel.LoopOp) and op.lanes > 1), default=0)
+        self.rank = max((op.dim + 1 for op in func.walk() if is_tile(op)), default=0)
+        self.frame: tuple[int, int] | None = None
+        """In the body of a contraction: the lane axes that are the two dimensions of tiles."""
+        self.zero_masked = False
+        """Whether a load gives 0 where its lanes are inactive."""
         self.wide = func.schedule.choices.get("index", 64) == 64
         self.integer = "tl.int64" if self.wide else "tl.int32"
         self._coordinates: list[str] = []
@@ -79,7 +89,8 @@ class KernelEmitter:
         parameters = ", ".join(name for name, _ in signature)
         source = f"{comment}@triton.jit\ndef {func.sym_name}({parameters}):\n    {body}\n"
         warps = int(func.schedule.choices.get("warps", 4))
-        return KernelText(func.sym_name, source, tuple(signature), warps, self.asserts)
+        stages = int(func.schedule.choices.get("stages", 3))
+        return KernelText(func.sym_name, source, tuple(signature), warps, self.asserts, stages)
 
     # The text
 
@@ -112,6 +123,10 @@ class KernelEmitter:
 
     def padded(self, shape: Shape) -> Shape:
         """The Triton shape of a value of this shape; () for a scalar."""
+        if self.frame is not None and shape:
+            first, second = self.frame
+            full = (*shape, 1, 1)
+            return full[first], full[second]
         return (*shape, *(1,) * (self.rank - len(shape))) if shape else ()
 
     def real_of(self, value: SSAValue) -> Shape:
@@ -184,14 +199,38 @@ class KernelEmitter:
             return
         program = self.fresh("program" if len(grid) > 1 else "p")
         cast = ".to(tl.int64)" if self.wide else ""
-        self.line(f"{program} = tl.program_id(0){cast}")
+        number = f"tl.program_id(0){cast}"
+        if self.func.schedule.choices.get("reversed"):
+            number = f"{operand_text(sym.product_of(grid) - 1, ())} - {number}"
+        self.line(f"{program} = {number}")
         rest = program
         coordinates: list[str] = []
+        group = int(self.func.schedule.choices.get("group", 1))
+        if group > 1 and len(grid) > 1:
+            rest, coordinates = self.grouped(program, group)
+            grid = grid[:-2]
         for size in reversed(grid[1:]):
             divisor = operand_text(size, ())
             coordinates.append(self.bind(f"{rest} % {divisor}", "p"))
             rest = self.bind(f"{rest} // {divisor}", "p")
-        self._coordinates = [rest, *reversed(coordinates)]
+        self._coordinates = [*([rest] if grid else []), *reversed(coordinates)]
+
+    def grouped(self, program: str, group: int) -> tuple[str, list[str]]:
+        """The coordinates along the last two axes of the grid, the last one first, and what is left of the number.
+
+        Programs that follow one another take `group` rows of one column, then those of the next: what they read along
+        rows and columns is still in the cache.
+        """
+        rows, columns = (operand_text(size, ()) for size in self.func.schedule.grid[-2:])
+        rest = own = program
+        if len(self.func.schedule.grid) > 2:
+            rest = self.bind(f"{program} // ({rows} * {columns})", "p")
+            own = self.bind(f"{program} % ({rows} * {columns})", "p")
+        width = f"({group} * {columns})"
+        first = self.bind(f"{own} // {width} * {group}", "first")
+        height = self.bind(f"tl.minimum({rows} - {first}, {group})", "height")
+        row = self.bind(f"{first} + {own} % {width} % {height}", "p")
+        return rest, [self.bind(f"{own} % {width} // {height}", "p"), row]
 
     def coordinate(self, axis: int) -> str:
         """The program's coordinate along an axis of the grid."""
@@ -199,11 +238,14 @@ class KernelEmitter:
 
     def block(self, block: Block) -> None:
         """Emits the ops of a block."""
+        self.ops(op for op in block.ops if not isinstance(op, elem.ConstantOp | kernel.YieldOp))
+
+    def ops(self, ops: Iterable[Operation]) -> None:
+        """Emits ops in order."""
         from cuesta.targets.triton.emit_ops import EMITTERS, emit_table_op
 
-        for op in block.ops:
-            if not isinstance(op, elem.ConstantOp | kernel.YieldOp):
-                EMITTERS.get(type(op), emit_table_op)(self, op)
+        for op in ops:
+            EMITTERS.get(type(op), emit_table_op)(self, op)
 
     def loop(self, op: kernel.LoopOp) -> list[tuple[str, Shape]]:
         """Emits a `kernel.for` or `kernel.reduce`; gives the names and shapes of its results."""
@@ -212,6 +254,9 @@ class KernelEmitter:
         if self.is_whole(op):
             self.axis(op, 0, accumulator and accumulator.take_whole)
             return accumulator.results if accumulator else []
+        carried = carried_by(self, op)
+        for one in carried:
+            one.begin()
         # What is carried around the loop is set before it, and known after its body has been written.
         body: list[str] = []
         outer = self.scopes[-1]
@@ -221,6 +266,8 @@ class KernelEmitter:
         for name, text in accumulator.initial() if accumulator else self.initials.pop(op, ()):
             self.line(f"{name} = {text}")
         outer.lines += body
+        for one in carried:
+            one.end()
         if accumulator is None:
             return []
         accumulator.finish()
@@ -268,7 +315,8 @@ class KernelEmitter:
             inner()
             return
         counter = self.fresh(hint)
-        unrolled = isinstance(count, int) and count <= _UNROLLED and isinstance(lower, int)
+        tiles = any(isinstance(inner, kernel.LoopOp) and inner.lanes > 1 for inner in op.body.walk())
+        unrolled = isinstance(count, int) and count <= _UNROLLED and isinstance(lower, int) and not tiles
         self.enter()
         if unrolled or not self.wide:
             self.names[variable] = counter
@@ -288,6 +336,8 @@ class KernelEmitter:
         before = dict(self.masks)
         if self.is_single_tile(op):
             low, _ = self.index(lower, op.operands)
+            high, _ = self.index(op.uppers.results[-1], op.operands)
+            self.single_tiles[variable] = Tile(low, high, lanes)
             name = self.names[variable] = self.bind(points if lower == 0 else f"{low} + {points}", hint)
             self.mask(dim, name, [upper for upper in uppers if upper - lower != lanes], op)
             inner()
@@ -338,6 +388,11 @@ class KernelEmitter:
         """Makes every thread of the program see what the others stored."""
         self.line("tl.debug_barrier()")
         self.dirty.clear()
+
+
+def is_tile(op: Operation) -> TypeGuard[kernel.LoopOp]:
+    """Whether an op is a loop whose lanes are a dimension of tiles; those of a contraction are in its body only."""
+    return isinstance(op, kernel.LoopOp) and op.lanes > 1 and not isinstance(op, kernel.ContractOp)
 
 
 def emit_kernel(func: kernel.FuncOp) -> KernelText:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute, Operation
 
 from cuesta.dialects import elem, kernel
@@ -12,12 +14,18 @@ from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.dialects.kernel.shapes import Shape, shape_of
+from cuesta.targets.triton.emit_contract import emit_contract
 from cuesta.targets.triton.emit_index import operand_text
+from cuesta.targets.triton.emit_row_loads import row_load
 from cuesta.targets.triton.emit_scan import running
 from cuesta.targets.triton.emit_types import convert_text, dtype_text, is_double, is_narrow_float
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
+
+
+_LARGEST_POWER = 125
+"""Of 2, for a divisor and its reciprocal. Triton takes a denormal literal for an f64."""
 
 
 def spelling(row: elem.Row, scalar: Attribute) -> str:
@@ -30,8 +38,25 @@ def spelling(row: elem.Row, scalar: Attribute) -> str:
     return row.triton[kind]
 
 
+def quotient_by_constant(op: elem.TableOp) -> str | None:
+    """The template of a division of f32 by a constant whose reciprocal is a normal number: no division."""
+    owner = op.operands[-1].owner
+    if op.row.name != "div" or not isinstance(owner, elem.ConstantOp):
+        return None
+    scalar, divisor = scalar_of(owner.result.type), float(owner.value)
+    if not isinstance(scalar, Float32Type) or not 2.0**-_LARGEST_POWER <= abs(divisor) <= 2.0**_LARGEST_POWER:
+        return None
+    inverse = elem.constant(1 / divisor, scalar).value
+    is_power_of_two = abs(math.frexp(divisor)[0]) == 0.5
+    if op.precision is not None or is_power_of_two:
+        return f"{{a}} * {inverse!r}"
+    return f"functions.divide({{a}}, {{b}}, {inverse!r})"
+
+
 def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
-    """An op of `elem`'s table: its template. What is narrower than f32 is computed in f32."""
+    """An op of `elem`'s table: its template, or that of the approximation which its precision allows. What is narrower
+    than f32 is computed in f32.
+    """
     if not isinstance(op, elem.TableOp):
         fail(op, "the Triton target has no spelling for this op")
     scalar = scalar_of(op.operands[0].type)
@@ -39,7 +64,9 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     narrow = is_narrow_float(scalar)
     if narrow:
         texts = [f"tl.cast({text}, tl.float32)" for text in texts]
-    text = spelling(op.row, scalar).format(a=texts[0], b=texts[1] if len(texts) > 1 else "")
+    template = spelling(op.row, scalar) if op.precision is None else op.row.approximations[op.precision].triton
+    template = quotient_by_constant(op) or template
+    text = template.format(a=texts[0], b=texts[1] if len(texts) > 1 else "")
     if narrow and op.row.result != "bool":
         text = f"({text}).to({dtype_text(scalar)})"
     emitter.define(op, text, emitter.joint([emitter.real_of(operand) for operand in op.operands]))
@@ -53,6 +80,19 @@ def _convert(emitter: KernelEmitter, op: Operation) -> None:
         emitter.names[op.results[0]], emitter.real[op.results[0]] = text, emitter.real_of(source)
     else:
         emitter.define(op, text, emitter.real_of(source))
+
+
+def _bitcast(emitter: KernelEmitter, op: Operation) -> None:
+    (text,) = emitter.operands(op)
+    text = f"{text}.to({dtype_text(op.results[0].type)}, bitcast=True)"
+    emitter.define(op, text, emitter.real_of(op.operands[0]))
+
+
+def _philox(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, elem.PhiloxOp)
+    key, counter = emitter.operands(op)
+    real = emitter.joint([emitter.real_of(operand) for operand in op.operands])
+    emitter.define(op, f"functions.philox({key}, {counter}, {op.word})", real)
 
 
 def _select(emitter: KernelEmitter, op: Operation) -> None:
@@ -110,7 +150,7 @@ def _bound(emitter: KernelEmitter, op: Operation) -> None:
     emitter.define(op, f"tl.where({good}, {position}, 0).to({emitter.integer})", real)
 
 
-def _address(
+def address_text(
     emitter: KernelEmitter, op: kernel.LoadOp | kernel.MemoryWriteOp, typed: Shape
 ) -> tuple[str, str | None, Shape]:
     """The pointer's text, the mask's, and the shape of what is accessed."""
@@ -132,7 +172,11 @@ def _address(
 
 def _load(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, kernel.LoadOp)
-    pointer, mask, real = _address(emitter, op, shape_of(op.result))
+    of_row = row_load(emitter, op)
+    if of_row is not None:
+        emitter.define(op, of_row, emitter.joint([emitter.real_of(index) for index in op.indices]))
+        return
+    pointer, mask, real = address_text(emitter, op, shape_of(op.result))
     arguments = [pointer]
     if mask is not None:
         arguments.append(f"mask={mask}")
@@ -140,6 +184,8 @@ def _load(emitter: KernelEmitter, op: Operation) -> None:
         owner = op.other.owner
         other = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.other)
         arguments.append(f"other={emitter.spread(other, emitter.real_of(op.other), real)}")
+    elif emitter.zero_masked and mask is not None:
+        arguments.append("other=0")
     text = f"tl.load({', '.join(arguments)})"
     if op.pointer not in emitter.written:
         emitter.define(op, text, real)
@@ -159,7 +205,7 @@ def _load(emitter: KernelEmitter, op: Operation) -> None:
 
 def _store(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, kernel.StoreOp)
-    pointer, mask, _ = _address(emitter, op, shape_of(op.value))
+    pointer, mask, _ = address_text(emitter, op, shape_of(op.value))
     owner = op.value.owner
     value = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.value)
     arguments = [pointer] if mask is None else [pointer, f"mask={mask}"]
@@ -168,13 +214,17 @@ def _store(emitter: KernelEmitter, op: Operation) -> None:
     emitter.scopes[-1].stored[", ".join(arguments)] = op.value
 
 
-_COMBINED = {"assign": "{value}", "sum": "{old} + {value}", "prod": "{old} * {value}"}
+COMBINED = {"assign": "{value}", "sum": "{old} + {value}", "prod": "{old} * {value}"}
 
 
 def _combine(emitter: KernelEmitter, op: Operation) -> None:
     """Read, change, write; all that other threads stored before is seen, and all that comes after sees this."""
+    from cuesta.targets.triton.emit_accumulate import take_in
+
     assert isinstance(op, kernel.CombineOp)
-    pointer, mask, _ = _address(emitter, op, shape_of(op.value))
+    if take_in(emitter, op):
+        return
+    pointer, mask, _ = address_text(emitter, op, shape_of(op.value))
     owner = op.value.owner
     value = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.value)
     masked = "" if mask is None else f", mask={mask}"
@@ -184,10 +234,26 @@ def _combine(emitter: KernelEmitter, op: Operation) -> None:
     if op.kind != "assign":
         old = emitter.fresh("old")
         emitter.line(f"{old} = tl.load({pointer}{masked})")
-        row = _COMBINED.get(op.kind, f"functions.{op.kind}({{old}}, {{value}})")
+        row = COMBINED.get(op.kind, f"functions.{op.kind}({{old}}, {{value}})")
         value = row.format(old=old, value=value)
     emitter.line(f"tl.store({pointer}, {value}{masked})")
     emitter.dirty.add(op.pointer)
+
+
+_ATOMICS = {"sum": "atomic_add", "maximum": "atomic_max", "minimum": "atomic_min"}
+
+
+def _atomic(emitter: KernelEmitter, op: Operation) -> None:
+    """One change for every active lane; who comes first is open, and nothing else waits for it."""
+    assert isinstance(op, kernel.AtomicOp)
+    pointer, mask, _ = address_text(emitter, op, shape_of(op.value))
+    owner = op.value.owner
+    value = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.value)
+    masked = "" if mask is None else f", mask={mask}"
+    if op.kind == "assign_any":
+        emitter.line(f"tl.store({pointer}, {value}{masked})")
+    else:
+        emitter.line(f'tl.{_ATOMICS[op.kind]}({pointer}, {value}{masked}, sem="relaxed")')
 
 
 def _local(emitter: KernelEmitter, op: Operation) -> None:
@@ -195,11 +261,15 @@ def _local(emitter: KernelEmitter, op: Operation) -> None:
 
 
 EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
+    elem.BitcastOp: _bitcast,
     elem.ConvertOp: _convert,
+    elem.PhiloxOp: _philox,
     elem.SelectOp: _select,
+    kernel.AtomicOp: _atomic,
     kernel.BoundOp: _bound,
     kernel.BroadcastOp: _broadcast,
     kernel.CombineOp: _combine,
+    kernel.ContractOp: emit_contract,
     kernel.ForOp: _loop,
     kernel.IndexOp: _index,
     kernel.LoadOp: _load,

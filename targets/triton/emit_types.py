@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    f32,
+)
 from xdsl.ir import Attribute
 
 from cuesta.dialects.elem import kind_of, scalar_of
@@ -22,6 +32,10 @@ def dtype_text(value_type: Attribute) -> str:
         return "tl.float16"
     if isinstance(scalar, BFloat16Type):
         return "tl.bfloat16"
+    if isinstance(scalar, Float8E4M3FNType):
+        return "tl.float8e4nv"
+    if isinstance(scalar, Float8E5M2Type):
+        return "tl.float8e5"
     return f"tl.{'uint' if kind_of(scalar) == 'u' else 'int'}{bits_of(scalar)}"
 
 
@@ -34,7 +48,14 @@ def bits_of(scalar: Attribute) -> int:
 def pointer_text(scalar: Attribute) -> str:
     """The type of a pointer in a kernel's signature: `*fp32`, `*i1`, `*u8`."""
     name = dtype_text(scalar).removeprefix("tl.")
-    short = {"float32": "fp32", "float64": "fp64", "float16": "fp16", "bfloat16": "bf16"}
+    short = {
+        "float32": "fp32",
+        "float64": "fp64",
+        "float16": "fp16",
+        "bfloat16": "bf16",
+        "float8e4nv": "fp8e4nv",
+        "float8e5": "fp8e5",
+    }
     return "*" + (short.get(name) or name.replace("uint", "u").replace("int", "i"))
 
 
@@ -52,6 +73,8 @@ def constant_text(value: float | int, scalar: Attribute) -> str:
         return f"tl.full([], {bool(value)}, {dtype})"
     if isinstance(value, float) and value == 0.0 and math.copysign(1.0, value) < 0:
         return f"(tl.full([], -1.0, {dtype}) * tl.full([], 0.0, {dtype}))"
+    if is_narrow_float(scalar):  # exactly; Triton's interpreter has no constants of bf16
+        return f"tl.full([], {number_text(value)}, tl.float32).to({dtype})"
     return f"tl.full([], {number_text(value)}, {dtype})"
 
 
@@ -71,6 +94,14 @@ def convert_text(value: str, source: Attribute, target: Attribute) -> str:
     if source == target:
         return value
     kinds = kind_of(source) + kind_of(target)
+    if kinds[0] == "s":  # exactly, and on from there
+        wide = f"{value}.to(tl.float32)"
+        return wide if isinstance(target, Float32Type) else convert_text(wide, f32, target)
+    if kinds[1] == "s":
+        value = convert_text(value, source, f32)
+        if isinstance(target, Float8E5M2Type):
+            return f"functions.to_e5m2({value})"
+        return f"functions.to_e4m3({value}, {_overflow_of_e4m3()})"
     if kinds[1] == "b":
         return f"({value} != 0)"
     steps: list[str] = []
@@ -87,3 +118,11 @@ def convert_text(value: str, source: Attribute, target: Attribute) -> str:
         steps.append("tl.float32")
     steps.append(dtype_text(target))
     return value + "".join(f".to({step})" for step in steps)
+
+
+@cache
+def _overflow_of_e4m3() -> int:
+    """The bits that this torch makes of what is too large for the format: NaN up to 2.11 or so, 448 since."""
+    import torch
+
+    return int(torch.tensor([1e30]).to(torch.float8_e4m3fn).view(torch.uint8))

@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from cuesta.backend import Compilers
+from cuesta.backend import Compilers, capturing
 from cuesta.options import Options
 from cuesta.record import CompileRecord, records, statistics
 from tests.conformance.judge import Call, differences
@@ -205,7 +205,8 @@ def compiled(function: Callable[..., Any], *, symbolic: bool = False) -> Callabl
         # Tracing draws random numbers too; torch.compile puts the generator back.
         nonlocal state
         state = torch.get_rng_state()
-        return traced(*arguments)
+        with capturing():
+            return traced(*arguments)
 
     return call
 

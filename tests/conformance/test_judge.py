@@ -54,17 +54,32 @@ def test_a_lost_gradient_is_an_error() -> None:
         problems(lambda x: (x * x).detach(), torch.square, X.clone().requires_grad_(), gradients=True)
 
 
-def test_a_sum_that_cancels_may_round_as_it_pleases() -> None:
-    """1 + a − 1 − a, in an order that is exact by luck and in one that is not."""
-    x = torch.tensor([1.0 / 3.0, 1e4 / 7.0, -1e4 / 7.0, -1.0 / 3.0])
+def one_after_the_other(x: torch.Tensor) -> torch.Tensor:
+    total = x[0]
+    for term in x[1:]:
+        total = total + term
+    return total
 
-    def lucky(x: torch.Tensor) -> torch.Tensor:
-        return (x[1] + x[2]) + (x[0] + x[3])
 
-    def unlucky(x: torch.Tensor) -> torch.Tensor:
-        return ((x[0] + x[1]) + x[2]) + x[3]
+def test_a_sum_that_cancels_may_be_taken_in_any_order() -> None:
+    """Terms whose sum eager gets right by luck, and no order worse than by 1e-6."""
+    x = torch.randn(6, generator=torch.Generator().manual_seed(7)) * 8
+    x[-1] = 0.01 - x[:-1].sum()
+    truth = x.double().sum()
+    assert x.sum() == truth
+    assert abs(one_after_the_other(x) - truth) > 9e-7
+    assert problems(one_after_the_other, torch.sum, x) == []
+    assert problems(lambda x: one_after_the_other(x) + 4e-6, torch.sum, x) == ["output"]
 
-    assert lucky(x) == 0.0
-    assert unlucky(x) != 0.0
-    assert problems(unlucky, lucky, x) == []
-    assert problems(lambda x: unlucky(x) + 0.01, lucky, x) == ["output"]
+
+def test_a_sum_that_the_program_spells_out_keeps_its_order() -> None:
+    x = torch.randn(6, generator=torch.Generator().manual_seed(7)) * 8
+    x[-1] = 0.01 - x[:-1].sum()
+    assert problems(one_after_the_other, lambda x: x.double().sum().float(), x) == ["output"]
+
+
+def test_an_input_is_not_rounded() -> None:
+    """x − y is exact where they are close: what an input that is a rounding off would give is wrong."""
+    x = torch.tensor([1.0 / 3.0, 1e4 / 7.0])
+    y = x.nextafter(torch.tensor(torch.inf)).nextafter(torch.tensor(torch.inf))
+    assert problems(lambda x, y: x.nextafter(y) - y, torch.sub, x, y) == ["output"]

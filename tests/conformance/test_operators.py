@@ -13,28 +13,10 @@ from tests.conformance.conftest import PROPERTY, wants_everything
 from tests.conformance.exceptions import SKIPPED, SKIPPED_DTYPES, UNINITIALIZED, WITH_DYNAMO
 from tests.conformance.harness import Outcome, run_operator, run_refusals
 
-FAST = (
-    "add",
-    "argmax",
-    "cat",
-    "div.floor_rounding",
-    "gather",
-    "index_select",
-    "linalg.inv",
-    "nn.functional.dropout",
-    "nn.functional.layer_norm",
-    "nonzero",
-    "rot90",
-    "softmax",
-    "sum",
-    "where",
-)
-"""What is run between edits: a kind of operator each."""
+pytestmark = pytest.mark.slow
 
-FAST_REFUSALS = ("cat", "gather", "index_add")
-
-FAST_DTYPE = torch.float32
-MAIN_DTYPES = (FAST_DTYPE, torch.int64, torch.bool, torch.bfloat16, torch.float64)
+FIRST_DTYPE = torch.float32
+MAIN_DTYPES = (FIRST_DTYPE, torch.int64, torch.bool, torch.bfloat16, torch.float64)
 ALL_DTYPES = (*MAIN_DTYPES, torch.float16, torch.int32, torch.uint8, torch.complex64)
 
 
@@ -48,25 +30,25 @@ def operators() -> dict[str, Any]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     # The database is only imported where it is run.
-    fast = "not slow" in metafunc.config.option.markexpr
-    every_dtype = wants_everything(metafunc.config)
+    left_out = "not slow" in metafunc.config.option.markexpr
+    dtypes = ALL_DTYPES if wants_everything(metafunc.config) else MAIN_DTYPES
     if metafunc.function is test_as_eager:
-        names = FAST if fast else [name for name in operators() if name not in SKIPPED]
-        parameters = [
-            pytest.param(name, dtype, id=f"{name}-{str(dtype)[6:]}", marks=_marks(name in FAST and dtype is FAST_DTYPE))
-            for dtype in ((FAST_DTYPE,) if fast else ALL_DTYPES if every_dtype else MAIN_DTYPES)
-            for name in names
-            if fast
-            or (dtype in operators()[name].supported_dtypes("cpu") and (name, str(dtype)[6:]) not in SKIPPED_DTYPES)
-        ]
+        parameters = (
+            []
+            if left_out
+            else [
+                pytest.param(name, dtype, id=f"{name}-{str(dtype)[6:]}")
+                for dtype in dtypes
+                for name in operators()
+                if name not in SKIPPED
+                and dtype in operators()[name].supported_dtypes("cpu")
+                and (name, str(dtype)[6:]) not in SKIPPED_DTYPES
+            ]
+        )
         metafunc.parametrize(("name", "dtype"), parameters)
     elif metafunc.function is test_refuses_what_eager_refuses:
-        names = FAST_REFUSALS if fast else [name for name, op in operators().items() if op.error_inputs_func]
-        metafunc.parametrize("name", [pytest.param(name, marks=_marks(name in FAST_REFUSALS)) for name in names])
-
-
-def _marks(fast: bool) -> list[pytest.MarkDecorator]:
-    return [] if fast else [pytest.mark.slow]
+        names = [] if left_out else [name for name, op in operators().items() if op.error_inputs_func]
+        metafunc.parametrize("name", names)
 
 
 def test_as_eager(
@@ -75,13 +57,13 @@ def test_as_eager(
     if wants_everything(request.config):
         samples, with_gradients = None, None
     else:
-        samples, with_gradients = (2, 1) if dtype is FAST_DTYPE else (1, 0)
+        samples, with_gradients = (2, 1) if dtype is FIRST_DTYPE else (1, 0)
     outcome = run_operator(
         operators()[name],
         dtype,
         samples=samples,
         with_gradients=with_gradients,
-        transposed=samples is None or dtype is FAST_DTYPE,
+        transposed=samples is None or dtype is FIRST_DTYPE,
         symbolic=samples is None,
         values=name not in UNINITIALIZED,
         dynamo=name in WITH_DYNAMO,

@@ -19,7 +19,15 @@ import cuesta.cache
 from cuesta.cache import DiskCache
 from cuesta.cache_entry import DamagedEntryError, Entry, decode, encode
 from cuesta.options import OptionError, Options
-from cuesta.targets.program import BoundSite, DeviceKernel, KernelText, MachineCode, NativeFunction, Program
+from cuesta.targets.program import (
+    BoundSite,
+    DeviceKernel,
+    DeviceRun,
+    KernelText,
+    MachineCode,
+    NativeFunction,
+    Program,
+)
 
 KEY, OTHER_KEY = "a" * 64, "b" * 64
 
@@ -54,14 +62,14 @@ def device_entry() -> Entry:
     """An entry with kernels for CUDA devices, one of them with no machine code at all."""
     kernels = tuple(
         DeviceKernel(
-            f"launch_{device}",
             device,
             KernelText("k", "@triton.jit\ndef k(): ...", (("x", "*fp32"), ("s0", "i64")), warps=4, asserts=False),
             MachineCode("k", binary, shared=0, warps=4, parameters=4),
         )
         for device, binary in enumerate((b"\x7fELF\ncubin", b""))
     )
-    return replace(entry(), program=replace(entry().program, device_kernels=kernels))
+    runs = (DeviceRun("run_1", 0, 3, (0, 1, 0)), DeviceRun("run_2", 1, 0, ()))
+    return replace(entry(), program=replace(entry().program, device_kernels=kernels, device_runs=runs))
 
 
 @pytest.mark.parametrize("one", [entry(), entry(code=None), entry(source="", code=b""), device_entry()])
@@ -91,7 +99,7 @@ def test_a_flipped_bit_anywhere_is_damage() -> None:
 def test_another_version_or_another_key() -> None:
     data = encode(KEY, entry())
     with pytest.raises(DamagedEntryError, match="does not begin as an entry does"):
-        decode(KEY, data.replace(b"cuesta graph 1\n", b"cuesta graph 2\n"))
+        decode(KEY, data.replace(b"cuesta graph 2\n", b"cuesta graph 1\n"))
     with pytest.raises(DamagedEntryError, match="it belongs to another key, aaa"):
         decode(OTHER_KEY, data)
 
@@ -104,7 +112,8 @@ def test_another_version_or_another_key() -> None:
         ('"object_bytes": 7', '"object_bytes": null'),
         ('"object_bytes": 7', '"object_bytes": "7"'),
         ('"arguments": 3', '"arguments": "three"'),
-        ('"device_kernels": []', '"device_kernels": [{"name": "k"}]'),
+        ('"device_kernels": []', '"device_kernels": [{"device": 0}]'),
+        ('"device_runs": []', '"device_runs": [{"name": "run_1", "device": 0, "arguments": 3, "kernels": [0]}]'),
         ('"location": "model.py:4"', '"place": "model.py:4"'),
         ('"site_nodes": [[3, 5], []]', '"site_nodes": 3'),
         ('"fallbacks"', '"falbacks"'),

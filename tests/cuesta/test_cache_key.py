@@ -280,7 +280,7 @@ def test_what_the_user_chooses(gm: GraphModule) -> None:
         key_of(gm, "backward", Options()),
         key_of(gm, "inference", Options(mode="max-autotune")),
         key_of(gm, "inference", Options(pipeline="aten-to-loops")),
-        key_of(gm, "inference", Options(fallback_random=False)),
+        key_of(gm, "inference", Options(random="philox")),
         key_of(gm, "inference", Options(emulate_precision_casts=True)),
     ]
     assert None not in every and len(set(every)) == len(every)

@@ -20,6 +20,19 @@ def test_modes_of_torch_compile(mode: str) -> None:
     assert Options.parse(mode).mode == mode
 
 
+def test_a_mode_among_the_options() -> None:
+    """torch.compile refuses a mode beside options."""
+    assert Options.parse(None, {"mode": "reduce-overhead", "trace": True}) == Options("reduce-overhead", trace=True)
+    assert Options.parse("max-autotune", {"mode": "max-autotune"}).mode == "max-autotune"
+    with pytest.raises(OptionError, match="the mode is given twice, as 'default' and as 'max-autotune'"):
+        Options.parse("default", {"mode": "max-autotune"})
+
+
+def test_which_modes_capture() -> None:
+    assert [mode for mode in MODES if Options.parse(mode).captures] == ["reduce-overhead", "max-autotune"]
+    assert Options.parse(None, {"cuda_graphs": True}).captures
+
+
 def test_values_arrive() -> None:
     options = Options.parse(None, {"dump": Path("/tmp/levels"), "verify": "each", "trace": True, "pipeline": "a,b"})
     assert options == Options(dump="/tmp/levels", verify="each", trace=True, pipeline="a,b")
@@ -34,7 +47,7 @@ def test_unknown_mode_names_the_valid_ones() -> None:
 def test_unknown_option_names_the_valid_ones() -> None:
     with pytest.raises(OptionError, match=r"unknown option 'verfy'; did you mean 'verify'\?") as caught:
         Options.parse(None, {"verfy": "each"})
-    for name in ("dump", "pipeline", "verify", "fallback_random", "emulate_precision_casts", "trace"):
+    for name in ("dump", "pipeline", "verify", "random", "emulate_precision_casts", "trace"):
         assert f"\n    {name} (" in str(caught.value)
 
 
@@ -42,7 +55,8 @@ def test_unknown_option_names_the_valid_ones() -> None:
     ("options", "message"),
     [
         ({"trace": 1}, "option 'trace' must be True or False, not 1 of type int"),
-        ({"fallback_random": None}, "option 'fallback_random' must be True or False, not None of type NoneType"),
+        ({"cache": None}, "option 'cache' must be True or False, not None of type NoneType"),
+        ({"random": "none"}, "option 'random' must be one of 'device', 'eager', 'philox', not 'none' of type str"),
         ({"verify": "always"}, "option 'verify' must be one of 'boundaries', 'each', not 'always'"),
         ({"dump": 3}, "option 'dump' must be a string that is not empty, not 3 of type int"),
         ({"dump": ""}, "option 'dump' must be a string that is not empty, not ''"),

@@ -84,7 +84,7 @@ def test_an_error_of_a_library_call_is_that_of_eager() -> None:
         ({"options": 3}, OptionError, "options must be a dictionary"),
         ({"mode": "warp"}, OptionError, "valid modes: default"),
         ({"options": {"verify": "maybe"}}, OptionError, "must be one of"),
-        ({"options": {"pipeline": "no-such-pass"}}, CuestaError, "the passes are: aten-to-loops"),
+        ({"options": {"pipeline": "no-such-pass"}}, CuestaError, "the passes are: .*aten-to-loops"),
     ],
 )
 def test_wrong_options(chosen: dict, kind: type[Exception], message: str) -> None:
@@ -172,10 +172,6 @@ def ops() -> Iterator[Any]:
     def _(x: Tensor) -> Tensor:
         return torch.empty_like(x)
 
-    @torch.library.custom_op("hostile::add_to", mutates_args={"x"})
-    def add_to(x: Tensor, y: Tensor) -> None:
-        x.add_(y)
-
     @torch.library.custom_op("hostile::triple", mutates_args=())
     def triple(x: Tensor) -> Tensor:
         return x * 3
@@ -215,17 +211,6 @@ def test_an_operator_that_lies_about_strides(ops: Any) -> None:
 def test_an_operator_that_lies_about_sizes(ops: Any) -> None:
     with pytest.raises(RuntimeError, match=r"hostile::shrunk.default gave .*\(4,\).* promised .*\(5,\)"):
         compiled_of(lambda x: ops.shrunk(x) + 1)(randn(5))
-
-
-def test_an_operator_that_writes_to_its_input_runs_in_eager(ops: Any) -> None:
-    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        z = x + 1
-        ops.add_to(z, y)
-        ops.add_to(x, y)
-        return z * 2, x
-
-    with pytest.warns(UserWarning, match="cuesta runs a graph in eager: .*auto_functionalized"):
-        check(function, randn(3, 4), randn(3, 4), truth=False)
 
 
 def test_an_unknown_operator_on_symbolic_sizes(ops: Any) -> None:

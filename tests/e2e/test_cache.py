@@ -219,7 +219,7 @@ def test_a_truncated_entry(folder: Path, part: float) -> None:
     check_recovery(folder, lambda data: data[: int(len(data) * part)], r"is damaged \(.*compiled again")
 
 
-@pytest.mark.parametrize("part", [0.01, 0.999])
+@pytest.mark.parametrize("part", [0.01, pytest.param(0.999, marks=pytest.mark.slow)])
 def test_a_tampered_entry(folder: Path, part: float) -> None:
     def flip(data: bytes) -> bytes:
         place = int(len(data) * part)
@@ -241,9 +241,9 @@ def _rebuilt(data: bytes, **changes: Any) -> bytes:
     "changes",
     [
         {"object_code": b"not an object file"},
-        {"source": "def call(args:\n"},
-        {"source": "x = 1\n"},
-        {"overloads": {"f": "aten.no_such_thing.default"}},
+        pytest.param({"source": "def call(args:\n"}, marks=pytest.mark.slow),
+        pytest.param({"source": "x = 1\n"}, marks=pytest.mark.slow),
+        pytest.param({"overloads": {"f": "aten.no_such_thing.default"}}, marks=pytest.mark.slow),
     ],
 )
 def test_an_entry_that_does_not_load(folder: Path, changes: dict[str, Any]) -> None:

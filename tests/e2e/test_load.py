@@ -113,3 +113,56 @@ def test_buffers_in_an_arena(tmp_path: Path) -> None:
     x = torch.randn(4, 5)
     d, m = cuesta.load(file)(x)
     assert torch.equal(d, x.flatten() * 4) and torch.equal(m, x.flatten().flip(0)[10:].double() * 2)
+
+
+ADD = """\
+func.func @main(%x : tensor<4x5xf32>, %n : !sym.int<s0>,
+    %y : tensor<?x5xf32, #aten.layout<sizes = [s0, 5], strides = [5, 1]>>) -> tensor<4x5xf32> {
+  %z = loops.nest (%i : 4, %j : 5) outs(%o : tensor<4x5xf32>) {
+    %a = loops.load %x[%i, %j] : tensor<4x5xf32>
+    loops.store %a, %o[%i, %j] : tensor<4x5xf32>
+  }
+  func.return %z : tensor<4x5xf32>
+}
+"""
+
+
+def test_arguments_are_what_the_text_says(tmp_path: Path) -> None:
+    """Machine code reads memory as the text says it lies there: anything else would be garbage."""
+    file = tmp_path / "add.mlir"
+    file.write_text(ADD)
+    function, x, y = cuesta.load(file), torch.randn(4, 5), torch.randn(3, 5)
+    assert torch.equal(function(x, 3, y)[0], x)
+    for arguments, message in (
+        ((x.double(), 3, y), r"add.mlir: argument 0 of @main is tensor<4x5xf32>: got torch.float64 on cpu"),
+        ((x[:3], 3, y), r"argument 0 .* got size \(3, 5\)"),
+        ((x.flatten(), 3, y), r"argument 0 .* got size \(20,\)"),
+        ((x.t().contiguous().t(), 3, y), r"got strides \(1, 4\); `.contiguous\(\)` makes a copy"),
+        ((3, 3, y), "argument 0 .* got a int"),
+        ((x, x, y), "argument 1 of @main is !sym.int<s0>: got a Tensor"),
+        ((x, 2, y), r"argument 2 .* got size \(3, 5\)"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            function(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"\x7fELF\x00\xff", "bad.mlir  is not text"),
+        (b"  \n", "there is no program here: the text is empty"),
+        (b"func.func @other() {\n  func.return\n}\n", "bad.mlir  the module has no function @main"),
+        (ADD.replace("%x[%i, %j]", "%x[%i + 1, %j]").encode(), "bad.mlir:4  loops.load: 4 is out of range for axis 0"),
+        (
+            ADD.replace("%o[%i, %j]", "%o[%i, %j - 1]").encode(),
+            "bad.mlir:5  loops.store: -1 is out of range for axis 1",
+        ),
+    ],
+)
+def test_a_file_that_is_no_program(tmp_path: Path, text: bytes, message: str) -> None:
+    file = tmp_path / "bad.mlir"
+    file.write_bytes(text)
+    with pytest.raises((CuestaError, ParseError), match=message):
+        cuesta.load(file)
+    with pytest.raises(FileNotFoundError, match=r"none\.mlir"):
+        cuesta.load(tmp_path / "none.mlir")

@@ -32,7 +32,7 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", CASES)
 def test_the_order_of_memory_makes_no_difference(case: str, dynamic: bool) -> None:
     function, inputs = CASES[case]

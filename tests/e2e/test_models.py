@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from cuesta.testing import assert_close_to_float64
 
-pytest.importorskip("transformers")
-from examples.models import MODELS, training_step
-
 pytestmark = pytest.mark.slow
+
+NAMES = ("bert", "gpt2", "llama", "resnet", "vit")
+
+
+@pytest.fixture(scope="module")
+def models() -> Any:
+    """The module of the models; it takes a second to import what it needs."""
+    pytest.importorskip("transformers")
+    from examples import models
+
+    assert sorted(models.MODELS) == sorted(NAMES)
+    return models
 
 
 @pytest.mark.parametrize("step", ["inference", "training"])
-@pytest.mark.parametrize("name", MODELS)
-def test_model(name: str, step: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_model(name: str, step: str, models: Any) -> None:
     torch._dynamo.reset()
-    model, inputs = getattr(MODELS[name], step)()
+    model, inputs = getattr(models.MODELS[name], step)()
     compiled = torch.compile(model, backend="cuesta", fullgraph=True)
     with torch.set_grad_enabled(step == "training"):
         assert_close_to_float64(compiled, model, inputs)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_training_with_dropout_and_the_same_seed(name: str) -> None:
+def test_training_with_dropout_and_the_same_seed(name: str, models: Any) -> None:
     torch._dynamo.reset()
-    model, inputs = MODELS[name].training(dropout=0.1)
+    model, inputs = models.MODELS[name].training(dropout=0.1)
     compiled = torch.compile(model, backend="cuesta", fullgraph=True)
     torch.manual_seed(3)
-    expected, expected_gradients = training_step(model, inputs)
+    expected, expected_gradients = models.training_step(model, inputs)
     expected_gradients = {key: value.clone() for key, value in expected_gradients.items()}
     torch.manual_seed(3)
-    actual, gradients = training_step(compiled, inputs)
+    actual, gradients = models.training_step(compiled, inputs)
     torch.testing.assert_close(actual, expected)
     for key, value in expected_gradients.items():
         torch.testing.assert_close(

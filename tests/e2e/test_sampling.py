@@ -38,6 +38,18 @@ def test_pooling() -> None:
     check(function, torch.randn(2, 3, 8, 8, requires_grad=True))
 
 
+def test_pooling_of_volumes() -> None:
+    torch._dynamo.reset()
+    cuesta.clear_records()
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        y = functional.avg_pool3d(x, 3, 2, 1) + functional.adaptive_avg_pool3d(x, (3, 4, 3))
+        return y.exp(), functional.adaptive_max_pool3d(x, (2, 5, 3)), functional.max_pool3d(x * 2, 2)
+
+    check(function, torch.randn(2, 3, 5, 8, 6, requires_grad=True))
+    assert not any(record.fallbacks for record in cuesta.records)
+
+
 @pytest.mark.parametrize("mode", ["reflect", "replicate"])
 def test_padding(mode: str) -> None:
     torch._dynamo.reset()  # or else sizes become symbols, for which some of these stay calls

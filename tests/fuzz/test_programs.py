@@ -41,7 +41,7 @@ def check_program(program: Program) -> None:
                 check_equivalent(before, module, graph.inputs, exact=True, pass_name=stage.name)
 
 
-@settings(max_examples=8, derandomize=True, database=None, **COMMON)
+@settings(max_examples=4, derandomize=True, database=None, **COMMON)
 @given(programs(most_statements=8))
 def test_a_few_programs(program: Program) -> None:
     check_program(program)

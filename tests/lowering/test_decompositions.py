@@ -15,7 +15,7 @@ aten = torch.ops.aten
 def test_own_entries_override_and_kept_ops_are_absent() -> None:
     table = decompositions.decomposition_table()
     assert table[aten.nll_loss_backward.default] is decompositions.nll_loss_backward
-    for kept in (aten.gelu_backward.default, aten.bernoulli.p):
+    for kept in (aten.gelu_backward.default, aten.bernoulli.default, aten.roll.default):
         assert kept not in table
     assert aten.native_layer_norm_backward.default in table
     assert decompositions.decomposition_table() is table
@@ -102,9 +102,66 @@ def test_max_unpool2d_keeps_channels_last() -> None:
     x = torch.randn(1, 3, 4, 4).contiguous(memory_format=torch.channels_last)
     pooled, places = torch.nn.functional.max_pool2d(x, 2, return_indices=True)
     expected = aten.max_unpool2d(pooled, places, [4, 4])
-    actual = decompositions.max_unpool2d(pooled, places, [4, 4])
+    actual = decompositions.in_order_of_first(aten.max_unpool2d.default)(pooled, places, [4, 4])
     assert torch.equal(actual, expected)
     assert actual.stride() == expected.stride() == (48, 1, 12, 3)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.randn(2, 3, 4, 5),
+        torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last),
+        torch.randn(2, 3, 4, 5).transpose(2, 3),
+        torch.randn(3, 2, 4, 5).transpose(0, 1),
+        torch.randn(3, 4, 5).transpose(1, 2),
+        torch.randn(5, 4).t(),
+    ],
+    ids=lambda x: str(x.stride()),
+)
+def test_batch_norm_has_the_order_of_eager(x: torch.Tensor, training: bool) -> None:
+    channels = x.shape[1]
+    arguments = (x, None, None, torch.zeros(channels), torch.ones(channels), training, 0.1, 1e-5)
+    expected = torch.nn.functional.batch_norm(x, torch.zeros(channels), torch.ones(channels), training=training)
+    actual = decompositions.in_order_of_first(aten._native_batch_norm_legit_functional.default)(*arguments)[0]
+    torch.testing.assert_close(actual, expected)
+    assert actual.stride() == expected.stride()
+
+
+def test_channel_shuffle_keeps_channels_last() -> None:
+    x = torch.randn(2, 6, 4, 4).contiguous(memory_format=torch.channels_last)
+    expected = torch.nn.functional.channel_shuffle(x, 3)
+    actual = decompositions.in_order_of_first(aten.channel_shuffle.default)(x, 3)
+    assert torch.equal(actual, expected)
+    assert actual.stride() == expected.stride() == (96, 1, 24, 6)
+
+
+def test_distance_and_trilinear() -> None:
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    for p in (0, 1, 1.5, 2, torch.inf):
+        torch.testing.assert_close(decompositions.distance(x, y, p), torch.dist(x, y, p))
+    weight, arguments = torch.randn(5, 4, 4), ([1, 3], [0], [1, 2], [2, 3])
+    torch.testing.assert_close(
+        decompositions.trilinear(x, weight, y, *arguments), aten._trilinear(x, weight, y, *arguments)
+    )
+
+
+@pytest.mark.parametrize("include_self", [False, True])
+@pytest.mark.parametrize("reduce", ["mean", "prod", "amax", "amin"])
+def test_reducing_scatters(reduce: str, include_self: bool) -> None:
+    x, source, index = torch.randn(4, 5), torch.randn(6, 5), torch.tensor([0, 2, 2, 3, 0, 2])
+    expected = x.index_reduce(0, index, source, reduce, include_self=include_self)
+    actual = decompositions.index_reduce(x, 0, index, source, reduce, include_self=include_self)
+    torch.testing.assert_close(actual, expected)
+    if reduce == "mean":
+        expanded = index[:, None].expand(6, 5)
+        actual = decompositions.scatter_reduce(x, 0, expanded, source, reduce, include_self=include_self)
+        torch.testing.assert_close(actual, expected)
+    integers = torch.ones(3, dtype=torch.int64)
+    arguments = (integers, 0, torch.tensor([0]), integers[:1])
+    assert decompositions.scatter_reduce(*arguments, reduce, include_self=include_self) is NotImplemented
+    assert decompositions.index_reduce(x, 0, index[:2], source, reduce) is NotImplemented, "eager says what is wrong"
 
 
 def test_resize_as_leaves_the_strides() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import torch
 from torch import Tensor
 from xdsl.dialects.builtin import ModuleOp
 
@@ -28,3 +30,15 @@ def run_tensors(
 ) -> list[Tensor]:
     """What the reference interpreter computes, when it is tensors."""
     return tensors(run(module, inputs, constants=constants, precise=precise))
+
+
+class FakeOn(Tensor):
+    """A tensor that says it is on some device."""
+
+    @staticmethod
+    def __new__(cls, device: str) -> FakeOn:
+        return Tensor._make_wrapper_subclass(cls, (4,), device=torch.device(device), dtype=torch.float32)  # type: ignore[attr-defined]
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError

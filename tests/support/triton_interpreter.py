@@ -26,6 +26,7 @@ from cuesta.pipeline import STAGES, remaining_stages, run_pipeline
 from cuesta.targets.reference import random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.testing import compare
+from tests.support.pickling import dumps
 
 
 class InterpreterError(RuntimeError):
@@ -42,7 +43,7 @@ def ask(action: str, *request: Any) -> Any:
     """One request to the server."""
     server = _server()
     assert server.stdin is not None and server.stdout is not None
-    body = pickle.dumps((action, *request))
+    body = dumps((action, *request))
     server.stdin.write(len(body).to_bytes(8, "little") + body)
     server.stdin.flush()
     header = server.stdout.read(8)
@@ -96,11 +97,11 @@ def run(module: ModuleOp, arguments: Sequence[Any]) -> list[Any]:
 
 
 @contextmanager
-def interpreted_cuda(*, run_it: bool = True) -> Iterator[list[ModuleOp]]:
+def interpreted_cuda(*, run_it: bool = True, lowered: bool = False) -> Iterator[list[ModuleOp]]:
     """In the `with` block, `torch.compile(..., backend="cuesta")` compiles for a CUDA device and interprets that.
 
     Gives the programs that were compiled, at the `aten` level. Without `run_it` they are not interpreted: the reference
-    interpreter says what comes of them.
+    interpreter says what comes of them: of the program as it was captured, or, if `lowered`, of its kernels.
     """
     original = cuesta.compiler.compile_module
     programs: list[ModuleOp] = []
@@ -108,12 +109,13 @@ def interpreted_cuda(*, run_it: bool = True) -> Iterator[list[ModuleOp]]:
     def compile_module(module: ModuleOp, *rest: Any) -> Any:
         moved = on_cuda(module)
         programs.append(moved)
-        host = print_text(to_host(moved))
+        kernels = to_host(moved)
+        host = print_text(kernels)
 
         def call(arguments: list[Any]) -> list[Any]:
             taken = [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
             arguments.clear()
-            return ask("run", host, taken) if run_it else list(run_reference(module, taken))
+            return ask("run", host, taken) if run_it else list(run_reference(kernels if lowered else module, taken))
 
         return call
 

@@ -6,6 +6,7 @@ on its standard input and output, each after its length in 8 bytes.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import os
 import pickle
@@ -13,10 +14,10 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
+os.environ["CUESTA_COMPILE_WORKERS"] = "0"
 if not sys.flags.safe_path:
     sys.path[0] = str(Path(__file__).parents[2])
 
@@ -32,24 +33,52 @@ from triton.runtime.interpreter import (
     interpreter_semantic,
 )
 
+from cuesta.code_generation import generate
+from cuesta.compiler import load_program
 from cuesta.context import make_context
 from cuesta.dialects.core.locations import CuestaParser
-from cuesta.targets.cpu.emit_module import emit_module as emit_llvm
-from cuesta.targets.cpu.jit import compile_module, load_object
+from cuesta.record import CompileRecord
 from cuesta.targets.host import runtime
-from cuesta.targets.host.wrapper import WrapperWriter
-from cuesta.targets.program import DeviceKernel, KernelText, MachineCode, NativeFunction, Program
-from cuesta.targets.triton import compilation, device_functions, driver
-from cuesta.targets.triton.emit_module import emit_module, module_text
+from cuesta.targets.program import KernelText, MachineCode
+from cuesta.targets.triton import build, compilation, device_functions, driver, quick_functions
+from tests.support.pickling import dumps
 
 # Without it, `tl.device_assert` checks nothing.
 interpreter_builder.options = dataclasses.replace(interpreter_builder.options, debug=True, sanitize_overflow=False)
 
 POINTEES = {
     "*fp32": torch.float32, "*fp64": torch.float64, "*fp16": torch.float16, "*bf16": torch.bfloat16, "*i1": torch.bool,
+    "*fp8e4nv": torch.float8_e4m3fn, "*fp8e5": torch.float8_e5m2,
     "*i8": torch.int8, "*i16": torch.int16, "*i32": torch.int32, "*i64": torch.int64,
     "*u8": torch.uint8, "*u16": torch.uint16, "*u32": torch.uint32, "*u64": torch.uint64,
 }  # fmt: skip
+
+
+interpreted_dot = interpreter_builder.create_dot
+
+
+def dot_of_bf16(a: Any, b: Any, *rest: Any) -> Any:
+    """The interpreter holds bf16 as its bits, and would multiply those: it is given f32, which holds every bf16."""
+    if a.dtype == tl.bfloat16:
+        a, b = (TensorHandle((one.data.astype(numpy.uint32) << 16).view(numpy.float32), tl.float32) for one in (a, b))
+    return interpreted_dot(a, b, *rest)
+
+
+interpreter_builder.create_dot = dot_of_bf16  # type: ignore[method-assign]
+
+
+def from_float8(src: TensorHandle, dst_type: tl.dtype, rounding_mode: Any = None) -> TensorHandle:
+    """The interpreter's own conversion takes NaN and infinities of floats of 8 bits for numbers."""
+    dtype = POINTEES_OF_FLOAT8.get(str(src.dtype.scalar))
+    if dtype is None:
+        return fp_to_fp(src, dst_type, rounding_mode)
+    wide = torch.from_numpy(numpy.ascontiguousarray(src.data)).view(dtype).float().numpy()
+    return fp_to_fp(TensorHandle(wide, tl.float32), dst_type, rounding_mode)
+
+
+POINTEES_OF_FLOAT8 = {"fp8e4nv": torch.float8_e4m3fn, "fp8e5": torch.float8_e5m2}
+fp_to_fp = interpreter_builder.create_fp_to_fp
+interpreter_builder.create_fp_to_fp = from_float8
 
 
 class Pointer:
@@ -63,7 +92,7 @@ class Pointer:
 
 
 # Functions of libdevice that torch does not have under their name.
-OTHER_NAMES = {"rint": torch.round, "pow": torch.pow, "fmod": torch.fmod}
+OTHER_NAMES = {"rint": torch.round, "pow": torch.pow, "fmod": torch.fmod, "fast_dividef": torch.div}
 
 
 def libdevice_function(name: str) -> Callable[..., Any]:
@@ -86,12 +115,16 @@ class Libdevice:
         return libdevice_function(name)
 
 
-def interpreted_launcher(kernel: DeviceKernel, code: MachineCode) -> driver.Launch:
-    (function,) = compilation.functions_of(module_text([kernel.text]), [kernel.text.name])
-    function.fn.__globals__["libdevice"] = Libdevice()
-    kinds = [kind for _, kind in kernel.text.signature]
+Launcher = Callable[..., None]
 
-    def launch(programs: int, stream: int, *values: int) -> None:
+
+def interpreted(kernel: KernelText) -> Launcher:
+    """A function of the number of programs, and addresses and integers."""
+    (function,) = compilation.functions_of(compilation.module_text([kernel]), [kernel.name])
+    function.fn.__globals__["libdevice"] = Libdevice()
+    kinds = [kind for _, kind in kernel.signature]
+
+    def launch(programs: int, *values: int) -> None:
         arguments = [
             _implicit_cvt(Pointer(value, POINTEES[kind]) if kind in POINTEES else value)
             for value, kind in zip(values, kinds, strict=True)
@@ -110,36 +143,81 @@ def interpreted_launcher(kernel: DeviceKernel, code: MachineCode) -> driver.Laun
     return launch
 
 
+class Device:
+    """What stands in for the CUDA driver: kernels are texts, and the function that launches one interprets it."""
+
+    def __init__(self) -> None:
+        self.kernels: list[tuple[KernelText, Launcher]] = []
+        self.error: Exception | None = None
+        integers = [ctypes.c_uint] * 7
+        pointer = ctypes.c_void_p
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int, pointer, *integers, pointer, pointer, pointer)
+        self.callback = prototype(self.launch)
+
+    def compile_kernel(self, kernel: KernelText, architecture: int, *, aligned: bool = True) -> MachineCode:
+        self.kernels.append((kernel, interpreted(kernel)))
+        return MachineCode(str(len(self.kernels)), b"", 0, kernel.warps, 0)
+
+    def load_function(self, code: MachineCode, device: int) -> int:
+        return int(code.name)
+
+    def launch(self, function: int, programs: int, *rest: Any) -> int:
+        _, _, _, _, _, _, _stream, parameters, _ = rest
+        text, launch = self.kernels[function - 1]
+        values: list[int] = []
+        for position, (_, kind) in enumerate(text.signature):
+            place = ctypes.c_uint64.from_address(parameters + 8 * position).value
+            values.append((ctypes.c_int32 if kind == "i32" else ctypes.c_int64).from_address(place).value)
+        try:
+            launch(programs, *values)
+        except Exception as error:  # noqa: BLE001  # raised again by `run`, beyond the native code
+            self.error = error
+            return 1
+        return 0
+
+
+DEVICE = Device()
+
+
+def refuse(error: int, doing: str = "") -> None:
+    raise driver.CudaError(f"error {error} {doing}", error)
+
+
 def run(text: str, arguments: list[Any]) -> list[Any]:
     """Runs a program at the `host` level on CPU tensors."""
     module = CuestaParser(make_context(), text, "<request>").parse_module()
-    writer = WrapperWriter(module)
-    wrapper = writer.write()
-    texts = emit_module(writer.kernels.values())
-    nothing = MachineCode("", b"", 0, 1, 0)
-    kernels = tuple(
-        DeviceKernel(name, device, texts[kernel], nothing) for name, (kernel, device) in wrapper.device_launches.items()
-    )
-    emitted = emit_llvm(writer.kernels, wrapper.runs)
-    code = compile_module(emitted.text) if wrapper.runs else None
-    loaded = None if code is None else load_object(code, [one.name for one in wrapper.runs])
-    functions = tuple(NativeFunction(one.name, one.pointers + len(one.symbols)) for one in wrapper.runs)
-    source = wrapper.source.replace("'cuda:0'", "'cpu'")
-    call = runtime.build(Program(source, wrapper.overloads, functions, emitted.sites, code, kernels), loaded)
-    return list(call(list(arguments)))
+    record = CompileRecord(kind="inference")
+    generated = generate(module, record)
+    program = dataclasses.replace(generated.program, source=generated.program.source.replace("'cuda:0'", "'cpu'"))
+    call = load_program(program, record, generated.in_eager)
+    DEVICE.error = None
+    try:
+        return list(call(list(arguments)))
+    except driver.CudaError:
+        if DEVICE.error is not None:
+            raise DEVICE.error from None
+        raise
+    finally:
+        DEVICE.kernels.clear()
+        build._codes.clear()
 
 
 def interpret_kernel(kernel: KernelText, programs: int, arguments: list[Any]) -> list[Any]:
     """Runs one kernel on CPU tensors and integers; gives the arguments afterwards."""
-    launch = interpreted_launcher(DeviceKernel("launch", 0, kernel, MachineCode("", b"", 0, 1, 0)), SimpleNamespace())  # type: ignore[arg-type]
-    launch(programs, 0, *[a.data_ptr() if isinstance(a, torch.Tensor) else a for a in arguments])
+    interpreted(kernel)(programs, *[a.data_ptr() if isinstance(a, torch.Tensor) else a for a in arguments])
     return arguments
 
 
 def serve() -> None:
-    driver.launcher = interpreted_launcher  # type: ignore[assignment]
+    build.compile_kernel = driver.compile_kernel = DEVICE.compile_kernel  # type: ignore[assignment]
+    build.architecture_of = driver.architecture_of = lambda device: 90
+    build.shared_memory_of = lambda device: 0
+    driver.load_function = DEVICE.load_function
+    driver.launch_address = lambda: ctypes.cast(DEVICE.callback, ctypes.c_void_p).value  # type: ignore[assignment, return-value]
+    driver.check = refuse
     driver.current_stream = lambda device: 0
-    device_functions.libdevice = Libdevice()
+    runtime.cuda_allocator = lambda device: runtime.cpu_allocator()
+    device_functions.libdevice = quick_functions.libdevice = Libdevice()
     actions = {"run": run, "kernel": interpret_kernel}
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no answer
@@ -151,7 +229,7 @@ def serve() -> None:
             answer = ("result", actions[action](*request))
         except Exception as error:  # noqa: BLE001  # the client raises it again
             answer = ("error", f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
-        body = pickle.dumps(answer)
+        body = dumps(answer)
         sink.write(len(body).to_bytes(8, "little") + body)
         sink.flush()
 

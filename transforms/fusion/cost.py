@@ -37,6 +37,8 @@ def arithmetic_cost(op: Operation) -> int:
         return _HEAVY if op.row.ulp > 0 or op.row.name in _HEAVY_NAMES else 1
     if isinstance(op, elem.ConstantOp | elem.ConvertOp):
         return 0
+    if isinstance(op, elem.PhiloxOp):
+        return 4 * _HEAVY
     if isinstance(op, loops.BoundOp):
         return 2
     return 1 if isinstance(op, elem.SelectOp | loops.IndexOp) else 0

@@ -228,10 +228,20 @@ def test_literals_round_trip(value: str):
 
 
 def test_dtypes():
-    for name in ("bool", "uint8", "int64", "float16", "bfloat16", "complex64", "float8_e4m3fn", "complex32"):
+    for name in (
+        "bool",
+        "uint8",
+        "int64",
+        "float16",
+        "bfloat16",
+        "complex64",
+        "float8_e4m3fn",
+        "float8_e5m2fnuz",
+        "complex32",
+    ):
         assert aten.type_to_dtype(aten.dtype_to_type(name)) == name
         assert aten.dtype_to_type(name) is aten.dtype_to_type(name)
-    round_trip(parse('"test.op"() : () -> tensor<4x!aten.dtype<"float8_e4m3fn">>'))
+    round_trip(parse('"test.op"() : () -> tensor<4x!aten.dtype<"float8_e4m3fnuz">>'))
     with pytest.raises(VerifyException, match="float32 is written f32"):
         parse('"test.op"() : () -> !aten.dtype<"float32">')
     with pytest.raises(ValueError, match="no dtype has the element type index"):

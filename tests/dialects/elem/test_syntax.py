@@ -66,6 +66,34 @@ def test_convert() -> None:
     round_trip("\n".join([f"func.func @main({arguments}) {{", *lines, "  func.return", "}"]))
 
 
+def test_bitcast() -> None:
+    pairs = [("f32", "i32"), ("i32", "f32"), ("f64", "i64"), ("i64", "f64")]
+    arguments = ", ".join(f"%{a}: {a}, %v{a}: vector<8x{a}>" for a, _ in pairs)
+    lines = [
+        line
+        for a, b in pairs
+        for line in (
+            f"  %s{a} = elem.bitcast %{a} : {a} to {b}",
+            f"  %w{a} = elem.bitcast %v{a} : vector<8x{a}> to vector<8x{b}>",
+        )
+    ]
+    round_trip("\n".join([f"func.func @main({arguments}) {{", *lines, "  func.return", "}"]))
+    for source, target in (("f32", "i64"), ("f32", "f32"), ("f16", "i16"), ("f32", "ui32")):
+        refused(
+            f"func.func @main(%a : {source}) {{\n %b = elem.bitcast %a : {source} to {target}\n func.return\n}}",
+            f"elem.bitcast is between f32 and i32, or f64 and i64, not {source} and {target}",
+        )
+
+
+def test_philox() -> None:
+    text = "func.func @main(%k: {0}, %c: {0}) {{\n  %w = elem.philox {1} of %k, %c : {0}\n  func.return\n}}"
+    for word in range(4):
+        for kind in ("i64", "vector<8xi64>"):
+            round_trip(text.format(kind, word))
+    refused(text.format("i64", 4), "elem.philox has the words 0 to 3, not 4")
+    refused(text.format("i32", 0), "elem.philox is on i64, not on i32")
+
+
 def test_select() -> None:
     types = [shape for scalar in ALL for shape in shapes(scalar)]
     arguments = ", ".join(f"%a{k}: {value}" for k, value in enumerate(types))

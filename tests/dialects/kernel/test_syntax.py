@@ -6,6 +6,7 @@ import pytest
 
 from cuesta.dialects.kernel import KERNEL
 from cuesta.dialects.loops import REDUCTIONS
+from tests.dialects.kernel.test_contract import CONTRACT
 from tests.support.text import parse, refused, round_trip
 
 WHOLE = {
@@ -82,6 +83,23 @@ func.func @main(%x: tensor<4x64xf32>, %k: tensor<8xi64>, %w: tensor<512xf32>) ->
 }
 """,
 }
+WHOLE["atomic"] = """
+kernel.func @scatter(%x: !kernel.ptr<f32>, %k: !kernel.ptr<i64>) outs(%n: !kernel.ptr<i32>, %y: !kernel.ptr<f32>) updates 2 schedule #kernel.schedule<grid = [4]> {
+  %p = kernel.program_id 0
+  kernel.for (%j = %p * 64 to %p * 64 + 64 lanes 64) {
+    %m = kernel.load %k[%j] : vector<64xi64>
+    %b = kernel.bound %m, 32 : vector<64xi64>
+    %a = kernel.load %x[%j] : vector<64xf32>
+    kernel.atomic sum %a, %y[%b] : vector<64xf32>
+    %c = elem.lt %m, %m : vector<64xi64>
+    %i = elem.convert %a : vector<64xf32> to vector<64xi32>
+    kernel.atomic maximum %i, %n[0] if %c : vector<64xi32>
+    kernel.atomic minimum %i, %n[%b + 1] : vector<64xi32>
+    kernel.atomic assign_any %i, %n[%b + 33] : vector<64xi32>
+  }
+}
+"""
+WHOLE["contract"] = CONTRACT
 SCALAR = {"any": "i1", "all": "i1"}
 RESULTS = {"argmax": "f32, i64", "argmin": "f32, i64", "welford": "f32, f32", "any": "i1", "all": "i1"}
 
@@ -255,3 +273,28 @@ def test_what_is_refused_in_a_body(body: str, message: str) -> None:
 )
 def test_what_is_refused_around_bodies(text: str, message: str) -> None:
     refused(text, message)
+
+
+def atomic(op: str, *, outs: str = "updates 1 ", load: str = "") -> str:
+    return f"""
+kernel.func @scatter(%x: !kernel.ptr<f32>) outs(%y: !kernel.ptr<f32>) {outs}schedule #kernel.schedule<grid = [4]> {{
+  %p = kernel.program_id 0
+  %u = kernel.load %x[%p] : f32
+  %t = elem.convert %u : f32 to i1{load}
+  kernel.for (%j = 0 to 64 lanes 8) {{
+    %a = kernel.load %x[%j] : vector<8xf32>
+    {op}
+  }}
+}}"""
+
+
+def test_what_an_atomic_change_is_not() -> None:
+    good = "kernel.atomic sum %a, %y[%j] : vector<8xf32>"
+    round_trip(atomic(good))
+    refused(atomic(good, outs=""), "kernel.atomic changes what the kernel updates")
+    refused(atomic(good.replace("%y", "%x")), "kernel.atomic changes what the kernel updates")
+    refused(atomic(good.replace("sum", "maximum")), "kernel.atomic maximum is not defined on vector<8xf32>")
+    refused(atomic(good.replace("sum", "prod")), "as the kind of an atomic change")
+    refused(atomic("kernel.atomic sum %u, %y[%p] : f32"), "the 8 lanes around it would make one change")
+    refused(atomic("kernel.atomic sum %u, %y[%p] if %t : f32"), "the 8 lanes around it would make one change")
+    refused(atomic(good, load="\n  %l = kernel.load %y[%p] : f32"), "a kernel.load reads what others may be changing")

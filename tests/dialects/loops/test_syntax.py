@@ -53,6 +53,15 @@ func.func @main(%x: tensor<4x8xf32>, %d: tensor<?xf32, #aten.layout<sizes = [s0 
   func.return
 }
 """,
+    "schedule": """
+func.func @main() {
+  %a = loops.nest (%i : 4) outs(%o: tensor<4xf32>) schedule #loops.schedule<lanes = 2048, warps = 8> {
+    %u = elem.constant 1.0 : f32
+    loops.store %u, %o[%i] : tensor<4xf32>
+  }
+  func.return
+}
+""",
     "bound": """
 func.func @main(%x: tensor<4x8xf32>, %k: tensor<4xi32>) {
   %a = loops.nest (%i : 4) outs(%o: tensor<4xf32>) {

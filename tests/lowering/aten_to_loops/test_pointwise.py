@@ -326,3 +326,23 @@ def test_round_to_decimals(lower, decimals):
     for dtype in (torch.float32, torch.float64):
         lower.call("round.decimals", special.to(dtype), decimals=decimals, rtol=0.0, atol=0.0)
     lower.call("round.decimals", special.bfloat16(), decimals=decimals, externs=("aten.round.decimals",))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_shifts(lower, side, dtype):
+    """By any distance: negative ones, and as many bits as there are or more."""
+    x, distance = (part.flatten() for part in torch.meshgrid(torch.arange(-9, 9), torch.arange(-3, 70), indexing="ij"))
+    x, distance = x.to(dtype), distance.to(dtype)
+    lower.call(f"bitwise_{side}_shift.Tensor", x, distance)
+    for number in (0, 3, 7, 8, 63, 64, -1):
+        if dtype is torch.int64 or 0 <= number < 8:
+            lower.call(f"bitwise_{side}_shift.Tensor_Scalar", x, number)
+            lower.call(f"__{side[0]}shift__.Scalar", x, number)
+
+
+def test_polygamma(lower):
+    x = torch.cat([torch.linspace(-4.9, 12, 171, dtype=torch.float64), torch.tensor([torch.inf, torch.nan, 0.0, 1e-9])])
+    for order in (0, 1):
+        lower.call("polygamma.default", order, x, rtol=1e-8, atol=1e-9)  # eager's trigamma has no more digits
+    lower.call("polygamma.default", 2, x, externs=("aten.polygamma.default",))

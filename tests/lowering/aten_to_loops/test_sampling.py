@@ -19,20 +19,17 @@ def rounded_once(function: Callable[..., torch.Tensor], *arguments: Any) -> list
     return [function(*wide).to(dtype)]
 
 
-@pytest.mark.parametrize("sizes", [(4, 6), (3, 5), (1, 1), (7, 9), (5, 12)], ids=str)
+@pytest.mark.parametrize("sizes", [(4, 6), (3, 5), (1, 1), (7, 9), (5, 12), (13, 20)], ids=str)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_adaptive_pooling(lower, sizes, dtype):
     x, gradient = torch.randn(2, 3, 8, 12).to(dtype), torch.randn(2, 3, *sizes).to(dtype)
     lower.call("_adaptive_avg_pool2d.default", x, sizes, expected=rounded_once(aten._adaptive_avg_pool2d, x, sizes))
-    overload = "_adaptive_avg_pool2d_backward.default"
-    if 8 % sizes[0] == 12 % sizes[1] == 0:
-        expected = rounded_once(aten._adaptive_avg_pool2d_backward, gradient, x)
-        lower.call(overload, gradient, x, expected=expected)
-    else:
-        lower.call(overload, gradient, x, externs=(f"aten.{overload}",))
+    expected = rounded_once(aten._adaptive_avg_pool2d_backward, gradient, x)
+    lower.call("_adaptive_avg_pool2d_backward.default", gradient, x, expected=expected)
     lower.call("adaptive_max_pool2d.default", x, sizes)
     _, indices = torch.ops.aten.adaptive_max_pool2d(x, sizes)
-    lower.call("adaptive_max_pool2d_backward.default", torch.randn(2, 3, *sizes).to(dtype), x, indices)
+    expected = rounded_once(lambda gradient, x: aten.adaptive_max_pool2d_backward(gradient, x, indices), gradient, x)
+    lower.call("adaptive_max_pool2d_backward.default", gradient, x, indices, expected=expected)
 
 
 def test_adaptive_pooling_of_infinities(lower):
@@ -54,6 +51,32 @@ def test_average_pooling_backward(lower, kernel, stride, padding, include_paddin
     y = torch.nn.functional.avg_pool2d(x, *arguments)
     for divisor in (None, 3):
         lower.call("avg_pool2d_backward.default", torch.randn(y.shape), x, *arguments, divisor)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"),
+    [((2, 2, 2), (2, 2, 2), (0, 0, 0)), ((3, 2, 1), (2, 3, 1), (1, 1, 0)), ([3], [], [1])],
+    ids=str,
+)
+def test_pooling_of_volumes(lower, kernel, stride, padding):
+    x = torch.randn(2, 3, 6, 7, 5)
+    average = (kernel, stride, padding, True, False, None)
+    lower.call("avg_pool3d.default", x, *average)
+    lower.call("avg_pool3d_backward.default", torch.randn(aten.avg_pool3d(x, *average).shape), x, *average)
+    for dilation in ([1], [2]):
+        maximum = (kernel, stride, padding, dilation, False)
+        lower.call("max_pool3d_with_indices.default", x, *maximum)
+        y, indices = aten.max_pool3d_with_indices(x, *maximum)
+        lower.call("max_pool3d_with_indices_backward.default", torch.randn(y.shape), x, *maximum, indices)
+
+
+@pytest.mark.parametrize("sizes", [(3, 7, 5), (1, 1, 1), (4, 5, 2)], ids=str)
+def test_adaptive_pooling_of_volumes(lower, sizes):
+    x, gradient = torch.randn(2, 3, 6, 7, 5), torch.randn(2, 3, *sizes)
+    lower.call("_adaptive_avg_pool3d.default", x, sizes)
+    lower.call("_adaptive_avg_pool3d_backward.default", gradient, x)
+    lower.call("adaptive_max_pool3d.default", x, sizes)
+    lower.call("adaptive_max_pool3d_backward.default", gradient, x, aten.adaptive_max_pool3d(x, sizes)[1])
 
 
 def test_dilated_max_pooling_backward(lower):

@@ -25,7 +25,7 @@ def rounded(x: torch.Tensor, lanes: int, features: HostFeatures) -> torch.Tensor
     return run("k", "\n".join([*sorted(function.declarations), function.definition, loop]), [x], torch.int16)
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 6, 8, 16, 32, 48])
+@pytest.mark.parametrize("lanes", [1, 6, 8, 16, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 32, 48))])
 @pytest.mark.parametrize("portable", [False, True])
 def test_f32_to_bf16_rounds_as_eager(lanes: int, portable: bool) -> None:
     x = patterns_32()

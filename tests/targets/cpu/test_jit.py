@@ -131,6 +131,7 @@ print(ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(module.symbols["f"])(1.0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="makes its holes as Linux does")
 def test_memory_full_of_holes() -> None:
     text = "define float @f(float %a) {\n  %b = fmul float %a, 0x3FF3333340000000\n  ret float %b\n}\n"

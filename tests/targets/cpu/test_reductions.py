@@ -36,7 +36,17 @@ def rows(size: int, dtype: torch.dtype) -> Tensor:
     return x
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.int8])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        torch.int64,
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in (torch.float64, torch.bfloat16, torch.uint8, torch.int8)
+        ),
+    ],
+)
 def test_arg_reductions_find_the_first(dtype: torch.dtype) -> None:
     def function(x: Tensor) -> tuple[Tensor, ...]:
         return x.argmax(1), x.argmin(1), x.argmax(0), x.argmin(0), x.argmax()
@@ -58,7 +68,7 @@ def test_maximum_with_its_index() -> None:
 
 
 @pytest.mark.parametrize("dim", [0, 1, (0, 1)])
-@pytest.mark.parametrize("offset", [0.0, 1000.0])
+@pytest.mark.parametrize("offset", [pytest.param(0.0, marks=pytest.mark.slow), 1000.0])
 def test_variance_is_as_close_to_float64_as_eager(dim: int | tuple[int, ...], offset: float) -> None:
     def function(x: Tensor) -> tuple[Tensor, ...]:
         return torch.var_mean(x, dim, correction=0)

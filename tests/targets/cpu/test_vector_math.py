@@ -57,7 +57,7 @@ def edges() -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-@pytest.fixture(scope="module", params=[1, host_features().f32_lanes])
+@pytest.fixture(scope="module", params=[pytest.param(1, marks=pytest.mark.slow), host_features().f32_lanes])
 def apply_f32(request: pytest.FixtureRequest) -> Apply:
     return load_math_functions([*ONE_ARGUMENT, "pow", "atan2", "cbrt"], "f32", request.param)
 

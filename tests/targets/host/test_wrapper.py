@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cuesta.targets.host import wrapper
+from tests.support.triton_interpreter import parse
 
 
 def test_ctypes_takes_what_a_native_call_may_be_given() -> None:
@@ -19,12 +20,12 @@ def test_a_run_of_kernels_with_many_buffers_is_several_calls(monkeypatch: pytest
     def function(*tensors: Tensor) -> list[Tensor]:
         return [tensor * 2 + 1 for tensor in tensors]
 
-    written: list[int] = []
+    pointers: list[int] = []
     original = wrapper.WrapperWriter.write
 
     def write(self: wrapper.WrapperWriter) -> wrapper.Wrapper:
         result = original(self)
-        written.extend(run.pointers for run in result.runs)
+        pointers.extend(run.pointers for run in result.runs)
         return result
 
     monkeypatch.setattr(wrapper, "MOST_PARAMETERS", 5)
@@ -33,4 +34,72 @@ def test_a_run_of_kernels_with_many_buffers_is_several_calls(monkeypatch: pytest
     compiled = torch.compile(function, backend="cuesta", options={"cache": False}, dynamic=False)
     for result, expected in zip(compiled(*inputs), function(*inputs), strict=True):
         torch.testing.assert_close(result, expected)
-    assert written == [4, 4, 4, 2]
+    assert pointers == [4, 4, 4, 2]
+
+
+BOTH_DEVICES = """
+kernel.func @here(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [20]> {
+  %i = kernel.program_id 0
+  %a = kernel.load %x[%i] : f32
+  kernel.store %a, %o[%i] : f32
+}
+kernel.func @there(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
+    schedule #kernel.schedule<grid = [20], target = cuda, warps = 1, index = 32> {
+  %i = kernel.program_id 0
+  %a = kernel.load %x[%i] : f32
+  kernel.store %a, %o[%i] : f32
+}
+host.func @main(%x : tensor<20xf32>, %y : tensor<24xf32, #cuda>, %z : tensor<20xf32, #other>)
+    -> (tensor<20xf32>, tensor<20xf32, #cuda>, tensor<20xf32, #other>) {
+  %a = host.alloc : tensor<20xf32>
+  host.launch @here(%x, %a) : tensor<20xf32>, tensor<20xf32>
+  %v = host.reinterpret %y offset 1 : tensor<24xf32, #cuda> to tensor<20xf32, #cuda>
+  %m = host.alloc : tensor<24xf32, #cuda>
+  %w = host.reinterpret %m offset 4 : tensor<24xf32, #cuda> to tensor<20xf32, #cuda>
+  host.launch @there(%v, %w) : tensor<20xf32, #cuda>, tensor<20xf32, #cuda>
+  %u = host.reinterpret %m offset 2 : tensor<24xf32, #cuda> to tensor<20xf32, #cuda>
+  %b = host.alloc : tensor<20xf32, #cuda>
+  host.launch @there(%u, %b) : tensor<20xf32, #cuda>, tensor<20xf32, #cuda>
+  host.free %m : tensor<24xf32, #cuda>
+  %c = host.alloc : tensor<20xf32, #other>
+  host.launch @there(%z, %c) : tensor<20xf32, #other>, tensor<20xf32, #other>
+  host.return %a, %b, %c : tensor<20xf32>, tensor<20xf32, #cuda>, tensor<20xf32, #other>
+}
+"""
+
+
+def written(text: str, **options: object) -> wrapper.Wrapper:
+    for name, device in (("#cuda", "cuda:0"), ("#other", "cuda:1")):
+        text = text.replace(name, f'#aten.layout<device = "{device}">')
+    return wrapper.WrapperWriter(parse(text), **options).write()  # type: ignore[arg-type]
+
+
+def test_a_run_is_on_one_device() -> None:
+    result = written(BOTH_DEVICES)
+    assert [(run.name, [launch.kernel for launch in run.launches]) for run in result.runs] == [("run_0", ["here"])]
+    assert [(run.name, run.device, len(run.launches)) for run in result.device_runs] == [
+        ("run_1", 0, 2),
+        ("run_2", 1, 1),
+    ]
+    assert result.device_kernels == [("there", 0), ("there", 1)]
+    assert "stream = current_stream(0)" in result.source and "stream_1 = current_stream(1)" in result.source
+    assert "m = empty_cuda_0((24,), (1,), torch.float32)" in result.source
+    assert "c = empty_cuda_1((20,), (1,), torch.float32)" in result.source
+    lines = [line.strip() for line in result.source.splitlines()]
+    assert lines.index("run_1(stream, y.data_ptr(), m.data_ptr(), b.data_ptr())  # there, there") + 1 == lines.index(
+        "del m"
+    )
+
+
+def test_an_address_within_memory_costs_no_argument_and_its_bits_are_looked_at_where_they_may_be_odd() -> None:
+    first, second = written(BOTH_DEVICES).device_runs[0].launches
+    assert first.pointers == ((0, 4), (1, 16)) and first.unaligned == ((0, 4),)
+    assert second.pointers == ((1, 8), (2, 0)) and second.unaligned == ((1, 8),)
+
+
+def test_kernels_without_code_are_given_tensors() -> None:
+    result = written(BOTH_DEVICES, in_eager=["there"])
+    assert not result.device_runs and not result.device_kernels
+    assert result.in_eager == {"eager_there": "there"}
+    assert "eager_there(v, w)" in result.source and "v = reinterpret(y, (20,), (1,), 1)" in result.source
+    assert result.launches == 1

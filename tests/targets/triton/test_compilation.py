@@ -1,18 +1,30 @@
-"""The emitted kernels compile for `sm_90`, on a machine without a GPU."""
+"""The emitted kernels compile for `sm_90`, and to assembly for an AMD device, on a machine without a GPU."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from xdsl.dialects.builtin import ModuleOp
 
+import cuesta
 from cuesta.dialects import kernel
-from cuesta.targets.program import KernelText
-from cuesta.targets.triton.compilation import TritonMissingError, compile_kernel, require_triton
-from cuesta.targets.triton.emit_module import emit_module, module_text
+from cuesta.dialects.core.locations import print_text
+from cuesta.targets.program import CudaError, KernelText
+from cuesta.targets.triton import driver
+from cuesta.targets.triton.compilation import (
+    TritonMissingError,
+    amd_assembly,
+    compile_kernel,
+    module_text,
+    require_triton,
+)
+from cuesta.targets.triton.emit_launches import SCRATCH
+from cuesta.targets.triton.emit_module import emit_module
 from tests.support.gpu_cases import BACKWARD, cases
 from tests.support.triton_interpreter import interpreted_cuda, on_cuda, parse, to_host
 from tests.targets.triton.test_interpreted import GATHER, reduction
@@ -20,6 +32,7 @@ from tests.targets.triton.test_interpreted import GATHER, reduction
 triton = pytest.importorskip("triton")
 
 HOPPER = 90
+AMD = "gfx942"
 
 
 def texts_of(module: ModuleOp) -> list[KernelText]:
@@ -27,12 +40,14 @@ def texts_of(module: ModuleOp) -> list[KernelText]:
     return list(emit_module(op for op in host.body.ops if isinstance(op, kernel.FuncOp)).values())
 
 
-def compile_all(module: ModuleOp) -> int:
+def compile_all(module: ModuleOp, *, amd: bool = True) -> int:
     texts = texts_of(module)
     for text in texts:
         code = compile_kernel(text, HOPPER)
         assert code.binary[:4] == b"\x7fELF", text.source
-        assert code.parameters >= len(text.signature)
+        assert 0 <= code.parameters - len(text.signature) <= SCRATCH
+        if amd:
+            assert AMD in amd_assembly(text, AMD)
     return len(texts)
 
 
@@ -73,7 +88,7 @@ def test_models(dynamic: bool) -> None:
         with interpreted_cuda(run_it=False) as programs:
             loss = torch.compile(model, backend="cuesta", dynamic=dynamic)(**inputs)[0]
             loss.backward()
-        assert sum(compile_all(program) for program in programs) >= 10
+        assert sum(compile_all(program, amd=not dynamic) for program in programs) >= 10
 
 
 def test_a_persistent_kernel_loads_once_and_masks_only_where_needed() -> None:
@@ -109,6 +124,26 @@ def test_the_text_names_the_line_and_stands_alone() -> None:
     namespace: dict[str, Any] = {}
     compile(module_text([text]), "<kernels>", "exec")
     assert not namespace
+
+
+def test_without_a_device_the_error_says_so(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    path = tmp_path / "program.mlir"
+    path.write_text(print_text(on_cuda(parse(reduction("sum", "f32", (40, 30), 1)))))
+    with pytest.raises(CudaError, match=r"a program for the device cuda:0 cannot run here: .*CUDA"):
+        cuesta.load(path)
+
+
+def test_without_a_driver_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(ctypes, "CDLL", none)
+    driver.driver.cache_clear()
+    with pytest.raises(driver.NoDriverError, match=r"there is no CUDA driver \(libcuda.so.1: cannot open"):
+        driver.launch_address()
+    driver.driver.cache_clear()
 
 
 def test_without_triton_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import cuesta
+from cuesta.dialects.core.locations import print_text
 from cuesta.testing import assert_close_to_float64
+from tests.support import approximations
 from tests.support.gpu_cases import BACKWARD, cases
+from tests.support.triton_interpreter import on_cuda, parse
 
 pytest.importorskip("triton")
 pytestmark = [
@@ -83,6 +88,58 @@ def test_models_forward_and_backward(name: str, dtype: torch.dtype) -> None:
 
     model, inputs = MODELS[name].training(dtype=dtype, device="cuda")
     assert_close_to_float64(torch.compile(model, backend="cuesta"), model, inputs)
+    assert_ours()
+
+
+@pytest.mark.parametrize(("name", "precision"), approximations.CASES)
+def test_the_error_of_an_approximation(name: str, precision: str, tmp_path: Path) -> None:
+    file = tmp_path / "program.mlir"
+    file.write_text(print_text(on_cuda(parse(approximations.program_of(name, precision)))))
+    (result,) = cuesta.load(file)(*(operand.cuda() for operand in approximations.operands_of(name)))
+    approximations.check(name, precision, result.cpu())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_functions_of_numbers_of_16_bits(dtype: torch.dtype) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), x.tanh(), x.exp(), x.sigmoid(), x.softmax(-1)
+
+    x = torch.cat([torch.linspace(-12, 12, 1 << 16), torch.randn(1 << 16)]).reshape(256, 512).to("cuda", dtype)
+    assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, [x])
+    assert_ours()
+
+
+@pytest.mark.parametrize("divisor", [3.0, -49.0, 0.1, 1e-30, 7e36, 4.0])
+def test_division_by_a_constant_is_correctly_rounded(divisor: float) -> None:
+    bits = torch.randint(-(2**31), 2**31, (1 << 20,), device="cuda").to(torch.int32)
+    x = torch.cat(
+        [bits.view(torch.float32), torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan], device="cuda")]
+    )
+    exact = torch.tensor(divisor, device="cuda")
+    compiled = torch.compile(lambda x: torch.div(x, torch.full_like(x, divisor)), backend="cuesta", fullgraph=True)
+    result, expected = compiled(x), (x.double() / exact.double()).float()
+    normal = (x == 0) | (x.abs() >= 2.0**-100) | x.isnan()
+    assert torch.equal(result[normal].nan_to_num(), expected[normal].nan_to_num())
+    assert torch.equal(result.isnan(), expected.isnan())
+    assert torch.equal(result[x == 0].signbit(), expected[x == 0].signbit())
+    assert_ours()
+
+
+WINDOWS = [(3, 2, 1), (3, 1, 1), (2, 2, 0), (4, 1, 0), (5, 1, 2), (11, 11, 0), (7, 3, 2)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("size", "stride", "padding"), WINDOWS)
+def test_pooling(size: int, stride: int, padding: int, dtype: torch.dtype) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        greatest = F.max_pool2d(x, size, stride, padding, return_indices=True)
+        return *greatest, F.max_pool2d(x, size, stride, padding), F.avg_pool2d(x, size, stride, padding)
+
+    x = torch.randint(-9, 9, (64, 32, 113, 98), device="cuda").to(dtype)  # many are equal: the first of them counts
+    x[torch.rand(x.shape, device="cuda") < 1e-3] = torch.nan
+    for format in (torch.contiguous_format, torch.channels_last):
+        y = x.to(memory_format=format)
+        assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, [y])
     assert_ours()
 
 

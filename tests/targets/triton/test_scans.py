@@ -30,12 +30,22 @@ def scan(kind: str, element: str, sizes: tuple[int, int], scanned: int) -> str:
     }}"""
 
 
-@pytest.mark.parametrize("sizes, axis", [((3, 100), 1), ((2, 3000), 1), ((50, 7), 0), ((40, 30), 0), ((5, 1), 1)])
+@pytest.mark.parametrize(
+    "sizes, axis",
+    [
+        ((3, 100), 1),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in (((2, 3000), 1), ((50, 7), 0), ((40, 30), 0), ((5, 1), 1))
+        ),
+    ],
+)
 def test_running_sums(sizes: tuple[int, int], axis: int) -> None:
     check(parse(scan("sum", "f32", sizes, axis)), ulps=SUM_ULPS)
     check(parse(scan("sum", "i64", sizes, axis)), [torch.randint(-99, 99, sizes)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["prod", "logaddexp", "last_argmax", "last_argmin"])
 def test_other_running_values(kind: str) -> None:
     for sizes, axis in (((3, 40), 1), ((40, 5), 0)):

@@ -172,3 +172,57 @@ func.func @main(%x : tensor<?x?xf32, #aten.layout<sizes = [s0, s1]>>) -> tensor<
   }
   func.return %y : tensor<?xf32, #aten.layout<sizes = [s0]>>
 }
+
+// -----
+
+// On a GPU what is read as often as it is stored is computed again, also where a reduction stores it.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %y = loops.nest (%i : 4) outs(%p: {{.*}}) {
+// CHECK-NEXT:     %s = loops.reduce sum (%j : 8) {
+// CHECK-NEXT:       %v = loops.load %x[%i, %j]
+// CHECK-NEXT:       %w = elem.exp %v : f32
+// CHECK-NEXT:       loops.yield %w : f32
+// CHECK-NEXT:     } : f32
+// CHECK-NEXT:     loops.for (%k : 8) {
+// CHECK-NEXT:       %0 = loops.load %x[%i, %k]
+// CHECK-NEXT:       %v = elem.exp %0 : f32
+// CHECK-NEXT:       %w = elem.div %v, %s : f32
+// CHECK-NEXT:       loops.store %w, %p[%i, %k]
+func.func @main(%x : tensor<4x8xf32, #aten.layout<device = "cuda:0">>) -> tensor<4x8xf32, #aten.layout<device = "cuda:0">> {
+  %t, %y = loops.nest (%i : 4) outs(%o : tensor<4x8xf32, #aten.layout<device = "cuda:0">>, %p : tensor<4x8xf32, #aten.layout<device = "cuda:0">>) {
+    %s = loops.reduce sum (%j : 8) {
+      %v = loops.load %x[%i, %j] : tensor<4x8xf32, #aten.layout<device = "cuda:0">>
+      %w = elem.exp %v : f32
+      loops.store %w, %o[%i, %j] : tensor<4x8xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %w : f32
+    } : f32
+    loops.for (%k : 8) {
+      %v = loops.load %o[%i, %k] : tensor<4x8xf32, #aten.layout<device = "cuda:0">>
+      %w = elem.div %v, %s : f32
+      loops.store %w, %p[%i, %k] : tensor<4x8xf32, #aten.layout<device = "cuda:0">>
+    }
+  }
+  func.return %y : tensor<4x8xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+
+// Near miss: on the CPU it is kept.
+// CHECK:      loops.nest (%i : 4) outs(%o: tensor<4x8xf32>, %p: tensor<4x8xf32>) {
+// CHECK:        loops.load %o[%i, %k]
+func.func @main(%x : tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %t, %y = loops.nest (%i : 4) outs(%o : tensor<4x8xf32>, %p : tensor<4x8xf32>) {
+    %s = loops.reduce sum (%j : 8) {
+      %v = loops.load %x[%i, %j] : tensor<4x8xf32>
+      %w = elem.exp %v : f32
+      loops.store %w, %o[%i, %j] : tensor<4x8xf32>
+      loops.yield %w : f32
+    } : f32
+    loops.for (%k : 8) {
+      %v = loops.load %o[%i, %k] : tensor<4x8xf32>
+      %w = elem.div %v, %s : f32
+      loops.store %w, %p[%i, %k] : tensor<4x8xf32>
+    }
+  }
+  func.return %y : tensor<4x8xf32>
+}

@@ -134,3 +134,41 @@ host.func @main(%x : tensor<3xf32>) -> (tensor<3xf32>) {
   host.free %t, %x, %p, %e : tensor<3xi1>, tensor<3xf32>, tensor<3xf32, #aten.layout<strides = [20]>>, tensor<0xf32>
   host.return %r : tensor<3xf32>
 }
+
+// -----
+
+// Each device has its arena.
+kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [20]> {
+  %i = kernel.program_id 0
+  %a = kernel.load %x[%i] : f32
+  kernel.store %a, %o[%i] : f32
+}
+// CHECK:      host.func @main
+// CHECK:        %arena = host.alloc : tensor<256xui8>
+// CHECK-NEXT:   %a = host.place %arena at 0 : tensor<256xui8> to tensor<20xf32>
+// CHECK:        %arena_1 = host.alloc : tensor<256xui8, #aten.layout<device = "cuda:0">>
+// CHECK-NEXT:   %c = host.place %arena_1 at 0 :
+// CHECK:        %b = host.place %arena at 128 : tensor<256xui8> to tensor<20xf32>
+// CHECK:        %d = host.place %arena_1 at 128 : tensor<256xui8, #aten.layout<device = "cuda:0">> to tensor<20xf32, #aten.layout<device = "cuda:0">>
+// CHECK:        host.free %arena : tensor<256xui8>
+// CHECK:        host.free %arena_1 : tensor<256xui8, #aten.layout<device = "cuda:0">>
+host.func @main(%x : tensor<20xf32>, %y : tensor<20xf32, #aten.layout<device = "cuda:0">>)
+    -> (tensor<20xf32>, tensor<20xf32, #aten.layout<device = "cuda:0">>) {
+  %a = host.alloc : tensor<20xf32>
+  host.launch @copy(%x, %a) : tensor<20xf32>, tensor<20xf32>
+  %c = host.alloc : tensor<20xf32, #aten.layout<device = "cuda:0">>
+  host.launch @copy(%y, %c) : tensor<20xf32, #aten.layout<device = "cuda:0">>, tensor<20xf32, #aten.layout<device = "cuda:0">>
+  %b = host.alloc : tensor<20xf32>
+  host.launch @copy(%a, %b) : tensor<20xf32>, tensor<20xf32>
+  host.free %a : tensor<20xf32>
+  %d = host.alloc : tensor<20xf32, #aten.layout<device = "cuda:0">>
+  host.launch @copy(%c, %d) : tensor<20xf32, #aten.layout<device = "cuda:0">>, tensor<20xf32, #aten.layout<device = "cuda:0">>
+  host.free %c : tensor<20xf32, #aten.layout<device = "cuda:0">>
+  %e = host.alloc : tensor<20xf32>
+  host.launch @copy(%b, %e) : tensor<20xf32>, tensor<20xf32>
+  host.free %b : tensor<20xf32>
+  %f = host.alloc : tensor<20xf32, #aten.layout<device = "cuda:0">>
+  host.launch @copy(%d, %f) : tensor<20xf32, #aten.layout<device = "cuda:0">>, tensor<20xf32, #aten.layout<device = "cuda:0">>
+  host.free %d : tensor<20xf32, #aten.layout<device = "cuda:0">>
+  host.return %e, %f : tensor<20xf32>, tensor<20xf32, #aten.layout<device = "cuda:0">>
+}

@@ -46,3 +46,31 @@ host.func @main(%x : tensor<4xf32>, %y : tensor<4xf32>) -> (tensor<4xf32>, tenso
   %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   host.return %b, %m, %x : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// A copy of the argument that a later kernel changes is not made: the argument is what is changed. On a GPU an index out of
+// range loses the context, so there is no call that fails and leaves its inputs alone.
+kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4], target = cuda> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[%p] : f32
+  kernel.store %a, %o[%p] : f32
+}
+kernel.func @scatter(%k : !kernel.ptr<i64>, %y : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) updates 1 schedule #kernel.schedule<grid = [2], target = cuda> {
+  %p = kernel.program_id 0
+  %n = kernel.load %k[%p] : i64
+  %r = kernel.bound %n, 4 : i64
+  %a = kernel.load %y[%p] : f32
+  kernel.atomic assign_any %a, %o[%r] : f32
+}
+// CHECK:      host.func @main
+// CHECK-NEXT:   host.launch @scatter(%k, %y, %x)
+// CHECK-NEXT:   host.return
+// CHECK-NEXT: }
+host.func @main(%x : tensor<4xf32>, %k : tensor<2xi64>, %y : tensor<2xf32>) -> () attributes {aten.writes_to = [0]} {
+  %o = host.alloc : tensor<4xf32>
+  host.launch @copy(%x, %o) : tensor<4xf32>, tensor<4xf32>
+  host.launch @scatter(%k, %y, %o) : tensor<2xi64>, tensor<2xf32>, tensor<4xf32>
+  %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  host.return
+}

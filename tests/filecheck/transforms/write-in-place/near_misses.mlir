@@ -105,3 +105,41 @@ host.func @main(%x : tensor<4xf32>, %y : tensor<4xf32>, %n : tensor<4xi64>) -> (
   %s = host.extern "aten.copy_.default"(%y, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   host.return %b : tensor<4xf32>
 }
+
+// -----
+
+// A copy that negates is none; and on the CPU a kernel that may raise an IndexError keeps the argument as it is until then.
+kernel.func @negate(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[%p] : f32
+  %b = elem.neg %a : f32
+  kernel.store %b, %o[%p] : f32
+}
+kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[%p] : f32
+  kernel.store %a, %o[%p] : f32
+}
+kernel.func @scatter(%k : !kernel.ptr<i64>) outs(%o : !kernel.ptr<f32>) updates 1 schedule #kernel.schedule<grid = [2]> {
+  %p = kernel.program_id 0
+  %n = kernel.load %k[%p] : i64
+  %r = kernel.bound %n, 4 : i64
+  %a = elem.constant 1.0 : f32
+  kernel.atomic assign_any %a, %o[%r] : f32
+}
+// CHECK:      host.func @main
+// CHECK:        host.launch @copy(%x, %o)
+// CHECK-NEXT:   host.launch @scatter(%k, %o)
+// CHECK-NEXT:   "aten.copy_.default"(%x, %o)
+// CHECK-NEXT:   host.launch @negate(%y, %y)
+// CHECK-NEXT:   host.return
+host.func @main(%x : tensor<4xf32>, %k : tensor<2xi64>, %y : tensor<4xf32>) -> () attributes {aten.writes_to = [0, 2]} {
+  %o = host.alloc : tensor<4xf32>
+  host.launch @copy(%x, %o) : tensor<4xf32>, tensor<4xf32>
+  host.launch @scatter(%k, %o) : tensor<2xi64>, tensor<4xf32>
+  %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %q = host.alloc : tensor<4xf32>
+  host.launch @negate(%y, %q) : tensor<4xf32>, tensor<4xf32>
+  %s = host.extern "aten.copy_.default"(%y, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  host.return
+}

@@ -1,0 +1,287 @@
+"""A function as captures: what is copied, what is read where it lies, and what is handed out (see `cuda_graphs.py`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+
+from cuesta.targets.host.runtime import reinterpreter
+
+Function = Callable[[list[Any]], Any]
+
+MOST_CAPTURES = 64
+"""Combinations of sizes and streams of one graph; further ones are not captured."""
+_CALLS_BEFORE_PROMOTION = 3
+"""After so many calls in a row at which no input moved, those that are copied are read where they lie: once."""
+
+
+class Refused(Exception):
+    """A graph cannot be captured; the message says why."""
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What is on the device: `replay` does again what the function did, from and to the same memory."""
+
+    replay: Callable[[], None]
+    results: Sequence[Any]
+
+
+class Device(Protocol):
+    """Where functions are captured."""
+
+    def stream(self) -> int | None:
+        """The stream that calls run on now; None while somebody else captures it, who captures what we launch, too."""
+        ...
+
+    def warm_up(self, function: Function, args: list[Any]) -> Any:
+        """Runs the function as it is.
+
+        Errors: Refused when it is seen that it cannot be captured, with the results as its second argument.
+        """
+        ...
+
+    def capture(self, function: Function, args: list[Any]) -> Capture:
+        """Captures what the function launches, which does not run yet.
+
+        Errors: Refused.
+        """
+        ...
+
+
+@dataclass
+class _Output:
+    """One result of a call: `value` as it is, or the caller's input number `source`, or a view of that."""
+
+    value: Any
+    source: int | None = None
+    view: tuple[Sequence[int], Sequence[int], int] | None = None
+    copied: bool = True
+
+
+@dataclass
+class _Entry:
+    """The state of one combination of sizes and stream: before there is a capture, only where inputs lay."""
+
+    addresses: list[int]
+    """Where inputs that are tensors lay at the last call."""
+    copied: set[int] = field(default_factory=set[int])
+    """Inputs that are copied, because they lay elsewhere from call to call."""
+    moving: set[int] = field(default_factory=set[int])
+    """Those that did so after they had seemed to stay: they are copied for good."""
+    replay: Callable[[], None] | None = None
+    buffers: dict[int, _Buffer] = field(default_factory=dict[int, "_Buffer"])
+    outputs: list[_Output] = field(default_factory=list[_Output])
+    held: set[int] = field(default_factory=set[int])
+    """Results that somebody held for long, which are copied therefore."""
+    storages: list[tuple[Any, int, set[int]]] = field(default_factory=list["tuple[Any, int, set[int]]"])
+    """Memory of results that are handed out as they are, how many refer to it when nobody has one, which they are."""
+    calm: int = 0
+    """For how many calls no copied input moved."""
+    promoted: bool = False
+
+
+class CapturedFunction:
+    """A compiled graph's function, as captures. `visible` are the results that a user sees; None says all."""
+
+    def __init__(
+        self,
+        function: Function,
+        device: Device,
+        *,
+        sized: Sequence[int] = (),
+        written: Sequence[int] = (),
+        visible: int | None = None,
+        tell: Callable[[str], None] = lambda what: None,
+    ) -> None:
+        self.function = function
+        self.device = device
+        self.sized = tuple(sized)
+        """Inputs whose sizes may differ from call to call."""
+        self.written = frozenset(written)
+        """Inputs that the graph writes to."""
+        self.visible = visible
+        self.tell = tell
+        self.entries: dict[Any, _Entry] = {}
+        self.lock = threading.RLock()
+        self.refused = self.full = False
+        self.tensors: list[int] = []
+        self.others: list[int] = []
+        self.captures = 0
+
+    def __call__(self, args: list[Any]) -> Any:
+        """The results of the graph. The list of inputs is emptied."""
+        if self.refused:
+            return self.function(args)
+        with self.lock, torch.no_grad():
+            return self._call(args)
+
+    def _call(self, args: list[Any]) -> Any:
+        if not self.entries:
+            self.tensors = [place for place, value in enumerate(args) if isinstance(value, torch.Tensor)]
+            self.others = [place for place, value in enumerate(args) if not isinstance(value, torch.Tensor)]
+        stream = self.device.stream()
+        if stream is None:
+            return self.function(args)
+        key = (
+            stream,
+            *[args[place] for place in self.others],
+            *[(args[place].size(), args[place].stride()) for place in self.sized],
+        )
+        entry = self.entries.get(key)
+        addresses = [args[place].data_ptr() for place in self.tensors]
+        if entry is None:
+            return self._first_call(key, addresses, args)
+        moved = set[int]()
+        if addresses != entry.addresses:
+            old = entry.addresses
+            moved = {place for k, place in enumerate(self.tensors) if addresses[k] != old[k]}
+        if entry.replay is None:
+            entry.copied = moved
+            return self._captured_call(entry, addresses, args)
+        if unexpected := moved - entry.copied:
+            entry.copied |= unexpected
+            entry.moving |= unexpected
+            return self._captured_call(entry, addresses, args)
+        if entry.copied:
+            entry.calm = 0 if moved else entry.calm + 1
+            entry.addresses = addresses
+            if entry.calm >= _CALLS_BEFORE_PROMOTION and not entry.promoted and entry.copied - entry.moving:
+                entry.promoted = True
+                entry.copied = set(entry.moving)
+                return self._captured_call(entry, addresses, args)
+        held = [places for storage, usual, places in entry.storages if _references(storage) > usual]
+        if held:
+            entry.held.update(*held)
+            return self._captured_call(entry, addresses, args)
+        return self._replay(entry, args)
+
+    def _first_call(self, key: Any, addresses: list[int], args: list[Any]) -> Any:
+        if len(self.entries) >= MOST_CAPTURES:
+            if not self.full:
+                self.full = True
+                self.tell(f"it was called with more than {MOST_CAPTURES} combinations of sizes and streams")
+            return self.function(args)
+        try:
+            results = self.device.warm_up(self.function, args)
+        except Refused as error:
+            self._refuse(str(error.args[0]))
+            return error.args[1]
+        self.entries[key] = _Entry(addresses)
+        return results
+
+    def _refuse(self, reason: str) -> None:
+        self.refused = True
+        self.entries.clear()
+        self.tell(reason)
+
+    def _captured_call(self, entry: _Entry, addresses: list[int], args: list[Any]) -> Any:
+        """A call that is captured, once more perhaps, and then replayed."""
+        if places := entry.copied & self.written:
+            self._refuse(f"it writes to its input number {min(places)}, which lies elsewhere from call to call")
+            return self.function(args)
+        old = entry.replay, entry.outputs  # it may still run; memory of its that somebody holds stays
+        entry.addresses = addresses
+        entry.calm = 0
+        entry.replay, entry.outputs, entry.storages = None, [], []
+        entry.buffers = {place: _Buffer(args[place]) for place in sorted(entry.copied)}
+        inside = [entry.buffers[place].tensor if place in entry.copied else value for place, value in enumerate(args)]
+        try:
+            capture = self.device.capture(self.function, list(inside))
+        except Refused as error:
+            self._refuse(str(error))
+            return self.function(args)
+        self.captures += 1
+        entry.replay = capture.replay
+        self._take_results(entry, list(capture.results), inside)
+        del capture, inside, old
+        for position, (storage, _, places) in enumerate(entry.storages):
+            entry.storages[position] = storage, _references(storage), places
+        return self._replay(entry, args)
+
+    def _take_results(self, entry: _Entry, results: list[Any], inside: list[Any]) -> None:
+        sources = {
+            value.untyped_storage()._cdata: place
+            for place, value in enumerate(inside)
+            if isinstance(value, torch.Tensor)
+        }
+        storages: dict[int, tuple[Any, set[int]]] = {}
+        visible = len(results) if self.visible is None else self.visible
+        for position, value in enumerate(results):
+            output = _Output(value)
+            entry.outputs.append(output)
+            if not isinstance(value, torch.Tensor):
+                continue
+            storage = value.untyped_storage()
+            output.source = sources.get(storage._cdata)
+            if output.source is not None:
+                source = inside[output.source]
+                output.value = None
+                if value is not source:
+                    offset = value.storage_offset() - source.storage_offset()
+                    output.view = tuple(value.size()), tuple(value.stride()), offset
+            elif position >= visible and position not in entry.held and _COUNTS:
+                output.copied = False
+                storages.setdefault(storage._cdata, (storage, set()))[1].add(position)
+        entry.storages = [(storage, 0, places) for storage, places in storages.values()]
+
+    def _replay(self, entry: _Entry, args: list[Any]) -> list[Any]:
+        assert entry.replay is not None
+        for place, buffer in entry.buffers.items():
+            buffer.fill(args[place])
+        entry.replay()
+        results: list[Any] = []
+        for output in entry.outputs:
+            value = output.value
+            if output.source is not None:
+                value = args[output.source]
+                if output.view is not None:
+                    value = _reinterpret(value, *output.view)
+            elif isinstance(value, torch.Tensor):
+                value = value.clone() if output.copied else _reinterpret(value, value.size(), value.stride(), 0)
+            results.append(value)
+        args.clear()
+        return results
+
+
+_reinterpret = reinterpreter()
+_COUNTS = hasattr(torch._C, "_storage_Use_Count")
+"""Whether this torch says how many refer to memory. Without that, all results are copies."""
+
+
+def _references(storage: Any) -> int:
+    return torch._C._storage_Use_Count(storage._cdata)
+
+
+class _Buffer:
+    """Memory for an input that is copied, and a tensor in it with the same sizes and strides."""
+
+    def __init__(self, value: torch.Tensor) -> None:
+        extent = 0
+        if value.numel():
+            extent = 1 + sum((size - 1) * stride for size, stride in zip(value.size(), value.stride(), strict=True))
+        self.flat = torch.empty(extent, dtype=value.dtype, device=value.device)
+        self.tensor = self.flat.as_strided(value.size(), value.stride())
+        self.dense = _is_dense(value)
+
+    def fill(self, value: torch.Tensor) -> None:
+        """Copies all elements, or the memory they lie in: torch copies nothing into elements that share memory."""
+        if self.dense:
+            self.tensor.copy_(value)
+        else:
+            self.flat.copy_(value.as_strided(self.flat.size(), (1,), value.storage_offset()))
+
+
+def _is_dense(value: torch.Tensor) -> bool:
+    """Whether every element of the memory between the first and the last is one element of the tensor."""
+    expected = 1
+    for stride, size in sorted(zip(value.stride(), value.size(), strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True

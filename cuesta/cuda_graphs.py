@@ -1,0 +1,222 @@
+"""`mode="reduce-overhead"`: what a compiled graph launches is captured as a CUDA graph, which one call launches again.
+
+The first call runs as it is. The second is captured, and from then on calls replay; every combination of sizes and
+every stream has a capture of its own. Nothing that a user can see changes, but for speed and memory:
+
+* An input that lies where it lay at the call before (a parameter, a buffer) is read there. What lies elsewhere every
+  time is copied into memory of the capture. Every call looks at the addresses; one that changed means a new capture.
+* What a call returned stays as it is. Results that a user sees are copies. What one graph saves for another
+  (activations for the backward pass), and gradients, are handed out as they are, until one is seen to be held still
+  when the next call comes: it keeps its memory, there is a new capture, and from then on copies of it are handed out.
+
+A graph that cannot be captured runs as ever, and says why: with a warning, and in its `CompileRecord`.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cuesta.captured_function import Capture, CapturedFunction, Function, Refused
+from cuesta.lowering.stack_traces import innermost_frame
+from cuesta.targets.triton.driver import current_stream
+
+if TYPE_CHECKING:
+    from cuesta.record import CompileRecord, GraphKind
+
+
+class CudaDevice:
+    """Captures on a CUDA device."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.tried = False
+
+    def stream(self) -> int | None:
+        """The stream that calls run on now; None while somebody else captures it, who captures what we launch, too."""
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        return current_stream(self.index)
+
+    def warm_up(self, function: Function, args: list[Any]) -> Any:
+        """Runs the function as it is, and watches for what waits for the device.
+
+        Errors: Refused carries the results as its second argument.
+        """
+        before = torch.cuda.get_sync_debug_mode()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                results = function(args)
+            finally:
+                torch.cuda.set_sync_debug_mode(before)
+        waits = [one for one in caught if "synchronizing CUDA operation" in str(one.message)]
+        for one in caught:
+            if one not in waits and "Synchronization debug mode" not in str(one.message):
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        if waits:
+            raise Refused("something in it makes the host wait for the device", results)
+        return results
+
+    def capture(self, function: Function, args: list[Any]) -> Capture:
+        """Captures what the function launches, which does not run yet.
+
+        Errors: Refused, with the words of torch or of CUDA.
+        """
+        with torch.cuda.device(self.index), _capturing:
+            if not self.tried:
+                self._try(function, args)
+                self.tried = True
+            graph = torch.cuda.CUDAGraph()
+            return Capture(graph.replay, self._record(graph, function, args))
+
+    def _try(self, function: Function, args: list[Any]) -> None:
+        """A capture for nothing: one that fails leaves the generator of random numbers broken (torch before 2.13).
+
+        So it is done with a copy of the generator's state, which goes afterwards. Captures refer to the original.
+        """
+        generator = torch.cuda.default_generators[self.index]
+        original = generator.graphsafe_get_state()
+        generator.graphsafe_set_state(generator.clone_state())
+        try:
+            self._record(torch.cuda.CUDAGraph(keep_graph=True), function, args)
+        finally:
+            generator.graphsafe_set_state(original)
+
+    def _record(self, graph: torch.cuda.CUDAGraph, function: Function, args: list[Any]) -> Sequence[Any]:
+        torch.cuda.synchronize()
+        pool = torch.cuda.graph_pool_handle()  # one of its own
+        with torch.cuda.stream(self._capturing_stream()):
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                results = function(list(args))
+                graph.capture_end()
+            except Exception as error:
+                self._end_after_failure(graph, pool)
+                raise Refused(_first_line(error)) from error
+        return results
+
+    def _end_after_failure(self, graph: torch.cuda.CUDAGraph, pool: Any) -> None:
+        """Has torch see the end of a capture that failed. It says so again, and stops before its allocator knows.
+
+        An allocator that believes in a capture gives no memory back to the device.
+        """
+        with suppress(RuntimeError):
+            graph.capture_end()
+        with suppress(RuntimeError, AttributeError):
+            torch._C._cuda_endAllocateToPool(self.index, pool)
+            torch._C._cuda_releasePool(self.index, pool)
+
+    def _capturing_stream(self) -> torch.cuda.Stream:
+        """One for each stream that captures are replayed on: libraries keep memory of theirs for every stream."""
+        key = self.index, current_stream(self.index)
+        if key not in _streams:
+            _streams[key] = torch.cuda.Stream(self.index)
+        return _streams[key]
+
+
+_capturing = threading.RLock()
+_streams: dict[tuple[int, int], torch.cuda.Stream] = {}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def captured(function: Function, gm: torch.fx.GraphModule, kind: GraphKind, record: CompileRecord) -> Function:
+    """The function of a compiled graph, captured where that can be; otherwise as it is, and the record says why."""
+    devices = _devices(gm)
+    if not any(device.type == "cuda" for device in devices):
+        record.cuda_graph = "not captured: nothing of it runs on a CUDA device"
+        return function
+
+    def tell(reason: str) -> None:
+        record.cuda_graph = f"not captured: {reason}"
+        warnings.warn(f"cuesta: a graph ({kind}) is not captured as a CUDA graph: {reason}", stacklevel=2)
+
+    if reason := _obstacle(gm, devices):
+        tell(reason)
+        return function
+    (device,) = devices
+    inputs = [node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder"]
+    record.cuda_graph = "captured"
+    wrapped = CapturedFunction(
+        function,
+        CudaDevice(device.index or 0),
+        sized=[place for place, value in enumerate(inputs) if _is_sized(value)],
+        written=_written(gm),
+        visible=_visible(kind),
+        tell=tell,
+    )
+
+    def call(args: list[Any]) -> Any:
+        return wrapped(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]  # how AOTAutograd tells
+    return call
+
+
+def _tensors(node: torch.fx.Node) -> list[torch.Tensor]:
+    value = node.meta.get("val")
+    values = value if isinstance(value, tuple | list) else (value,)
+    return [one for one in values if isinstance(one, torch.Tensor)]
+
+
+def _devices(gm: torch.fx.GraphModule) -> set[torch.device]:
+    return {value.device for node in gm.graph.nodes for value in _tensors(node)}
+
+
+def _obstacle(gm: torch.fx.GraphModule, devices: set[torch.device]) -> str:
+    """Why a graph cannot be captured, as far as its text tells; empty when nothing is in the way."""
+    for node in gm.graph.nodes:
+        for value in _tensors(node):
+            if value.device.type != "cuda":
+                what = "its input" if node.op == "placeholder" else "the result of"
+                return f"{what} {_name(node)} is on the {value.device.type.upper()}"
+        if isinstance(node.target, torch._ops.OpOverload):
+            for tag in ("dynamic_output_shape", "data_dependent_output", "cudagraph_unsafe"):
+                if getattr(torch.Tag, tag, None) in node.target.tags:
+                    return f"{_name(node)} is one of the operators that cannot be captured ({tag})"
+    if len(devices) > 1:
+        return f"it runs on several devices: {', '.join(sorted(map(str, devices)))}"
+    return ""
+
+
+def _name(node: torch.fx.Node) -> str:
+    frame = innermost_frame(node.meta["stack_trace"]) if node.meta.get("stack_trace") else None
+    return f"{node.target}" + (f" ({frame[0]}:{frame[1]})" if frame else "")
+
+
+def _is_sized(value: Any) -> bool:
+    """Whether an input's sizes or strides are known only at the call."""
+    return isinstance(value, torch.Tensor) and not all(type(n) is int for n in (*value.size(), *value.stride()))
+
+
+def _written(gm: torch.fx.GraphModule) -> list[int]:
+    """The inputs that the graph writes to."""
+    places = {node: place for place, node in enumerate(n for n in gm.graph.nodes if n.op == "placeholder")}
+    found: set[int] = set()
+    for node in gm.graph.nodes:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        for argument, declared in zip(node.args, node.target._schema.arguments, strict=False):
+            if declared.is_write and isinstance(argument, torch.fx.Node) and argument in places:
+                found.add(places[argument])
+    return sorted(found)
+
+
+def _visible(kind: GraphKind) -> int | None:
+    """How many of the results, the first, a user sees. The others are saved for the backward pass, or gradients."""
+    from torch._guards import TracingContext
+
+    if kind == "backward":
+        return 0
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return None if kind == "inference" or metadata is None else int(metadata.num_forward)

@@ -1,0 +1,125 @@
+"""`kernel.contract`: a sum of products along one axis, as matrix units compute it, and what its body yields."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, UnitAttr, f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from cuesta.dialects.core.bodies import parse_body
+from cuesta.dialects.core.value_syntax import parse_types_of, print_types, print_values
+from cuesta.dialects.elem import scalar_of
+from cuesta.dialects.kernel.shapes import Shape, shape_of_type, shaped
+from cuesta.dialects.kernel.structure import LoopOp, parse_axes, print_axes
+
+
+def contracted_shape(left: Shape, right: Shape, lanes: int) -> Shape | None:
+    """(m, 1, k) and (1, n, k) give (m, n); None when the factors have other shapes."""
+    if len(left) != 3 or len(right) != 3 or left[1] != 1 or right[0] != 1 or left[2] != lanes or right[2] != lanes:
+        return None
+    return left[0], right[1]
+
+
+class ContractOp(LoopOp):
+    """result[m, n] = Σ_k left[m, 1, k] · right[1, n, k], in f32; it stands in two lane loops, m and n.
+
+    The same as a `kernel.reduce sum` of the products, which are exact for f16 and bf16. Factors of type f32 may be
+    rounded to TF32 (10 bits of mantissa) where it says `tf32`.
+    """
+
+    name = "kernel.contract"
+    traits: ClassVar = traits_def()
+
+    @property
+    def factors(self) -> tuple[SSAValue, SSAValue]:
+        """What the body yields: left and right."""
+        terminator = self.body.last_op
+        assert isinstance(terminator, FactorsOp)
+        left, right = terminator.operands
+        return left, right
+
+    @property
+    def is_tf32(self) -> bool:
+        """Whether factors of type f32 may be rounded to TF32."""
+        return "tf32" in self.properties
+
+    @property
+    def result(self) -> SSAValue:
+        """The sums."""
+        return self.results[0]
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ContractOp:
+        """Parses `tf32 (%k = 0 to 4096 lanes 64 dim 2) { … kernel.factors %a, %b : … } : vector<64x128xf32>`."""
+        tf32 = parser.parse_optional_keyword("tf32") is not None
+        arguments, used, properties = parse_axes(parser)
+        region = parse_body(parser, arguments)
+        parser.parse_punctuation(":")
+        result = parser.parse_type()
+        if tf32:
+            properties["tf32"] = UnitAttr()
+        return cls.create(operands=used, result_types=(result,), properties=properties, regions=[region])
+
+    def print(self, printer: Printer) -> None:
+        """Prints the axis, the body and the result's type."""
+        printer.print_string(" tf32" if self.is_tf32 else "")
+        printer.enter_scope()
+        print_axes(printer, self)
+        printer.exit_scope()
+        printer.print_string(" : ")
+        print_types(printer, self.results)
+
+    def verify_(self) -> None:
+        """Checks the loop, the factors and the result."""
+        self.verify_loop()
+        if len(self.induction_variables) != 1 or self.lanes == 1 or self.dim != 2:
+            raise VerifyException("kernel.contract has one axis with lanes, in two loops with lanes")
+        if not isinstance(self.body.last_op, FactorsOp):
+            raise VerifyException("kernel.contract: the body must end in kernel.factors")
+        left, right = (factor.type for factor in self.factors)
+        scalar = scalar_of(left)
+        if scalar != scalar_of(right) or not isinstance(scalar, BFloat16Type | Float16Type | Float32Type):
+            raise VerifyException(f"kernel.contract multiplies f16, bf16 or f32 of one type, not {left} and {right}")
+        shape = contracted_shape(shape_of_type(left), shape_of_type(right), self.lanes)
+        if shape is None:
+            raise VerifyException(f"kernel.contract: factors of types {left} and {right} do not fit {self.lanes} lanes")
+        if [result.type for result in self.results] != [shaped(f32, shape)]:
+            raise VerifyException(f"kernel.contract gives {shaped(f32, shape)}")
+
+
+class FactorsOp(Operation):
+    """Ends the body of a `kernel.contract` and gives the factors of `lanes` points."""
+
+    name = "kernel.factors"
+    traits = traits_def(IsTerminator())
+
+    @classmethod
+    def build(cls, left: SSAValue, right: SSAValue) -> FactorsOp:
+        """Yields both factors."""
+        return cls.create(operands=(left, right))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FactorsOp:
+        """Parses `%a, %b : vector<64x1x32xbf16>, vector<1x128x32xbf16>`."""
+        names = [parser.parse_unresolved_operand()]
+        parser.parse_punctuation(",")
+        names.append(parser.parse_unresolved_operand())
+        return cls.create(operands=parse_types_of(parser, names))
+
+    def print(self, printer: Printer) -> None:
+        """Prints both factors and their types."""
+        print_values(printer, self.operands)
+
+    def verify_(self) -> None:
+        """Checks that it gives two values, at the end of a contraction."""
+        if len(self.operands) != 2 or not isinstance(self.parent_op(), ContractOp):
+            raise VerifyException("kernel.factors gives two values, at the end of a kernel.contract")
+
+
+__all__ = ["ContractOp", "FactorsOp", "contracted_shape"]

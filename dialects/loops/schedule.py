@@ -1,0 +1,45 @@
+"""`#loops.schedule<lanes = 2048, warps = 8>`: how a nest is to run, where somebody says so: an author, or a tuner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+
+@irdl_attr_definition
+class ScheduleAttr(Data[tuple[tuple[str, int], ...]]):
+    """Scheduling choices of a nest by name; what is not named the target's schedule chooses.
+
+    Their names and meanings are in `lowering/schedule_choices.py`.
+    """
+
+    name = "loops.schedule"
+
+    @classmethod
+    def of(cls, choices: Mapping[str, int]) -> ScheduleAttr:
+        """The choices, in the order given."""
+        return cls(tuple(choices.items()))
+
+    @property
+    def choices(self) -> dict[str, int]:
+        """The choices made, by name."""
+        return dict(self.data)
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, int], ...]:
+        """Parses `<lanes = 2048, warps = 8>`."""
+
+        def choice() -> tuple[str, int]:
+            key = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            return key, parser.parse_integer(allow_boolean=False, allow_negative=False)
+
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, choice))
+
+    def print_parameter(self, printer: Printer) -> None:
+        """Prints `<lanes = 2048, warps = 8>`."""
+        printer.print_string(f"<{', '.join(f'{key} = {value}' for key, value in self.data)}>")

@@ -1,0 +1,102 @@
+"""Writing bodies op by op, for the passes that take nests apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cuesta.dialects import elem, sym
+from cuesta.dialects.core.reductions import identity
+from cuesta.dialects.loops.access import IndexOp, LoadOp
+from cuesta.dialects.loops.structure import ReduceOp, YieldOp
+from cuesta.dialects.loops.surgery import remove
+
+
+class BodyWriter:
+    """Puts ops at the end of a block, all of one location."""
+
+    def __init__(self, block: Block, source: Operation) -> None:
+        self.block = block
+        self.location = source.location
+
+    def add(self, op: Operation) -> SSAValue:
+        """Puts an op there; gives its first result."""
+        op.location = self.location
+        self.block.add_op(op)
+        return op.results[0]
+
+    def make(self, name: str, *operands: SSAValue) -> SSAValue:
+        """A row of `elem`'s table."""
+        return self.add(elem.make(name, *operands))
+
+    def constant(self, value: float, kind: Attribute) -> SSAValue:
+        """A constant."""
+        return self.add(elem.constant(value, kind))
+
+    def select(self, condition: SSAValue, true: SSAValue, false: SSAValue) -> SSAValue:
+        """One of two values."""
+        return self.add(elem.SelectOp.create(operands=(condition, true, false), result_types=(true.type,)))
+
+    def load(self, tensor: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
+        """The element at just these indices."""
+        return self.add(LoadOp.build(tensor, [sym.dim(k) for k in range(len(indices))], indices))
+
+    def number(self, e: sym.IndexExpr, indices: Sequence[SSAValue], kind: Attribute) -> SSAValue:
+        """An index expression as a number of a type."""
+        if isinstance(e, int):
+            return self.constant(e, kind)
+        index = self.add(IndexOp.build(e, indices, i64))
+        return self.add(elem.ConvertOp.create(operands=(index,), result_types=(kind,)))
+
+    def end(self, value: SSAValue) -> None:
+        """Ends the body of a reduction."""
+        result = YieldOp.build(value)
+        result.location = self.location
+        self.block.add_op(result)
+
+
+def leading_to(value: SSAValue, ops: Sequence[Operation]) -> list[Operation]:
+    """Those of the ops of a body that a value needs."""
+    wanted = {value}
+    found: list[Operation] = []
+    for op in reversed(ops):
+        if any(result in wanted for result in op.results):
+            found.append(op)
+            wanted.update(op.operands)
+    return found[::-1]
+
+
+def only_where(there: SSAValue, part: ReduceOp) -> None:
+    """Lets a reduction read, and take in, only the points where the value `there` of its body is true."""
+    own = set(part.induction_variables)
+    for load in [op for op in part.walk() if isinstance(op, LoadOp) and not own.isdisjoint(op.indices)]:
+        mask, other = load.mask, load.other
+        before: list[Operation] = []
+        if mask is None or other is None:
+            mask, zero = there, elem.constant(0, load.result.type)
+            other = zero.results[0]
+            before.append(zero)
+        else:
+            both = elem.make("and", there, mask)
+            mask = both.results[0]
+            before.append(both)
+        masked = LoadOp.build(load.source, load.map.results, load.indices, mask, other)
+        for op in (*before, masked):
+            op.location = load.location
+        Rewriter.insert_op([*before, masked], InsertPoint.before(load))
+        load.result.replace_all_uses_with(masked.result)
+        remove(load)
+    end = part.body.last_op
+    assert end is not None
+    value = part.yielded
+    nothing = elem.constant(identity(part.kind, value.type), value.type)
+    chosen = elem.SelectOp.create(operands=(there, value, nothing.results[0]), result_types=(value.type,))
+    nothing.location = chosen.location = part.location
+    Rewriter.insert_op([nothing, chosen], InsertPoint.before(end))
+    end.operands[0] = chosen.results[0]
+
+
+__all__ = ["BodyWriter", "leading_to", "only_where"]

@@ -1,0 +1,76 @@
+"""A load that is the same for a whole row, where a tile runs through the ends of rows.
+
+    j = p * 1024 + lanes
+    v = tl.load(m + j // 65535)
+    →
+    row, last = (p * 1024) // 65535, …
+    v = tl.where(j < (row + 1) * 65535, tl.load(m + row), tl.load(m + last))
+
+Exact. A tile that is not longer than a row lies in two rows at most: two loads do for all lanes, and no lane divides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cuesta.dialects import kernel, sym
+from cuesta.dialects.sym.expr import Expr
+from cuesta.dialects.sym.nodes import FloorDiv
+from cuesta.targets.triton.emit_index import index_text
+
+if TYPE_CHECKING:
+    from cuesta.targets.triton.emit_kernel import KernelEmitter
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The points of a loop that is one tile: the texts of the first and of the one past the last, and the lanes."""
+
+    low: str
+    high: str
+    lanes: int
+
+
+def row_load(emitter: KernelEmitter, op: kernel.LoadOp) -> str | None:
+    """The text of the loaded value; None when the load is another."""
+    offset = op.offset
+    if op.rest or op.pointer in emitter.written or not isinstance(offset, Expr):
+        return None
+    for position, index in enumerate(op.indices):
+        tile = emitter.single_tiles.get(index)
+        length = _row_length(offset, position)
+        if tile is None or length is None or length < tile.lanes:
+            continue
+        others = [emitter.names[value] for value in op.indices]
+        if any(emitter.real_of(value) for other, value in enumerate(op.indices) if other != position):
+            return None
+        row = emitter.bind(f"({tile.low}) // {length}", "row")
+        last = emitter.bind(f"({tile.high} - 1) // {length}", "last")
+        # Of the point r · length, the row is r.
+        images: list[sym.IndexExpr] = [sym.dim(k) for k in range(len(others))]
+        images[position] = sym.dim(position) * length
+        of_row = sym.substitute(offset, images)
+        loads: list[str] = []
+        for name in (row, last):
+            others[position] = name
+            loads.append(f"tl.load({emitter.names[op.pointer]} + {index_text(of_row, others)})")
+        first, second = (emitter.bind(text, op.result.name_hint or "v") for text in loads)
+        return f"tl.where({emitter.names[index]} < ({row} + 1) * {length}, {first}, {second})"
+    return None
+
+
+def _row_length(e: Expr, dim: int) -> int | None:
+    """n, where an expression depends on a dimension only through `dim floordiv n`."""
+    found: set[int] = set()
+    for monomial, _ in e.terms:
+        for atom in monomial.atoms:
+            if dim not in atom.dims:
+                continue
+            if not isinstance(atom, FloorDiv) or atom.left != sym.dim(dim) or not isinstance(atom.right, int):
+                return None
+            found.add(atom.right)
+    return found.pop() if len(found) == 1 else None
+
+
+__all__ = ["Tile", "row_load"]

@@ -1,0 +1,324 @@
+"""Captures: what is copied, what is read where it lies, what is handed out, and when there is a new one.
+
+The device here is a fake: it captures a function by keeping what it is given, and replays it by calling it again and
+writing what comes of it into the memory of the first results, as a CUDA graph does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+import cuesta
+from cuesta.captured_function import MOST_CAPTURES, Capture, CapturedFunction, Refused
+from cuesta.cuda_graphs import captured
+from cuesta.record import CompileRecord
+from tests.support.tensors import FakeOn
+
+Function = Callable[[list[Any]], Any]
+
+
+class FakeDevice:
+    def __init__(self) -> None:
+        self.at: int | None = 0
+        self.log: list[str] = []
+        self.waits = False
+        self.error: str | None = None
+
+    def stream(self) -> int | None:
+        return self.at
+
+    def warm_up(self, function: Function, args: list[Any]) -> Any:
+        self.log.append("as it is")
+        results = function(args)
+        if self.waits:
+            raise Refused("it waits", results)
+        return results
+
+    def capture(self, function: Function, args: list[Any]) -> Capture:
+        self.log.append("capture")
+        if self.error is not None:
+            raise Refused(self.error)
+        inside = list(args)
+        written = [value.clone() if isinstance(value, torch.Tensor) else value for value in inside]
+        results = function(list(inside))
+        fresh = _fresh(results, inside)
+        for value, before in zip(inside, written, strict=True):  # a capture runs nothing
+            if isinstance(value, torch.Tensor) and not torch.equal(value, before):
+                value.copy_(before)
+        for position in fresh:
+            results[position].fill_(-1)
+
+        def replay() -> None:
+            self.log.append("replay")
+            again = function(list(inside))
+            for position in fresh:
+                results[position].copy_(again[position])
+
+        return Capture(replay, results)
+
+
+def _fresh(results: Sequence[Any], inside: Sequence[Any]) -> list[int]:
+    known = {value.untyped_storage().data_ptr() for value in inside if isinstance(value, torch.Tensor)}
+    return [
+        position
+        for position, value in enumerate(results)
+        if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() not in known
+    ]
+
+
+class Graph:
+    """A captured function, and how it comes to its results: plain calls, captures, replays."""
+
+    def __init__(self, function: Callable[..., Sequence[Any]], **options: Any) -> None:
+        self.device = FakeDevice()
+        self.told: list[str] = []
+        self.plain = 0
+
+        def boxed(args: list[Any]) -> list[Any]:
+            self.plain += 1
+            values = list(args)
+            args.clear()
+            return list(function(*values))
+
+        self.captured = CapturedFunction(boxed, self.device, tell=self.told.append, **options)
+
+    def __call__(self, *values: Any) -> list[Any]:
+        args = list(values)
+        results = self.captured(args)
+        assert not args, "the inputs are taken"
+        return results
+
+    def log(self) -> list[str]:
+        """What the device did since the last time."""
+        found, self.device.log = self.device.log, []
+        return found
+
+
+W = torch.arange(4.0)
+
+
+def test_the_first_call_runs_the_second_is_captured_then_it_replays() -> None:
+    graph = Graph(lambda w, x: [w * x + 1])
+    inputs = [torch.randn(4) for _ in range(5)]  # all alive: they lie apart
+    results = [graph(W, x)[0] for x in inputs]
+    assert graph.log() == ["as it is", "capture", "replay", "replay", "replay", "replay"]
+    for x, result in zip(inputs, results, strict=True):
+        assert torch.equal(result, W * x + 1), "no result was overwritten by a later call"
+    (entry,) = graph.captured.entries.values()
+    assert set(entry.buffers) == {1}, "what does not move is not copied"
+
+
+def test_an_input_that_moves_after_all_is_copied_from_then_on() -> None:
+    graph = Graph(lambda w, x: [w * x])
+    x, y = torch.randn(4), torch.randn(4)
+    assert [torch.equal(graph(W, one)[0], W * one) for one in (x, x, x, y, x, y)] == [True] * 6
+    assert graph.log() == ["as it is", "capture", "replay", "replay", "capture", "replay", "replay", "replay"]
+
+
+def test_an_input_that_comes_to_rest_is_no_longer_copied() -> None:
+    graph = Graph(lambda w, x: [w * x])
+    x, y = torch.randn(4), torch.randn(4)
+    for one in (x, y, y, y, y, y, y):
+        assert torch.equal(graph(W, one)[0], W * one)
+    (entry,) = graph.captured.entries.values()
+    assert not entry.buffers and graph.log().count("capture") == 2
+    for one in (x, y, y, y, y, y, y, y):  # it does not settle a second time
+        assert torch.equal(graph(W, one)[0], W * one)
+    assert set(entry.buffers) == {1} and graph.log().count("capture") == 1
+
+
+def test_every_combination_of_sizes_and_every_stream_has_its_own() -> None:
+    graph = Graph(lambda size, x: [x * size], sized=[1])
+    for _ in range(3):
+        for size in (3, 5):
+            x = torch.randn(size)
+            assert torch.equal(graph(size, x)[0], x * size)
+    x = torch.randn(3, 2).t()
+    for _ in range(2):
+        assert torch.equal(graph(3, x)[0], x * 3)
+    assert graph.log().count("capture") == 3
+    graph.device.at = 1
+    graph(3, torch.randn(3))
+    assert graph.log() == ["as it is"]
+    graph.device.at = None  # somebody else captures this stream
+    graph(3, torch.randn(3))
+    assert graph.log() == []
+
+
+def test_too_many_sizes() -> None:
+    graph = Graph(lambda size, x: [x * size])
+    for size in range(MOST_CAPTURES + 3):
+        graph(size, W)
+    assert len(graph.captured.entries) == MOST_CAPTURES
+    assert graph.told == [f"it was called with more than {MOST_CAPTURES} combinations of sizes and streams"]
+    graph.log()
+    graph(0, W)
+    assert graph.log() == ["capture", "replay"], "those there are stay"
+
+
+def test_results_that_are_inputs_or_views_of_them_are_the_callers() -> None:
+    graph = Graph(lambda x: [x, x.view(2, 2)[1], 7, x + 1])
+    for _ in range(4):
+        x = torch.randn(4)
+        same, view, number, more = graph(x)
+        assert same is x and number == 7
+        assert view.data_ptr() == x[2:].data_ptr() and torch.equal(view, x[2:])
+        assert torch.equal(more, x + 1)
+
+
+def test_an_input_whose_elements_share_memory() -> None:
+    graph = Graph(lambda x: [x + 1], sized=[0])
+    kept = []
+    for _ in range(3):
+        x = torch.randn(1, 3).expand(4, 3)
+        kept.append(x)
+        assert torch.equal(graph(x)[0], x + 1)
+        for strides in ((10, 1), (0, 5), (1, 1), (1, 4)):
+            y = torch.randn(40).as_strided((4, 3), strides, 2)
+            kept.append(y)
+            assert torch.equal(graph(y)[0], y + 1)
+    empty = Graph(lambda x: [x + 1])
+    for _ in range(3):
+        kept.append(torch.empty(0, 3))
+        assert empty(kept[-1])[0].shape == (0, 3)
+
+
+def test_an_input_that_is_written_to() -> None:
+    graph = Graph(lambda state, x: [state.add_(x)], written=[0])
+    state = torch.zeros(4)
+    for _ in range(5):
+        (result,) = graph(state, torch.ones(4))
+    assert torch.equal(state, torch.full((4,), 5.0)) and result is state
+    assert graph.log().count("replay") == 4
+
+
+def test_an_input_that_is_written_to_and_moves_cannot_be_captured() -> None:
+    graph = Graph(lambda state, x: [state.add_(x)], written=[0])
+    for _ in range(3):
+        state = torch.zeros(4)
+        kept = torch.empty(4)  # takes the memory that the state leaves
+        graph(state, torch.ones(4))
+        assert torch.equal(state, torch.ones(4))
+        kept = state
+    del kept
+    assert graph.told == ["it writes to its input number 0, which lies elsewhere from call to call"]
+
+
+def test_what_waits_for_the_device_runs_once_and_is_refused() -> None:
+    graph = Graph(lambda x: [x + 1])
+    graph.device.waits = True
+    assert torch.equal(graph(W)[0], W + 1)
+    assert graph.plain == 1 and graph.told == ["it waits"]
+    assert torch.equal(graph(W)[0], W + 1)
+    assert graph.log() == ["as it is"]
+
+
+def test_a_capture_that_fails() -> None:
+    graph = Graph(lambda x: [x + 1])
+    graph.device.error = "operation not permitted when stream is capturing"
+    assert all(torch.equal(graph(W)[0], W + 1) for _ in range(4))
+    assert graph.told == ["operation not permitted when stream is capturing"]
+    assert graph.log() == ["as it is", "capture"]
+
+
+# -- what one graph saves for another ----------------------------------------------------------------------------------
+
+
+def test_what_is_saved_is_not_copied_while_nobody_holds_it() -> None:
+    graph = Graph(lambda x: [x + 1, x * 2], visible=1)
+    addresses = []
+    for number in range(5):
+        x = torch.full((4,), float(number))
+        user, saved = graph(x)
+        assert torch.equal(user, x + 1) and torch.equal(saved, x * 2)
+        addresses.append(saved.data_ptr())
+        del saved
+    assert len(set(addresses[1:])) == 1
+    assert graph.log().count("capture") == 1
+    assert graph.plain == 1 + 1 + 4, "one call as it is; the fake runs the function to capture and to replay"
+
+
+@pytest.mark.parametrize("hold", [lambda saved: saved, lambda saved: saved[1:], lambda saved: saved.detach().view(4)])
+def test_what_is_saved_and_held_is_never_overwritten(hold: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    graph = Graph(lambda x: [x + 1, x * 2, x * 3], visible=1)
+    inputs = [torch.full((4,), float(number)) for number in range(8)]
+    held: list[torch.Tensor] = []
+    for x in inputs:
+        _, saved, dropped = graph(x)
+        assert torch.equal(dropped, x * 3)
+        del dropped
+        held.append(hold(saved))
+        del saved
+    for x, kept in zip(inputs, held, strict=True):
+        assert torch.equal(kept, hold(x * 2))
+    assert graph.log().count("capture") == 2, "in other memory, once it is seen to be held"
+
+
+def test_gradients_that_accumulate() -> None:
+    graph = Graph(lambda x: [x * 2], visible=0)
+    total = None
+    for number in range(6):
+        (gradient,) = graph(torch.full((4,), float(number)))
+        total = gradient if total is None else total.add_(gradient)
+    assert total is not None and torch.equal(total, torch.full((4,), 30.0))
+
+
+# -- through torch.compile, on a machine without a GPU -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "how", [{"mode": "reduce-overhead"}, {"options": {"mode": "reduce-overhead"}}, {"options": {"cuda_graphs": True}}]
+)
+def test_without_a_device_there_is_nothing_to_capture(how: dict[str, Any]) -> None:
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    compiled = torch.compile(lambda x: (x * 2).softmax(-1), backend="cuesta", fullgraph=True, **how)
+    x = torch.randn(4, 5)
+    assert torch.allclose(compiled(x), (x * 2).softmax(-1))
+    (record,) = cuesta.records
+    assert record.cuda_graph == "not captured: nothing of it runs on a CUDA device"
+
+
+def traced(device: str, *nodes: tuple[str, Any, str]) -> torch.fx.GraphModule:
+    """A graph of one input on a device, and calls of overloads on it whose results lie on devices."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = FakeOn(device)
+    for name, overload, place in nodes:
+        node = graph.call_function(overload, (x,))
+        node.name = name
+        node.meta["val"] = FakeOn(place)
+    graph.output((x,))
+    return torch.fx.GraphModule(torch.nn.Module(), graph)
+
+
+ATEN = torch.ops.aten
+
+
+@pytest.mark.parametrize(
+    ("graph", "reason"),
+    [
+        (
+            [("a", ATEN.neg.default, "cuda:0"), ("b", ATEN._to_copy.default, "cpu")],
+            "the result of aten._to_copy.default is on the CPU",
+        ),
+        (
+            [("a", ATEN.nonzero.default, "cuda:0")],
+            "aten.nonzero.default is one of the operators that cannot be captured (dynamic_output_shape)",
+        ),
+        ([("a", ATEN.neg.default, "cuda:1")], "it runs on several devices: cuda:0, cuda:1"),
+    ],
+)
+def test_why_a_graph_cannot_be_captured(graph: list[tuple[str, Any, str]], reason: str) -> None:
+    record = CompileRecord(kind="inference")
+
+    def function(args: list[Any]) -> Any:
+        return args
+
+    with pytest.warns(UserWarning, match="is not captured as a CUDA graph"):
+        assert captured(function, traced("cuda:0", *graph), "inference", record) is function
+    assert record.cuda_graph == f"not captured: {reason}"

@@ -1,0 +1,196 @@
+"""Measuring programs, with a clock of our own: there is no device here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from xdsl.dialects.builtin import ModuleOp
+
+import cuesta.tuning
+from cuesta.compiler import Dump, compile_module
+from cuesta.options import Options
+from cuesta.pipeline import default_stages
+from cuesta.record import CompileRecord
+from cuesta.tuning import Timings, Tuner, arguments_of, tuner_for
+from tests.support.triton_interpreter import on_cuda, parse
+
+EXP = """
+func.func @main(%x : tensor<600x300xf32>) -> tensor<600x300xf32> {
+  %y = loops.nest (%i : 600, %j : 300) outs(%o : tensor<600x300xf32>) {
+    %a = loops.load %x[%i, %j] : tensor<600x300xf32>
+    %b = elem.exp %a : f32
+    loops.store %b, %o[%i, %j] : tensor<600x300xf32>
+  }
+  func.return %y : tensor<600x300xf32>
+}
+"""
+QUESTION = [parse(EXP), parse(EXP.replace("f32>) {", "f32>) schedule #loops.schedule<warps = 2> {"))]
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("CUESTA_CACHE", "1")
+    monkeypatch.setenv("CUESTA_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+class Clock:
+    """Gives the times it was made with, in turn; counts how often it is asked."""
+
+    def __init__(self, *times: float) -> None:
+        self.times = times
+        self.asked = 0
+
+    def __call__(self, functions: Sequence[Any], arguments: Sequence[Any]) -> list[float]:
+        self.asked += 1
+        return list(self.times[: len(functions)])
+
+
+def tuner(clock: Any, *, keep: bool = True) -> Tuner:
+    stages = tuner_for(Options(), default_stages(lanes=8, tune=True)).stages
+    return Tuner(stages, clock, Timings.chosen_by(Options()) if keep else None)
+
+
+def built(monkeypatch: pytest.MonkeyPatch, *functions: Any) -> None:
+    rest = iter(functions * 10)
+    monkeypatch.setattr(Tuner, "build", lambda self, module: next(rest))
+
+
+def test_what_was_measured_is_remembered(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    built(monkeypatch, print, print)
+    clock = Clock(3.5, 2.25)
+    assert tuner(clock)([QUESTION]) == [[3.5, 2.25]]
+    (file,) = (here / "timings").iterdir()
+    assert tuner(clock)([QUESTION]) == [[3.5, 2.25]]
+    assert clock.asked == 1
+    assert tuner(clock)([QUESTION[::-1]]) == [[3.5, 2.25]]
+    assert clock.asked == 2, "another question"
+    file.write_text(file.read_text().replace("3.5", "9.5"))
+    assert tuner(clock)([QUESTION]) == [[3.5, 2.25]]
+    assert clock.asked == 3, "a damaged file counts as none"
+    assert tuner(clock)([QUESTION]) == [[3.5, 2.25]]
+    assert clock.asked == 3, "and is replaced"
+
+
+def test_without_a_cache_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    built(monkeypatch, print, print)
+    monkeypatch.setenv("CUESTA_CACHE", "0")
+    clock = Clock(3.5, 2.25)
+    for _ in range(2):
+        assert tuner(clock)([QUESTION]) == [[3.5, 2.25]]
+    assert clock.asked == 2
+    assert not list(here.iterdir())
+
+
+def test_a_program_that_cannot_be_built_takes_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    built(monkeypatch, print, None, print)
+    three = [*QUESTION, QUESTION[1]]
+    for _ in range(2):  # measured, and from disk
+        assert tuner(Clock(5.0, 4.0))([three]) == [[5.0, math.inf, 4.0]]
+
+
+def test_nothing_to_compare_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    built(monkeypatch, None, print)
+    clock = Clock(5.0)
+    assert tuner(clock)([QUESTION]) == [[math.inf, 0.0]]
+    assert not clock.asked
+
+
+def test_too_little_memory_leaves_the_default_this_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(functions: Sequence[Any], arguments: Sequence[Any]) -> list[float]:
+        raise torch.cuda.OutOfMemoryError("out of memory")
+
+    built(monkeypatch, print, print)
+    assert tuner(full)([QUESTION]) == [[math.inf, math.inf]]
+    assert tuner(Clock(3.5, 2.25))([QUESTION]) == [[3.5, 2.25]], "that is not kept"
+
+
+def test_arguments_have_the_types_that_a_program_takes() -> None:
+    text = """
+    func.func @main(%a : tensor<4x8xf32, #aten.layout<strides = [1, 4]>>, %b : tensor<5xi64>,
+                    %c : tensor<3x5xbf16, #aten.layout<strides = [0, 2]>>, %d : tensor<2xi1>,
+                    %e : tensor<0x3xf16>, %f : tensor<f64>) {
+      func.return
+    }
+    """
+    a, b, c, d, e, f = arguments_of(parse(text))
+    assert [tuple(one.shape) for one in (a, b, c, d, e, f)] == [(4, 8), (5,), (3, 5), (2,), (0, 3), ()]
+    assert a.stride() == (1, 4) and c.stride() == (0, 2)
+    assert (b == 0).all() and (a != 0).all()
+    assert [one.dtype for one in (b, c, d, f)] == [torch.int64, torch.bfloat16, torch.bool, torch.float64]
+
+
+def test_nothing_is_fake_while_a_graph_is_compiled() -> None:
+    seen: list[Any] = []
+
+    def clock(functions: Sequence[Any], arguments: Sequence[Any]) -> list[float]:
+        seen.extend([*arguments, *functions[0](list(arguments)), torch.zeros(3)])
+        return [1.0, 1.0]
+
+    state = torch.random.get_rng_state()
+    with FakeTensorMode():
+        assert tuner(clock, keep=False)([[QUESTION[0], QUESTION[0]]]) == [[1.0, 1.0]]
+    x, y, z = seen
+    assert not any(isinstance(one, FakeTensor) for one in (x, y, z))
+    assert torch.allclose(y, x.exp())
+    assert torch.equal(torch.random.get_rng_state(), state), "the user's random numbers are not touched"
+
+
+def test_a_program_is_built_and_runs_from_where_it_stands() -> None:
+    found = tuner(Clock())
+    module = found.to_host(QUESTION[0])
+    assert module is not None
+    function = found.build(module)
+    assert function is not None
+    x = torch.randn(600, 300)
+    (y,) = function([x])
+    assert torch.allclose(y, x.exp())
+
+
+def test_the_clock_is_asked_under_max_autotune_only(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    pytest.importorskip("triton")
+    from tests.support.fake_cuda import install
+
+    install(monkeypatch)
+    monkeypatch.setattr(cuesta.tuning, "arguments_of", lambda program: [])
+    for mode, options, asked in (
+        ("default", {}, 0),
+        ("reduce-overhead", {}, 0),
+        ("default", {"max_autotune": True}, 1),
+        ("max-autotune-no-cudagraphs", {}, 1),
+    ):
+        clock = Clock(9.0, 8.0, 1.0, 7.0, 8.0, 9.0)
+        monkeypatch.setattr(cuesta.tuning, "cuda_timer", clock)
+        dump = Dump.create(str(here / "dumps"), "inference")
+        options = {"cache": False, "dump": str(here), **options}
+        compile_module(on_cuda(parse(EXP)), Options.parse(mode, options), CompileRecord(kind="inference"), dump)
+        assert clock.asked == asked
+        kernel = next(path for path in dump.folder.iterdir() if "loops-to-kernel" in path.name).read_text()
+        tuned = next((path.read_text() for path in dump.folder.iterdir() if "tune-kernels" in path.name), "")
+        assert ("lanes 2048" in kernel) == ("#loops.schedule<lanes = 2048" in tuned) == bool(asked)
+        assert ("measured, µs: 9.0  8.0  1.0" in (dump.folder / "tuning.txt").read_text()) if asked else True
+
+
+def test_a_cpu_has_nothing_to_tune() -> None:
+    clock = Clock(1.0, 2.0)
+    options = Options(max_autotune=True, cache=False)
+    record = CompileRecord(kind="inference")
+    compiled = compile_module(parse(EXP), options, record)
+    x = torch.randn(600, 300)
+    assert torch.allclose(compiled([x])[0], x.exp())
+    assert clock.asked == 0
+
+
+def test_the_tuner_takes_the_stages_that_are_left() -> None:
+    stages = default_stages(lanes=16, tune=True)
+    found: Tuner = tuner_for(Options(max_autotune=True), stages)
+    names = [stage.name for stage in found.stages]
+    assert names[0] == "loops-to-kernel{lanes=16}"
+    assert not any(name.startswith("tune-kernels") for name in names)
+    assert isinstance(QUESTION[0], ModuleOp)

@@ -1,0 +1,279 @@
+"""Reductions in parts: what is split gives what the nest gave, also where a reduction needs another."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from xdsl.dialects.builtin import ModuleOp
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.diagnostics import verify_module
+from cuesta.dialects.core.dominance import verify_dominance
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.locations import print_text
+from cuesta.dialects.loops.part_laws import members_of
+from cuesta.dialects.loops.parts import Parts, split_in_parts
+from cuesta.targets import reference
+from tests.support.text import parse
+
+ROWS = 6
+
+
+def rows_of(columns: int, body: str, outs: str | None = None) -> str:
+    """A nest over rows of %x, whose outs are as large as %x unless it is said."""
+    x = f"tensor<{ROWS}x{columns}xf32>"
+    out = outs or x
+    text = f"""
+    func.func @main(%x : {x}) -> {out} {{
+      %y = loops.nest (%i : {ROWS}) outs(%o : {out}) {{
+        {body}
+      }}
+      func.return %y : {out}
+    }}"""
+    return text.replace("COLUMNS", str(columns)).replace("TENSOR", x)
+
+
+LOAD = "%a = loops.load %x[%i, %j] : TENSOR"
+GREATEST = f"""
+    %m = loops.reduce maximum (%j : COLUMNS) {{
+      {LOAD}
+      loops.yield %a : f32
+    }} : f32"""
+EXPONENTIALS = f"""
+    %s = loops.reduce sum (%j : COLUMNS) {{
+      {LOAD}
+      %b = elem.sub %a, %m : f32
+      %c = elem.exp %b : f32
+      loops.yield %c : f32
+    }} : f32"""
+SOFTMAX = f"""{GREATEST} {EXPONENTIALS}
+    loops.for (%j : COLUMNS) {{
+      {LOAD}
+      %b = elem.sub %a, %m : f32
+      %c = elem.exp %b : f32
+      %d = elem.div %c, %s : f32
+      loops.store %d, %o[%i, %j] : TENSOR
+    }}"""
+LOGARITHM = f"""{GREATEST}
+    %inf = elem.constant inf : f32
+    %zero = elem.constant 0.0 : f32
+    %abs = elem.abs %m : f32
+    %infinite = elem.eq %abs, %inf : f32
+    %n = elem.select %infinite, %zero, %m : f32
+    {EXPONENTIALS.replace("%a, %m", "%a, %n")}
+    %l = elem.log %s : f32
+    %r = elem.add %l, %n : f32
+    loops.store %r, %o[%i] : tensor<{ROWS}xf32>"""
+VARIANCE = f"""
+    %k = elem.constant COLUMNS.0 : f32
+    %t = loops.reduce sum (%j : COLUMNS) {{
+      {LOAD}
+      loops.yield %a : f32
+    }} : f32
+    %m = elem.div %t, %k : f32
+    %q = loops.reduce sum (%j : COLUMNS) {{
+      {LOAD}
+      %d = elem.sub %a, %m : f32
+      %e = elem.mul %d, %d : f32
+      loops.yield %e : f32
+    }} : f32
+    %v = elem.div %q, %k : f32"""
+NORM = f"""{VARIANCE}
+    %r = elem.rsqrt %v : f32
+    loops.for (%j : COLUMNS) {{
+      {LOAD}
+      %d = elem.sub %a, %m : f32
+      %e = elem.mul %d, %r : f32
+      loops.store %e, %o[%i, %j] : TENSOR
+    }}"""
+ONLY_SQUARES = f"""
+    %m = loops.load %x[%i, 3] : TENSOR
+    {VARIANCE[VARIANCE.index("%q =") :].replace("%k", "%m")}
+    loops.store %q, %o[%i] : tensor<{ROWS}xf32>"""
+WITHOUT_PARTNER = f"""{GREATEST}
+    %s = loops.reduce sum (%j : COLUMNS) {{
+      {LOAD}
+      %f = elem.neg %a : f32
+      %b = elem.sub %f, %m : f32
+      %c = elem.exp %b : f32
+      loops.yield %c : f32
+    }} : f32
+    loops.store %s, %o[%i] : tensor<{ROWS}xf32>"""
+THIRD_MOMENT = f"""{VARIANCE}
+    %z = loops.reduce sum (%j : COLUMNS) {{
+      {LOAD}
+      %d = elem.sub %a, %m : f32
+      %e = elem.mul %d, %d : f32
+      %g = elem.mul %d, %e : f32
+      loops.yield %g : f32
+    }} : f32
+    %p = elem.add %z, %v : f32
+    loops.store %p, %o[%i] : tensor<{ROWS}xf32>"""
+ONE_A_ROW = f"tensor<{ROWS}xf32>"
+
+PROGRAMS = {
+    "softmax": (SOFTMAX, None, ["plain", "exponential"]),
+    "logarithm of a sum of exponentials": (LOGARITHM, ONE_A_ROW, ["plain", "exponential"]),
+    "norm": (NORM, None, ["plain", "squares"]),
+    "squares around any number": (ONLY_SQUARES, ONE_A_ROW, ["plain"]),
+    "exponentials of something else": (WITHOUT_PARTNER, ONE_A_ROW, ["plain", "exponential"]),
+    "a third moment": (THIRD_MOMENT, ONE_A_ROW, ["plain", "squares"]),
+}
+
+
+def parts_of(columns: int, points: int) -> Parts:
+    """Pieces of so many points, the last of which may be shorter."""
+    position = sym.dim(0) * points + sym.dim(1)
+    if columns % points == 0:
+        return Parts((columns // points,), (points,), (position,), points)
+    count = sym.minimum(points, columns - sym.dim(0) * points)
+    return Parts((-(-columns // points),), (points,), (position,), count, ((position, columns),))
+
+
+def split(text: str, parts: Parts, laws: list[str]) -> tuple[ModuleOp, ModuleOp]:
+    """The program before and after."""
+    before, module = parse(text), parse(text)
+    (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+    members = members_of(nest)
+    assert [member.law for member in members] == laws
+    assert split_in_parts(nest, members, parts) is not None
+    verify_module(module)
+    verify_dominance(module)
+    printed = print_text(module)
+    assert print_text(parse(printed)) == printed
+    return before, module
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("columns", [64, 71])
+def test_what_is_split_gives_the_same(name: str, columns: int) -> None:
+    body, outs, laws = PROGRAMS[name]
+    before, after = split(rows_of(columns, body, outs), parts_of(columns, 16), laws)
+    reference.check_equivalent(before, after, exact=False)
+
+
+def special(columns: int) -> Tensor:
+    """Rows with infinities and NaN, all of it or in one part only, and rows of very different parts."""
+    x = torch.randn(ROWS, columns)
+    x[0, 3] = torch.inf
+    x[1] = -torch.inf
+    x[2, : columns // 2] = -torch.inf
+    x[3, 5] = torch.nan
+    x[4] *= 100
+    x[5] -= 200
+    x[5, :20] = -torch.inf
+    return x
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("columns", [64, 71])
+def test_infinities_and_nan_come_out_the_same(name: str, columns: int) -> None:
+    body, outs, laws = PROGRAMS[name]
+    before, after = split(rows_of(columns, body, outs), parts_of(columns, 16), laws)
+    x = special(columns)
+    expected, actual = (reference.run(module, [x.clone()])[0] for module in (before, after))
+    torch.testing.assert_close(actual, expected, equal_nan=True)
+
+
+def test_a_variance_far_from_zero_keeps_its_digits() -> None:
+    before, after = split(
+        rows_of(4096, f"{VARIANCE} loops.store %v, %o[%i] : {ONE_A_ROW}", ONE_A_ROW),
+        parts_of(4096, 128),
+        ["plain", "squares"],
+    )
+    x = torch.randn(ROWS, 4096) + 1000
+    truth = x.double().var(1, correction=0)
+    off: list[float] = []
+    for module in (before, after):
+        (variance,) = reference.run(module, [x.clone()])
+        assert isinstance(variance, Tensor)
+        off.append((variance.double() / truth - 1).abs().max().item())
+    assert off[1] < 2 * off[0] + 2**-23
+
+
+def test_every_kind_has_an_identity_where_a_part_has_no_point() -> None:
+    for kind, element in (
+        ("sum", "i64"), ("prod", "i32"), ("minimum", "i8"), ("maximum", "ui8"), ("any", "i1"), ("all", "i1"),
+        ("maximum", "f32"), ("minimum", "f64"),
+    ):  # fmt: skip
+        text = f"""
+        func.func @main(%x : tensor<3x37x{element}>) -> tensor<3x{element}> {{
+          %y = loops.nest (%i : 3) outs(%o : tensor<3x{element}>) {{
+            %s = loops.reduce {kind} (%j : 37) {{
+              %a = loops.load %x[%i, %j] : tensor<3x37x{element}>
+              loops.yield %a : {element}
+            }} : {element}
+            loops.store %s, %o[%i] : tensor<3x{element}>
+          }}
+          func.return %y : tensor<3x{element}>
+        }}"""
+        before, after = split(text, parts_of(37, 16), ["plain"])
+        reference.check_equivalent(before, after)
+
+
+def members_in(body: str, outs: str | None = None) -> list[str]:
+    (nest,) = [op for op in entry_block(parse(rows_of(64, body, outs))).ops if isinstance(op, loops.NestOp)]
+    return [member.law for member in members_of(nest)]
+
+
+def test_near_misses() -> None:
+    # The greatest is needed elsewhere in the body, too.
+    twice = EXPONENTIALS.replace("loops.yield %c", "%w = elem.mul %c, %m : f32\n loops.yield %w")
+    store = f"loops.store %s, %o[%i] : {ONE_A_ROW}"
+    assert members_in(f"{GREATEST} {twice} {store}", ONE_A_ROW) == ["plain"]
+    # The difference the other way around.
+    around = EXPONENTIALS.replace("%a, %m", "%m, %a")
+    assert members_in(f"{GREATEST} {around} {store}", ONE_A_ROW) == ["plain"]
+    # A product of exponentials.
+    product = EXPONENTIALS.replace("reduce sum", "reduce prod")
+    assert members_in(f"{GREATEST} {product} {store}", ONE_A_ROW) == ["plain"]
+    # What the nest stores, read by a reduction.
+    reading = SOFTMAX + EXPONENTIALS.replace("%x[", "%o[").replace("%s =", "%again =")
+    assert members_in(reading) == ["plain", "exponential"]
+
+
+def test_a_tensor_stored_in_two_places_stays_in_one_nest() -> None:
+    body = f"""{GREATEST}
+    loops.for (%j : 32) {{
+      loops.store %m, %o[%i, %j] : TENSOR
+    }}
+    loops.for (%j : 32) {{
+      loops.store %m, %o[%i, %j + 32] : TENSOR
+    }}"""
+    module = parse(rows_of(64, body))
+    text = print_text(module)
+    (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+    assert split_in_parts(nest, members_of(nest), parts_of(64, 16)) is None
+    assert print_text(module) == text
+
+
+def test_what_needs_a_split_reduction_in_another_way_comes_after() -> None:
+    body, outs, _ = PROGRAMS["a third moment"]
+    _, module = split(rows_of(64, body, outs), parts_of(64, 16), ["plain", "squares"])
+    *_, last = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+    assert members_of(last), "what is left can be split as well"
+
+
+GATHER = """
+    func.func @main(%x : tensor<9xf32>, %k : tensor<6x71xi64>) -> tensor<6xf32> {
+      %y = loops.nest (%i : 6) outs(%o : tensor<6xf32>) {
+        %s = loops.reduce sum (%j : 71) {
+          %n = loops.load %k[%i, %j] : tensor<6x71xi64>
+          %b = loops.bound %n, 9 : i64
+          %a = loops.load %x[%b] : tensor<9xf32>
+          loops.yield %a : f32
+        } : f32
+        loops.store %s, %o[%i] : tensor<6xf32>
+      }
+      func.return %y : tensor<6xf32>
+    }"""
+
+
+def test_an_index_that_is_checked_is_not_made_up_where_a_part_has_no_point() -> None:
+    module = parse(GATHER)
+    (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+    assert split_in_parts(nest, members_of(nest), parts_of(71, 16)) is None
+    before, after = split(GATHER.replace("71", "64"), parts_of(64, 16), ["plain"])
+    inputs = [torch.randn(9), torch.randint(0, 9, (6, 64))]
+    torch.testing.assert_close(reference.run(after, inputs), reference.run(before, inputs))

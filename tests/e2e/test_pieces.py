@@ -1,0 +1,268 @@
+"""Graphs of which eager has to run a part: branches, loops, recomputation, sizes that only the data knows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn, randn
+from torch._higher_order_ops import while_loop
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+import cuesta
+from tests.support.differential import check, check_call, compiled_of
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    cuesta.clear_records()
+    with (
+        torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("error", "cuesta runs a graph in eager")
+        yield
+
+
+def fallbacks() -> dict[str, int]:
+    return dict(cuesta.statistics().fallbacks)
+
+
+# -- sizes that only the data knows ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x: (x.relu().nonzero() * 2 + 1, x.sigmoid()), "nonzero"),
+        pytest.param(lambda x: (x * 2).masked_select(x > 0).exp().tanh(), "masked_select", marks=pytest.mark.slow),
+        (lambda x: (x * 2)[x > 0].exp().sum() + x.sum(), "index"),
+        pytest.param(lambda x: (x > 0).long().sum(1).unique() * 2, "_unique2", marks=pytest.mark.slow),
+    ],
+)
+def test_what_comes_after_is_compiled(function: Callable[..., Any], operator: str) -> None:
+    compiled = compiled_of(function)
+    check_call(compiled, function, randn(8, 5))
+    check_call(compiled, function, torch.ones(8, 5))
+    none = -torch.ones(8, 5)  # strides of what has no elements are nobody's business
+    torch.testing.assert_close(compiled(none), function(none))
+    assert [name for name in fallbacks() if operator not in name] == []
+    kernels = [record.kernels for record in cuesta.records]
+    assert len(kernels) == 3 and all(kernels[1:]), "a piece before and a piece after"
+
+
+def test_gradients_through_a_mask() -> None:
+    check(lambda x: (x * 2).masked_select(x > 0).exp().tanh(), randn(8, 5, requires_grad=True))
+    backward = cuesta.records[-1]
+    assert backward.kind == "backward" and backward.kernels
+
+
+def test_a_number_read_from_a_tensor() -> None:
+    def function(x: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
+        n = i.max().item()
+        torch._check(n >= 0)
+        torch._check(n <= x.shape[0])
+        return (x * 2)[:n].exp().sum(0), torch.arange(n) * x.shape[0]
+
+    compiled = compiled_of(function, dynamic=True)
+    for size, n in ((8, 3), (8, 0), (9, 9)):
+        check_call(compiled, function, randn(size, 5), torch.tensor(n))
+    assert len([record for record in cuesta.records if record.aten_ops == 1 and not record.kernels]) == 1
+
+
+def test_a_check_that_fails_is_an_error() -> None:
+    def function(x: Tensor, i: Tensor) -> Tensor:
+        n = i.max().item()
+        torch._check(n <= 4)
+        return x * n
+
+    with pytest.raises(RuntimeError, match="Runtime assertion failed for expression u0 <= 4"):
+        compiled_of(function)(randn(3), torch.tensor(5))
+
+
+@pytest.mark.slow
+def test_a_float_read_from_a_tensor() -> None:
+    check(lambda x: x * x.abs().max().item() + 1, randn(8, 5), truth=False)
+
+
+def test_independent_parts_share_a_piece() -> None:
+    """What does not need the mask's result is compiled together, before and after it in the text."""
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        chosen = x[x > 0]
+        unrelated = (y * 2).sin()
+        return chosen + 1, unrelated.cos(), (y[y > 0] * 3).sum()
+
+    check(function, randn(8, 5), randn(8, 5), truth=False)
+    assert len(cuesta.records) == 3
+
+
+def test_writes_to_inputs_come_last() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        x.mul_(2)
+        found = x.nonzero()
+        x.add_(1)
+        return found + 1, x * 3
+
+    check(function, randn(8, 5).relu(), truth=False)
+
+
+# -- higher-order operators --------------------------------------------------------------------------------------------
+
+
+def test_cond() -> None:
+    def function(x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: (x * 2).tanh().sin(), lambda x: (x - 1).cos(), [x.relu()]) + 1
+
+    compiled = compiled_of(function)
+    for x in (torch.ones(8, 5), -torch.ones(8, 5)):
+        check_call(compiled, function, x)
+    assert fallbacks() == {"higher_order.cond": 1}
+    assert sum(record.kernels > 0 for record in cuesta.records) == 4, "before, both branches, after"
+    check_call(compiled, function, randn(8, 5, requires_grad=True))
+
+
+@pytest.mark.slow
+def test_while_loop() -> None:
+    def function(x: Tensor) -> Tensor:
+        start = (torch.tensor(0), x + 1)
+        return while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, (x * 1.1).sin()), start)[1] * 2
+
+    check(function, randn(8, 5), truth=False)
+    assert fallbacks() == {"higher_order.while_loop": 1}
+
+
+@pytest.mark.slow
+def test_a_region_compiled_once() -> None:
+    @torch.compiler.nested_compile_region
+    def block(x: Tensor) -> Tensor:
+        return (x * 2).sin().tanh()
+
+    def function(x: Tensor) -> Any:
+        y: Any = block(block(x))
+        return y + 1
+
+    check(function, randn(8, 5), truth=False)
+    assert fallbacks() == {"higher_order.invoke_subgraph": 2}
+    assert len([record for record in cuesta.records if record.kernels]) == 2, "the block, and what comes after it"
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.first, self.second, self.p = nn.Linear(16, 16), nn.Linear(16, 16), p
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = checkpoint(self.block, self.first, x, use_reentrant=False)
+        return checkpoint(self.block, self.second, x, use_reentrant=False).sum()
+
+    def block(self, layer: nn.Module, x: Tensor) -> Tensor:
+        return F.dropout(F.gelu(layer(x)), self.p, training=True)
+
+
+@pytest.mark.parametrize("p", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
+def test_activation_checkpoints(p: float) -> None:
+    """Dropout is drawn a second time in the backward pass, from the state of the generator that it had."""
+    check(Checkpointed(p), randn(8, 16, requires_grad=True), truth=False, seed=3)
+    drawn = {"higher_order.run_and_save_rng_state", "higher_order.run_with_rng_state"}
+    assert set(fallbacks()) == (drawn if p else set())
+
+
+def test_an_operator_that_writes_to_its_input() -> None:
+    @torch.library.custom_op("pieces::add_to", mutates_args={"x"})
+    def add_to(x: Tensor, y: Tensor) -> None:
+        x.add_(y)
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        z = x + 1
+        add_to(z, y * 2)
+        add_to(x, y)
+        return z * 2, x
+
+    check(function, randn(3, 4), randn(3, 4), truth=False)
+    assert fallbacks() == {"higher_order.auto_functionalized_v2": 2}
+
+
+# -- what eager gives is what the pieces were compiled for -------------------------------------------------------------
+
+
+def test_strides_are_what_was_promised() -> None:
+    @torch.library.custom_op("pieces::turned", mutates_args=())
+    def turned(x: Tensor, mask: Tensor) -> Tensor:
+        return x[mask].t().contiguous().t()
+
+    @turned.register_fake
+    def _(x: Tensor, mask: Tensor) -> Tensor:
+        return x.new_empty(torch.library.get_ctx().new_dynamic_size(), x.shape[1])
+
+    x = randn(8, 5)
+    mask = x[:, 0] > 0
+    expected = turned(x, mask) * 2
+    torch.testing.assert_close(compiled_of(lambda x, mask: turned(x, mask) * 2)(x, mask), expected)
+
+
+def test_sizes_are_what_was_promised() -> None:
+    @torch.library.custom_op("pieces::shrunk", mutates_args=())
+    def shrunk(x: Tensor, mask: Tensor) -> Tensor:
+        return x[mask][:, 1:]
+
+    @shrunk.register_fake
+    def _(x: Tensor, mask: Tensor) -> Tensor:
+        return x.new_empty(torch.library.get_ctx().new_dynamic_size(), x.shape[1])
+
+    x = randn(8, 5)
+    with pytest.raises(RuntimeError, match=r"pieces.shrunk.default gave .*, 4\).* promised .*, 5\)"):
+        compiled_of(lambda x, mask: shrunk(x, mask) * 2)(x, x[:, 0] > 0)
+
+
+@pytest.mark.slow
+def test_inputs_go_as_soon_as_they_are_used() -> None:
+    import gc
+    import weakref
+
+    alive: list[bool] = []
+
+    @torch.library.custom_op("pieces::look", mutates_args=())
+    def look(x: Tensor, mask: Tensor) -> Tensor:
+        alive.append(reference() is not None)
+        return x[mask]
+
+    @look.register_fake
+    def _(x: Tensor, mask: Tensor) -> Tensor:
+        return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from cuesta.backend import Compilers
+    from cuesta.options import Options
+
+    gm = make_fx(lambda x: look(x * 2, x > 0) + 1, tracing_mode="symbolic", _allow_non_fake_inputs=True)(randn(6))
+    boxed = Compilers(Options.parse()).of("inference")(gm, [])
+    sizes = [6] * sum(isinstance(node.meta["val"], torch.SymInt) for node in gm.graph.nodes if node.op == "placeholder")
+    x = randn(6)
+    reference = weakref.ref(x)
+    arguments = [*sizes, x]
+    del x
+    gc.collect()
+    boxed(arguments)
+    assert alive == [False]
+
+
+def test_the_text_of_a_wrapper(tmp_path: Path) -> None:
+    compiled_of(lambda x: (x * 2)[x > 0] + 1, options={"dump": str(tmp_path)})(randn(4))
+    (outer,) = [text for path in tmp_path.glob("*/wrapper.py") if "piece(" in (text := path.read_text())]
+    assert outer.splitlines()[:5] == [
+        "def call(args):",
+        "    arg0_1, = args",
+        "    args.clear()",
+        "    inputs = [arg0_1]",
+        "    del arg0_1",
+    ]
+    assert "check_metadata(index, (u0,), torch.float32, 'aten.index.Tensor')" in outer

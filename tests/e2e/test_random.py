@@ -1,0 +1,87 @@
+"""Random numbers: eager's own on the CPU unless Philox is asked for; masks are drawn, and everything else is fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import cuesta
+from tests.support.differential import compiled_of
+
+
+def dropout(x: Tensor) -> Tensor:
+    return functional.dropout(functional.gelu(x), 0.25, True).sin()
+
+
+LAYOUTS: dict[str, Callable[[], Tensor]] = {
+    "contiguous": lambda: torch.randn(64, 10),
+    "transposed": lambda: torch.randn(10, 64).t(),
+    "channels last": lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "every other": lambda: torch.randn(20, 30)[:, ::2],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_dropout_draws_eagers_numbers(layout: str) -> None:
+    x = LAYOUTS[layout]().requires_grad_()
+    results = []
+    for function in (dropout, compiled_of(dropout)):
+        torch.manual_seed(5)
+        y = function(x)
+        assert y.stride() == dropout(x).stride()
+        results.append((y, *torch.autograd.grad(y, x, torch.ones_like(y) * 3)))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_eagers_stream_goes_on_where_it_would() -> None:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        noise = torch.empty(9).bernoulli_(0.3) + torch.empty(9, dtype=torch.int32).bernoulli_(0.7)
+        return dropout(x), noise, torch.rand(5) + torch.randn_like(x)[0, :5]
+
+    results = []
+    for one in (function, compiled_of(function)):
+        torch.manual_seed(3)
+        results.append((*one(torch.ones(6, 50)), torch.rand(4)))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_only_the_draw_is_a_call_and_a_byte_an_element_is_kept() -> None:
+    x = torch.randn(64, 100, requires_grad=True)
+    compiled_of(dropout)(x).sum().backward()
+    forward, backward = cuesta.records[-2:]
+    assert dict(forward.fallbacks) == {"aten.bernoulli.p": 1} and not backward.fallbacks
+    assert backward.kernels == 1
+    saved = [tensor for tensor in compiled_of(dropout)(x).grad_fn.saved_tensors if tensor.dtype is torch.bool]  # type: ignore[union-attr]
+    assert [tuple(mask.shape) for mask in saved] == [(64, 100)]
+
+
+PHILOX: dict[str, Any] = {"options": {"random": "philox"}}
+
+
+def test_philox_on_the_cpu_forward_and_backward() -> None:
+    compiled = compiled_of(dropout, **PHILOX)
+    x = torch.rand(400, 100, requires_grad=True)
+    torch.manual_seed(1)
+    y = compiled(x)
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    assert abs(float((y == 0).double().mean()) - 0.25) < 0.01
+    assert torch.equal(y == 0, gradient == 0)
+    torch.testing.assert_close(y, torch.where(y == 0, 0, (functional.gelu(x) / 0.75).sin()))
+    torch.manual_seed(1)
+    assert torch.equal(compiled(x), y)
+    assert not torch.equal(compiled(x), y)
+    assert all(set(record.fallbacks) <= {"aten.randint.low"} for record in cuesta.records[-2:])
+
+
+def test_philox_with_symbolic_sizes() -> None:
+    compiled = compiled_of(lambda x: torch.rand_like(x) + x * 0, dynamic=True, **PHILOX)
+    for sizes in ((3, 5), (40, 30)):
+        y = compiled(torch.zeros(sizes))
+        assert y.shape == sizes and y.min() >= 0 and y.max() < 1 and len(y.unique()) == y.numel()

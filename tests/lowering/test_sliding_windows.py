@@ -1,0 +1,236 @@
+"""Windows that slide: what they compute, through the reference interpreter, and what they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+from cuesta.context import make_context
+from cuesta.dialects import kernel, loops
+from cuesta.dialects.core.locations import print_text
+from cuesta.lowering.merge_axes import merge_axes
+from cuesta.lowering.nest_analysis import analyse
+from cuesta.lowering.schedule_choices import candidates
+from cuesta.lowering.schedule_gpu import GpuOptions
+from cuesta.pipeline import Stage, run_pipeline
+from cuesta.targets.reference import check_equivalent
+from tests.support.triton_interpreter import check as check_on_cuda
+from tests.support.triton_interpreter import parse
+
+LOWERING = Stage("loops-to-kernel{target=cuda}", "")
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Square windows over images: their size, how far they are apart, the padding; and how far a program slides."""
+
+    kind: str = "maximum"
+    element: str = "f32"
+    size: int = 3
+    stride: int = 1
+    padding: int = 0
+    images: tuple[int, int, int] = (2, 17, 11)
+    slide: int | None = None
+
+    def text(self) -> str:
+        count, *sides = self.images
+        rows, columns = ((side + 2 * self.padding - self.size) // self.stride + 1 for side in sides)
+        source, out = f"tensor<{count}x{sides[0]}x{sides[1]}x{self.element}>", f"tensor<{count}x{rows}x{columns}xf32>"
+        number = out.replace("f32", "i64")
+        is_arg = self.kind.startswith("arg")
+        places = [
+            f"{axis} * {self.stride} + {offset} - {self.padding}" for axis, offset in (("%y", "%i"), ("%x", "%j"))
+        ]
+        masks = "\n".join(
+            f"""%place{k} = loops.index [{place}] : i64
+            %end{k} = elem.constant {side} : i64
+            %low{k} = elem.ge %place{k}, %zero : i64
+            %high{k} = elem.lt %place{k}, %end{k} : i64
+            %in{k} = elem.and %low{k}, %high{k} : i1"""
+            for k, (place, side) in enumerate(zip(places, sides, strict=True))
+        )
+        masked = " if %in else %other" if self.padding else ""
+        schedule = "" if self.slide is None else f" schedule #loops.schedule<slide = {self.slide}>"
+        return f"""
+        func.func @main(%s : {source}) -> ({out}{f", {number}" if is_arg else ""}) {{
+          %r, %q = loops.nest (%n : {count}, %y : {rows}, %x : {columns}) outs(%o : {out}, %p : {number}){schedule} {{
+            %zero = elem.constant 0 : i64
+            %other = elem.constant {"0.0" if self.kind in ("sum", "argmin") else "-inf"} : {self.element}
+            %v{", %w" if is_arg else ""} = loops.reduce {self.kind} (%i : {self.size}, %j : {self.size}) {{
+              {masks}
+              %in = elem.and %in0, %in1 : i1
+              %a = loops.load %s[%n, {places[0]}, {places[1]}]{masked} : {source}
+              %b = elem.convert %a : {self.element} to f32
+              loops.yield %b : f32
+            }} : f32{", i64" if is_arg else ""}
+            loops.store %v, %o[%n, %y, %x] : {out}
+            loops.store {"%w" if is_arg else "%zero"}, %p[%n, %y, %x] : {number}
+          }}
+          func.return %r{", %q" if is_arg else ""} : {out}{f", {number}" if is_arg else ""}
+        }}"""
+
+    def inputs(self) -> list[torch.Tensor]:
+        """Many equal numbers, some NaN and infinities."""
+        x = torch.randint(-3, 4, self.images).float()
+        if self.kind != "sum":
+            chance = torch.rand(self.images)
+            x = torch.where(chance < 0.05, torch.nan, torch.where(chance > 0.95, -torch.inf, x))
+        return [x.to(torch.bfloat16 if self.element == "bf16" else torch.float32)]
+
+
+def lowered(text: str) -> ModuleOp:
+    module = parse(text)
+    run_pipeline(make_context(), module, [LOWERING], verify_each=True)
+    return module
+
+
+def loads(module: ModuleOp) -> int:
+    return sum(isinstance(op, kernel.LoadOp) for op in module.walk())
+
+
+CASES = [
+    *(Windows(kind, slide=4) for kind in ("sum", "maximum", "minimum", "argmax", "argmin")),
+    Windows(slide=5, images=(2, 12, 11)),
+    Windows("argmax", stride=2, padding=1, slide=3),
+    Windows("argmax", size=2, padding=1, slide=2, images=(3, 4, 4)),
+    Windows("maximum", "bf16", size=5, padding=2, slide=8),
+    Windows("sum", size=4, slide=14),
+    Windows("sum", "bf16", stride=2, slide=7, images=(2, 17, 40)),
+]
+
+
+@pytest.mark.parametrize("windows", CASES, ids=str)
+def test_a_schedule_that_slides_computes_the_same(windows: Windows) -> None:
+    torch.manual_seed(0)
+    before, after = parse(windows.text()), lowered(windows.text())
+    assert not any(isinstance(op, kernel.ReduceOp) for op in after.walk())
+    check_equivalent(before, after, windows.inputs(), exact=True, pass_name=LOWERING.name, seed=0)
+
+
+@pytest.mark.slow  # the interpreter takes seconds for a kernel
+@pytest.mark.parametrize("windows", CASES[3:8], ids=str)
+def test_the_same_as_a_triton_kernel(windows: Windows) -> None:
+    torch.manual_seed(0)
+    check_on_cuda(parse(windows.text()), windows.inputs())
+
+
+def test_rows_are_loaded_once() -> None:
+    assert loads(lowered(Windows(slide=8, images=(2, 18, 11)).text())) == (8 + 2) * 3
+    assert loads(lowered(Windows(slide=8, stride=2, images=(2, 33, 11)).text())) == (8 * 2 + 1) * 3
+
+
+def test_rows_are_reduced_once() -> None:
+    module = lowered(Windows(slide=8, images=(2, 18, 11)).text())
+    maxima = sum(op.name == "elem.maximum" for op in module.walk())
+    assert maxima == (8 + 2) * 2 + 8 * 2
+
+
+def test_stores_come_after_all_loads() -> None:
+    text = print_text(lowered(Windows(slide=4).text()))
+    assert text.rindex("kernel.load") < text.index("kernel.store")
+
+
+def test_the_last_tile_stores_only_what_is_its_own() -> None:
+    dividing, other = (lowered(Windows(slide=slide).text()) for slide in (5, 4))  # of 15 rows
+    assert " if " not in print_text(dividing)
+    assert print_text(other).count(" if ") == 4 * 2  # both outs
+
+
+def test_by_itself_where_windows_overlap_and_there_is_enough_to_do() -> None:
+    def slides(windows: Windows) -> bool:
+        return not any(isinstance(op, kernel.ReduceOp) for op in lowered(windows.text()).walk())
+
+    many = (4096, 128, 128)
+    assert slides(Windows(images=many))
+    assert slides(Windows("argmax", stride=2, padding=1, images=many))
+    assert not slides(Windows(size=2, stride=2, images=many))
+    assert not slides(Windows(size=11, images=many))
+    assert not slides(Windows(images=(1, 32, 32)))
+    assert not slides(Windows(images=many, slide=1))
+
+
+def test_a_tuner_tries_other_distances() -> None:
+    module = parse(Windows(images=(4096, 130, 128)).text())
+    nests = [op for op in module.walk() if isinstance(op, loops.NestOp)]
+    analysis = analyse(nests[0], {}, (True, True))
+    merge_axes(analysis)
+    assert candidates(analysis, GpuOptions()) == [{"slide": 1}, {"slide": 4}, {"slide": 8}]
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(("sum", "maximum", "minimum", "argmax", "argmin")),
+    element=st.sampled_from(("f32", "bf16")),
+    size=st.integers(1, 5),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 2),
+    images=st.tuples(st.integers(1, 3), st.integers(5, 20), st.integers(5, 20)),
+    slide=st.integers(1, 9),
+    seed=st.integers(0, 99),
+)
+def test_windows_that_nobody_thought_of(seed: int, **choices: Any) -> None:
+    torch.manual_seed(seed)
+    windows = Windows(**choices)
+    before, after = parse(windows.text()), lowered(windows.text())
+    check_equivalent(before, after, windows.inputs(), exact=True, pass_name=LOWERING.name, seed=0)
+
+
+BESIDE = [Windows("argmax", size=7, stride=7, images=(3, 70, 63)), Windows("sum", size=6, stride=7, images=(3, 70, 63))]
+
+
+@pytest.mark.parametrize("windows", BESIDE, ids=str)
+def test_large_windows_side_by_side_are_a_lane_each(windows: Windows) -> None:
+    torch.manual_seed(0)
+    before, after = parse(windows.text()), parse(windows.text())
+    lowering = Stage("loops-to-kernel{target=cuda processors=1}", "")
+    run_pipeline(make_context(), after, [lowering], verify_each=True)
+    (reduce,) = (op for op in after.walk() if isinstance(op, kernel.ReduceOp))
+    assert reduce.lanes == 1
+    assert len(reduce.induction_variables) == 2
+    assert reduce.results[0].type == reduce.yielded.type
+    check_equivalent(before, after, windows.inputs(), exact=True, pass_name=lowering.name, seed=0)
+
+
+def test_what_all_lanes_share_is_no_reason_to_slide() -> None:
+    text = """
+    func.func @main(%x : tensor<64x8x65536xf32>, %w : tensor<8xf32>) -> tensor<64x65536xf32> {
+      %y = loops.nest (%i : 64, %k : 65536) outs(%o : tensor<64x65536xf32>) {
+        %s = loops.reduce sum (%j : 8) {
+          %a = loops.load %x[%i, %j, %k] : tensor<64x8x65536xf32>
+          %b = loops.load %w[%j] : tensor<8xf32>
+          %c = elem.mul %a, %b : f32
+          loops.yield %c : f32
+        } : f32
+        loops.store %s, %o[%i, %k] : tensor<64x65536xf32>
+      }
+      func.return %y : tensor<64x65536xf32>
+    }"""
+    assert any(isinstance(op, kernel.ReduceOp) for op in lowered(text).walk())
+    shared = text.replace("[%j] : tensor<8xf32>", "[%j, %k] : tensor<8x65536xf32>").replace(
+        "%w : tensor<8xf32>", "%w : tensor<8x65536xf32>"
+    )
+    assert not any(isinstance(op, kernel.ReduceOp) for op in lowered(shared).walk())
+
+
+def test_a_row_is_no_window() -> None:
+    """Rows of 64 that lie side by side: the lanes of a tile are along the rows."""
+    text = """
+    func.func @main(%x : tensor<65536x64xf32>) -> tensor<65536xf32> {
+      %y = loops.nest (%i : 65536) outs(%o : tensor<65536xf32>) {
+        %s = loops.reduce sum (%j : 8, %k : 8) {
+          %a = loops.load %x[%i, %j * 8 + %k] : tensor<65536x64xf32>
+          loops.yield %a : f32
+        } : f32
+        loops.store %s, %o[%i] : tensor<65536xf32>
+      }
+      func.return %y : tensor<65536xf32>
+    }"""
+    (reduce,) = (op for op in lowered(text).walk() if isinstance(op, kernel.ReduceOp))
+    assert reduce.lanes == 64

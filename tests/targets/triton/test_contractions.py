@@ -1,0 +1,180 @@
+"""Contractions as Triton kernels: by Triton's interpreter against float64, and compiled for `sm_90`."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from cuesta.context import make_context
+from cuesta.dialects import kernel, loops
+from cuesta.dialects.core.entry import entry_block
+from cuesta.lowering.contractions import tiles_for
+from cuesta.lowering.products import fused_nest, products_of, replace
+from cuesta.targets.program import KernelText
+from cuesta.targets.reference import check_equivalent, random_inputs
+from cuesta.targets.reference import run as run_reference
+from cuesta.targets.triton.compilation import compile_kernel
+from cuesta.targets.triton.emit_module import emit_module
+from cuesta.testing import compare
+from tests.support.triton_interpreter import on_cuda, parse, run, to_host
+
+pytest.importorskip("triton")
+
+HOPPER = 90
+SMALL = {"rows": 16, "columns": 32, "depth": 16, "warps": 4, "stages": 2, "group": 2}
+
+
+def product(m: int, n: int, k: int, element: str, *, batch: int = 0, transposed: bool = False) -> str:
+    """gelu-like(a · b + bias) + residual, with the right factor perhaps transposed in memory, perhaps batched."""
+    around = f"{batch}x" if batch else ""
+    b_layout = f", #aten.layout<strides = [{f'{n * k}, ' if batch else ''}1, {k}]>" if transposed else ""
+    a, b, c = f"tensor<{around}{m}x{k}x{element}>", f"tensor<{around}{k}x{n}x{element}{b_layout}>", f"{around}{m}x{n}"
+    out = f"tensor<{c}x{element}>"
+    axes = f"%q : {batch}, %i : {m}, %j : {n}" if batch else f"%i : {m}, %j : {n}"
+    point = "%q, %i, %j" if batch else "%i, %j"
+    widen = (lambda name, of: f"{name} = elem.convert {of} : {element} to f32") if element != "f32" else None
+
+    def load(name: str, text: str) -> str:
+        return f"{name}_0 = {text}\n    {widen(name, f'{name}_0')}" if widen else f"{name} = {text}"
+
+    end = f"%z = elem.convert %r : f32 to {element}" if widen else "%z = elem.add %r, %h : f32"
+    return f"""
+func.func @main(%a : {a}, %b : {b}, %bias : tensor<{n}x{element}>, %res : {out}) -> {out} {{
+  %m = loops.extern pure "aten.{"bmm" if batch else "mm"}.default"(%a, %b) : ({a}, {b}) -> {out}
+  %y = loops.nest ({axes}) outs(%o : {out}) {{
+    {load("%s", f"loops.load %m[{point}] : {out}")}
+    {load("%h", f"loops.load %bias[%j] : tensor<{n}x{element}>")}
+    %t = elem.add %s, %h : f32
+    %u = elem.tanh %t : f32
+    {load("%x", f"loops.load %res[{point}] : {out}")}
+    %r = elem.add %u, %x : f32
+    {end}
+    loops.store %z, %o[{point}] : {out}
+  }}
+  func.return %y : {out}
+}}"""
+
+
+def with_prologue(m: int, n: int, k: int) -> str:
+    """exp(tanh(x · s + c)) · (cos w + c), s for rows and c for points: nothing of it is 0 where nothing is read."""
+    a, b, w = f"tensor<{m}x{k}xf16>", f"tensor<{k}x{n}xf16>", f"tensor<{k}x{n}xf32>"
+    out = f"tensor<{m}x{n}xf16>"
+    return f"""
+func.func @main(%x : {a}, %s : tensor<{m}xf16>, %c : tensor<{k}xf32>, %w : {w}) -> {out} {{
+  %a = loops.nest (%i : {m}, %k : {k}) outs(%o : {a}) {{
+    %0 = loops.load %x[%i, %k] : {a}
+    %1 = elem.convert %0 : f16 to f32
+    %2 = loops.load %s[%i] : tensor<{m}xf16>
+    %3 = elem.convert %2 : f16 to f32
+    %4 = elem.mul %1, %3 : f32
+    %5 = loops.load %c[%k] : tensor<{k}xf32>
+    %6 = elem.add %4, %5 : f32
+    %7 = elem.tanh %6 : f32
+    %8 = elem.exp %7 : f32
+    %9 = elem.convert %8 : f32 to f16
+    loops.store %9, %o[%i, %k] : {a}
+  }}
+  %b = loops.nest (%k : {k}, %j : {n}) outs(%o : {b}) {{
+    %0 = loops.load %w[%k, %j] : {w}
+    %1 = elem.cos %0 : f32
+    %2 = loops.load %c[%k] : tensor<{k}xf32>
+    %3 = elem.add %1, %2 : f32
+    %4 = elem.convert %3 : f32 to f16
+    loops.store %4, %o[%k, %j] : {b}
+  }}
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : ({a}, {b}) -> {out}
+  func.return %m : {out}
+}}"""
+
+
+def fused(text: str, choices: dict[str, int]) -> ModuleOp:
+    module = on_cuda(parse(text))
+    (found,) = products_of(entry_block(module), tf32=True)
+    replace(found, fused_nest(found, prologues=True), choices)
+    module.verify()
+    assert sum(isinstance(op, loops.NestOp) for op in entry_block(module).ops) == 1
+    assert not any(isinstance(op, loops.ExternOp) for op in entry_block(module).ops)
+    return module
+
+
+def text_of(module: ModuleOp) -> KernelText:
+    host = to_host(module)
+    (text,) = emit_module(op for op in host.body.ops if isinstance(op, kernel.FuncOp)).values()
+    assert "tl.dot(" in text.source
+    return text
+
+
+CASES = {
+    "whole tiles": product(32, 64, 32, "f16"),
+    "odd sizes": product(37, 45, 51, "f16"),
+    "one column of tiles": product(50, 20, 40, "bf16"),
+    "transposed": product(33, 40, 48, "bf16", transposed=True),
+    "batched": product(20, 33, 24, "f16", batch=3),
+    "batched and transposed": product(17, 16, 40, "f16", batch=2, transposed=True),
+    "f32": product(20, 40, 24, "f32"),
+    "prologue": with_prologue(20, 40, 48),
+    "prologue, odd sizes": with_prologue(17, 21, 37),
+}
+
+
+@pytest.mark.slow  # the interpreter takes seconds for a kernel
+@pytest.mark.parametrize("name", CASES)
+def test_numerics(name: str) -> None:
+    text = CASES[name]
+    choices = {**SMALL, "tf32": 1} if name == "f32" else SMALL
+    inputs = random_inputs(parse(text))
+    expected, truth = run_reference(parse(text), inputs), run_reference(parse(text), inputs, precise=True)
+    (actual,) = run(fused(text, choices), inputs)
+    # Triton's interpreter cuts f32 off when it makes bf16 of it, which a device rounds.
+    ulps = 8.0 if "bf16" in text else 4.0
+    found = compare(name, actual, expected[0], truth[0], factor=3.0, ulps=ulps)
+    assert found.passes, str(found)
+
+
+@pytest.mark.parametrize("name", ["odd sizes", "batched and transposed", "prologue, odd sizes"])
+def test_what_is_fused_means_the_same_at_every_level(name: str) -> None:
+    from cuesta.pipeline import Stage, run_pipeline
+
+    before = on_cuda(parse(CASES[name]))
+    module = fused(CASES[name], SMALL)
+    check_equivalent(before, module, exact=False)
+    nests = module.clone()
+    run_pipeline(make_context(), module, [Stage("loops-to-kernel", "under test")], verify_each=True)
+    check_equivalent(nests, module)
+
+
+@pytest.mark.parametrize("name", ["odd sizes", "f32", "prologue, odd sizes"])
+def test_one_compiles(name: str) -> None:
+    text = text_of(fused(CASES[name], {**SMALL, "tf32": 1} if name == "f32" else SMALL))
+    assert ('input_precision="tf32"' in text.source) == (name == "f32")
+    assert compile_kernel(text, HOPPER).binary[:4] == b"\x7fELF"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("element", ["bf16", "f32"])
+@pytest.mark.parametrize("sizes", [(4096, 4096, 1024), (1000, 513, 770), (16, 4096, 4096)])
+def test_every_tile_that_is_tried_compiles(element: str, sizes: tuple[int, int, int]) -> None:
+    most = 227 << 10
+    tiles = tiles_for(sizes, 1, 16 if element == "bf16" else 32, 132)
+    assert tiles
+    for choices in tiles:
+        code = compile_kernel(text_of(fused(product(*sizes, element), choices)), HOPPER)
+        assert code.shared <= most, choices
+
+
+def test_matrix_units_are_used_and_masks_are_not_where_tiles_are_whole() -> None:
+    choices = {"rows": 128, "columns": 128, "depth": 64, "warps": 8, "stages": 3, "group": 8}
+    text = text_of(fused(product(256, 256, 256, "bf16"), choices))
+    assert "mask" not in text.source
+    assert text.stages == 3 and text.warps == 8
+    partial = text_of(fused(product(256, 256, 200, "bf16"), choices))
+    assert partial.source.count("other=0") == 2, "what is beyond the end of a row counts for nothing"
+    text.source.index("tl.minimum(2 - ")  # groups of rows: 2 tiles of them
+
+
+def test_tiles_fit_what_they_are_for() -> None:
+    assert all(one["rows"] == 16 for one in tiles_for((8, 4096, 4096), 1, 16, 132))
+    assert all(one["depth"] <= 32 for one in tiles_for((4096, 4096, 4096), 1, 32, 132))
+    assert all(one["depth"] == 16 for one in tiles_for((4096, 4096, 9), 1, 16, 132))
+    (first, *_) = tiles_for((8192, 8192, 8192), 1, 16, 132)
+    assert first["rows"] * first["columns"] == 128 * 256

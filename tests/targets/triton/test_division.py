@@ -1,0 +1,55 @@
+"""Division by a constant: what stands in the text, and what comes of it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuesta.dialects import kernel
+from cuesta.dialects.elem.ops import format_number
+from cuesta.targets.triton.emit_module import emit_module
+from tests.support.triton_interpreter import on_cuda, parse, run, to_host
+from tests.targets.cpu.test_vector_math import all_patterns, edges, ulp_errors
+
+pytest.importorskip("triton")
+
+
+def program_of(divisor: float, size: int = 64, scalar: str = "f32", rest: str = "") -> str:
+    tensor = f"tensor<{size}x{scalar}>"
+    return f"""
+func.func @main(%x : {tensor}) -> {tensor} {{
+  %y = loops.nest (%i : {size}) outs(%o : {tensor}) {{
+    %a = loops.load %x[%i] : {tensor}
+    %c = elem.constant {format_number(divisor, "f")} : {scalar}
+    %r = elem.div %a, %c : {scalar}{rest}
+    loops.store %r, %o[%i] : {tensor}
+  }}
+  func.return %y : {tensor}
+}}"""
+
+
+def source_of(text: str) -> str:
+    host = to_host(on_cuda(parse(text)))
+    (found,) = emit_module(op for op in host.body.ops if isinstance(op, kernel.FuncOp)).values()
+    return found.source
+
+
+def test_what_stands_in_the_text() -> None:
+    assert "functions.divide(a, 3.0, 0.3333333432674408)" in source_of(program_of(3.0))
+    assert "a * 0.3333333432674408" in source_of(program_of(3.0, rest=" precision bf16"))
+    assert "a * -0.25" in source_of(program_of(-4.0))
+    for divisor in (0.0, 1e-38, 1e38):  # the reciprocal is no normal number
+        assert "tl.div_rn" in source_of(program_of(divisor))
+    assert "a / c" in source_of(program_of(3.0, scalar="f64"))
+
+
+@pytest.mark.slow  # the interpreter takes seconds for a kernel
+@pytest.mark.parametrize("divisor", [3.0, -49.0, 0.1, 1e-30, 7e36, 4.0])
+def test_the_quotient_of_all_sorts_of_numbers(divisor: float) -> None:
+    """The interpreter rounds the product before it is subtracted, so that the remainder may be off by its last bit."""
+    x = torch.cat([all_patterns(16411 * 31), edges()])
+    (result,) = run(on_cuda(parse(program_of(divisor, len(x)))), [x])
+    truth = x.double() / torch.tensor(divisor).double()
+    assert torch.equal(result.isnan(), truth.isnan())
+    assert torch.equal(result[x == 0].signbit(), truth[x == 0].signbit())
+    assert float(torch.nan_to_num(ulp_errors(result, truth), nan=0.0, posinf=1e9).max()) <= 1.5

@@ -1,0 +1,97 @@
+"""Floats of 8 bits on the GPU: loads, stores, moves and casts, bit by bit as torch has them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from cuesta.dialects import host, kernel
+from cuesta.targets.triton.compilation import compile_kernel
+from cuesta.targets.triton.emit_module import emit_module
+from tests.support.triton_interpreter import interpreted_cuda, to_host
+
+pytest.importorskip("triton")
+
+DTYPES = [torch.float8_e4m3fn, torch.float8_e5m2]
+
+
+def values() -> Tensor:
+    """All of f16, ties between neighbours of either format and what is next to them, and what overflows."""
+    halves = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(torch.float16).float()
+    eights = torch.cat([torch.arange(256, dtype=torch.uint8).view(dtype).float() for dtype in DTYPES])
+    eights = eights[eights.isfinite()].sort().values
+    ties = (eights[1:] + eights[:-1]) / 2
+    near = torch.cat([ties, ties.nextafter(torch.tensor(torch.inf)), ties.nextafter(torch.tensor(-torch.inf))])
+    special = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, 1e30, -1e30, 448, 464, 465, 480, 61440, 65536])
+    tiny = torch.tensor([1e-40, -1e-40, 2.0**-9, 2.0**-10, 2.0**-17, 2.0**-16])
+    return torch.cat([halves, near, special, tiny])
+
+
+def same_bits(ours: Tensor, theirs: Tensor) -> bool:
+    """All NaN are one: how a device writes it is its own business."""
+    number = ~theirs.float().isnan()
+    return torch.equal(ours.float().isnan(), ~number) and torch.equal(
+        ours.view(torch.uint8)[number], theirs.view(torch.uint8)[number]
+    )
+
+
+def narrow(x: Tensor) -> tuple[Tensor, ...]:
+    return tuple(x.to(dtype) for dtype in DTYPES)
+
+
+def wide(x: Tensor) -> tuple[Tensor, ...]:
+    return x.float(), x.to(torch.bfloat16), x.half(), x.double(), x.float() * 2 + 1
+
+
+def moved(x: Tensor) -> tuple[Tensor, ...]:
+    return x.clone(), x.t().contiguous(), x[1:, ::2].clone(), x.view(-1).float()
+
+
+@pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_casts_to_them(run_it: bool) -> None:
+    x = values()
+    with interpreted_cuda(run_it=run_it, lowered=True):
+        compiled = torch.compile(narrow, backend="cuesta", fullgraph=True)
+        for source in (x, x.double(), x.bfloat16()):
+            assert all(same_bits(*pair) for pair in zip(compiled(source), narrow(source), strict=True))
+
+
+@pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_casts_from_them_and_moves(dtype: torch.dtype, run_it: bool) -> None:
+    x = torch.arange(256, dtype=torch.uint8).view(dtype)
+    with interpreted_cuda(run_it=run_it, lowered=True) as programs:
+        for function, given in ((wide, x), (moved, x.view(8, 32))):
+            results = torch.compile(function, backend="cuesta", fullgraph=True)(given)
+            for ours, theirs in zip(results, function(given), strict=True):
+                assert ours.dtype is theirs.dtype and ours.stride() == theirs.stride()
+                if theirs.element_size() == 1:
+                    assert same_bits(ours, theirs)
+                else:
+                    torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+    for program in programs:
+        assert not any(isinstance(op, host.ExternOp) for op in to_host(program).walk())
+
+
+@pytest.mark.slow
+def test_they_compile() -> None:
+    with interpreted_cuda(run_it=False) as programs:
+        torch.compile(narrow, backend="cuesta", fullgraph=True)(torch.randn(100))
+        for dtype in DTYPES:
+            torch.compile(wide, backend="cuesta", fullgraph=True)(torch.randn(100).to(dtype))
+    for program in programs:
+        for text in emit_module(op for op in to_host(program).walk() if isinstance(op, kernel.FuncOp)).values():
+            assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+
+
+def test_what_eager_alone_computes_stays_eagers() -> None:
+    """Among them all that the CPU does with them."""
+    x = torch.randn(9).to(torch.float8_e4m3fn)
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return x.float() + 1, torch.cat([x, x]), x == x
+
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    for ours, theirs in zip(compiled(x), function(x), strict=True):
+        assert torch.equal(ours.float(), theirs.float())

@@ -1,0 +1,119 @@
+"""On a CUDA device: products of matrices in one kernel with what is around them; `max-autotune`. (`make test-gpu`)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import cuesta
+from cuesta.pipeline import default_stages
+from cuesta.testing import assert_close_to_float64
+
+pytest.importorskip("triton")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def always_fused(tf32: bool) -> str:
+    """The pipeline in which every product becomes a nest."""
+    names = [stage.name for stage in default_stages(lanes=8)]
+    names.insert(names.index("loops-to-kernel{lanes=8}"), f"fuse-products{{tf32={str(tf32).lower()}}}")
+    return ",".join(names)
+
+
+def layer(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+    return F.gelu(torch.addmm(bias, x, weight)) + residual
+
+
+def arguments(rows: int, points: int, columns: int, dtype: torch.dtype, *, transposed: bool) -> list[torch.Tensor]:
+    sizes = (columns, points) if transposed else (points, columns)
+    weight = torch.randn(sizes, device="cuda", dtype=dtype) * points**-0.5
+    x, bias, residual = (torch.randn(s, device="cuda", dtype=dtype) for s in ((rows, points), columns, (rows, columns)))
+    return [x, weight.t() if transposed else weight, bias, residual]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(
+    "sizes", [(37, 51, 45), (128, 256, 512), (1000, 770, 513), (16, 4096, 1024), (2, 64, 64), (513, 33, 129)]
+)
+def test_in_one_kernel(sizes: tuple[int, int, int], dtype: torch.dtype, transposed: bool) -> None:
+    tf32 = dtype is torch.float32
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    compiled = torch.compile(
+        layer, backend="cuesta", fullgraph=True, dynamic=False, options={"pipeline": always_fused(tf32)}
+    )
+    assert_close_to_float64(compiled, layer, arguments(*sizes, dtype, transposed=transposed), ulps=8.0)
+    (record,) = cuesta.records
+    assert (record.kernels, record.library_calls) == (1, 0)
+
+
+def test_batched_in_one_kernel() -> None:
+    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(torch.bmm(a, b))
+
+    inputs = [torch.randn(7, 65, 40, device="cuda").half(), torch.randn(7, 40, 130, device="cuda").half()]
+    compiled = torch.compile(
+        function, backend="cuesta", fullgraph=True, dynamic=False, options={"pipeline": always_fused(False)}
+    )
+    assert_close_to_float64(compiled, function, inputs, ulps=8.0)
+    (record,) = cuesta.records
+    assert (record.kernels, record.library_calls) == (1, 0)
+
+
+def test_max_autotune_measures_once_and_is_right(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CUESTA_CACHE", "1")
+    monkeypatch.setenv("CUESTA_CACHE_DIR", str(tmp_path / "cache"))
+    inputs = arguments(1024, 512, 2048, torch.bfloat16, transposed=True)
+    texts: list[str] = []
+    for place in ("first", "second"):
+        torch._dynamo.reset()
+        compiled = torch.compile(
+            layer,
+            backend="cuesta",
+            fullgraph=True,
+            dynamic=False,
+            options={"max_autotune": True, "dump": str(tmp_path / place)},
+        )
+        assert_close_to_float64(compiled, layer, inputs, ulps=8.0)
+        (dumped,) = (tmp_path / place).glob("*/tuning.txt")
+        texts.append(dumped.read_text())
+    assert "// measured, µs:" in texts[0] and "// from disk, µs:" in texts[1]
+    assert "measured" not in texts[1]
+    times = [line.split(": ")[1].split() for line in texts[0].splitlines() if line.startswith("// measured")]
+    assert all("inf" not in row for row in times), "everything that is tried runs"
+    assert all(float(row[0]) > 1.0 for row in times), "and takes time: nothing was fake"
+
+
+def test_max_autotune_of_a_reduction() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.softmax(-1)
+
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True, mode="max-autotune-no-cudagraphs")
+    assert_close_to_float64(compiled, function, [torch.randn(4096, 1500, device="cuda")])
+
+
+def test_a_sum_of_products() -> None:
+    def function(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+        return a @ b + c @ d
+
+    inputs = [torch.randn(*sizes, device="cuda").bfloat16() for sizes in ((300, 70), (70, 45), (300, 20), (20, 45))]
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    assert_close_to_float64(compiled, function, inputs)
+    (record,) = cuesta.records
+    assert (record.kernels, record.library_calls) == (0, 2)

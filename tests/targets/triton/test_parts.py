@@ -1,0 +1,144 @@
+"""Reductions in parts, sums of columns beside rows, and loads of whole rows, as Triton kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cuesta.dialects import kernel
+from cuesta.lowering import column_sums_gpu, split_reductions_gpu
+from cuesta.targets.triton.compilation import compile_kernel
+from cuesta.targets.triton.emit_module import emit_module
+from cuesta.testing import assert_close_to_float64
+from tests.support.triton_interpreter import check, interpreted_cuda, on_cuda, parse, to_host
+
+pytest.importorskip("triton")
+
+slow = pytest.mark.slow  # the interpreter takes seconds for a kernel
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Splits, whatever the sizes."""
+    monkeypatch.setattr(split_reductions_gpu, "LARGE", 8)
+    monkeypatch.setattr(split_reductions_gpu, "LEAST", 4)
+    monkeypatch.setattr(split_reductions_gpu, "TILE", 32)
+    monkeypatch.setattr(split_reductions_gpu, "FEW", 0)
+    monkeypatch.setattr(split_reductions_gpu, "WORTH", 1e9)
+    monkeypatch.setattr(column_sums_gpu, "LEAST", 8)
+    monkeypatch.setattr(column_sums_gpu, "FEW", 0)
+    monkeypatch.setattr(column_sums_gpu, "BUSY", 0)
+
+
+def kernels_of(program: object) -> list[kernel.FuncOp]:
+    return [op for op in to_host(program).body.ops if isinstance(op, kernel.FuncOp)]  # type: ignore[arg-type]
+
+
+def rms_norm(x: Tensor, w: Tensor) -> Tensor:
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w
+
+
+FORWARD: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...], int]] = {
+    # name: the function, the sizes of its inputs, the kernels there should be
+    "softmax": (lambda x: x.softmax(-1), ((3, 100),), 3),
+    "softmax of columns": (lambda x: x.softmax(0), ((100, 9),), 3),
+    "log-softmax": (lambda x: x.log_softmax(-1), ((3, 97),), 3),
+    "logsumexp": (lambda x: (x * 30).logsumexp(-1), ((3, 97),), 2),
+    "layer norm": (lambda x, w, b: F.layer_norm(x + 5, (100,), w, b), ((3, 100), (100,), (100,)), 3),
+    "group norm": (lambda x: F.group_norm(x, 2), ((3, 6, 5, 7),), 3),
+    "batch norm": (lambda x: F.batch_norm(x, None, None, training=True), ((9, 3, 7, 5),), 3),
+    "instance norm": (F.instance_norm, ((2, 3, 8, 9),), 3),
+    "standard deviation": (lambda x: torch.std_mean(x + 100, 1), ((40, 50),), 2),
+    "third moment": (lambda x: x * ((x - x.mean(1, keepdim=True)) ** 3).mean(1, keepdim=True), ((3, 100),), 5),
+}
+
+
+@slow
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", FORWARD)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_in_parts(name: str, dtype: torch.dtype) -> None:
+    function, sizes, kernels = FORWARD[name]
+    inputs = [torch.randn(size).to(dtype) for size in sizes]
+    with interpreted_cuda() as programs:
+        assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, inputs)
+    found = kernels_of(programs[0])
+    assert len(found) == kernels
+    for text in emit_module(found).values():
+        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+
+
+@slow
+@pytest.mark.usefixtures("small")
+def test_infinities_in_parts() -> None:
+    x = torch.randn(6, 100)
+    x[0, 3] = torch.inf
+    x[1] = -torch.inf
+    x[2, :50] = -torch.inf
+    x[3, 5] = torch.nan
+    with interpreted_cuda() as programs:
+        compiled = torch.compile(lambda x: (x.softmax(-1), x.logsumexp(-1)), backend="cuesta", fullgraph=True)
+        actual = compiled(x)
+    assert len(kernels_of(programs[0])) > 2
+    for ours, eager in zip(actual, (x.softmax(-1), x.logsumexp(-1)), strict=True):
+        torch.testing.assert_close(ours, eager, equal_nan=True)
+
+
+BACKWARD: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] = {
+    "layer norm": (lambda x, w, b: F.layer_norm(x + 5, (100,), w, b), ((24, 100), (100,), (100,))),
+    "three axes": (lambda x, w, b: F.layer_norm(x + 5, (100,), w, b), ((3, 8, 100), (100,), (100,))),
+    "RMS norm": (rms_norm, ((24, 100), (100,))),
+    "what the rows store": (lambda x, w, b: F.gelu(F.layer_norm(x + 5, (64,), w, b)), ((16, 64), (64,), (64,))),
+}
+
+
+@slow
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", BACKWARD)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sums_of_columns_beside_rows(name: str, dtype: torch.dtype) -> None:
+    function, sizes = BACKWARD[name]
+    inputs = [torch.randn(size).to(dtype).requires_grad_() for size in sizes]
+    with interpreted_cuda() as programs:
+        assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, inputs)
+    found = kernels_of(programs[1])
+    assert any(isinstance(op, kernel.ScanOp) for func in found for op in func.walk())
+    texts = list(emit_module(found).values())
+    assert any("acc = acc + " in text.source for text in texts), "what is carried is in registers"
+    for text in texts:
+        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+
+
+ROWS = """
+func.func @main(%x : tensor<9x333xf32>, %m : tensor<9x2xf32>) -> tensor<9x333xf32> {
+  %y = loops.nest (%i : 9, %j : 333) outs(%o : tensor<9x333xf32>) schedule #loops.schedule<lanes = 256> {
+    %a = loops.load %x[%i, %j] : tensor<9x333xf32>
+    %b = loops.load %m[%i, 1] : tensor<9x2xf32>
+    %c = elem.sub %a, %b : f32
+    loops.store %c, %o[%i, %j] : tensor<9x333xf32>
+  }
+  func.return %y : tensor<9x333xf32>
+}"""
+
+
+def test_a_load_of_a_row_is_two_loads_for_all_lanes() -> None:
+    (text,) = emit_module(kernels_of(on_cuda(parse(ROWS)))).values()
+    assert "tl.load(m + row * 2 + 1)" in text.source
+    assert "tl.load(m + last * 2 + 1)" in text.source
+    assert "j // 333" not in text.source
+
+
+def test_rows_shorter_than_a_tile_are_divided() -> None:
+    (text,) = emit_module(kernels_of(on_cuda(parse(ROWS.replace("333", "100"))))).values()
+    assert "j // 100" in text.source
+
+
+@slow
+def test_rows_that_end_within_a_tile() -> None:
+    check(parse(ROWS))
+    check(parse(ROWS.replace("333", "257")))
+    check(parse(ROWS.replace("333", "100")))

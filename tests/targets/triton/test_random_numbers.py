@@ -1,0 +1,82 @@
+"""Philox in Triton kernels, by Triton's interpreter: bit by bit what the reference interpreter has."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from cuesta.dialects import host, kernel
+from cuesta.targets.reference import run as run_reference
+from cuesta.targets.triton.compilation import compile_kernel
+from cuesta.targets.triton.emit_module import emit_module
+from tests.support.triton_interpreter import interpreted_cuda, on_cuda, parse, run, to_host
+
+pytest.importorskip("triton")
+
+WORDS = """
+func.func @main(%k : tensor<1xi64>, %c : tensor<300xi64>) -> tensor<300x4xi64> {
+  %y = loops.nest (%i : 300) outs(%o : tensor<300x4xi64>) {
+    %key = loops.load %k[0] : tensor<1xi64>
+    %counter = loops.load %c[%i] : tensor<300xi64>
+    %0 = elem.philox 0 of %key, %counter : i64
+    %1 = elem.philox 1 of %key, %counter : i64
+    %2 = elem.philox 2 of %key, %counter : i64
+    %3 = elem.philox 3 of %key, %counter : i64
+    loops.store %0, %o[%i, 0] : tensor<300x4xi64>
+    loops.store %1, %o[%i, 1] : tensor<300x4xi64>
+    loops.store %2, %o[%i, 2] : tensor<300x4xi64>
+    loops.store %3, %o[%i, 3] : tensor<300x4xi64>
+  }
+  func.return %y : tensor<300x4xi64>
+}"""
+
+
+@pytest.mark.slow
+def test_words() -> None:
+    module = parse(WORDS)
+    for seed in range(3):
+        generator = torch.Generator().manual_seed(seed)
+        inputs = [torch.randint(-(2**63), 2**63 - 1, (n,), generator=generator) for n in (1, 300)]
+        (expected,) = run_reference(module, inputs)
+        (actual,) = run(on_cuda(module), inputs)
+        assert isinstance(expected, Tensor) and torch.equal(actual, expected)
+
+
+def dropout(x: Tensor) -> Tensor:
+    return functional.dropout(functional.gelu(x), 0.25, True).sin()
+
+
+@pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_dropout_is_a_kernel_that_draws_and_one_for_the_rest(run_it: bool) -> None:
+    x = torch.rand(64, 100).requires_grad_()
+    with interpreted_cuda(run_it=run_it, lowered=True) as programs:
+        y = torch.compile(dropout, backend="cuesta", fullgraph=True)(x)
+        (gradient,) = torch.autograd.grad(y.sum(), x)
+    assert abs(float((y == 0).double().mean()) - 0.25) < 0.03
+    assert torch.equal(y == 0, gradient == 0)
+    torch.testing.assert_close(y, torch.where(y == 0, 0, (functional.gelu(x) / 0.75).sin()))
+    forward, backward = (to_host(program) for program in programs)
+    assert [op.overload for op in forward.walk() if isinstance(op, host.ExternOp)] == ["aten.randint.low"]
+    assert not any(isinstance(op, host.ExternOp) for op in backward.walk())
+    kernels = [[op for op in module.walk() if isinstance(op, kernel.FuncOp)] for module in (forward, backward)]
+    assert [len(one) for one in kernels] == [2, 1]
+
+
+@pytest.mark.slow
+def test_draws_compile() -> None:
+    def function() -> tuple[Tensor, ...]:
+        empty = torch.empty(1000)
+        return (
+            torch.rand(1000), torch.randn(1000), torch.randn(100, dtype=torch.float64), torch.randint(0, 9, (1000,)),
+            torch.randint(0, 1 << 40, (100,)), torch.bernoulli(empty.fill_(0.5)), torch.rand(99, dtype=torch.bfloat16),
+            torch.ops.aten.exponential(empty), torch.ops.aten.uniform(empty, 1.0, 2.0),
+        )  # fmt: skip
+
+    with interpreted_cuda(run_it=False) as (programs):
+        torch.compile(function, backend="cuesta", fullgraph=True)()
+    texts = emit_module(op for op in to_host(programs[0]).walk() if isinstance(op, kernel.FuncOp))
+    assert len(texts) >= 8
+    for text in texts.values():
+        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"

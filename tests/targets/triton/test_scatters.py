@@ -1,0 +1,165 @@
+"""Scatters on the GPU: what their kernels mean, by the reference interpreter, and what they do, by Triton's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from xdsl.dialects.builtin import ModuleOp
+
+from cuesta.context import make_context
+from cuesta.dialects import host, kernel
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.pipeline import default_stages, run_pipeline
+from cuesta.targets.reference.program import run_and_write
+from cuesta.targets.triton.compilation import compile_kernel
+from cuesta.targets.triton.emit_module import emit_module
+from tests.support.scatter_cases import BACKWARD, backward_inputs, cases
+from tests.support.triton_interpreter import interpreted_cuda, to_host
+
+
+def as_list(results: Any) -> list[torch.Tensor]:
+    return list(results) if isinstance(results, tuple) else [results]
+
+
+def assert_same(actual: list[Any], expected: list[torch.Tensor]) -> None:
+    assert len(actual) == len(expected)
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert ours.dtype is theirs.dtype and ours.stride() == theirs.stride()
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+
+
+def check(function: Callable[..., Any], inputs: tuple[Any, ...], *, run_it: bool) -> list[ModuleOp]:
+    """Compares with eager; gives the kernels, of which none does one point after the other, and no call."""
+    with interpreted_cuda(run_it=run_it, lowered=True) as programs:
+        actual = torch.compile(function, backend="cuesta", fullgraph=True)(*inputs)
+    assert_same(as_list(actual), as_list(function(*inputs)))
+    lowered = [to_host(program) for program in programs]
+    for module in lowered:
+        assert not [op.overload for op in module.walk() if isinstance(op, host.ExternOp)]
+        assert not any(isinstance(op, kernel.ScanOp) for op in module.walk())
+    return lowered
+
+
+FAST = ("sums bfloat16", "extremes of nan and infinities", "joined")
+
+
+@pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in cases()])
+def test_the_kernels_mean_what_eager_does(name: str) -> None:
+    (lowered,) = check(*cases()[name], run_it=False)
+    assert any(isinstance(op, kernel.AtomicOp) for op in lowered.walk())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", cases())
+def test_the_kernels_do_what_eager_does(name: str) -> None:
+    pytest.importorskip("triton")
+    check(*cases()[name], run_it=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", cases())
+def test_the_kernels_compile(name: str) -> None:
+    pytest.importorskip("triton")
+    (lowered,) = check(*cases()[name], run_it=False)
+    for text in emit_module(op for op in lowered.walk() if isinstance(op, kernel.FuncOp)).values():
+        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BACKWARD)
+def test_backward(name: str) -> None:
+    function, (weight, indices) = BACKWARD[name], backward_inputs()
+    expected = torch.autograd.grad(function(weight, indices).sum(), weight)
+    with interpreted_cuda(run_it=False, lowered=True) as programs:
+        result = torch.compile(function, backend="cuesta", fullgraph=True)(weight, indices)
+        actual = torch.autograd.grad(result.sum(), weight)
+    assert_same(list(actual), list(expected))
+    backward = to_host(programs[-1])
+    assert any(isinstance(op, kernel.AtomicOp) for op in backward.walk())
+
+
+def test_a_deterministic_form_is_left_to_eager() -> None:
+    function, inputs = cases()["sums float32"]
+    (program,) = interpreted_programs(function, inputs)
+    for deterministic, atomics in ((False, True), (True, False)):
+        module = program.clone()
+        stages = default_stages(lanes=8, deterministic=deterministic)
+        run_pipeline(make_context(), module, stages, verify_each=True)
+        externs = {op.overload for op in module.walk() if isinstance(op, host.ExternOp)}
+        assert any(isinstance(op, kernel.AtomicOp) for op in module.walk()) == atomics
+        assert ("aten.scatter_add.default" in externs) == deterministic
+
+
+def interpreted_programs(function: Callable[..., Any], inputs: tuple[Any, ...]) -> list[ModuleOp]:
+    with interpreted_cuda(run_it=False) as programs:
+        torch.compile(function, backend="cuesta", fullgraph=True)(*inputs)
+    return programs
+
+
+def test_integers_of_eight_bits_wrap_once_and_begin_at_their_least() -> None:
+    """Also on the CPU: without `include_self`, what nothing is compared with is the least number, 0 if unsigned."""
+    x, i, v = torch.full((4,), 9, dtype=torch.uint8), torch.tensor([0, 0, 2]), torch.tensor([3, 200, 7]).byte()
+    function = lambda x, i, v: (  # noqa: E731
+        x.scatter_reduce(0, i, v, "amax", include_self=False),
+        x.scatter_reduce(0, i, v, "amin", include_self=False),
+        x.scatter_add(0, i, v * 2),
+    )
+    check(function, (x, i, v), run_it=False)
+    assert_same(as_list(torch.compile(function, backend="cuesta", fullgraph=True)(x, i, v)), as_list(function(x, i, v)))
+
+
+def test_what_is_written_to_an_argument_is_written_there() -> None:
+    """The keys of an attention: the cache is neither copied before nor after."""
+
+    def function(cache: torch.Tensor, position: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        cache[:, position] = keys
+        return cache.sum(-1)
+
+    inputs = torch.zeros(2, 300, 8), torch.tensor([5, 6]), torch.randn(2, 2, 8)
+    (program,) = interpreted_programs(function, tuple(value.clone() for value in inputs))
+    lowered = to_host(program)
+    launches = [op.kernel for op in lowered.walk() if isinstance(op, host.LaunchOp)]
+    assert len(launches) == 2 and launches[0].startswith("scatter")
+    assert not any(isinstance(op, host.ExternOp) for op in lowered.walk())
+    given = [value.clone() for value in inputs]
+    order = [next(value for value in given if list(value.shape) == list(sizes_of(tensor_type_of(argument))))
+             for argument in entry_block(program).args]  # fmt: skip
+    (actual,), written = run_and_write(lowered, order)
+    expected = inputs[0].clone()
+    result = function(expected, *inputs[1:])
+    torch.testing.assert_close(actual, result)
+    assert torch.equal(written[0], expected)  # type: ignore[arg-type]
+
+
+def test_a_large_table_of_16_bits_of_which_little_changes_is_left_to_eager() -> None:
+    def function(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return x.scatter_add(0, i, v)
+
+    for dtype, rows, expected in ((torch.bfloat16, 8, 0), (torch.bfloat16, 9, 1), (torch.float32, 90, 0)):
+        inputs = torch.zeros(rows, 4, dtype=dtype), torch.randint(0, rows, (4, 4)), torch.ones(4, 4, dtype=dtype)
+        (program,) = interpreted_programs(function, inputs)
+        assert sum(isinstance(op, host.ExternOp) for op in to_host(program).walk()) == expected
+
+
+@pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_symbolic_sizes(run_it: bool) -> None:
+    def function(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (
+            x.scatter_add(0, i, x),
+            x.new_zeros(7, x.shape[1]).index_add(0, i[:, 0] % 7, x),
+            x.index_fill(1, i[0], 3.0),
+        )
+
+    with interpreted_cuda(run_it=run_it, lowered=True) as programs:
+        compiled = torch.compile(function, backend="cuesta", fullgraph=True, dynamic=True)
+        for rows, columns in ((5, 9), (70, 30)):
+            x, i = torch.randint(-9, 9, (rows, columns)).float(), torch.randint(0, min(rows, columns), (rows, columns))
+            assert_same(as_list(compiled(x, i)), as_list(function(x, i)))
+    (program,) = programs
+    lowered = to_host(program)
+    assert sum(isinstance(op, kernel.AtomicOp) for op in lowered.walk()) >= 3
+    assert not any(isinstance(op, kernel.ScanOp) for op in lowered.walk())
