@@ -193,7 +193,9 @@ def bernoulli(self: Tensor, p: float = 0.5, *, generator: torch.Generator | None
 
 def native_dropout(self: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """(x · mask · 1/(1 − p), mask), drawn as eager does: in the order in which x lies in memory."""
-    from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
+    from torch._prims_common import (
+        compute_elementwise_output_logical_to_physical_perm,  # pyright: ignore[reportUnknownVariableType]
+    )
 
     if train is False:
         return NotImplemented

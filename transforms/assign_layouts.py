@@ -23,7 +23,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.tracing import no_match
-from cuesta.dialects.layout import device_of, is_contiguous, is_tensor, sizes_of, tensor_type
+from cuesta.dialects.layout import device_of, is_contiguous, is_tensor, sizes_of, tensor_type, tensor_type_of
 from cuesta.dialects.sym import MapAttr, dim
 from cuesta.transforms.materialize_views import materialize
 
@@ -36,8 +36,8 @@ _COPIES_PER_TENSOR = 0.25
 class AssignLayoutsPass(ModulePass):
     """What convolutions read and write is channels last; whoever needs another layout gets a copy in it.
 
-    layout law: the elements of a tensor do not depend on its strides. Only library calls and the caller see strides, and
-    they keep those they had.
+    layout law: the elements of a tensor do not depend on its strides. Only library calls and the caller see strides,
+    and they keep those they had.
     A program stays as it is when one of its convolutions is grouped or transposed, for which libraries are slower that
     way, or when too much would have to be copied, as in training, where activations are given out between convolutions.
     """
@@ -107,8 +107,8 @@ def _channels_last(tensor: TensorType) -> TensorType:
 
 
 def _lay_out(value: SSAValue, convolutions: set[loops.ExternOp]) -> None:
-    assert isinstance(value, OpResult) and is_tensor(value)
-    plain = value.type
+    assert isinstance(value, OpResult)
+    plain = tensor_type_of(value)
     particular = _particular_uses(value, convolutions)
     owner, position = value.owner, value.index
     if isinstance(owner, loops.NestOp):

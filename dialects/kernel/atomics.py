@@ -28,8 +28,9 @@ def is_atomic(kind: str, element: Attribute) -> bool:
     """Whether elements of a type can be changed so by many at a time."""
     if kind == "assign_any":
         return True
+    is_number = kind_of(element) in "iu"
     if isinstance(element, IntegerType):
-        return kind in ATOMICS and kind_of(element) in "iu" and element.bitwidth >= 32
+        return kind in ATOMICS and is_number and element.bitwidth >= 32
     return kind == "sum" and isinstance(element, Float32Type | Float64Type)
 
 

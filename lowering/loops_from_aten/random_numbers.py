@@ -64,7 +64,7 @@ def _draw(
             flat = piece + number * pieces
             whole = isinstance(count, int) and isinstance(pieces, int) and (number + 1) * pieces <= count
             mask = None if whole else builder.index(flat) < builder.constant(count, i64)
-            place = sym.delinearize(flat, sizes) if sizes else []
+            place: list[sym.IndexExpr] = list(sym.delinearize(flat, sizes)) if sizes else []
             builder.store(finish(value, place, mask), nest.handles[0], place, mask)
     return nest.results
 

@@ -85,15 +85,14 @@ def torch_library() -> ctypes.CDLL | None:
 def openmp_library() -> ctypes.CDLL | None:
     """torch's own OpenMP runtime, so that our threads are eager's threads; None when it has no `GOMP_parallel`.
 
-    It is looked up among the libraries mapped into the process first: a torch built by a distribution links the
-    system's libgomp.
+    A symbol looked up in libtorch_cpu is found in what that was linked with. Another runtime in the process
+    (TorchInductor's code may bring the system's) has threads of its own, which wait for work on the processors that
+    eager needs.
     """
-    candidates = sorted(glob.glob(os.path.join(torch_library_folder(), "lib*omp*")))
-    if os.path.exists("/proc/self/maps"):
-        with open("/proc/self/maps") as maps:
-            mapped = {line.split(maxsplit=5)[5].strip() for line in maps if "omp" in line and line.count("/")}
-        candidates = sorted(path for path in mapped if "omp" in os.path.basename(path)) + candidates
-    for path in candidates:
+    torch_cpu = torch_library()
+    if all(address_in(torch_cpu, symbol) for symbol in OPENMP_FUNCTIONS):
+        return torch_cpu
+    for path in sorted(glob.glob(os.path.join(torch_library_folder(), "lib*omp*"))):
         library = _load(path)
         if all(address_in(library, symbol) for symbol in OPENMP_FUNCTIONS):
             return library

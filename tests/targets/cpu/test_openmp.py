@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -60,6 +64,35 @@ def visit(loaded: jit.LoadedModule, n: int, grain: int, entry: str = "run") -> l
     assert counts[:n].eq(1).all()
     assert counts[n] == 0
     return [(begin, int(end)) for begin, end in enumerate(ends) if end >= 0]
+
+
+SECOND_RUNTIME = """
+import ctypes, shutil, sys
+import torch
+from cuesta.targets.cpu import libraries
+def path_of(address):
+    for line in open("/proc/self/maps"):
+        low, high = (int(word, 16) for word in line.split()[0].split("-"))
+        if low <= address < high:
+            return line.split(maxsplit=5)[5].strip()
+own = path_of(libraries.address_in(libraries.torch_library(), "GOMP_parallel"))
+other = shutil.copy(own, sys.argv[1])
+ctypes.CDLL(other)
+assert any(other in line for line in open("/proc/self/maps"))
+assert path_of(libraries.library_addresses()["GOMP_parallel"]) == own
+"""
+
+
+@pytest.mark.skipif(not openmp.has_threads() or sys.platform != "linux", reason="this torch has no libgomp")
+def test_a_second_runtime_in_the_process_is_not_ours() -> None:
+    # A name that sorts before that of torch's: the runtimes in the process were looked through in order.
+    other = Path(f"/dev/shm/cuesta-{os.getpid()}-libgomp.so.1")
+    try:
+        command = [sys.executable, "-c", SECOND_RUNTIME, str(other)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    finally:
+        other.unlink(missing_ok=True)
 
 
 @pytest.fixture()
