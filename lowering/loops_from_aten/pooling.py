@@ -89,6 +89,7 @@ def flattened(place: Sequence[Scalar], sizes: Sequence[sym.IndexExpr]) -> Scalar
 
 
 def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """The greatest of a window and where it is: the first of equal ones, or of NaN, of which eager gives the last."""
     source = op.tensor("self")
     element = element_of(source)
     if kind_of(element) != "f":

@@ -16,7 +16,7 @@ from cuesta.dialects import aten, host, kernel, sym
 from cuesta.dialects.aten import dtypes
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function
-from cuesta.dialects.layout import device_of, is_tensor, sizes_of, strides_of, tensor_type_of
+from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of
 from cuesta.targets.cpu.emit_module import Launch, Run
 from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.python_text import argument_text, expression, identifier, tuple_text
@@ -27,6 +27,8 @@ from cuesta.targets.triton.emit_module import is_for_gpu
 MOST_DEVICES = 64
 """CUDA devices of one machine, for which names of allocators are reserved."""
 
+LARGE = 4 << 20
+"""Bytes of a tensor that is worth a native call more, if it is gone earlier."""
 MOST_PARAMETERS = 1000
 """The most values that a native call is given: ctypes takes 1024."""
 
@@ -86,8 +88,19 @@ class _PendingRun:
     """The CUDA device it runs on; None for the CPU."""
     launches: list[tuple[str, list[Address]]] = field(default_factory=list[tuple[str, list[Address]]])
     frees: list[str] = field(default_factory=list[str])
+    freed: int = 0
+    """Bytes of the large tensors among those."""
     parameters: set[str] = field(default_factory=set[str])
     """What the call passes on: addresses and symbols."""
+
+
+def large_bytes(buffer: SSAValue) -> int:
+    """The bytes of a tensor, 0 when they are few, or not known."""
+    if not is_tensor(buffer):
+        return 0
+    elements = storage_size(buffer.type)
+    size = elements * byte_width(buffer.type.element_type) if isinstance(elements, int) else 0
+    return size if size >= LARGE else 0
 
 
 class WrapperWriter:
@@ -161,6 +174,9 @@ class WrapperWriter:
     def op(self, op: Operation) -> None:
         """Writes one op."""
         if isinstance(op, host.AllocOp):
+            # A run frees nothing before its end. Where that is much, and as much is needed, it ends here.
+            if large_bytes(op.result) and self.pending.freed:
+                self.flush()
             name = self.define(op.result, "buf")
             self.lines.append(f"{name} = {self.allocation(tensor_type_of(op.result))}")
         elif isinstance(op, host.LaunchOp):
@@ -180,6 +196,7 @@ class WrapperWriter:
             names = [self.names[operand] for operand in op.operands if operand in self.names]
             if self.pending.launches:
                 self.pending.frees += names
+                self.pending.freed += sum(large_bytes(operand) for operand in op.operands if operand in self.names)
             elif names:
                 self.lines.append(f"del {', '.join(names)}")
         elif isinstance(op, aten.LiteralOp):

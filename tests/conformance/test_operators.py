@@ -13,6 +13,7 @@ from tests.conformance.conftest import PROPERTY, wants_everything
 from tests.conformance.exceptions import SKIPPED, SKIPPED_DTYPES, UNINITIALIZED, WITH_DYNAMO
 from tests.conformance.harness import Outcome, run_operator, run_refusals
 
+pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
 pytestmark = pytest.mark.slow
 
 FIRST_DTYPE = torch.float32

@@ -74,6 +74,31 @@ def written(text: str, **options: object) -> wrapper.Wrapper:
     return wrapper.WrapperWriter(parse(text), **options).write()  # type: ignore[arg-type]
 
 
+LARGE_AND_SMALL = """
+kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [2097152]> {
+  %i = kernel.program_id 0
+  %a = kernel.load %x[%i] : f32
+  kernel.store %a, %o[%i] : f32
+}
+host.func @main(%x : tensor<2097152xf32>) -> (tensor<2097152xf32>) {
+  %a = host.alloc : tensor<2097152xf32>
+  host.launch @copy(%x, %a) : tensor<2097152xf32>, tensor<2097152xf32>
+  host.free %x : tensor<2097152xf32>
+  %b = host.alloc : tensor<2097152xf32>
+  host.launch @copy(%a, %b) : tensor<2097152xf32>, tensor<2097152xf32>
+  host.return %b : tensor<2097152xf32>
+}
+"""
+
+
+def test_a_run_ends_where_much_memory_is_freed_before_as_much_is_needed() -> None:
+    large = written(LARGE_AND_SMALL)
+    assert [len(run.launches) for run in large.runs] == [1, 1]
+    assert large.source.index("del x") < large.source.index("b = empty_cpu")
+    small = written(LARGE_AND_SMALL.replace("2097152", "1024"))
+    assert [len(run.launches) for run in small.runs] == [2]
+
+
 def test_a_run_is_on_one_device() -> None:
     result = written(BOTH_DEVICES)
     assert [(run.name, [launch.kernel for launch in run.launches]) for run in result.runs] == [("run_0", ["here"])]

@@ -47,6 +47,19 @@ def arguments(rows: int, points: int, columns: int, dtype: torch.dtype, *, trans
     return [x, weight.t() if transposed else weight, bias, residual]
 
 
+def assert_within_tf32(
+    actual: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, residual: torch.Tensor
+) -> None:
+    """What `kernel.contract` promises: matrix units cut each factor off after 10 bits, so a product is right to 2^-9.
+
+    Eager is no measure: for some sizes its library rounds the factors to nearest, which halves the error and its bias.
+    No slope of GELU is steeper than 1.13.
+    """
+    truth = layer(*(one.double() for one in (x, weight, bias, residual)))
+    bound = 1.13 * 2.0**-9 * (x.double().abs() @ weight.double().abs()) + 1e-5
+    assert bool(((actual.double() - truth).abs() <= bound).all())
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize(
@@ -58,7 +71,11 @@ def test_in_one_kernel(sizes: tuple[int, int, int], dtype: torch.dtype, transpos
     compiled = torch.compile(
         layer, backend="cuesta", fullgraph=True, dynamic=False, options={"pipeline": always_fused(tf32)}
     )
-    assert_close_to_float64(compiled, layer, arguments(*sizes, dtype, transposed=transposed), ulps=8.0)
+    inputs = arguments(*sizes, dtype, transposed=transposed)
+    if tf32:
+        assert_within_tf32(compiled(*inputs), *inputs)
+    else:
+        assert_close_to_float64(compiled, layer, inputs, ulps=8.0)
     (record,) = cuesta.records
     assert (record.kernels, record.library_calls) == (1, 0)
 

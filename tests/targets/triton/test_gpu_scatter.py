@@ -86,11 +86,13 @@ def test_what_is_written_to_an_argument_is_written_there() -> None:
 
     cache = torch.zeros(4, 1 << 16, 1 << 10, device="cuda")
     position, keys = torch.tensor([5, 65000], device="cuda"), torch.randn(4, 2, 1 << 10, device="cuda")
+    before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     result = compiled(function)(cache, position, keys)
+    grown = torch.cuda.max_memory_allocated() - before  # before the checks, which take memory of their own
+    assert grown < 0.5 * cache.nbytes
     assert torch.equal(result, keys * 2) and torch.equal(cache[:, position], keys)
     assert int(cache.count_nonzero()) == int(keys.count_nonzero())
-    assert torch.cuda.max_memory_allocated() < 1.7 * cache.nbytes
 
 
 def test_more_than_32_bits_of_addresses() -> None:
