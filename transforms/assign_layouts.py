@@ -37,7 +37,7 @@ class AssignLayoutsPass(ModulePass):
     """What convolutions read and write is channels last; whoever needs another layout gets a copy in it.
 
     layout law: the elements of a tensor do not depend on its strides. Only library calls and the caller see strides,
-    and they keep those they had.
+    and they keep those they had. (A library may add up in another order for another layout.)
     A program stays as it is when one of its convolutions is grouped or transposed, for which libraries are slower that
     way, or when too much would have to be copied, as in training, where activations are given out between convolutions.
     """

@@ -25,6 +25,8 @@ def _search(table_name: str, values_name: str) -> Rule:
         side = op.argument("side") if op.has_argument("side") else None
         right = op.boolean("right") or side == "right"
         *outer, length = sizes_of_value(table)
+        if outer and table_name == "boundaries":
+            decline("there are several rows, which eager refuses")
         if not isinstance(length, int) or not 0 < length <= LONGEST:
             decline(f"a search among {length}")
         sizes = sizes_of_value(op.results[0])
