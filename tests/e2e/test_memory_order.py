@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -67,9 +68,13 @@ class Residual(torch.nn.Module):
         return z, F.softmax(z.mean((2, 3)), -1), z.flatten(2)
 
 
-@pytest.mark.parametrize("last", [False, True], ids=["plain", "channels last"])
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize(
+    ("groups", "dynamic", "last"),
+    [
+        pytest.param(*case, marks=() if case == (1, False, False) else pytest.mark.slow)
+        for case in itertools.product([1, 4], [False, True], [False, True])
+    ],
+)
 def test_convolutions_keep_values_and_strides_whatever_layout_they_take(groups: int, dynamic: bool, last: bool) -> None:
     torch.manual_seed(0)
     torch._dynamo.reset()

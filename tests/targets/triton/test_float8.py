@@ -12,6 +12,7 @@ from cuesta.targets.triton.emit_module import emit_module
 from tests.support.triton_interpreter import interpreted_cuda, to_host
 
 pytest.importorskip("triton")
+pytestmark = pytest.mark.slow
 
 DTYPES = [torch.float8_e4m3fn, torch.float8_e5m2]
 

@@ -8,6 +8,7 @@ import torch
 from tests.support.triton_interpreter import check, parse
 
 pytest.importorskip("triton")
+pytestmark = pytest.mark.slow
 
 SUM_ULPS = 200.0
 """The reference adds up in float64; a sum of 3000 numbers in f32, one after the other, is this much worse at most."""

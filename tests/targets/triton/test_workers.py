@@ -18,6 +18,7 @@ from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.targets.triton.workers import Job, Pool, RemoteError, WorkerDiedError
 
 pytest.importorskip("triton")
+pytestmark = pytest.mark.slow
 
 HOPPER = 90
 
@@ -134,7 +135,16 @@ def test_a_kernel_at_which_workers_die_ends_nothing_else(pool: Pool, monkeypatch
         assert isinstance(job.error, WorkerDiedError) and "status -9" in str(job.error)
 
 
-@pytest.mark.parametrize("start", ["1 / 0", "print('some other program')", "import os; os.kill(os.getpid(), 9)"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "1 / 0",
+        *(
+            pytest.param(start, marks=pytest.mark.slow)
+            for start in ("print('some other program')", "import os; os.kill(os.getpid(), 9)")
+        ),
+    ],
+)
 def test_workers_that_do_not_even_start_are_no_kernels_fault(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, start: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
