@@ -109,17 +109,19 @@ def _own_decompositions() -> DecompositionTable:
         aten.index_reduce.default: index_reduce,
         aten.scatter_reduce.two: scatter_reduce,
         **{
-            overload: in_order_of_first(overload)
+            overload: in_order_of_first(overload, whole_if_ordered=True)
             for overload in (
                 aten._native_batch_norm_legit.default,
                 aten._native_batch_norm_legit.no_stats,
                 aten._native_batch_norm_legit_functional.default,
                 aten._native_batch_norm_legit_no_training.default,
                 aten._batch_norm_with_update_functional.default,
-                aten.channel_shuffle.default,
-                aten.max_unpool2d.default,
                 aten.native_batch_norm.default,
             )
+        },
+        **{
+            overload: in_order_of_first(overload)
+            for overload in (aten.channel_shuffle.default, aten.max_unpool2d.default)
         },
         aten.index_add.default: index_add,
         aten.resize_as.default: resize_as,
@@ -393,12 +395,18 @@ def _of_pytorch(overload: OpOverload) -> Callable[..., Any]:
     return table[overload]
 
 
-def in_order_of_first(overload: OpOverload) -> Callable[..., Any]:
-    """PyTorch's, in eager's order in memory: row-major, or channels last where the first argument is."""
+def in_order_of_first(overload: OpOverload, *, whole_if_ordered: bool = False) -> Callable[..., Any]:
+    """PyTorch's, in eager's order in memory: row-major, or channels last where the first argument is.
+
+    With `whole_if_ordered`, an operator whose first argument lies in such an order is not taken apart: there is a rule
+    for it, and its metadata function is right.
+    """
 
     def decomposition(self: Tensor, *arguments: Any, **options: Any) -> Any:
         from torch._prims_common import suggest_memory_format
 
+        if whole_if_ordered and self.is_contiguous(memory_format=suggest_memory_format(self)):
+            return NotImplemented
         result = _of_pytorch(overload)(self, *arguments, **options)
         order = suggest_memory_format(self)
         if isinstance(result, tuple):

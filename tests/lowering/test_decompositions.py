@@ -215,3 +215,13 @@ def test_a_backward_pass_keeps_two_numbers_of_each_row_of_a_cross_entropy() -> N
     sizes = [value.numel() for value in forward.inputs + backward.inputs if isinstance(value, torch.Tensor)]
     assert sizes.count(64 * 500) == 2  # the logits, given to both
     assert len(records) == before + 2
+
+
+def test_batch_norm_is_taken_apart_only_where_its_input_lies_in_another_order() -> None:
+    overload = aten._native_batch_norm_legit_no_training.default
+    decomposition = decompositions.in_order_of_first(overload, whole_if_ordered=True)
+    channels = [torch.ones(3) for _ in range(4)]
+    x = torch.randn(2, 3, 4, 5)
+    for ordered in (x, x.to(memory_format=torch.channels_last)):
+        assert decomposition(ordered, *channels, 0.1, 1e-5) is NotImplemented
+    assert decomposition(x.transpose(2, 3), *channels, 0.1, 1e-5)[0].is_contiguous()
