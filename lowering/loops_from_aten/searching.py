@@ -15,7 +15,7 @@ LONGEST = 1 << 16
 """The longest row: every halving is a load of its own in the text."""
 
 
-def _search(table_name: str, values_name: str) -> Rule:
+def _search(table_name: str, values_name: str, *, several_rows: bool) -> Rule:
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         table, values = op.tensor(table_name), op.tensor(values_name)
         if op.has_argument("sorter") and op.argument("sorter") is not None:
@@ -25,7 +25,7 @@ def _search(table_name: str, values_name: str) -> Rule:
         side = op.argument("side") if op.has_argument("side") else None
         right = op.boolean("right") or side == "right"
         *outer, length = sizes_of_value(table)
-        if outer and table_name == "boundaries":
+        if outer and not several_rows:
             decline("there are several rows, which eager refuses")
         if not isinstance(length, int) or not 0 < length <= LONGEST:
             decline(f"a search among {length}")
@@ -58,7 +58,7 @@ def _halve(builder: LoopBuilder, length: int, goes_on: Callable[[Scalar], Scalar
 
 
 RULES: dict[str, Rule] = {
-    "aten.bucketize.Tensor": _search("boundaries", "self"),
-    "aten.searchsorted.Tensor": _search("sorted_sequence", "self"),
+    "aten.bucketize.Tensor": _search("boundaries", "self", several_rows=False),
+    "aten.searchsorted.Tensor": _search("sorted_sequence", "self", several_rows=True),
 }
 """Searches."""

@@ -79,7 +79,7 @@ class _Section:
     """Where it lies in the image; None for what is not needed to run."""
 
 
-def is_loadable(object_code: bytes) -> bool:
+def _is_loadable(object_code: bytes) -> bool:
     """Whether the header is that of an x86-64 ELF object."""
     return object_code.startswith(_ELF64_LITTLE_ENDIAN) and object_code[16:20] == _RELOCATABLE_FOR_X86_64
 
@@ -99,7 +99,7 @@ def link(object_code: bytes, symbols: Sequence[str], libraries: Mapping[str, int
 
 
 def _link(object_code: bytes, symbols: Sequence[str], libraries: Mapping[str, int]) -> LinkedObject:
-    if not is_loadable(object_code):
+    if not _is_loadable(object_code):
         raise ObjectError("this is not an x86-64 ELF object")
     sections = _sections_of(object_code)
     table = next((section for section in sections if section.kind == _SYMBOLS), None)
@@ -231,4 +231,4 @@ def _c_library() -> ctypes.CDLL:
     return library
 
 
-__all__ = ["LinkedObject", "ObjectError", "is_loadable", "link"]
+__all__ = ["LinkedObject", "ObjectError", "link"]

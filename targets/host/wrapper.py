@@ -88,19 +88,16 @@ class _PendingRun:
     """The CUDA device it runs on; None for the CPU."""
     launches: list[tuple[str, list[Address]]] = field(default_factory=list[tuple[str, list[Address]]])
     frees: list[str] = field(default_factory=list[str])
-    freed: int = 0
-    """Bytes of the large tensors among those."""
+    frees_large: bool = False
+    """Whether one of those is large."""
     parameters: set[str] = field(default_factory=set[str])
     """What the call passes on: addresses and symbols."""
 
 
-def large_bytes(buffer: SSAValue) -> int:
-    """The bytes of a tensor, 0 when they are few, or not known."""
-    if not is_tensor(buffer):
-        return 0
-    elements = storage_size(buffer.type)
-    size = elements * byte_width(buffer.type.element_type) if isinstance(elements, int) else 0
-    return size if size >= LARGE else 0
+def is_large(buffer: SSAValue) -> bool:
+    """Whether it is a tensor that is known to have `LARGE` bytes or more."""
+    elements = storage_size(buffer.type) if is_tensor(buffer) else 0
+    return isinstance(elements, int) and elements * byte_width(tensor_type_of(buffer).element_type) >= LARGE
 
 
 class WrapperWriter:
@@ -174,8 +171,9 @@ class WrapperWriter:
     def op(self, op: Operation) -> None:
         """Writes one op."""
         if isinstance(op, host.AllocOp):
-            # A run frees nothing before its end. Where that is much, and as much is needed, it ends here.
-            if large_bytes(op.result) and self.pending.freed:
+            # A run frees nothing before its end. Where that is something large, and so is what is needed now, it ends
+            # here. (Not on a GPU: what it would cost there has not been measured.)
+            if self.pending.frees_large and self.pending.device is None and is_large(op.result):
                 self.flush()
             name = self.define(op.result, "buf")
             self.lines.append(f"{name} = {self.allocation(tensor_type_of(op.result))}")
@@ -196,7 +194,7 @@ class WrapperWriter:
             names = [self.names[operand] for operand in op.operands if operand in self.names]
             if self.pending.launches:
                 self.pending.frees += names
-                self.pending.freed += sum(large_bytes(operand) for operand in op.operands if operand in self.names)
+                self.pending.frees_large |= any(is_large(operand) for operand in op.operands if operand in self.names)
             elif names:
                 self.lines.append(f"del {', '.join(names)}")
         elif isinstance(op, aten.LiteralOp):

@@ -84,6 +84,12 @@ def test_an_unknown_function_is_a_clear_error() -> None:
         jit.load_object(code, ["f"])
 
 
+def test_where_the_loader_does_not_know_the_format_llvm_links() -> None:
+    code = jit.compile_module(CALLS_LIBRARY)
+    loaded = jit._link_by_llvm(code, ["f"])
+    assert ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(loaded.symbols["f"])(0.0) == 1.0
+
+
 def test_a_damaged_object_is_a_clear_error() -> None:
     with pytest.raises(jit.MachineCodeError):
         jit.load_object(b"not an object file at all", ["f"])

@@ -95,6 +95,10 @@ def test_a_run_ends_where_much_memory_is_freed_before_as_much_is_needed() -> Non
     large = written(LARGE_AND_SMALL)
     assert [len(run.launches) for run in large.runs] == [1, 1]
     assert large.source.index("del x") < large.source.index("b = empty_cpu")
+    on_gpu = LARGE_AND_SMALL.replace("xf32>", "xf32, #cuda>").replace(
+        "[2097152]>", "[2097152], target = cuda, warps = 1, index = 32>"
+    )
+    assert [len(run.launches) for run in written(on_gpu).device_runs] == [2]
     small = written(LARGE_AND_SMALL.replace("2097152", "1024"))
     assert [len(run.launches) for run in small.runs] == [2]
 
