@@ -1,7 +1,8 @@
 """The benchmark on a CUDA device: memory-bound kernels, what a launch costs, and whole models. `make bench-gpu`.
 
-Many processes compile and check at the same time; then each measures what it compiled, alone on the device, all sides
-of a case in turns.
+Many processes compile and check at the same time. Then each in turn compiles its cases under max-autotune, which times
+kernels and so wants the device to itself, and the models with CUDA graphs; and at last measures them, alone on the
+device, all sides of a case in turns.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ Row = dict[str, Any]
 
 MOST_PROCESSES = 64
 """So that processes that die at once are not started for ever."""
+MODES = {"tuned": "max-autotune-no-cudagraphs", "graphs": "reduce-overhead"}
+"""The modes of torch.compile by what stands behind a side's name: `cuesta-tuned`."""
 
 
 class Process:
@@ -57,8 +60,6 @@ class Run:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.sides = [*([] if options.skip_inductor else ["inductor"]), "cuesta"]
-        if options.max_autotune:
-            self.sides.append("max-autotune")
         self.rows: dict[str, Row] = {}
         self.owners: dict[str, Process] = {}
         self.processes: list[Process] = []
@@ -110,6 +111,23 @@ class Run:
         for name in pending:
             self.rows[name] = {"error": "not compiled in time"}
 
+    def compile_alone(self, names: Sequence[str], mode: str, seconds: float) -> None:
+        """Compiles cases in one more mode, one after the other, for as long as there is time."""
+        deadline = perf_counter() + seconds
+        for name in names:
+            for side in self.sides:
+                left = deadline - perf_counter()
+                if name not in self.owners or left < 1:
+                    continue
+                more = f"{side}-{mode}"
+                answer = self.owners[name].ask(f"compile {more}", name, left)
+                if "error" in answer:
+                    self.rows[name]["errors"][more] = answer["error"]
+                    if answer["error"].startswith("no answer"):
+                        self.owners.pop(name).process.kill()  # it would answer later, and to another question
+                else:
+                    self.rows[name] |= answer
+
     def measure_all(self) -> None:
         """Every case that was compiled, one after the other."""
         for name, process in self.owners.items():
@@ -143,7 +161,10 @@ def better(row: Row) -> float | None:
 def table(rows: Mapping[str, Row]) -> list[str]:
     """One line per case."""
     width = max(map(len, rows), default=0)
-    lines = [f"{'':{width}}     ms  of copy  ind of copy  vs ind  vs eager  kernels  compile s (ours, ind)"]
+    lines = [
+        f"{'':{width}}     ms  of copy  ind of copy  vs ind  vs eager  kernels  compile s (ours, ind)"
+        "  tuned: ms  of copy  vs ind tuned  graphs: ms  vs ind graphs"
+    ]
     for name, row in rows.items():
 
         def number(value: float | None, size: int, digits: int = 2) -> str:
@@ -153,6 +174,10 @@ def table(rows: Mapping[str, Row]) -> list[str]:
         text += f"{number(ratio(row, 'copy', 'inductor'), 12)} {number(ratio(row, 'inductor', 'cuesta'), 7)} "
         text += f"{number(ratio(row, 'eager', 'cuesta'), 9)} {row.get('kernels', '-'):>8} "
         text += f"{number(row.get('cuesta_compile_seconds'), 9, 1)} {number(row.get('inductor_compile_seconds'), 6, 1)}"
+        text += f"  {number(row.get('cuesta-tuned_ms'), 21, 3)} {number(ratio(row, 'copy', 'cuesta-tuned'), 8)} "
+        text += f"{number(ratio(row, 'inductor-tuned', 'cuesta-tuned'), 13)} "
+        text += f"{number(row.get('cuesta-graphs_ms'), 11, 3)} "
+        text += f"{number(ratio(row, 'inductor-graphs', 'cuesta-graphs'), 14)}"
         problems = [*row.get("errors", {}).items(), *([("", row["error"])] if "error" in row else [])]
         fallbacks = [f"fallbacks {row['fallbacks']}"] if row.get("fallbacks") else []
         text += "".join(f"  {side} {problem}".replace("\n", " ")[:150] for side, problem in problems)
@@ -167,6 +192,11 @@ def summary(what: str, rows: Mapping[str, Row]) -> list[str]:
         "TorchInductor of copy": lambda row: ratio(row, "copy", "inductor"),
         "against TorchInductor": lambda row: ratio(row, "inductor", "cuesta"),
         "against eager": lambda row: ratio(row, "eager", "cuesta"),
+        "tuned, of copy": lambda row: ratio(row, "copy", "cuesta-tuned"),
+        "TorchInductor tuned, of copy": lambda row: ratio(row, "copy", "inductor-tuned"),
+        "tuned, against TorchInductor tuned": lambda row: ratio(row, "inductor-tuned", "cuesta-tuned"),
+        "untuned, against TorchInductor tuned": lambda row: ratio(row, "inductor-tuned", "cuesta"),
+        "with CUDA graphs, against TorchInductor with them": lambda row: ratio(row, "inductor-graphs", "cuesta-graphs"),
         "against the better of both": better,
         "compile against TorchInductor": lambda row: (
             row["inductor_compile_seconds"] / row["cuesta_compile_seconds"]
@@ -186,23 +216,32 @@ def summary(what: str, rows: Mapping[str, Row]) -> list[str]:
     return lines
 
 
+def failed(row: Row) -> bool:
+    """Whether any of Cuesta's sides gave an error or a wrong result; having had no time is neither."""
+    errors = row.get("errors", {})
+    return any(side.startswith("cuesta") and not error.startswith("no answer") for side, error in errors.items())
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--only", help="cases whose names contain one of these, separated by commas")
     parser.add_argument("--skip-inductor", action="store_true")
-    parser.add_argument("--max-autotune", action="store_true", help="TorchInductor's max-autotune as well")
-    parser.add_argument("--models", action="store_true", help="the models as well")
+    parser.add_argument("--skip-models", action="store_true")
     parser.add_argument("--skip-kernels", action="store_true")
+    parser.add_argument("--tune", default="", help="as --only: which of the cases to compile under max-autotune too")
+    parser.add_argument("--tuning-seconds", type=float, default=1800, help="for all of these together; 0 for none")
     parser.add_argument("--workers", type=int, default=max(1, min(12, (os.cpu_count() or 1) - 2)))
     parser.add_argument("--compile-seconds", type=float, default=300, help="for all compiling together")
     parser.add_argument("--texts", help="a folder for the texts of the kernels")
     parser.add_argument("--json", default="build/bench/gpu.json")
+    parser.add_argument("--plot", default="build/bench/gpu.png")
     options = parser.parse_args(arguments)
 
     import torch
 
     from benchmarks.gpu_cases import kernel_cases, model_cases
+    from benchmarks.plot import draw_fractions
 
     if not torch.cuda.is_available():
         raise SystemExit("there is no CUDA device")
@@ -210,12 +249,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # as many processes as processors compile already
     os.environ["OMP_NUM_THREADS"] = "1"
 
-    def chosen(names: Sequence[str]) -> list[str]:
-        parts = options.only.split(",") if options.only else [""]
-        return [name for name in names if any(part in name for part in parts)]
+    def chosen(names: Sequence[str], parts: str | None) -> list[str]:
+        return [name for name in names if any(part in name for part in (parts or "").split(","))]
 
-    kernels = [] if options.skip_kernels else chosen(list(kernel_cases()))
-    models = chosen(list(model_cases())) if options.models else []
+    kernels = [] if options.skip_kernels else chosen(list(kernel_cases()), options.only)
+    models = [] if options.skip_models else chosen(list(model_cases()), options.only)
     run = Run(options)
     try:
         if kernels:
@@ -224,6 +262,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if models:
             run.compile_all(models, fresh=True)
             run.told(f"{len(models)} models compiled and checked")
+        run.compile_alone([name for name in models if name.endswith("forward")], "graphs", 300)
+        run.told("compiled with CUDA graphs")
+        run.compile_alone(chosen([*models, *kernels], options.tune), "tuned", options.tuning_seconds)
+        run.told("compiled under max-autotune")
         run.measure_all()
         run.told("measured")
         launches = run.launch_costs() if not options.only else {}
@@ -243,7 +285,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if report[what]:
             print("\n".join([*table(report[what]), *summary(what, report[what]), ""]))
     print("host cost of a launch:", json.dumps(launches))
-    wrong = [name for name, row in run.rows.items() if row.get("errors", {}).get("cuesta") or "error" in row]
+    print(draw_fractions(report["kernels"], Path(options.plot)))
+    wrong = [name for name, row in run.rows.items() if "error" in row or failed(row)]
     print(f"{report['device']}, torch {report['torch']}; wrong or failed: {len(wrong)} {wrong}")
 
 

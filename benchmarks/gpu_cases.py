@@ -52,29 +52,30 @@ def rows(columns: int, *, gradient: bool = False, vectors: int = 0) -> Callable[
     return make
 
 
-def shaped(*size: int, vectors: int = 0) -> Callable[[torch.dtype], tuple[Tensor, ...]]:
+def shaped(*size: int, gradient: bool = False, vectors: int = 0) -> Callable[[torch.dtype], tuple[Tensor, ...]]:
     """A tensor, and vectors as long as its dimension 1."""
 
     def make(dtype: torch.dtype) -> tuple[Tensor, ...]:
-        return normal(*size, dtype=dtype), *(normal(size[1], dtype=dtype).abs() for _ in range(vectors))
+        x = normal(*size, dtype=dtype, gradient=gradient)
+        return x, *(normal(size[1], dtype=dtype).abs().requires_grad_(gradient) for _ in range(vectors))
 
     return make
 
 
-def images(*, gradient: bool) -> Callable[[torch.dtype], tuple[Tensor, ...]]:
-    return lambda dtype: (normal(*IMAGES, dtype=dtype, gradient=gradient),)
-
-
-def labelled(columns: int) -> Callable[[torch.dtype], tuple[Tensor, ...]]:
+def labelled(columns: int, *, gradient: bool = False) -> Callable[[torch.dtype], tuple[Tensor, ...]]:
     def make(dtype: torch.dtype) -> tuple[Tensor, ...]:
-        (x,) = rows(columns)(dtype)
+        (x,) = rows(columns, gradient=gradient)(dtype)
         return x, torch.randint(0, columns, (x.size(0),), device="cuda")
 
     return make
 
 
-def looked_up(dtype: torch.dtype) -> tuple[Tensor, ...]:
-    return normal(16384, 1024, dtype=dtype), torch.randint(0, 16384, (65536,), device="cuda")
+def looked_up(*, gradient: bool) -> Callable[[torch.dtype], tuple[Tensor, ...]]:
+    def make(dtype: torch.dtype) -> tuple[Tensor, ...]:
+        table = normal(16384, 1024, dtype=dtype, gradient=gradient)
+        return table, torch.randint(0, 16384, (65536,), device="cuda")
+
+    return make
 
 
 FORWARD: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], tuple[Tensor, ...]]]] = {
@@ -115,7 +116,7 @@ FORWARD: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], tuple[Tenso
     "cat and relu": (lambda x, y: F.relu(torch.cat((x, y), 1)) * 2, lambda d: (*rows(1000)(d), *rows(1000)(d))),
     "cross entropy 4096": (F.cross_entropy, labelled(4096)),
     "cross entropy 32768": (F.cross_entropy, labelled(32768)),
-    "embedding": (lambda table, i: F.embedding(i, table) * 2, looked_up),
+    "embedding": (lambda table, i: F.embedding(i, table) * 2, looked_up(gradient=False)),
     "pointwise chain": (pointwise_chain, lambda dtype: tuple(normal(ELEMENTS, dtype=dtype) for _ in range(2))),
     "gelu": (F.gelu, shaped(*SQUARE)),
     "swiglu": (swiglu, rows(8192)),
@@ -125,9 +126,15 @@ FORWARD: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], tuple[Tenso
 TRAINING: dict[str, tuple[Callable[..., Any], Callable[[torch.dtype], tuple[Tensor, ...]]]] = {
     "layer norm 4096, trained": (layer_norm, rows(4096, gradient=True, vectors=2)),
     "rms norm 4096, trained": (rms_norm, rows(4096, gradient=True, vectors=1)),
+    "group norm, trained": (lambda x, w, b: F.group_norm(x, 32, w, b), shaped(*IMAGES, gradient=True, vectors=2)),
+    "instance norm, trained": (F.instance_norm, shaped(*IMAGES, gradient=True)),
+    "batch norm, trained": (batch_norm_train, shaped(*IMAGES, gradient=True, vectors=2)),
     "softmax 4096, trained": (lambda x: x.softmax(-1), rows(4096, gradient=True)),
+    "softmax 65535, trained": (lambda x: x.softmax(-1), rows(65535, gradient=True)),
+    "cross entropy 32768, trained": (F.cross_entropy, labelled(32768, gradient=True)),
+    "embedding, trained": (lambda table, i: F.embedding(i, table) * 2, looked_up(gradient=True)),
     "gelu, trained": (F.gelu, rows(8192, gradient=True)),
-    "max pool 3x3 stride 2, trained": (lambda x: F.max_pool2d(x, 3, 2, 1), images(gradient=True)),
+    "max pool 3x3 stride 2, trained": (lambda x: F.max_pool2d(x, 3, 2, 1), shaped(*IMAGES, gradient=True)),
 }
 
 

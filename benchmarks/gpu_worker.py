@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 from benchmarks.case import Case, Prepared, Step
+from benchmarks.gpu import MODES
 from benchmarks.gpu_cases import kernel_cases, model_cases
 from benchmarks.timing import copy_of, in_turns
 
@@ -90,6 +92,25 @@ class Worker:
         torch.cuda.empty_cache()
         return result
 
+    def compile_more(self, side: str, name: str) -> Result:
+        """Compiles a case with one more side, and checks what Cuesta gives. Requires: as `measure`."""
+        from cuesta.testing import assert_close_to_float64
+
+        prepared, steps = self.ready[name]
+        training = prepared.case.training
+        with torch.set_grad_enabled(training), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            function = _compiled(prepared.function, side)
+            step = prepared.step(function)
+            start = perf_counter()
+            step()
+            torch.cuda.synchronize()
+            seconds = perf_counter() - start
+            if side.startswith("cuesta"):
+                assert_close_to_float64(function, prepared.function, prepared.inputs, gradients=training)
+        steps[side] = step
+        return {f"{side}_compile_seconds": seconds}
+
     def measure(self, name: str) -> Result:
         """The time of every side of a case. Requires: nobody else uses the device."""
         prepared, steps = self.ready.pop(name)
@@ -109,9 +130,8 @@ class Worker:
 
 
 def _compiled(function: Callable[..., Any], side: str) -> Callable[..., Any]:
-    if side == "max-autotune":
-        return torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False)
-    return torch.compile(function, backend=side, dynamic=False)
+    backend, *mode = side.split("-")
+    return torch.compile(function, backend=backend, mode=MODES[mode[0]] if mode else None, dynamic=False)
 
 
 def _keep_texts(folder: Path) -> None:
@@ -212,6 +232,9 @@ def serve(connection: Connection, sides: tuple[str, ...], texts: str | None) -> 
     connection.send({})
     verbs: dict[str, Callable[[str], Result]] = {
         "compile": worker.compile,
+        **{
+            f"compile {side}-{mode}": partial(worker.compile_more, f"{side}-{mode}") for side in sides for mode in MODES
+        },
         "measure": worker.measure,
         "launch costs": lambda _: launch_costs(sides),
     }

@@ -1,8 +1,8 @@
-"""The chart of a report, where matplotlib is installed."""
+"""The charts of a report, where matplotlib is installed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,20 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 
 def draw(rows: Rows, file: Path) -> str:
-    """Draws the report; says where to, or why not."""
+    """Draws the report of the CPU; says where to, or why not."""
+    run = {name: row["run"] for name, row in rows.items() if row.get("run", {}).get("cuesta_ms")}
+    cold = {name: row["cold"] for name, row in rows.items() if row.get("cold", {}).get("cuesta", {}).get("cold")}
+    return _draw([(_speeds, run), (_fractions, run), (_compiling, cold)], file)
+
+
+def draw_fractions(rows: Rows, file: Path) -> str:
+    """Draws a report of kernels on a device: fraction of the copy bandwidth, and speed against TorchInductor."""
+    run = {name: row for name, row in rows.items() if row.get("cuesta_ms")}
+    compared = {name: row for name, row in run.items() if row.get("inductor_ms")}
+    return _draw([(_fractions, run), (_against_inductor, compared)], file)
+
+
+def _draw(panels: Sequence[tuple[Callable[[Any, Rows], None], Rows]], file: Path) -> str:
     try:
         import matplotlib
     except ImportError:
@@ -18,15 +31,13 @@ def draw(rows: Rows, file: Path) -> str:
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    run = {name: row["run"] for name, row in rows.items() if row.get("run", {}).get("cuesta_ms")}
-    cold = {name: row["cold"] for name, row in rows.items() if row.get("cold", {}).get("cuesta", {}).get("cold")}
-    panels = [panel for panel, wanted in ((_speeds, run), (_fractions, run), (_compiling, cold)) if wanted]
+    panels = [(panel, rows) for panel, rows in panels if rows]
     if not panels:
         return "no plot: nothing to draw"
-    height = 1.5 + 0.28 * max(len(run), len(cold))
+    height = 1.5 + 0.28 * max(len(rows) for _, rows in panels)
     figure, axes = pyplot.subplots(1, len(panels), figsize=(6 * len(panels), height), squeeze=False)
-    for axis, panel in zip(axes[0], panels, strict=True):
-        panel(axis, cold if panel is _compiling else run)
+    for axis, (panel, rows) in zip(axes[0], panels, strict=True):
+        panel(axis, rows)
     figure.tight_layout()
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=120)
@@ -60,6 +71,17 @@ def _fractions(axis: Any, run: Mapping[str, Any]) -> None:
     axis.axvline(1.0, color=COLOURS["eager"])
     axis.set_yticks(range(len(names)), names)
     axis.set_title("speed, copy of as many bytes = 1")
+
+
+def _against_inductor(axis: Any, run: Mapping[str, Any]) -> None:
+    names = list(run)[::-1]
+    values = [run[name]["inductor_ms"] / run[name]["cuesta_ms"] for name in names]
+    axis.barh(range(len(names)), values, 0.6, color=COLOURS["cuesta"])
+    axis.axvline(1.0, color=COLOURS["inductor"])
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_yticks(range(len(names)), names)
+    axis.set_title("speed, TorchInductor = 1")
 
 
 def _compiling(axis: Any, cold: Mapping[str, Any]) -> None:
