@@ -19,16 +19,7 @@ from tests.support.gpu_cases import BACKWARD, cases
 from tests.support.triton_interpreter import on_cuda, parse
 
 pytest.importorskip("triton")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-]
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    torch._dynamo.reset()
-    cuesta.clear_records()
+pytestmark = pytest.mark.gpu
 
 
 def assert_ours() -> None:

@@ -7,15 +7,7 @@ import torch
 
 from tests.targets.triton.test_float8 import DTYPES, moved, narrow, same_bits, values, wide
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-]
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    torch._dynamo.reset()
+pytestmark = pytest.mark.gpu
 
 
 def test_casts_to_them() -> None:

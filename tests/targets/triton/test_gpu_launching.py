@@ -17,18 +17,13 @@ from cuesta.testing import assert_close_to_float64
 from tests.support.gpu_cases import cases
 
 pytest.importorskip("triton")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-]
+pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     from cuesta.targets.triton import build
 
-    torch._dynamo.reset()
-    cuesta.clear_records()
     monkeypatch.setattr(build, "_codes", {})
     monkeypatch.setenv("CUESTA_CACHE", "0")
 

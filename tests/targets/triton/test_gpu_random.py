@@ -13,16 +13,7 @@ import cuesta
 from cuesta.targets.reference.random_numbers import philox
 
 pytest.importorskip("triton")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-]
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    torch._dynamo.reset()
-    cuesta.clear_records()
+pytestmark = pytest.mark.gpu
 
 
 def compiled(function: Any, **options: Any) -> Any:
