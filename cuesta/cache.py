@@ -91,7 +91,7 @@ class DiskCache:
             return
         try:
             write_file(self.path(key), data)
-            self._shrink()
+            shrink(self.folder, _SUFFIX, self.limit)
         except OSError as error:
             _warn_once(
                 str(self.folder),
@@ -99,28 +99,31 @@ class DiskCache:
                 "set CUESTA_CACHE_DIR to a folder that can, or CUESTA_CACHE=0",
             )
 
-    def _shrink(self) -> None:
-        """Removes the entries least recently used until the rest is within the limit, and what crashes left behind."""
-        entries: list[tuple[float, int, str]] = []
-        now = time.time()
-        with os.scandir(self.folder) as files:
-            for file in files:
-                if not file.name.endswith((_SUFFIX, _PART)):
-                    continue
-                try:
-                    found = file.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                if file.name.endswith(_SUFFIX):
-                    entries.append((found.st_mtime, found.st_size, file.path))
-                elif now - found.st_mtime > _ABANDONED_SECONDS:
-                    Path(file.path).unlink(missing_ok=True)
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
-            if total <= self.limit:
-                break
-            Path(path).unlink(missing_ok=True)
-            total -= size
+
+def shrink(folder: Path, suffix: str, limit: int) -> None:
+    """Removes the files with a suffix least recently used until the rest is within `limit` bytes, and what crashes
+    left behind. Errors: OSError.
+    """
+    entries: list[tuple[float, int, str]] = []
+    now = time.time()
+    with os.scandir(folder) as files:
+        for file in files:
+            if not file.name.endswith((suffix, _PART)):
+                continue
+            try:
+                found = file.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if file.name.endswith(suffix):
+                entries.append((found.st_mtime, found.st_size, file.path))
+            elif now - found.st_mtime > _ABANDONED_SECONDS:
+                Path(file.path).unlink(missing_ok=True)
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= limit:
+            break
+        Path(path).unlink(missing_ok=True)
+        total -= size
 
 
 def write_file(path: Path, data: bytes) -> None:

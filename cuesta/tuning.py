@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuesta.cache import DiskCache, write_file
+from cuesta.cache import DiskCache, shrink, write_file
 from cuesta.options import Options
 from cuesta.record import CompileRecord
 
@@ -31,12 +32,15 @@ Function = Callable[[list[Any]], Sequence[Any]]
 Timer = Callable[[Sequence[Function], Sequence[Any]], Sequence[float]]
 """How long each function takes with the same arguments, in µs; infinity for one that fails."""
 
+_SUFFIX = ".times"
 FLUSHED = 256 << 20
 """Bytes written between two runs, so that no run finds its arguments in the cache."""
 MICROSECONDS = 20_000.0
 """What the runs of one question take together, about."""
 FEWEST, MOST = 5, 40
 """Runs of each program."""
+SHARE = 256
+"""The answers on disk may take so small a part of the bytes that the cache may."""
 AHEAD = 2_000_000
 """Clock cycles for which the device waits at first, so that the host is never what it waits for."""
 
@@ -235,15 +239,18 @@ def cuda_timer(functions: Sequence[Function], arguments: Sequence[Any]) -> list[
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """What was measured, on disk: a file for every question, `<key>.times`, with one line of JSON and its checksum."""
+    """What was measured, on disk: a file for every question, `<key>.times`, with one line of JSON and its checksum; at
+    most `limit` bytes in all.
+    """
 
     folder: Path
+    limit: int
 
     @classmethod
     def chosen_by(cls, options: Options) -> Timings | None:
         """The folder beside that of the cache; None when the cache is off."""
         cache = DiskCache.chosen_by(options)
-        return None if cache is None else cls(cache.folder.parent / "timings")
+        return None if cache is None else cls(cache.folder.parent / "timings", cache.limit // SHARE)
 
     def key_of(self, texts: Sequence[str]) -> str:
         """The name of a question: its programs, who compiles them, and the devices that there are."""
@@ -252,13 +259,18 @@ class Timings:
         return hashlib.sha256("\n\0".join([*compiler_lines(), *texts]).encode()).hexdigest()
 
     def load(self, key: str, count: int) -> list[float] | None:
-        """The times of a question of `count` programs, if they are known. A damaged file is as good as none."""
+        """The times of a question of `count` programs, if they are known; they count as used now. A damaged file is as
+        good as none.
+        """
+        path = self.path(key)
         try:
-            line, digest = (self.folder / f"{key}.times").read_text().splitlines()
+            line, digest = path.read_text().splitlines()
         except (OSError, ValueError):
             return None
         if hashlib.sha256(line.encode()).hexdigest() != digest:
             return None
+        with suppress(OSError):  # removed by another process just now, or a folder that we may only read
+            os.utime(path)
         times = [math.inf if time is None else float(time) for time in json.loads(line)]
         return times if len(times) == count else None
 
@@ -267,4 +279,9 @@ class Timings:
         line = json.dumps([None if math.isinf(time) else round(time, 3) for time in times])
         text = f"{line}\n{hashlib.sha256(line.encode()).hexdigest()}\n"
         with suppress(OSError):  # the cache, beside which it lies, says so
-            write_file(self.folder / f"{key}.times", text.encode())
+            write_file(self.path(key), text.encode())
+            shrink(self.folder, _SUFFIX, self.limit)
+
+    def path(self, key: str) -> Path:
+        """The file of a question's times."""
+        return self.folder / f"{key}{_SUFFIX}"

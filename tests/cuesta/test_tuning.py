@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,17 @@ def test_what_was_measured_is_remembered(monkeypatch: pytest.MonkeyPatch, here: 
     assert clock.asked == 3, "a damaged file counts as none"
     assert tuner(clock)([QUESTION]) == [[3.5, 2.25]]
     assert clock.asked == 3, "and is replaced"
+
+
+def test_what_was_asked_for_last_is_kept(tmp_path: Path) -> None:
+    wide = Timings(tmp_path, 10**6)
+    for age, key in enumerate(("first", "second", "third")):
+        wide.store(key, [1.5, 2.5])
+        os.utime(wide.path(key), (1000 + age, 1000 + age))
+    size = wide.path("first").stat().st_size
+    assert wide.load("first", 2) == [1.5, 2.5], "which makes it the last that was used"
+    Timings(tmp_path, 3 * size).store("fourth", [1.5, 2.5])
+    assert {file.stem for file in tmp_path.iterdir()} == {"first", "third", "fourth"}
 
 
 def test_without_a_cache_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
