@@ -105,18 +105,19 @@ def _arithmetic(name: str, symbol: str, *, commutes: bool = False) -> Row:
     return Row(name, 2, "fiu", f"a {symbol} b", f"{{a}} {symbol} {{b}}", spellings, commutes=commutes)
 
 
-def _extreme(name: str, predicate: str, integer: str, on_bools: str) -> Row:
-    """maximum and minimum: NaN when an operand is NaN; the first operand when neither is beyond the other."""
+def _extreme(name: str, kind: str, on_bools: str) -> Row:
+    """maximum and minimum: NaN when an operand is NaN."""
+    # Three instructions with AVX-512. Where an operand is NaN the first line gives poison, which is not chosen then.
     floating = (
-        "{r}.n = fcmp uno {t} {a}, {a}\n"
-        f"{{r}}.g = fcmp {predicate} {{t}} {{a}}, {{b}}\n"
-        "{r}.c = or {m} {r}.n, {r}.g\n"
-        "{r} = select {m} {r}.c, {t} {a}, {t} {b}"
+        f"{{r}}.e = call nnan nsz {{t}} @llvm.{kind}num.{{s}}({{t}} {{a}}, {{t}} {{b}})\n"
+        "{r}.n = fcmp uno {t} {a}, {b}\n"
+        "{r}.s = fadd {t} {a}, {b}\n"
+        "{r} = select {m} {r}.n, {t} {r}.s, {t} {r}.e"
     )
     spellings = {
         "f": floating,
-        "i": _intrinsic(f"s{integer}", 2),
-        "u": _intrinsic(f"u{integer}", 2),
+        "i": _intrinsic(f"s{kind}", 2),
+        "u": _intrinsic(f"u{kind}", 2),
         "b": f"{{r}} = {on_bools} {{t}} {{a}}, {{b}}",
     }
     bools = {"or": "{a} | {b}", "and": "{a} & {b}"}[on_bools]
@@ -180,8 +181,8 @@ _ROWS = (
         {"f": _intrinsic("fabs"), "i": "{r} = call {t} @llvm.abs.{s}({t} {a}, i1 false)"},
     ),
     # maximum and minimum propagate NaN; of −0 and +0 either may come out, as in eager.
-    _extreme("maximum", "ogt", "max", "or"),
-    _extreme("minimum", "olt", "min", "and"),
+    _extreme("maximum", "max", "or"),
+    _extreme("minimum", "min", "and"),
     Row("copysign", 2, "f", "torch.copysign(a, b)", "libdevice.copysign({a}, {b})", {"f": _intrinsic("copysign", 2)}),
     Row("pow", 2, "f", "torch.pow(a, b)", "libdevice.pow({a}, {b})", {"f": "math:pow"}, ulp=2.5),
     Row("atan2", 2, "f", "torch.atan2(a, b)", "libdevice.atan2({a}, {b})", {"f": "math:atan2"}, ulp=2.5),
