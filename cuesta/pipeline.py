@@ -51,6 +51,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED),
     Stage("tune-kernels", "under max-autotune only: the nests are final, and nothing has a schedule yet"),
     Stage("loops-to-kernel", "choose a schedule; identical layers become one kernel", begins=KERNEL),
+    Stage("split-index-sets", "only a schedule has loops to split; a window's inner points need no masks"),
     Stage("kernel-to-host", "values become buffers"),
     Stage("write-in-place", "what ends up in an input is written there, while every buffer still has one writer"),
     Stage("accumulate-in-place", "as write-in-place; and what it frees, later buffers may take"),
@@ -110,7 +111,7 @@ def stages_of(passes: str) -> tuple[Stage, ...]:
     return tuple(Stage(str(one.spec()), "asked for by the caller") for one in parse_passes(passes))
 
 
-_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "kernel-to-host", "host": None}
+_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "split-index-sets", "host": None}
 
 
 def level_of(module: ModuleOp) -> str:
