@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from cuesta.dialects.kernel import FuncOp
+    from cuesta.targets.cpu.jit import Compilation
     from cuesta.targets.triton.build import KernelBuild
 
 
@@ -27,6 +28,16 @@ class Generated:
 
     program: Program
     in_eager: Mapping[str, Callable[..., None]] = field(default_factory=dict[str, "Callable[..., None]"])
+    compilation: Compilation | None = None
+    """What will give the program's object code, which it does not have yet."""
+
+    def finished(self, record: CompileRecord) -> Generated:
+        """The same with the object code; waits for it."""
+        if self.compilation is None:
+            return self
+        with record.stage("llvm"):
+            code = self.compilation.object_code()
+        return Generated(replace(self.program, object_code=code), self.in_eager)
 
 
 def generate(module: ModuleOp, record: CompileRecord, write: Callable[[str, str], object] | None = None) -> Generated:
@@ -34,11 +45,16 @@ def generate(module: ModuleOp, record: CompileRecord, write: Callable[[str, str]
 
     A kernel that Triton cannot compile runs in eager, with a warning that names it.
     """
+    return begin(module, record, write).finished(record)
+
+
+def begin(module: ModuleOp, record: CompileRecord, write: Callable[[str, str], object] | None = None) -> Generated:
+    """As `generate`, but LLVM may still be at work."""
     build: KernelBuild | None = None
     wrapper, kernels = _wrapper_of(module, (), record)
     if wrapper.device_kernels:
         build = _start_device_kernels(wrapper, kernels, record, write)
-    code, sites = _object_code(wrapper, kernels, record)
+    compilation, sites = _begin_object_code(wrapper, kernels, record)
     in_eager: dict[str, Callable[..., None]] = {}
     device_kernels = ()
     if build is not None:
@@ -48,7 +64,7 @@ def generate(module: ModuleOp, record: CompileRecord, write: Callable[[str, str]
             for name, error in failures.items():
                 _tell(name, error, kernels[name], build.texts.get(name))
             wrapper, kernels = _wrapper_of(module, failures, record)
-            code, sites = _object_code(wrapper, kernels, record)
+            compilation, sites = _begin_object_code(wrapper, kernels, record)
             order = {(one.text.name, one.device): one for one in device_kernels}
             device_kernels = tuple(order[chosen] for chosen in wrapper.device_kernels)
             in_eager = {name: _stand_in(kernels[kernel]) for name, kernel in wrapper.in_eager.items()}
@@ -67,8 +83,8 @@ def generate(module: ModuleOp, record: CompileRecord, write: Callable[[str, str]
         )
         for run in wrapper.device_runs
     )
-    program = Program(wrapper.source, wrapper.overloads, functions, sites, code, device_kernels, device_runs)
-    return Generated(program, in_eager)
+    program = Program(wrapper.source, wrapper.overloads, functions, sites, None, device_kernels, device_runs)
+    return Generated(program, in_eager, compilation)
 
 
 def _wrapper_of(
@@ -93,17 +109,17 @@ def _llvm_text(wrapper: Wrapper, kernels: Mapping[str, FuncOp]) -> tuple[str, tu
     return "\n".join(parts), sites
 
 
-def _object_code(
+def _begin_object_code(
     wrapper: Wrapper, kernels: Mapping[str, FuncOp], record: CompileRecord
-) -> tuple[bytes | None, tuple[BoundSite, ...]]:
+) -> tuple[Compilation | None, tuple[BoundSite, ...]]:
     with record.stage("llvm-text"):
         text, sites = _llvm_text(wrapper, kernels)
     if not wrapper.runs and not wrapper.device_runs:
         return None, sites
-    from cuesta.targets.cpu.jit import compile_module
+    from cuesta.targets.cpu.jit import Compilation
 
     with record.stage("llvm"):
-        return compile_module(text), sites
+        return Compilation(text), sites
 
 
 def _start_device_kernels(

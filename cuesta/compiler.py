@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from cuesta.cache import DiskCache
+    from cuesta.code_generation import Generated
     from cuesta.pipeline import Stage
+    from cuesta.targets.cpu.jit import LoadedModule
+    from cuesta.targets.host.runtime import Wrapper
     from cuesta.targets.program import Program
 
 BoxedFunction = Callable[[list[Any]], Any]
@@ -49,6 +54,8 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
     with record.stage("cache-key"):
         cache, key = _place_in_cache(gm, kind, options)
     if cache is not None and key is not None and not options.wants_stages:
+        if (unfinished := _unfinished.get(key)) is not None:  # an equal graph, that has not run yet
+            unfinished.finish()
         known = _from_cache(cache, key, gm, record)
         if known is not None:
             return known
@@ -139,7 +146,7 @@ def _compile_fresh(
                 _store(cache, key, program, gm, [name for name, _ in imported.constants], record)
 
     try:
-        function = compile_module(imported.module, options, record, dump, keep)
+        function = compile_module(imported.module, options, record, dump, keep, key)
     except CudaError as error:  # it is the device or its driver that refuses
         return _in_eager(gm, error)
     return _with_constants(function, [tensor for _, tensor in imported.constants])
@@ -204,14 +211,17 @@ def compile_module(
     record: CompileRecord,
     dump: Dump | None = None,
     keep: Callable[[Program], None] | None = None,
-) -> Callable[[list[Any]], Sequence[Any]]:
-    """Compiles a program at any level, by the stages it still has before it. `keep` is shown the compiled program.
+    key: str | None = None,
+) -> Wrapper:
+    """Compiles a program at any level, by the stages it still has before it. `keep` is shown the compiled program, and
+    `key` is what it keeps it by.
 
-    Returns the wrapper's function, which takes the list of @main's arguments and empties it.
+    Returns the wrapper's function, which takes the list of @main's arguments and empties it. LLVM may still be at work
+    on a program for the CPU, in a thread: the first call waits for it, and what torch does until then costs no time.
     """
     import torch
 
-    from cuesta.code_generation import generate
+    from cuesta.code_generation import begin
     from cuesta.context import make_context
     from cuesta.dialects.core.tracing import trace_rewrites
     from cuesta.pipeline import default_stages, level_of, remaining_stages, run_pipeline, stages_of
@@ -253,11 +263,45 @@ def compile_module(
         dump.text("rewrites.txt", trace.summary())
     elif trace is not None:
         print(trace.summary(), file=sys.stderr)
-    generated = generate(module, record, None if dump is None else dump.text)
+    generated = begin(module, record, None if dump is None else dump.text)
     _count(module, record)
+    if generated.compilation is not None and not generated.program.device_runs:
+        unfinished = _Unfinished(generated, record, keep)
+        if key is not None:
+            _unfinished[key] = unfinished
+        with record.stage("build"):
+            from cuesta.targets.host.runtime import build_unfinished
+
+            return build_unfinished(generated.program, unfinished.finish)
+    generated = generated.finished(record)
     if keep is not None and not generated.in_eager:
         keep(generated.program)
     return load_program(generated.program, record, generated.in_eager)
+
+
+class _Unfinished:
+    """A program whose object code is still being made."""
+
+    def __init__(self, generated: Generated, record: CompileRecord, keep: Callable[[Program], None] | None) -> None:
+        self.generated = generated
+        self.record = record
+        self.keep = keep
+        self.lock = threading.Lock()
+        self.loaded: LoadedModule | None = None
+
+    def finish(self) -> LoadedModule | None:
+        """Waits for the object code, loads it, and keeps the program."""
+        with self.lock:
+            if self.loaded is None:
+                program = self.generated.finished(self.record).program
+                self.loaded = _loaded(program, self.record)
+                if self.keep is not None:
+                    self.keep(program)
+            return self.loaded
+
+
+_unfinished = weakref.WeakValueDictionary[str, _Unfinished]()
+"""By their keys in the cache, which does not have them yet."""
 
 
 @contextmanager
@@ -278,21 +322,25 @@ def _tuning(options: Options, stages: Sequence[Stage], dump: Dump | None) -> Ite
 
 def load_program(
     program: Program, record: CompileRecord, in_eager: Mapping[str, Callable[..., None]] | None = None
-) -> Callable[[list[Any]], Sequence[Any]]:
+) -> Wrapper:
     """The wrapper's function of a compiled program; `in_eager` are functions that it calls in place of kernels.
 
     Errors: MachineCodeError when the object code cannot be loaded, CudaError when the kernels for a device cannot.
     """
     from cuesta.targets.host.runtime import build
 
-    loaded = None
-    if program.object_code is not None:
-        with record.stage("load"):
-            from cuesta.targets.cpu.jit import load_object
-
-            loaded = load_object(program.object_code, program.symbols)
+    loaded = _loaded(program, record)
     with record.stage("build"):
         return build(program, loaded, in_eager)
+
+
+def _loaded(program: Program, record: CompileRecord) -> LoadedModule | None:
+    if program.object_code is None:
+        return None
+    with record.stage("load"):
+        from cuesta.targets.cpu.jit import load_object
+
+        return load_object(program.object_code, program.symbols)
 
 
 def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None) -> Callable[..., tuple[Any, ...]]:

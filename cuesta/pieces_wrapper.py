@@ -17,7 +17,7 @@ from cuesta.dialects import sym
 from cuesta.lowering.sympy_to_sym import index_expression
 from cuesta.opaque import free_symbols, kinds_of
 from cuesta.pieces import Piece, as_symbol, attribute_of, bindings_of, complete_metadata, piece_of, plan_of
-from cuesta.targets.host.python_text import expression, identifier, tuple_text
+from cuesta.targets.host.python_text import Names, expression, identifier, tuple_text
 from cuesta.targets.host.runtime import check_metadata, with_strides
 
 BoxedFunction = Callable[[list[Any]], Any]
@@ -38,14 +38,14 @@ class PiecesWriter:
         self.kinds = kinds_of(gm.graph.nodes)
         self.plan = plan_of(gm, self.kinds)
         self.lines: list[str] = []
-        self.taken: set[str] = {"args", "call", "inputs", "max", "min"}
+        self.taken = Names(("args", "call", "inputs", "max", "min"))
         self.namespace: dict[str, Any] = {
             "torch": torch,
             "key_get": key_get,
             "check_metadata": check_metadata,
             "with_strides": with_strides,
         }
-        self.taken |= self.namespace.keys()
+        self.taken.update(self.namespace)
         self.names: dict[Node, str] = {}
         self.bound: set[str] = set()
         """The symbols that have a value."""

@@ -149,8 +149,25 @@ def _layout(t: TensorType) -> LayoutAttr | None:
     return t.encoding if isinstance(t.encoding, LayoutAttr) else None
 
 
+_MOST_KNOWN = 50_000
+_sizes: dict[int, tuple[TensorType, tuple[IndexExpr, ...]]] = {}
+_strides: dict[int, tuple[TensorType, tuple[IndexExpr, ...]]] = {}
+"""By the ids of the types, which stay taken as long as the types are held here."""
+
+
 def sizes_of(t: TensorType) -> tuple[IndexExpr, ...]:
     """The sizes. Errors: ValueError when a size is dynamic and the layout does not name it."""
+    known = _sizes.get(id(t))
+    if known is not None:
+        return known[1]
+    found = _sizes_of(t)
+    if len(_sizes) >= _MOST_KNOWN:
+        _sizes.clear()
+    _sizes[id(t)] = t, found
+    return found
+
+
+def _sizes_of(t: TensorType) -> tuple[IndexExpr, ...]:
     layout = _layout(t)
     if layout is not None and layout.sizes is not None:
         return layout.sizes
@@ -162,10 +179,17 @@ def sizes_of(t: TensorType) -> tuple[IndexExpr, ...]:
 
 def strides_of(t: TensorType) -> tuple[IndexExpr, ...]:
     """The strides, in elements, also when the type leaves them out."""
+    known = _strides.get(id(t))
+    if known is not None:
+        return known[1]
     layout = _layout(t)
-    if layout is not None and layout.strides is not None:
-        return layout.strides
-    return contiguous_strides(sizes_of(t))
+    found = None if layout is None else layout.strides
+    if found is None:
+        found = contiguous_strides(sizes_of(t))
+    if len(_strides) >= _MOST_KNOWN:
+        _strides.clear()
+    _strides[id(t)] = t, found
+    return found
 
 
 def device_of(t: TensorType) -> str:
@@ -231,6 +255,24 @@ def strided_view(
     address(d) = Σ map_k(d) · stride_k must come out as offset + Σ c_k · d_k, without negative c, which PyTorch refuses.
     A dimension of size 1 has the stride 0 here.
     """
+    if symbol_ranges:
+        return _strided_view(map, source, result_sizes, symbol_ranges)
+    key = id(map), id(source), tuple(result_sizes)
+    known = _views.get(key)
+    if known is None:
+        if len(_views) >= _MOST_KNOWN:
+            _views.clear()
+        known = _views[key] = map, source, _strided_view(map, source, result_sizes, None)
+    return known[2]
+
+
+_View: TypeAlias = "tuple[tuple[IndexExpr, ...], IndexExpr] | None"
+_views: dict[tuple[int, int, tuple[IndexExpr, ...]], tuple[MapAttr, TensorType, _View]] = {}
+
+
+def _strided_view(
+    map: MapAttr, source: TensorType, result_sizes: Sequence[IndexExpr], symbol_ranges: SymbolRanges | None
+) -> _View:
     address: IndexExpr = 0
     for index, stride in zip(map.results, strides_of(source), strict=True):
         address = address + index * stride

@@ -10,19 +10,20 @@ from xdsl.dialects.builtin import ModuleOp
 from cuesta.dialects import aten, host, kernel, loops, sym
 from cuesta.dialects.core.contracts import Contract, Finding, entry_holds_only
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.layout import is_tensor
 
 
 def loads_read_no_views(module: ModuleOp) -> Iterator[Finding]:
     """View elimination is over: a load reads memory."""
-    for op in module.walk():
-        if isinstance(op, loops.LoadOp) and isinstance(op.source.owner, loops.ViewOp):
+    for op in all_ops(module):
+        if type(op) is loops.LoadOp and isinstance(op.source.owner, loops.ViewOp):
             yield op, "reads a view; eliminate-views should have composed the index maps"
 
 
 def views_are_strided(module: ModuleOp) -> Iterator[Finding]:
     """A view that is left lies in the memory of what it views, with the strides of its type."""
-    for op in entry_block(module).ops:
+    for op in ops_of(entry_block(module)):
         if isinstance(op, loops.ViewOp) and not op.is_alias:
             yield op, "strides cannot say this view; materialize-views should have made it a copy"
 
@@ -31,7 +32,7 @@ def launches_fit(module: ModuleOp) -> Iterator[Finding]:
     """Every launch names a kernel of the module and passes what it takes."""
     kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
     symbols = symbol_ranges(module)
-    for op in entry_block(module).ops:
+    for op in ops_of(entry_block(module)):
         if not isinstance(op, kernel.LaunchOp | host.LaunchOp):
             continue
         callee = kernels.get(op.kernel)
@@ -45,7 +46,7 @@ def launches_fit(module: ModuleOp) -> Iterator[Finding]:
         taken_over = callee.updates if isinstance(op, kernel.LaunchOp) else 0
         kept = op.operands[: len(op.operands) - taken_over]
         for operand in op.operands[len(op.operands) - taken_over :]:
-            if not isinstance(operand.owner, kernel.LaunchOp) or len(list(operand.uses)) > 1:
+            if not isinstance(operand.owner, kernel.LaunchOp) or operand.has_more_than_one_use():
                 yield op, f"lets @{op.kernel} update what is not the result of a launch, or has other users"
         values = [*kept, *op.results]
         pointers = [argument.type for argument in callee.body.args]

@@ -18,6 +18,7 @@ from cuesta.dialects import loops
 from cuesta.dialects.aten import AtenOp, CallOp
 from cuesta.dialects.aten.schemas import canonical_name
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import device_of, is_tensor_type
@@ -93,7 +94,7 @@ class AtenToLoopsPass(ModulePass):
 
 def lower_block(block: Block, *, deterministic: bool = False, random: str = "device") -> None:
     """Lowers the calls that stand in a block."""
-    ops = list(block.ops)
+    ops = ops_of(block)
     for op in ops:
         op.detach()
     if not ops:
@@ -111,7 +112,7 @@ def _replace(op: AtenCall, values: list[SSAValue], builder: LoopBuilder) -> None
     for result, value in zip(op.results, values, strict=True):
         if value in op.operands:
             value = _distinct(op, result, value, builder)
-        result.replace_all_uses_with(value)
+        replace_all_uses(result, value)
     op.erase()
 
 

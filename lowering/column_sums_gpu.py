@@ -27,6 +27,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, layout, loops, sym
 from cuesta.dialects.core.indexed import IndexedOp
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.reductions import identity
 from cuesta.dialects.loops.part_laws import PLAIN, has_scans, members_of, read_from
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
@@ -187,7 +188,7 @@ def _join(rows: loops.NestOp, columns: Sequence[_Columns], height: int) -> loops
     for (nest, reduction), part in zip(reductions, joint.results[len(rows.results) :], strict=True):
         _from_parts(reduction, part, nest, blocks)
     for old, new in zip(rows.results, joint.results, strict=False):
-        old.replace_all_uses_with(new)
+        replace_all_uses(old, new)
         new.name_hint = old.name_hint
     remove(rows)
     return joint
@@ -234,7 +235,7 @@ def _block(
         for reduction, handle in zip(one.sums, handles, strict=True):
             for variable, index in zip(reduction.induction_variables, row, strict=True):
                 substitution.set_index(variable, index)
-            clone_into(list(reduction.body.ops)[:-1], InsertPoint.at_end(loop.body), substitution)
+            clone_into(ops_of(reduction.body)[:-1], InsertPoint.at_end(loop.body), substitution)
             value = substitution.value(reduction.yielded)
             combine = loops.CombineOp.build(
                 reduction.kind, value, handle, [sym.dim(k) for k in range(len(place))], place
@@ -266,7 +267,7 @@ def _from_parts(reduction: loops.ReduceOp, part: SSAValue, columns: loops.NestOp
     new.body.add_ops([load, end])
     Rewriter.insert_op(new, InsertPoint.before(reduction))
     new.results[0].name_hint = reduction.results[0].name_hint
-    reduction.results[0].replace_all_uses_with(new.results[0])
+    replace_all_uses(reduction.results[0], new.results[0])
     remove(reduction)
 
 

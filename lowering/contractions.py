@@ -68,7 +68,7 @@ def contraction_of(analysis: NestAnalysis, tf32: bool) -> tuple[Loop, Contractio
     left, right = factors
     if left.type != right.type or not (_is_narrow(left.type) or tf32):
         return f"its factors have the types {left.type} and {right.type}"
-    if len(list(product.results[0].uses)) > 1:
+    if product.results[0].has_more_than_one_use():
         return "a product has other uses"
     if any(use.operation is not product for op in left_out - {product} for use in op.results[0].uses):
         return "a factor has other uses"

@@ -124,6 +124,15 @@ def _own_decompositions() -> DecompositionTable:
             for overload in (aten.channel_shuffle.default, aten.max_unpool2d.default)
         },
         aten.index_add.default: index_add,
+        **{
+            overload: copy_of(view)
+            for overload, view in (
+                (aten.view_copy.default, aten.reshape.default),  # not only what a view could be
+                (aten.permute_copy.default, aten.permute.default),
+                (aten.narrow_copy.default, aten.narrow.default),
+                (aten.unbind_copy.int, aten.unbind.int),
+            )
+        },
         aten.resize_as.default: resize_as,
         aten.select_scatter.default: select_scatter,
     }
@@ -178,6 +187,20 @@ def unsafe_view(self: Tensor, size: Sequence[int | torch.SymInt]) -> Tensor:
     import torch
 
     return torch.ops.aten.view.default(self, size)
+
+
+def copy_of(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator that makes a copy of what a view, or each of several, sees."""
+
+    def decomposition(*arguments: Any, **keywords: Any) -> Any:
+        import torch
+
+        seen = view(*arguments, **keywords)
+        if isinstance(seen, torch.Tensor):
+            return torch.ops.aten.clone.default(seen, memory_format=torch.contiguous_format)
+        return [torch.ops.aten.clone.default(one, memory_format=torch.contiguous_format) for one in seen]
+
+    return decomposition
 
 
 # --- Random masks as bools: a library call (or a kernel of ours) draws them, everything around fuses, and a byte an
@@ -339,7 +362,7 @@ def trilinear(
     for expanded in expand3:
         i3 = i3.unsqueeze(expanded)
     product = i1 * i2 * i3
-    return product.sum(list(sumdim)) if len(sumdim) else product
+    return product.sum(list(sumdim), dtype=product.dtype) if len(sumdim) else product
 
 
 def distance(self: Tensor, other: Tensor, p: float = 2) -> Tensor:

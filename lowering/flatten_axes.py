@@ -1,4 +1,4 @@
-"""Several axes of a loop as one: the lanes of a tile then run through all of them, however short each is."""
+"""Several axes of a loop as one: the lanes of a tile then run through all of them, however short each is. And back."""
 
 from __future__ import annotations
 
@@ -43,6 +43,28 @@ def flatten_axes(analysis: NestAnalysis, loop: Loop, axes: Sequence[int]) -> int
     position = loop.axes.index(axes[0])
     loop.axes = [*loop.axes[:position], last, *loop.axes[position + len(axes) :]]
     return last
+
+
+def split_axis(analysis: NestAnalysis, axis: int, points: int) -> int:
+    """Makes two axes of one: one of groups, which it is from then on, and one of the `points` of a group, which is new,
+    and in no loop yet; gives that. The last group may have points that were none before.
+
+    (i : 127) with addresses 9·i  →  (i : 32), (j : 4) with addresses 36·i + 9·j
+    """
+    new = len(analysis.sizes)
+    images: list[sym.IndexExpr] = [sym.dim(each) for each in range(new)]
+    images[axis] = sym.dim(axis) * points + sym.dim(new)
+    analysis.sizes[axis] = sym.ceildiv(analysis.sizes[axis], points)
+    analysis.sizes.append(points)
+    for access in analysis.accesses.values():
+        if not access.varies >> axis & 1:
+            continue
+        access.address = sym.simplify(sym.substitute(access.address, images), analysis.sizes, analysis.symbol_ranges)
+        access.local = None
+        access.varies |= 1 << new
+        access.indirect |= (access.indirect >> axis & 1) << new
+        access.ordered |= (access.ordered >> axis & 1) << new
+    return new
 
 
 def _moved(axes: int, gone: int, last: int) -> int:

@@ -5,6 +5,7 @@ Units: a cost is bytes moved at the full speed of the memory; the machine is an 
     a row in one tile      reads once
     a row in a loop        reads once for every stage; what fits into the second-level cache is cheaper the second time
     a row in parts         reads once for the parts, and once more for what comes after; and costs two more launches
+    a row that is shared   reads once; programs wait at their meeting, and do not load while they compute
 
 Reads that are not aligned cost what a word for each element costs: they are limited by their number, not their bytes.
 """
@@ -26,6 +27,13 @@ SHARE = 2
 """A processor can take in at most so many times its share of the memory's speed."""
 LAUNCH = 8 << 20
 """The bytes that could be moved while a kernel begins and ends."""
+
+AT_ONCE = 4
+"""Programs that keep parts in registers and that a processor has at a time."""
+WAIT = 0.1
+"""What such a program waits at its meeting, in launches, for every power of two of programs that meet."""
+WORK = 0.12
+"""The bytes that could be moved while such a program computes as much as a float add: it does not load meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,8 @@ class Rows:
     strips: bool = False
     """Whether a program's row is a strip of columns, which no tile holds."""
     aligned: bool = True
+    work: float = 0.0
+    """What is computed for a point, in float adds, by all stages together."""
 
 
 def of_reading(rows: Rows, times: float) -> float:
@@ -74,6 +84,18 @@ def of_parts(rows: Rows, processors: int) -> float:
     return of_reading(rows, 1) + after + (1 + (rows.after > 0)) * LAUNCH * processors / 132
 
 
+def of_meeting(rows: Rows, members: int, processors: int) -> float:
+    """The cost of one kernel whose programs share rows, so many each, and meet. Infinite where there might not be room
+    for all of them at once, and where they are too few to fill the device: smaller parts of a kernel more do that.
+    """
+    points = rows.programs * rows.points
+    rounds = rows.programs * members / (AT_ONCE * processors)
+    if members > processors or rounds < 1:
+        return math.inf
+    waiting = WAIT * math.log2(members) * rounds + 1
+    return of_reading(rows, 1) + of_writing(rows) + WORK * rows.work * points + waiting * LAUNCH * processors / 132
+
+
 def of_writing(rows: Rows) -> float:
     """The cost of what is stored row by row."""
     return max(rows.written, 0 if rows.aligned or not rows.written else rows.elements * WORD)
@@ -88,4 +110,4 @@ def parallelism(programs: int, processors: int) -> float:
     return 1.0 if rounds >= 8 else rounds / (math.floor(rounds) + min(1.0, (rounds % 1) * SHARE))
 
 
-__all__ = ["Rows", "of_parts", "of_whole_rows"]
+__all__ = ["Rows", "of_meeting", "of_parts", "of_whole_rows"]

@@ -98,6 +98,8 @@ class KernelBuilder:
             if parallel.loop and parallel.tile is None:
                 bounds[parallel.axis] = (0, size)
                 continue
+            if not parallel.loop and parallel.tile == size:
+                continue  # every program has all of it
             program = self.emit(kernel.ProgramIdOp.build(len(grid)), 0).results[0]
             program.name_hint = "p"
             if not parallel.loop:
@@ -288,7 +290,7 @@ class KernelBuilder:
 
     def load(self, op: loops.LoadOp) -> None:
         used, address = self.address(op, op.source)
-        mask, other = op.mask, op.other
+        mask, other = (op.mask, op.other) if self.is_masked(op) else (None, None)
         shape = joint_shape(used)
         masked: list[SSAValue] = []
         if mask is not None and other is not None:
@@ -303,6 +305,10 @@ class KernelBuilder:
         # What the kernel itself writes is read where the program says so.
         here = len(self.scopes) - 1
         self.finish(op, new, here if op.source in self.written else self.careful_placement([*used, *masked]))
+
+    def is_masked(self, op: loops.LoadOp) -> bool:
+        """Whether the mask of a load, if it has one, may be false."""
+        return True
 
     def store(self, op: loops.StoreOp) -> None:
         used, address = self.address(op, op.target)
@@ -363,6 +369,9 @@ class KernelBuilder:
         value = self.value(op.value, join(shape_of(point), self.shape([op.value])))
         # In its scan, also when the value is the same at every point.
         self.finish(op, kernel.RunningOp.build(op.kind, value), len(self.scopes) - 1)
+
+    def meet(self, op: loops.MeetOp) -> None:
+        raise CuestaError(Diagnostic.on(op, "points of a nest meet on a GPU only"))
 
     def index(self, op: loops.IndexOp) -> None:
         used, expression = self.expression(self.analysis.accesses[op].address)
@@ -479,7 +488,8 @@ class KernelBuilder:
 
 _TRANSLATE: dict[type[Operation], Callable[[KernelBuilder, Any], None]] = {
     **dict.fromkeys(
-        [*elem.OPS.values(), elem.BitcastOp, elem.ConvertOp, elem.PhiloxOp, elem.SelectOp], KernelBuilder.elementwise
+        [*elem.OPS.values(), elem.BitcastOp, elem.ConvertOp, elem.PhiloxOp, elem.SelectOp],
+        lambda builder, op: builder.elementwise(op),  # a builder may have its own way
     ),
     elem.ConstantOp: KernelBuilder.remember,
     loops.LoadOp: KernelBuilder.load,
@@ -488,8 +498,9 @@ _TRANSLATE: dict[type[Operation], Callable[[KernelBuilder, Any], None]] = {
     loops.BoundOp: KernelBuilder.bound,
     loops.CombineOp: KernelBuilder.combine,
     loops.ForOp: KernelBuilder.loop,
+    loops.MeetOp: lambda builder, op: builder.meet(op),
     loops.RunningOp: KernelBuilder.running,
     loops.ScanOp: KernelBuilder.loop,
-    loops.ReduceOp: lambda builder, op: builder.reduce(op),  # a builder may have its own way
+    loops.ReduceOp: lambda builder, op: builder.reduce(op),
     loops.YieldOp: KernelBuilder.finished,
 }

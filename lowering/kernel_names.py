@@ -9,7 +9,7 @@ MAX_WORDS = 4
 
 # What says little about a kernel, and stands in its name only when there is nothing else.
 _QUIET = {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "add", "sub", "mul", "div", "neg"}
-_REDUCTIONS = {"maximum": "max", "minimum": "min", "welford": "variance"}
+_REDUCTIONS = {"maximum": "max", "minimum": "min", "argmax_last_nan": "argmax", "welford": "variance"}
 _RUNNING = {
     "sum": "cumsum",
     "prod": "cumprod",

@@ -17,6 +17,7 @@ from cuesta.dialects import host, kernel, loops
 from cuesta.dialects.aten import CallArguments, Operand
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function, written_arguments
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.layout import sizes_of, strided_view, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
 
@@ -36,7 +37,7 @@ class KernelToHostPass(ModulePass):
         if not isinstance(main, FuncOp):
             fail(main, "kernel-to-host takes a func.func @main")
         kernels = {inner.sym_name: inner for inner in op.body.ops if isinstance(inner, kernel.FuncOp)}
-        for inner in list(main.body.block.ops):
+        for inner in ops_of(main.body.block):
             lower_op(inner, kernels)
         written = written_arguments(main)
         outputs = list(main.function_type.outputs)
@@ -142,5 +143,5 @@ def replace(op: Operation, new: list[Operation], results: list[SSAValue]) -> Non
     block.insert_ops_before(new, op)
     for old, value in zip(op.results, results, strict=True):
         value.name_hint = value.name_hint or old.name_hint
-        old.replace_all_uses_with(value)
+        replace_all_uses(old, value)
     remove(op)

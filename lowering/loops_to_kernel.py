@@ -22,6 +22,7 @@ from cuesta.dialects import elem, kernel, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.layout import device_of, tensor_type_of
 from cuesta.lowering import (
     column_sums_gpu,
@@ -31,8 +32,10 @@ from cuesta.lowering import (
     split_reductions_gpu,
     split_scatters_gpu,
 )
+from cuesta.lowering.eviction import hint_loads
 from cuesta.lowering.kernel_builder import KernelBuilder
 from cuesta.lowering.kernel_names import describe
+from cuesta.lowering.meeting_builder import MeetingBuilder, add_counters
 from cuesta.lowering.merge_axes import merge_axes
 from cuesta.lowering.nest_analysis import NestAnalysis, analyse
 from cuesta.lowering.schedule import Schedule
@@ -73,17 +76,20 @@ class LoopsToKernelPass(ModulePass):
         atomic: dict[loops.NestOp, list[SSAValue]] = {}
         if self.split:
             nests = [nest for nest in nests_of(op) if not nest.choices]  # who says how a nest runs means this nest
-            split_reductions([nest for nest in nests if not self.is_for_gpu(nest)])
+            split_reductions([nest for nest in nests if not self.is_for_gpu(nest)], symbol_ranges(op))
             on_gpu = [nest for nest in nests_of(op) if self.is_for_gpu(nest)]
             joint = column_sums_gpu.sum_columns_with_rows(on_gpu, self.processors)
-            in_parts = [nest for nest in nests_of(op) if not nest.choices or "part" in nest.choices]
+            in_parts = [
+                nest for nest in nests_of(op) if not nest.choices or {"part", "cooperative"} & nest.choices.keys()
+            ]
             split_reductions_gpu.split_reductions([nest for nest in in_parts if self.is_for_gpu(nest)], self.processors)
             nests = nests_of(op)
             updates = split_scatters([nest for nest in nests if not self.is_for_gpu(nest)])
             atomic = split_scatters_gpu.split_scatters(
                 [nest for nest in nests if self.is_for_gpu(nest) and nest not in joint]
             )
-        lower_nests(op, self.chooser(), updates | atomic, frozenset(atomic))
+        counters = add_counters([nest for nest in nests_of(op) if self.is_for_gpu(nest)])
+        lower_nests(op, self.chooser(), updates | atomic, frozenset(atomic), counters)
 
     def chooser(self) -> Chooser:
         """The function that chooses the schedule of a nest.
@@ -128,9 +134,10 @@ def lower_nests(
     choose: Chooser,
     updates: Mapping[loops.NestOp, Sequence[SSAValue]],
     atomic: Collection[loops.NestOp] = (),
+    counters: Mapping[loops.NestOp, SSAValue] | None = None,
 ) -> None:
     """Replaces every nest of @main by a launch; `choose` gives the schedule of each distinct one. `updates` is what
-    `split_scatters` gave; those in `atomic` may change elements in any order.
+    `split_scatters` gave; those in `atomic` may change elements in any order; `counters` are for those that meet.
 
     Errors: CuestaError when the module is not in the state this lowering requires.
     """
@@ -144,7 +151,8 @@ def lower_nests(
             used = (True, *used[1:])  # what it does may still be an IndexError
         taken_over = updates.get(nest, ())
         used = (*used[: len(used) - len(taken_over)], *(True for _ in taken_over))
-        inputs = [*captures(nest), *(now.get(value, value) for value in taken_over)]
+        count = () if counters is None or nest not in counters else (counters[nest],)
+        inputs = [*captures(nest), *(now.get(value, value) for value in (*taken_over, *count))]
         key = (fingerprint(nest), used, len(taken_over))
         lowered = known.get(key)
         if lowered is None:
@@ -154,13 +162,15 @@ def lower_nests(
                 lowered.kernel.properties["updates"] = builtin.IntegerAttr(len(taken_over), builtin.i64)
             Rewriter.insert_op(lowered.kernel, InsertPoint.before(main))
         launch = kernel.LaunchOp.build(
-            lowered.kernel.sym_name, inputs, [nest.results[position].type for position in lowered.kept]
+            lowered.kernel.sym_name,
+            inputs,
+            [*(nest.results[position].type for position in lowered.kept), *(value.type for value in count)],
         )
         launch.location = nest.location
         Rewriter.insert_op(launch, InsertPoint.before(nest))
-        for position, result in zip(lowered.kept, launch.results, strict=True):
+        for position, result in zip(lowered.kept, launch.results, strict=not count):
             now[nest.results[position]] = result
-            nest.results[position].replace_all_uses_with(result)
+            replace_all_uses(nest.results[position], result)
             result.name_hint = nest.results[position].name_hint
         nest.detach()
         nest.erase()
@@ -174,8 +184,11 @@ def _lower(
         spread_scans(analysis)
     merge_axes(analysis)
     schedule = choose(analysis)
-    builder = SlidingBuilder if schedule.slides else KernelBuilder
+    on_gpu = schedule.choices.get("target") == "cuda"
+    builder = SlidingBuilder if schedule.slides else MeetingBuilder if analysis.meeting and on_gpu else KernelBuilder
     func = builder(analysis, schedule).build(name)
+    if on_gpu:
+        hint_loads(func, nest.choices.get("reread"))
     kept = tuple(position for position, handle in enumerate(nest.handles) if handle not in schedule.locals)
     return _Lowered(func, kept)
 

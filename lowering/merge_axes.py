@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuesta.dialects import loops, sym
+from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.lowering.nest_analysis import Access, Loop, NestAnalysis
 
 
@@ -13,8 +14,7 @@ def merge_axes(analysis: NestAnalysis) -> None:
 
     (i : 4, j : 1, k : 8) with addresses 8·i + k  →  (k : 32) with addresses k
 
-    The order of axes stays where it has a meaning: in scans, and in `argmax` and `argmin`, whose result counts the
-    points.
+    The order of axes stays where it has a meaning: in scans, and in arg-reductions, whose result counts the points.
     """
     images: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(analysis.sizes))]
     merged_into = list(range(len(analysis.sizes)))
@@ -22,7 +22,7 @@ def merge_axes(analysis: NestAnalysis) -> None:
         _drop_unit_axes(loop, analysis, images)
         if len(loop.axes) > 1:
             accesses = [access for inner in loop.walk() for access in inner.accesses]
-            if not _counts_points(loop):
+            if not _counts_points(loop) and not (analysis.meeting and loop is analysis.root):
                 loop.axes = memory_order(loop.axes, accesses, analysis)
             _merge(loop, accesses, analysis, images, merged_into)
     _rewrite(analysis, images, merged_into)
@@ -52,13 +52,13 @@ def memory_order(axes: Sequence[int], accesses: Sequence[Access], analysis: Nest
 
 
 def _counts_points(loop: Loop) -> bool:
-    return isinstance(loop.op, loops.ScanOp) or (isinstance(loop.op, loops.ReduceOp) and loop.op.kind.startswith("arg"))
+    return isinstance(loop.op, loops.ScanOp) or (isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES)
 
 
 def _drop_unit_axes(loop: Loop, analysis: NestAnalysis, images: list[sym.IndexExpr]) -> None:
     kept = [axis for axis in loop.axes if analysis.sizes[axis] != 1]
     op = loop.op
-    if not kept and loop.axes and isinstance(op, loops.ReduceOp) and op.kind in ("argmax", "argmin", "welford"):
+    if not kept and loop.axes and isinstance(op, loops.ReduceOp) and op.kind in (*EXTREMES, "welford"):
         kept = loop.axes[-1:]  # their results are not simply what is yielded
     if not kept and loop.axes and isinstance(op, loops.ScanOp):
         kept = loop.axes[-1:]  # a running value has a loop to run in
@@ -77,13 +77,22 @@ def _merge(
     for axis in loop.axes:
         # Addresses still speak of the unmerged axes. That is no obstacle: a, b and c merge into one when b and c do,
         # and a merges with what they became, whose size is already their product.
-        while kept and all(_is_joint(e, kept[-1], axis, sizes[axis]) for e in addresses):
+        while (
+            kept
+            and _meet_alike(analysis, kept[-1], axis)
+            and all(_is_joint(e, kept[-1], axis, sizes[axis]) for e in addresses)
+        ):
             outer = kept.pop()
             images[outer] = 0
             merged_into[outer] = axis
             sizes[axis] = sizes[outer] * sizes[axis]
         kept.append(axis)
     loop.axes = kept
+
+
+def _meet_alike(analysis: NestAnalysis, outer: int, inner: int) -> bool:
+    """Whether both axes, or neither, are such that points which differ along them meet."""
+    return (analysis.meeting >> outer & 1) == (analysis.meeting >> inner & 1)
 
 
 def _is_joint(e: sym.Expr, outer: int, inner: int, size: sym.IndexExpr) -> bool:

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from cuesta.dialects import elem, layout, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.indexed import IndexedOp
+from cuesta.dialects.core.reductions import EXTREMES
 
 UNKNOWN_SIZE = 128
 """What a symbol without a better bound is taken to be when work is estimated."""
@@ -85,6 +86,8 @@ class NestAnalysis:
     symbol_ranges: sym.SymbolRanges
     local_sizes: dict[SSAValue, int]
     """The handles that may become scratch memory of the program, and their sizes."""
+    meeting: int = 0
+    """The parallel axes along which those who meet (`loops.meet`) differ. They stay the last, and by themselves."""
     spread: frozenset[Operation] = frozenset()
     """The scans whose points are points of the parallel domain (`spread_scans`): what they combine is atomic."""
 
@@ -143,7 +146,13 @@ class _Analyser:
             list(self.inputs),
             self.symbol_ranges,
             {handle: size for handle in self.touched if (size := self.local(handle)) is not None},
+            self.meeting(root),
         )
+
+    def meeting(self, root: Loop) -> int:
+        """The axes of those who meet."""
+        found = loops.meeting_of(self.nest)
+        return 0 if found is None else sum(1 << axis for axis in root.axes[-found.axes :])
 
     def number_axes(self, op: loops.DomainOp) -> list[int]:
         axes: list[int] = []
@@ -184,7 +193,7 @@ class _Analyser:
                 weight = _RUNNING_WEIGHTS.get(op.kind, 1.0)
                 loop.work += weight
                 loop.running += weight
-            elif not isinstance(op, loops.YieldOp):
+            elif not isinstance(op, loops.YieldOp | loops.MeetOp):
                 raise CuestaError(Diagnostic.on(op, "has no lowering to a kernel"))
 
     def inner(self, op: loops.StatementOp | loops.ReduceOp, loop: Loop) -> None:
@@ -202,7 +211,7 @@ class _Analyser:
                 mask &= ~(1 << axis)
             for result in op.results:
                 self.varies[result] = mask
-            inner.work += 4 if op.kind == "welford" else 2 if op.kind.startswith("arg") else 1
+            inner.work += 4 if op.kind == "welford" else 2 if op.kind in EXTREMES else 1
 
     def access(self, op: loops.LoadOp | loops.TensorWriteOp | loops.IndexOp, loop: Loop) -> None:
         number = self.number

@@ -21,6 +21,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.aten.call import CallLike
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_op, is_pointwise, loads_of, remove, through_views
 
@@ -166,10 +167,10 @@ def consumer_of(
 
 def producer_of(factor: SSAValue) -> loops.NestOp | None:
     """The pointwise nest that computes a factor, perhaps viewed, for this use alone."""
-    while len(list(factor.uses)) == 1 and isinstance(view := factor.owner, loops.ViewOp):
+    while factor.has_one_use() and isinstance(view := factor.owner, loops.ViewOp):
         factor = view.source
     nest = factor.owner
-    if not isinstance(nest, loops.NestOp) or len(nest.results) != 1 or len(list(factor.uses)) != 1:
+    if not isinstance(nest, loops.NestOp) or len(nest.results) != 1 or not factor.has_one_use():
         return None
     if not is_pointwise(nest) or any(isinstance(op, loops.BoundOp) for op in nest.body.ops):
         return None
@@ -367,7 +368,7 @@ def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> No
         replaced.append(product.result)
     for before, after in zip(replaced, nest.results, strict=True):
         after.name_hint = before.name_hint
-        before.replace_all_uses_with(after)
+        replace_all_uses(before, after)
     if consumer is not None:
         remove(consumer)
     factors = [product.left, product.right]

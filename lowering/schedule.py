@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
+from cuesta.dialects import sym
+
 
 @dataclass(slots=True)
 class ParallelAxis:
@@ -53,6 +55,10 @@ class Schedule:
     """The handles that become scratch memory of the program, with their sizes."""
     contractions: dict[Operation, Contraction] = field(default_factory=dict[Operation, Contraction])
     """The reductions that become a `kernel.contract`."""
+    within: tuple[sym.IndexExpr, int] | None = None
+    """Where a schedule that slides takes an axis to have more points than there are: which of them a point is, as an
+    expression over the axes, and how many there are.
+    """
     slides: bool = False
     """Whether everything is written out point by point but the lanes, and what several points compute only once."""
     choices: dict[str, int | str] = field(default_factory=dict[str, "int | str"])

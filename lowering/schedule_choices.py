@@ -11,6 +11,9 @@
               rows of tiles that are done together (so that they find each other's columns in the cache), and whether
               f32 may be rounded to TF32
     part      points of a row that are reduced by one program: `split_reductions_gpu` makes several nests of this one
+    cooperative
+              with 1, the programs that have a part of a row each meet (`loops.meet`), and stay one nest
+    reread    with 1, the next kernel reads the same again, with 0 nobody does: the cache is told (`eviction.py`)
     reversed  the last program begins: it finds in the cache what the kernel before read last
 
 What is not said is as `schedule_gpu` chooses it. All but `tf32` change only how long a kernel takes.
@@ -22,13 +25,28 @@ import math
 from collections.abc import Mapping
 
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
-from cuesta.lowering import schedule_gpu
+from cuesta.lowering import schedule_gpu, split_reductions_gpu
 from cuesta.lowering.contractions import LEAST, schedule_contraction
 from cuesta.lowering.flatten_axes import flatten_axes
 from cuesta.lowering.nest_analysis import NestAnalysis
 from cuesta.lowering.schedule import ParallelAxis, Schedule
 
-KNOWN = ("lanes", "rows", "warps", "slide", "columns", "depth", "stages", "group", "tf32", "reversed", "part")
+KNOWN = (
+    "lanes",
+    "rows",
+    "warps",
+    "slide",
+    "columns",
+    "depth",
+    "stages",
+    "group",
+    "tf32",
+    "reversed",
+    "part",
+    "cooperative",
+    "reread",
+)
+_SWITCHES = ("tf32", "reversed", "cooperative", "reread")
 _POWERS = ("lanes", "rows", "warps", "columns", "depth")
 CONTRACTION = ("rows", "columns", "depth")
 """What every contraction has to say; `depth` is what tells it from others."""
@@ -57,7 +75,7 @@ def check(analysis: NestAnalysis, choices: Mapping[str, int]) -> None:
         if key not in KNOWN:
             known = ", ".join(KNOWN)
             raise CuestaError(Diagnostic.on(analysis.nest, f"no scheduling choice is called {key}; there are {known}"))
-        if value < (key not in ("tf32", "reversed")) or (key in _POWERS and value & (value - 1)):
+        if value < (key not in _SWITCHES) or (key in _POWERS and value & (value - 1)):
             what = "a power of 2" if key in _POWERS else "a positive number"
             raise CuestaError(Diagnostic.on(analysis.nest, f"its schedule says {key} = {value}, which is not {what}"))
     if "depth" in choices:
@@ -158,7 +176,8 @@ def candidates(analysis: NestAnalysis, options: schedule_gpu.GpuOptions) -> list
             found += [{"lanes": lanes // 4, "warps": max(1, warps // 2)}, {"lanes": lanes // 2}, {"lanes": lanes * 2}]
         if has_rows(schedule) and analysis.root.axes:
             found += [{"rows": rows * 2}, {"rows": max(1, rows // 2)}]
-    return [one for one in found if is_sensible(schedule, one, warps)]
+    sensible = [one for one in found if is_sensible(schedule, one, warps)]
+    return [*sensible, *split_reductions_gpu.candidates(analysis.nest)]
 
 
 def is_sensible(schedule: Schedule, choices: Mapping[str, int], warps: int) -> bool:

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 from cuesta.dialects import loops, sym
+from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.lowering.nest_analysis import Access, Loop, NestAnalysis
 from cuesta.lowering.schedule import ParallelAxis, Schedule
 
@@ -46,6 +47,8 @@ ADD_LATENCY = 4
 """Steps of a processor until a sum can be added to again."""
 PARALLEL_WORK = 65536
 """The work, in float adds and accesses, from which on it pays to wake the other threads."""
+UNSURE = 8
+"""How much less it may seem where loops have sizes that only the call knows: woken in vain is better than all alone."""
 PROGRAM = 10.0
 """The cost of a program without its body, in float adds."""
 ITERATION = 1.0
@@ -81,7 +84,7 @@ class _Chooser:
     def __init__(self, analysis: NestAnalysis, options: CpuOptions) -> None:
         self.analysis = analysis
         self.max_lanes = options.lanes
-        self.points = [analysis.estimate(size) for size in analysis.sizes]
+        self.points = [size if isinstance(size, int) else max(1, analysis.estimate(size)) for size in analysis.sizes]
         self.lane_choice: dict[Loop, tuple[int | None, float]] = {}
         self.tiled = not analysis.root.loops and self.suits_tiles(analysis.root)
 
@@ -93,9 +96,22 @@ class _Chooser:
             if cost < best_cost:
                 best_axis, best_cost = axis, cost
         schedule = self.rows(root) if best_axis is None else self.lanes_on(root, best_axis)
-        schedule.choices["parallel"] = int(self.programs(schedule) > 1 and self.total(root) >= PARALLEL_WORK)
+        self.share_among_threads(root, schedule)
         schedule.choices["unroll"] = self.unroll(root, schedule)
         return schedule
+
+    def share_among_threads(self, root: Loop, schedule: Schedule) -> None:
+        """Whether to wake the other threads. Where only the call knows how many programs there are, it decides: not for
+        up to `grain` of them.
+        """
+        programs, total = self.programs(schedule), self.total(root)
+        if all(isinstance(self.analysis.sizes[axis], int) for axis in root.axes):
+            known = all(isinstance(size, int) for size in self.analysis.sizes)
+            least = PARALLEL_WORK if known else PARALLEL_WORK // UNSURE
+            schedule.choices["parallel"] = int(programs > 1 and total >= least)
+            return
+        schedule.choices["parallel"] = 1
+        schedule.choices["grain"] = max(1, round(PARALLEL_WORK * programs / max(1.0, total)))
 
     def programs(self, schedule: Schedule) -> int:
         """The number of programs."""
@@ -219,9 +235,7 @@ class _Chooser:
         """
         if any(isinstance(op, loops.RunningOp) and op.kind == "prod" for op in loop.op.body.ops):
             return []
-        if isinstance(loop.op, loops.ScanOp) or (
-            isinstance(loop.op, loops.ReduceOp) and loop.op.kind.startswith("arg")
-        ):
+        if isinstance(loop.op, loops.ScanOp) or (isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES):
             return loop.axes[-1:]
         return loop.axes
 

@@ -36,6 +36,8 @@ PERSISTENT = 32768
 """The most elements that a tile holds of a row, or of the rows of all tensors that several stages read."""
 LOOPED = 16384
 """Elements of a tile that walks along a row."""
+CACHED = 8192
+"""The same where the row comes from memory once and then from the cache."""
 LONG, LONGEST = 4096, 16384
 """Rows of so many elements have up to 16 warps, and all that there can be."""
 MOST_WARPS = 32
@@ -59,6 +61,10 @@ POINTWISE_WARP = 256
 """Elements of a warp where there are no loops."""
 ROW_WARP_BYTES = 2048
 """Of the elements of a warp of a tile that is reduced, as they lie in memory."""
+MEETING_WARP = 1024
+"""Elements of a warp where programs meet: few threads keep many, so that a processor has several programs."""
+MEETING_REGISTERS, MOST_REGISTERS = 64, 255
+"""Of a thread there, for every tensor that it keeps; and of any."""
 SECTOR = 32
 """Bytes that are read together."""
 VECTOR = 16
@@ -95,10 +101,13 @@ class _Chooser:
     def choose(self) -> Schedule:
         wide = self.needs_wide_indices()
         root = self.analysis.root
-        schedule = sliding_windows.choose(self.analysis, self.processors)
+        schedule = None if self.analysis.meeting else sliding_windows.choose(self.analysis, self.processors)
         if schedule is None:
             schedule = self.reducing(root) if root.loops else self.pointwise(root)
-        schedule.choices = {"target": "cuda", "warps": self.warps(schedule), "index": 64 if wide else 32}
+        warps = schedule.choices.get("warps") or self.warps(schedule)
+        schedule.choices = {"target": "cuda", "warps": warps, "index": 64 if wide else 32}
+        if self.analysis.meeting:
+            schedule.choices["registers"] = self.registers(root)
         return schedule
 
     def points(self, axis: int) -> int:
@@ -234,6 +243,8 @@ class _Chooser:
         if any(access.ordered for access in self.analysis.accesses.values()) and not self.accumulates(leaves):
             # Every lane does what comes in order by itself.
             return self.columns(root, WINDOW_TILE, 1) if root.axes else self.serial(root)
+        if self.analysis.meeting:
+            return self.cooperative(root)
         along, across = self.contiguity(root, leaves)
         points = max((self.points(leaf.axes[0]) for leaf in leaves if leaf.axes), default=1)
         static = all(isinstance(self.analysis.sizes[axis], int) for leaf in leaves for axis in leaf.axes)
@@ -249,6 +260,8 @@ class _Chooser:
         lanes = power_of_two(points) if static else UNKNOWN
         if lanes * self.kept(leaves) > PERSISTENT:
             lanes = min(lanes, LOOPED)
+        elif lanes > LOOPED and self.is_read_again_from_cache(leaves):
+            lanes = CACHED
         if any(leaf.running for leaf in leaves):
             lanes = min(lanes, SCANNED)
         height = 1
@@ -262,6 +275,25 @@ class _Chooser:
             schedule = self.pieces(root, lane, height)
         self.inner_lanes(root, schedule, lanes)
         return schedule
+
+    def cooperative(self, root: Loop) -> Schedule:
+        """A program for every part, which one tile holds."""
+        schedule = Schedule([ParallelAxis(axis) for axis in root.axes])
+        self.inner_lanes(root, schedule, PERSISTENT)
+        return schedule
+
+    def registers(self, root: Loop) -> int:
+        """Of a thread where programs meet: so few that a processor has several programs. What a program needs more for
+        doing again what others left has to find room elsewhere.
+        """
+        inputs = set(self.analysis.inputs)
+        reads_rows = [
+            loop
+            for loop in root.walk()
+            if loop is not root
+            and any(isinstance(access.op, loops.LoadOp) and access.op.source in inputs for access in loop.accesses)
+        ]
+        return min(MOST_REGISTERS, MEETING_REGISTERS * self.kept(reads_rows))
 
     def serial(self, root: Loop) -> Schedule:
         """One program, one thing after the other."""
@@ -317,6 +349,13 @@ class _Chooser:
                 stages[tensor] = stages.get(tensor, 0) + 1
         return max(1, sum(count > 1 for count in stages.values()))
 
+    def is_read_again_from_cache(self, leaves: list[Loop]) -> bool:
+        """Whether long rows of 16-bit numbers are read, and read again, and nothing is written. A tile for a whole row
+        fills the processor, which then loads and computes in turns; small tiles of several programs do both at once.
+        """
+        reading = sum(bool(self.large(leaf.accesses)) for leaf in leaves)
+        return self.width() <= 2 and reading > 1 and not any(a.is_store for leaf in leaves for a in leaf.accesses)
+
     def accumulates(self, leaves: list[Loop]) -> bool:
         """Whether what is combined is, in every round of a scan, one and the same row of neighbours."""
         combined = [(access, leaf) for leaf in leaves for access in leaf.accesses if access.ordered]
@@ -328,14 +367,14 @@ class _Chooser:
 
     def warps(self, schedule: Schedule) -> int:
         """Warps of a program: so many that every thread has a few vectors, and that long rows have many threads."""
-        if schedule.slides:
-            return sliding_windows.WARPS
         outer = math.prod(lanes for _, lanes in schedule.around) * schedule.lanes
         inner = max((lanes for _, lanes in schedule.loops.values()), default=1)
         if not schedule.loops:
             return max(1, min(4, outer // POINTWISE_WARP))
         if inner == 1:
             return max(1, min(8, outer // WINDOW_WARP))
+        if self.analysis.meeting:
+            return max(1, min(MOST_WARPS, inner // MEETING_WARP))
         if inner >= LONGEST:
             return MOST_WARPS
         # What is carried is as wide as it is computed.

@@ -9,8 +9,12 @@ reductions are listed as the builder would write them, and those that are equal 
 
     time of a point ~ max(bytes from memory, bytes from the second cache, loads, instructions), each at its own rate
 
+The same goes for neighbours along the lanes' axis, `beside` of which a lane has: what they read is one row of
+neighbours, which is loaded in vectors (`targets/triton/emit_neighbours.py`), and masked and converted once.
+
 Large windows that lie side by side share nothing. There a lane has a window to itself: neighbouring lanes read the rest
-of a cache line a little later, and nothing has to be brought together.
+of a cache line a little later, and nothing has to be brought together. A thread has one lane only, or neighbouring
+threads would be two windows apart.
 """
 
 from __future__ import annotations
@@ -21,10 +25,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from cuesta.dialects import layout, loops, sym
-from cuesta.lowering.flatten_axes import flatten_axes
+from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.lowering.flatten_axes import flatten_axes, split_axis
 from cuesta.lowering.nest_analysis import Access, NestAnalysis, tensor_type_of
 from cuesta.lowering.schedule import ParallelAxis, Schedule
-from cuesta.lowering.sliding_builder import EXTREMES, STEPS
+from cuesta.lowering.sliding_builder import STEPS
 
 MOST_POINTS = 64
 """Of a window that is written out."""
@@ -35,7 +40,14 @@ DISTANCES, ALWAYS = range(2, 17), (4, 8)
 APART = 4
 """The most elements from lane to lane: windows lie further apart only where they do not overlap."""
 LANES, WARPS = 128, 4
-"""One point for each thread: neighbouring threads then load neighbours, at any alignment."""
+"""One point for each thread: neighbouring threads then load neighbours, at any alignment. Also of windows side by side.
+"""
+BESIDE, MOST_WRITTEN = (4, 2), 16
+"""How many neighbours a lane may have, and how many points a program writes out where lanes have several."""
+VECTOR = 16
+"""Bytes from lane to lane, at most: what one load of a thread takes, so that a warp reads what lies together."""
+WASTE = 0.1
+"""The part of a row that may be missing in the last of these groups."""
 WAVES = 4
 """Programs per processor that are left at least."""
 
@@ -43,7 +55,6 @@ LARGE_WINDOW, LARGEST_WINDOW = 32, 512
 """Points of a window that a lane reduces by itself: more than `schedule_gpu` gives to any lane, and at most so many."""
 BESIDE_BYTES = 64
 """From the window of a lane to that of the next, at most."""
-BESIDE_LANES = 256
 
 # Per clock and processor of an H100 or H200.
 MEMORY_BYTES, CACHE_BYTES, LOADED_LANES, INSTRUCTIONS = 18.0, 32.0, 32.0, 128.0
@@ -63,21 +74,33 @@ def choose(analysis: NestAnalysis, processors: int) -> Schedule | None:
     """The schedule of a nest that slides, or whose windows lie side by side; None when it does neither, or when that
     is not worth it. With `slide = 1` none slides.
     """
-    slide = None
+    slide, beside = None, 1
     if can_slide(analysis):
-        slide = best_slide(analysis, processors, analysis.nest.choices.get("slide"))
+        beside = neighbours(analysis)
+        slide = best_slide(analysis, processors, analysis.nest.choices.get("slide"), beside)
     if slide is None:
         return windows_of_lanes(analysis) if are_beside(analysis, processors) else None
     root = analysis.root
     rest = [axis for axis in root.axes if axis != slide.axis]
+    written = [ParallelAxis(slide.axis, tile=slide.points)]
+    beside = next((fewer for fewer in BESIDE if fewer <= min(beside, MOST_WRITTEN // slide.points)), 1)
+    within = None
+    if beside > 1:
+        last, size = rest[-1], static(analysis, rest[-1])
+        written.append(ParallelAxis(split_axis(analysis, last, beside), tile=beside))
+        if size % beside:
+            group = sym.dim(last) % analysis.sizes[last] if len(rest) > 1 else sym.dim(last)
+            within = group * beside + sym.dim(written[-1].axis), size
     root.axes = [slide.axis, *rest]
     lane = flatten_axes(analysis, root, rest)
     return Schedule(
-        [ParallelAxis(lane, loop=True, tile=LANES), ParallelAxis(slide.axis, tile=slide.points)],
+        [ParallelAxis(lane, loop=True, tile=LANES), *written],
         order=[lane],
         lanes=LANES,
         loops={loop.op: (loop.axes, 1) for loop in root.loops},
+        within=within,
         slides=True,
+        choices={"warps": WARPS},
     )
 
 
@@ -86,10 +109,11 @@ def windows_of_lanes(analysis: NestAnalysis) -> Schedule:
     root = analysis.root
     lane = flatten_axes(analysis, root, root.axes)
     return Schedule(
-        [ParallelAxis(lane, loop=True, tile=BESIDE_LANES)],
+        [ParallelAxis(lane, loop=True, tile=LANES)],
         order=[lane],
-        lanes=BESIDE_LANES,
+        lanes=LANES,
         loops={loop.op: (loop.axes, 1) for loop in root.loops},
+        choices={"warps": WARPS},
     )
 
 
@@ -97,7 +121,7 @@ def are_beside(analysis: NestAnalysis, processors: int) -> bool:
     """Whether there are large windows of several rows, whose rows lie side by side, and one for every thread."""
     root = analysis.root
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in root.axes)
-    if len(root.loops) != 1 or not root.axes or analysis.spread or points < BESIDE_LANES * processors:
+    if len(root.loops) != 1 or not root.axes or analysis.spread or points < 2 * LANES * processors:
         return False
     (window,) = root.loops
     sizes = [size for axis in window.axes if isinstance(size := analysis.sizes[axis], int)]
@@ -139,7 +163,31 @@ def can_slide(analysis: NestAnalysis) -> bool:
     return not any(isinstance(op, loops.BoundOp) for op in analysis.nest.walk())
 
 
-def best_slide(analysis: NestAnalysis, processors: int, wanted: int | None) -> Slide | None:
+def neighbours(analysis: NestAnalysis) -> int:
+    """How many neighbours a lane has, so that their loads come together in vectors; 1 where they do not."""
+    lane = analysis.root.axes[-1]
+    size = analysis.sizes[lane]
+    for beside in BESIDE:
+        if not isinstance(size, int) or size <= beside or -size % beside > WASTE * size:
+            continue
+        images: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(analysis.sizes))]
+        images[lane] = sym.dim(lane) * beside
+        for loop in analysis.root.loops:
+            for axis in loop.axes:
+                images[axis] = 0
+        for access in analysis.accesses.values():
+            if access.is_store or not access.width or not access.varies >> lane & 1:
+                continue
+            address = sym.simplify(sym.substitute(access.address, images), analysis.sizes, analysis.symbol_ranges)
+            if isinstance(address, int) or any(factor % 2 for _, factor in address.terms):
+                continue
+            apart = sym.coefficient(address, lane)
+            if isinstance(apart, int) and abs(apart) * access.width <= VECTOR:
+                return beside
+    return 1
+
+
+def best_slide(analysis: NestAnalysis, processors: int, wanted: int | None, beside: int = 1) -> Slide | None:
     """The axis and the distance that take the least time, where sharing saves loads at all; `wanted` is a distance."""
     axes = analysis.root.axes
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in axes)
@@ -153,7 +201,9 @@ def best_slide(analysis: NestAnalysis, processors: int, wanted: int | None) -> S
             if not 1 < distance <= size:
                 continue
             if wanted is None and (
-                (size % distance and distance not in ALWAYS) or points < LANES * distance * processors * WAVES
+                (size % distance and distance not in ALWAYS)
+                or points < LANES * distance * beside * processors * WAVES
+                or distance * beside > MOST_WRITTEN
             ):
                 continue
             slid = cost(analysis, axis, distance)
@@ -252,4 +302,4 @@ def elements_of_a_point(analysis: NestAnalysis, access: Access) -> float:
     return elements / max(1, points)
 
 
-__all__ = ["WARPS", "Slide", "best_slide", "can_slide", "choose"]
+__all__ = ["Slide", "best_slide", "can_slide", "choose"]

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.loops.cooperation import cooperate_in_parts
 from cuesta.dialects.loops.part_laws import PLAIN, Member, members_of
 from cuesta.dialects.loops.parts import Parts, split_in_parts
 from cuesta.dialects.loops.surgery import is_pointwise
@@ -39,6 +41,10 @@ TILE = 8192
 """Elements of a part that is to stay in registers."""
 WORTH = 0.9
 """The share of the cost below which parts are taken."""
+MEET = True
+"""Whether programs that share a row may meet where no schedule says so."""
+SURE = 0.93
+"""The share of the cost of parts below which they do."""
 SMALL = 8
 """What has fewer than one element per so many points stays in the caches."""
 VECTOR = 16
@@ -63,20 +69,63 @@ def split_reduction(nest: loops.NestOp, processors: int) -> list[loops.NestOp] |
     Errors: CuestaError when the nest's schedule asks for parts, and it cannot be split.
     """
     members = members_of(nest)
-    asked = nest.choices.get("part")
+    choices = nest.choices
+    asked, together = choices.get("part"), choices.get("cooperative", 0)
     new: list[loops.NestOp] | None = None
     if members and _is_static((*nest.sizes, *members[0].reduction.sizes)):
         facts = _Facts(nest, members)
-        points = asked or facts.part(processors)
-        if points is not None:
-            new = split_in_parts(nest, members, facts.parts(points))
+        if together:
+            points = _Points(meeting=asked or TILE)
+        else:
+            points = _Points(apart=asked) if asked else facts.choose(processors)
+        if points.meeting:
+            new = _cooperating(nest, members, facts.parts(points.meeting), choices)
+        if new is None and points.apart:
+            new = split_in_parts(nest, members, facts.parts(points.apart))
             for one in new or ():
                 if is_pointwise(one):
                     # What the parts read last is in the cache.
                     one.properties["schedule"] = loops.ScheduleAttr.of({"reversed": 1})
-    if asked and new is None:
-        raise CuestaError(Diagnostic.on(nest, f"its schedule says part = {asked}, but it cannot be split"))
+    if (asked or together) and new is None:
+        said = f"part = {asked}" if not together else "cooperative = 1"
+        raise CuestaError(Diagnostic.on(nest, f"its schedule says {said}, but it cannot be split"))
     return new
+
+
+def candidates(nest: loops.NestOp) -> list[dict[str, int]]:
+    """The choices of parts that are worth timing for a nest: rows too long for a tile, with loops after them."""
+    members = members_of(nest)
+    if not members or not _is_static((*nest.sizes, *members[0].reduction.sizes)):
+        return []
+    points = math.prod(size for size in members[0].reduction.sizes if isinstance(size, int))
+    if points < LARGE or not any(isinstance(op, loops.ForOp) for op in nest.body.ops):
+        return []
+    return [{"part": TILE, "cooperative": 1}, {"part": TILE // 2, "cooperative": 1}, {"part": TILE}]
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """The points that a part should have, where those who share a row meet, and where the nest is taken apart; 0 where
+    that is not better than whole rows. Who cannot meet is taken apart.
+    """
+
+    meeting: int = 0
+    apart: int = 0
+
+
+def _cooperating(
+    nest: loops.NestOp, members: Sequence[Member], parts: Parts, choices: Mapping[str, int]
+) -> list[loops.NestOp] | None:
+    """One nest whose points have a part each, and meet; None when there is one part only, or the stages are others."""
+    if math.prod(size for size in parts.outer if isinstance(size, int)) < 2:
+        return None
+    joint = cooperate_in_parts(nest, members, parts)
+    if joint is None:
+        return None
+    kept = {key: choices[key] for key in ("warps",) if key in choices}
+    if kept:
+        joint.properties["schedule"] = loops.ScheduleAttr.of(kept)
+    return [joint]
 
 
 def _is_static(sizes: Sequence[sym.IndexExpr]) -> bool:
@@ -103,27 +152,31 @@ class _Facts:
 
     # Whether
 
-    def part(self, processors: int) -> int | None:
-        """The points that a part should have; None when the nest is better not split."""
+    def choose(self, processors: int) -> _Points:
+        """What is best by the cost model."""
         if self.points < LARGE:
-            return None
+            return _Points()
         stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]
         strips = self.reads_strips()
         programs = math.ceil(self.around / COLUMNS) if strips else self.around
         if len(stages) == len(self.members) and all(member.law == PLAIN for member in self.members):
             if programs >= FEW * processors:
-                return None
+                return _Points()
             wanted = min(max(2, MANY * processors // programs), self.points // LEAST)
             points = power_of_two(math.ceil(self.points / wanted))
             # What several of them read is in registers when a tile holds the part.
-            return min(points, self.rows_of_strip()) if strips and len(self.members) > 1 else points
+            return _Points(apart=min(points, self.rows_of_strip()) if strips and len(self.members) > 1 else points)
         rows = self.rows(stages, programs, strips=strips)
-        if gpu_cost.of_parts(rows, processors) > WORTH * gpu_cost.of_whole_rows(rows, processors):
-            return None
         points = self.rows_of_strip() if strips else TILE
+        most = WORTH * gpu_cost.of_whole_rows(rows, processors)
+        apart = gpu_cost.of_parts(rows, processors)
+        meeting = math.inf
+        if MEET and not strips and rows.after:
+            meeting = gpu_cost.of_meeting(rows, math.ceil(self.points / points), processors)
+        meet = points if meeting <= min(most, SURE * apart) else 0
         while points > LEAST and programs * self.points // points < FEW * processors:
             points //= 2
-        return points
+        return _Points(meeting=meet, apart=points if apart <= most else 0)
 
     def rows_of_strip(self) -> int:
         """How many rows of a strip of columns one tile holds."""
@@ -153,6 +206,7 @@ class _Facts:
             max(1, sum(count > 1 for count in readers.values())),
             strips,
             strips or self.is_aligned(),
+            sum(loop.work for loop in self.analysis.root.loops),
         )
 
     def large(self, stage: loops.DomainOp) -> list[tuple[loops.LoadOp, Access]]:
@@ -280,4 +334,4 @@ class _Facts:
         return tuple(found)
 
 
-__all__ = ["split_reduction", "split_reductions"]
+__all__ = ["candidates", "split_reduction", "split_reductions"]

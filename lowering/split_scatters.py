@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.loops.surgery import Substitution, clone_into, combines_of, remove, stores_of
 
 WORTH_SPLITTING = 16384
@@ -75,7 +76,7 @@ def _can_move(nest: loops.NestOp, stage: loops.ForOp) -> bool:
 def _needed(nest: loops.NestOp, stage: loops.ForOp) -> list[Operation]:
     """The ops of the nest's own body that a stage depends on, in order."""
     wanted: set[Operation] = set()
-    work: list[Operation] = list(stage.body.ops)
+    work: list[Operation] = ops_of(stage.body)
     while work:
         for operand in work.pop().operands:
             owner = operand.owner
@@ -113,7 +114,7 @@ def _without_stage(nest: loops.NestOp, stage: loops.ForOp, store: loops.StoreOp)
     old = body.args[len(nest.sizes) + position]
     new = body.insert_arg(old.type, len(body.args))
     new.name_hint = old.name_hint
-    old.replace_all_uses_with(new)
+    replace_all_uses(old, new)
     body.erase_arg(old)
     results = [*nest.results[:position], *nest.results[position + 1 :], nest.results[position]]
     rest = loops.NestOp.create(
@@ -126,6 +127,6 @@ def _without_stage(nest: loops.NestOp, stage: loops.ForOp, store: loops.StoreOp)
     Rewriter.insert_op(rest, InsertPoint.before(nest))
     for before, after in zip(results, rest.results, strict=True):
         after.name_hint = before.name_hint
-        before.replace_all_uses_with(after)
+        replace_all_uses(before, after)
     remove(nest)
     return rest

@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.loops.surgery import Substitution, all_ops, clone_into, combines_of, loads_of, remove, stores_of
 
 _PURE = (elem.ElementwiseOp, loops.IndexOp, loops.LoadOp, loops.BoundOp, loops.YieldOp, loops.ReduceOp)
@@ -138,7 +139,7 @@ def _taken_apart(nest: loops.NestOp, stages: Sequence[_Stage]) -> dict[loops.Nes
             now[out] = result
     for handle, result in zip(nest.handles, nest.results, strict=True):
         now[handle].name_hint = result.name_hint
-        result.replace_all_uses_with(now[handle])
+        replace_all_uses(result, now[handle])
     remove(nest)
     return updates
 

@@ -45,6 +45,8 @@ class KernelText:
     """Whether it checks indices: then it is compiled with assertions."""
     stages: int = 3
     """How many rounds of a loop load at the same time."""
+    registers: int = 0
+    """How many registers a thread may have at most; 0 for as many as it likes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects import host
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.loops.surgery import remove
 from cuesta.transforms.aliasing import gives_fresh_memory
 
@@ -41,7 +42,7 @@ class AccumulateInPlacePass(ModulePass):
                 block = inner.parent
                 assert block is not None
                 block.insert_op_before(changed, inner)
-                inner.results[0].replace_all_uses_with(buffer)
+                replace_all_uses(inner.results[0], buffer)
                 remove(inner)
 
 

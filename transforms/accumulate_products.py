@@ -59,7 +59,7 @@ def obstacle(op: aten.AtenOp, base: SSAValue, added: SSAValue, onto: SSAValue, p
         return "the products are not of floats"
     if onto.type != product.type or base.type != added.type or op.results[0].type != base.type:
         return "the products, or the sum, have different types"
-    if any(len(list(value.uses)) > 1 for value in (base, added, onto, product)):
+    if any(value.has_more_than_one_use() for value in (base, added, onto, product)):
         return "a product has another use"
     if (base is onto) != (added is product) or (base is not onto and not same_view(base, added)):
         return "the products are not viewed alike"

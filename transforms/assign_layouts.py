@@ -8,6 +8,7 @@
 
 A library brings every tensor of a plain convolution into a layout of its own, and back, at each call. Channels last is
 next to that layout. Our own kernels write and read any strides, so between two convolutions the change is free.
+What other nests make of such tensors, for nests alone, is channels last then, too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import device_of, is_contiguous, is_tensor, sizes_of, tensor_type, tensor_type_of
+from cuesta.dialects.loops.surgery import loads_of
 from cuesta.dialects.sym import MapAttr, dim
 from cuesta.transforms.materialize_views import materialize
 
@@ -68,6 +70,32 @@ def _assign(every: Sequence[loops.ExternOp]) -> None:
             _lay_out(value, calls)
         else:
             _read_copy(value, calls)
+    _follow(every[0])
+
+
+def _follow(first: Operation) -> None:
+    """What nests compute of images that lie channels last, for nothing but other nests, lies as they do.
+
+    A nest between two layouts would have to transpose, and could not write over what it reads.
+    """
+    block = first.parent
+    assert block is not None
+    for nest in [op for op in block.ops if isinstance(op, loops.NestOp)]:
+        images = {load.source for load in loads_of(nest) if _is_image(load.source)}
+        last = [value for value in images if not _has_choice(value)]
+        if 2 * len(last) <= len(images):
+            continue
+        for value in nest.results:
+            if _is_image(value) and _has_choice(value) and not _particular_uses(value, set()):
+                _lay_out(value, set())
+
+
+def _is_image(value: SSAValue) -> bool:
+    """Whether it has several channels and several places, whatever its layout."""
+    if not is_tensor(value) or len(sizes_of(value.type)) != 4:
+        return False
+    sizes = sizes_of(value.type)
+    return 0 not in sizes and sizes[1] != 1 and sizes[2:] != (1, 1)
 
 
 def _is_plain(call: loops.ExternOp) -> bool:

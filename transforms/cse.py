@@ -9,7 +9,8 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects import aten, elem, loops
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.core.fingerprint import fingerprint
+from cuesta.dialects.core.fingerprint import fingerprint, key_of
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.loops.surgery import remove
 from cuesta.transforms.aliasing import escapes
 
@@ -28,8 +29,8 @@ class CsePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         block = entry_block(op)
         merge_graph(block)
-        for top in block.ops:
-            if isinstance(top, loops.NestOp):
+        for top in ops_of(block):
+            if type(top) is loops.NestOp:
                 merge_body(top.body, {}, frozenset(top.handles))
 
 
@@ -37,21 +38,21 @@ def _key(op: Operation) -> _Key:
     return (
         type(op),
         tuple(map(id, op.operands)),
-        tuple(op.properties.items()),
-        tuple(result.type for result in op.results),
+        tuple([(name, key_of(attribute)) for name, attribute in op.properties.items()]),
+        tuple([key_of(result.type) for result in op.results]),
     )
 
 
 def merge_body(block: Block, known: dict[_Key, Operation], handles: frozenset[SSAValue]) -> None:
     """Merges within a body; what an outer scope knows is known inside, not the other way round."""
-    for op in list(block.ops):
-        if isinstance(op, loops.DomainOp):
+    for op in ops_of(block):
+        if op.regions and isinstance(op, loops.DomainOp):
             merge_body(op.body, dict(known), handles)
             continue
-        if isinstance(op, loops.LoadOp):
+        if type(op) is loops.LoadOp:
             if op.source in handles:
                 continue
-        elif not isinstance(op, elem.ElementwiseOp | loops.IndexOp | loops.BoundOp):
+        elif not issubclass(type(op), elem.ElementwiseOp | loops.IndexOp | loops.BoundOp):
             continue
         key = _key(op)
         first = known.get(key)
@@ -64,7 +65,7 @@ def merge_body(block: Block, known: dict[_Key, Operation], handles: frozenset[SS
 def merge_graph(block: Block) -> None:
     """Merges views, nests, literals and pure library calls of @main."""
     known: dict[object, Operation] = {}
-    for op in list(block.ops):
+    for op in ops_of(block):
         if isinstance(op, loops.NestOp):
             key: object = fingerprint(op, by_identity=True)
         elif isinstance(op, loops.ViewOp | aten.LiteralOp) or (isinstance(op, loops.ExternOp) and op.is_pure):
@@ -80,5 +81,5 @@ def merge_graph(block: Block) -> None:
 
 def _replace(op: Operation, by: Operation) -> None:
     for old, new in zip(op.results, by.results, strict=True):
-        old.replace_all_uses_with(new)
+        replace_all_uses(old, new)
     remove(op)

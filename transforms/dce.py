@@ -10,6 +10,8 @@ from xdsl.traits import is_side_effect_free
 
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops.surgery import combines_of, loads_of, remove, stores_of
 
 
@@ -28,29 +30,26 @@ class DcePass(ModulePass):
 
 def clean_block(block: Block) -> None:
     """Drops dead ops of a block and of what is nested in it."""
-    for op in reversed(list(block.ops)):
-        if isinstance(op, loops.NestOp):
+    for op in reversed(ops_of(block)):
+        if type(op) is loops.NestOp:
             _clean_nest(op)
-        elif isinstance(op, loops.DomainOp):
+        elif op.regions and isinstance(op, loops.DomainOp):
             clean_block(op.body)
-            if (isinstance(op, loops.StatementOp) and not op.body.ops) or (
+            if (isinstance(op, loops.StatementOp) and op.body.is_empty) or (
                 isinstance(op, loops.ReduceOp) and not _used(op) and not _raises(op)
             ):
                 remove(op)
-            elif isinstance(op, loops.ReduceOp) and op.kind in _EXTREMES and not op.results[1].uses:
+            elif isinstance(op, loops.ReduceOp) and op.kind in EXTREMES and not op.results[1].uses:
                 _forget_position(op)
         elif not _used(op) and op.results and _is_pure(op):
             remove(op)
-
-
-_EXTREMES = {"argmax": "maximum", "argmin": "minimum"}
 
 
 def _forget_position(op: loops.ReduceOp) -> None:
     """%v, %unused = reduce argmax → %v = reduce maximum. Exact: both propagate NaN; of 0 and −0 either may come."""
     new = loops.ReduceOp.create(
         result_types=(op.results[0].type,),
-        properties={**op.properties, "kind": StringAttr(_EXTREMES[op.kind])},
+        properties={**op.properties, "kind": StringAttr(EXTREMES[op.kind])},
         attributes=op.attributes.copy(),
         regions=[op.detach_region(0)],
     )
@@ -59,7 +58,7 @@ def _forget_position(op: loops.ReduceOp) -> None:
     assert block is not None
     block.insert_op_before(new, op)
     new.results[0].name_hint = op.results[0].name_hint
-    op.results[0].replace_all_uses_with(new.results[0])
+    replace_all_uses(op.results[0], new.results[0])
     remove(op)
 
 
@@ -72,7 +71,7 @@ def _clean_nest(nest: loops.NestOp) -> None:
 
 
 def _used(op: Operation) -> bool:
-    return any(result.uses for result in op.results)
+    return any(result.first_use is not None for result in op.results)
 
 
 def _is_pure(op: Operation) -> bool:
@@ -122,6 +121,6 @@ def drop_unused_outs(nest: loops.NestOp) -> loops.NestOp | None:
     block.insert_op_before(new, nest)
     for old, replacement in zip(kept, new.results, strict=True):
         replacement.name_hint = old.name_hint
-        old.replace_all_uses_with(replacement)
+        replace_all_uses(old, replacement)
     remove(nest)
     return new

@@ -12,6 +12,7 @@ from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import device_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, combines_of, loads_of, remove, stores_of
@@ -39,7 +40,7 @@ class ForwardStoresPass(ModulePass):
     name = "forward-stores"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for nest in list(entry_block(op).ops):
+        for nest in ops_of(entry_block(op)):
             if isinstance(nest, loops.NestOp) and not all(result.uses for result in nest.results):
                 _forward_in(nest)
 
@@ -126,7 +127,7 @@ class _Stage:
         for variable, axis in zip(self.loop.induction_variables, self.axis_of, strict=True):
             substitution.set_index(variable, expressions[axis])
         clone_into(self.ops, InsertPoint.before(load), substitution)
-        load.result.replace_all_uses_with(substitution.value(self.value))
+        replace_all_uses(load.result, substitution.value(self.value))
         remove(load)
 
 

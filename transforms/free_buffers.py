@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects import host, kernel
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.layout import device_of, is_contiguous, is_tensor, sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
 from cuesta.transforms.aliasing import gives_fresh_memory, may_alias
@@ -35,8 +36,8 @@ class FreeBuffersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         block = entry_block(op)
         kernels = {inner.sym_name: inner for inner in op.body.ops if isinstance(inner, kernel.FuncOp)}
-        _Reuse(list(block.ops), kernels).run()
-        _insert_frees(list(block.ops))
+        _Reuse(ops_of(block), kernels).run()
+        _insert_frees(ops_of(block))
 
 
 class _Reuse:
@@ -129,7 +130,7 @@ class _Reuse:
         for alias in self.aliases.pop(new, ()):
             self.add_alias(alias, old)
         if old.type == new.type:
-            new.replace_all_uses_with(old)
+            replace_all_uses(new, old)
         else:
             alias = host.ReinterpretOp.build(old, 0, new.type)
             alias.location = alloc.location
@@ -137,7 +138,7 @@ class _Reuse:
             block = alloc.parent
             assert block is not None
             block.insert_op_before(alias, alloc)
-            new.replace_all_uses_with(alias.results[0])
+            replace_all_uses(new, alias.results[0])
             self.add_alias(alias.results[0], old)
         remove(alloc)
 

@@ -21,6 +21,7 @@ from xdsl.passes import ModulePass
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.locations import format_location
+from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import active_trace, no_match
 from cuesta.dialects.loops.surgery import remove, top_level_nest
 from cuesta.transforms.fusion.absorb import absorb
@@ -73,7 +74,7 @@ class _Fusion:
 
     def run(self) -> None:
         _sink_views(self.block)
-        ops = list(self.block.ops)
+        ops = ops_of(self.block)
         self.order = {op: k for k, op in enumerate(ops)}
         for op in ops:
             if isinstance(op, loops.ExternOp):
@@ -232,7 +233,7 @@ class _Fusion:
         values: dict[SSAValue, SSAValue],
     ) -> loops.NestOp:
         """Computes the producer's value at each of the consumer's loads."""
-        last = len(producer.results) == 1 and producer.results[0].uses.get_length() == 1
+        last = len(producer.results) == 1 and producer.results[0].has_one_use()
         self.transient.pop(consumer, None)
         for load in list(loads):
             moving = self.facts.before_move(producer, consumer, load) if last else None
@@ -295,11 +296,10 @@ class _Fusion:
 def _starves(producer: loops.NestOp, consumer: loops.NestOp) -> bool:
     """Whether merging would take work that is spread over many points into a nest of a few."""
     volumes = [volume(producer.sizes), volume(consumer.sizes)]
-    few, many = (
-        min((v for v in volumes if isinstance(v, int)), default=None),
-        max((v for v in volumes if isinstance(v, int)), default=None),
-    )
-    return few is not None and many is not None and few < _FEW_POINTS and many >= _MANY_POINTS
+    few = min((v for v in volumes if isinstance(v, int)), default=None)
+    # A size that is known at run time only may be large.
+    many = any(not isinstance(v, int) or v >= _MANY_POINTS for v in volumes)
+    return few is not None and few < _FEW_POINTS and many
 
 
 def _describe(nest: loops.NestOp) -> str:
@@ -312,7 +312,7 @@ def _describe(nest: loops.NestOp) -> str:
 def _sink_views(block: Block) -> None:
     """Moves every view to right before its first user, so that it does not hold its source back."""
     read: dict[Operation, list[loops.ViewOp]] = {}
-    for op in list(block.ops):
+    for op in ops_of(block):
         if isinstance(op, loops.ViewOp) and op.result.uses:
             for user in dict.fromkeys(top_level_nest(use.operation) for use in op.result.uses):
                 read.setdefault(user, []).append(op)
@@ -324,5 +324,5 @@ def _sink_views(block: Block) -> None:
                 block.insert_op_before(view, user)
                 place_views_of(view)
 
-    for op in list(block.ops):
+    for op in ops_of(block):
         place_views_of(op)

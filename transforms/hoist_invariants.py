@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.loops.surgery import has_points
 
 
@@ -29,13 +30,13 @@ class HoistInvariantsPass(ModulePass):
 
 
 def _hoist_from(block: Block, handles: set[SSAValue], ranges: sym.SymbolRanges) -> None:
-    for op in list(block.ops):
+    for op in ops_of(block):
         if not isinstance(op, loops.DomainOp):
             continue
         _hoist_from(op.body, handles, ranges)
         inside: set[SSAValue] = set(op.induction_variables)
         runs = has_points(op, ranges)
-        for inner in list(op.body.ops):
+        for inner in ops_of(op.body):
             if _may_move(inner, handles, runs) and inside.isdisjoint(inner.operands):
                 inner.detach()
                 block.insert_op_before(inner, op)

@@ -14,6 +14,7 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.aten import CallArguments, Operand
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.layout import contiguous_strides, sizes_of, storage_size, strides_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import remove, through_views
 
@@ -27,7 +28,7 @@ class MaterializeViewsPass(ModulePass):
     name = "materialize-views"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for view in list(entry_block(op).ops):
+        for view in ops_of(entry_block(op)):
             if isinstance(view, loops.ViewOp) and view.result.uses and not view.is_alias:
                 materialize(view)
 
@@ -60,7 +61,7 @@ def materialize(view: loops.ViewOp) -> None:
     block.insert_op_before(nest, view)
     if returned and not dense:
         _lay_out(nest, promised, returned)
-    view.result.replace_all_uses_with(nest.results[0])
+    replace_all_uses(view.result, nest.results[0])
     remove(view)
 
 

@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects import host
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.layout import device_of, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
 
@@ -34,7 +35,7 @@ class PoolBuffersPass(ModulePass):
     name = "pool-buffers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        ops = list(entry_block(op).ops)
+        ops = ops_of(entry_block(op))
         for lives in _runs(ops):
             by_device: dict[str, list[_Life]] = {}
             for life in lives:
@@ -101,7 +102,7 @@ def _pool(lives: Sequence[_Life], ops: Sequence[Operation], device: str) -> None
         placed.location = life.alloc.location
         placed.results[0].name_hint = old.name_hint
         block.insert_op_before(placed, ops[life.first])
-        old.replace_all_uses_with(placed.results[0])
+        replace_all_uses(old, placed.results[0])
         pooled.add(placed.results[0])
         remove(life.alloc)
     for free in {use.operation for value in pooled for use in value.uses if isinstance(use.operation, host.FreeOp)}:

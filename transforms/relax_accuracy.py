@@ -29,6 +29,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.layout import device_of, tensor_type_of
 
 LIMITS = {"bf16": 2.0**-10, "f16": 2.0**-13}
@@ -221,7 +222,7 @@ def _sums_become_functions(analysis: _Analysis) -> bool:
                     for each in new:
                         each.location = op.location
                     Rewriter.insert_op(new, InsertPoint.before(op))
-                    op.result.replace_all_uses_with(new[-1].results[0])
+                    replace_all_uses(op.result, new[-1].results[0])
                     Rewriter.erase_op(op)
                     changed = True
                     break

@@ -12,6 +12,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.layout import device_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import combines_of
 from cuesta.transforms.fusion.absorb import with_more_outs
@@ -38,7 +39,7 @@ class ReuseAcrossStagesPass(ModulePass):
     name = "reuse-across-stages"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for nest in list(entry_block(op).ops):
+        for nest in ops_of(entry_block(op)):
             # On a GPU what one tile holds stays in registers anyway, and memory is dearer than arithmetic.
             if isinstance(nest, loops.NestOp) and device_of(tensor_type_of(nest.results[0])) == "cpu":
                 stages = [stage for stage in nest.body.ops if isinstance(stage, loops.DomainOp)]
@@ -64,7 +65,7 @@ class _Nest:
             if not isinstance(points, int) or points > _MOST_KEPT or _has_inner(stage) or not _runs_along_rows(stage):
                 continue
             self.number(stage)
-            for op in reversed(list(stage.body.ops)):
+            for op in reversed(ops_of(stage.body)):
                 if not isinstance(op, elem.ElementwiseOp) or not op.result.uses:
                     continue
                 first = found.get((sizes, self.numbers[op.result]))
@@ -96,7 +97,7 @@ class _Nest:
         load = loops.LoadOp.build(handle, [sym.dim(k) for k in range(len(variables))], variables)
         load.location = op.location
         Rewriter.insert_op(load, InsertPoint.before(op))
-        op.result.replace_all_uses_with(load.result)
+        replace_all_uses(op.result, load.result)
 
     def keep(self, value: SSAValue) -> SSAValue:
         """Stores `value` where it is computed, in a new out of the nest; gives the out's handle."""

@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects import host, kernel
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.loops.surgery import remove
 from cuesta.transforms.aliasing import may_alias
 from cuesta.transforms.in_place import copies_only, may_fail, may_overwrite
@@ -32,7 +33,7 @@ class WriteInPlacePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         kernels = {inner.sym_name: inner for inner in op.body.ops if isinstance(inner, kernel.FuncOp)}
-        ops = list(entry_block(op).ops)
+        ops = ops_of(entry_block(op))
         positions = {inner: position for position, inner in enumerate(ops)}
         safe_from = _safe_from(ops, kernels)
         for inner in ops:
@@ -52,7 +53,7 @@ class WriteInPlacePass(ModulePass):
                 alloc = value.owner
                 assert isinstance(alloc, host.AllocOp)
                 remove(inner)
-                value.replace_all_uses_with(argument)
+                replace_all_uses(value, argument)
                 remove(alloc)
                 if list(launch.operands) == [argument, argument] and copies_only(kernels[launch.kernel]):
                     remove(launch)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TypeVar, cast
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.aten import schemas
 from cuesta.dialects.aten.arguments import Argument, CallArguments, Device, DType, LayoutKind, MemoryFormat, Operand
 from cuesta.dialects.aten.schemas import Default, Required, Schema
+from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.sym.expr import Expr, IndexExpr
 
 _T = TypeVar("_T")
 
 
-class CallLike(Operation):
+class CallLike(PlainOperation):
     """An op that calls an overload: its operands, and a property `arguments` that says where each of them goes.
 
     The accessors below find an argument by its name in the schema, wherever it stands in the call, and fall back on

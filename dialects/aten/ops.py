@@ -17,6 +17,7 @@ from cuesta.dialects.aten import schemas
 from cuesta.dialects.aten.arguments import Argument, ArgumentOrValue, CallArguments, flatten_call
 from cuesta.dialects.aten.call import CallLike
 from cuesta.dialects.aten.syntax import parse_argument, parse_call, print_argument, print_call
+from cuesta.dialects.core.operation import PlainOperation
 
 _NO_TRAITS = traits_def()
 _PURE = traits_def(Pure())
@@ -149,7 +150,7 @@ class LiteralType(ParametrizedAttribute, TypeAttribute):
 LITERAL_TYPE = LiteralType()
 
 
-class LiteralOp(Operation):
+class LiteralOp(PlainOperation):
     """A constant that the program returns: `%0 = aten.literal 3 : !aten.literal`."""
 
     name = "aten.literal"

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import string_property
 from cuesta.dialects.core.value_syntax import parse_value, print_values_of_type
 
 
-class BodyOp(Operation):
+class BodyOp(PlainOperation):
     """An op with one region of one block."""
 
     @property
@@ -55,7 +56,7 @@ class FunctionOp(BodyOp):
         printer.print_string(" ")
 
 
-class ValueYieldOp(Operation):
+class ValueYieldOp(PlainOperation):
     """Ends a body and gives one value: `%v : f32`."""
 
     traits = traits_def(IsTerminator())

@@ -21,6 +21,7 @@ from xdsl.ir import Operation
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import all_ops, ops_of
 
 Finding: TypeAlias = tuple[Operation, str]
 Rule: TypeAlias = Callable[[ModuleOp], Iterable[Finding]]
@@ -64,7 +65,7 @@ def entry_holds_only(*op_types: type[Operation]) -> Rule:
     names = ", ".join(sorted(op_type.name for op_type in op_types))
 
     def rule(module: ModuleOp) -> Iterator[Finding]:
-        for op in entry_block(module).ops:
+        for op in ops_of(entry_block(module)):
             if not isinstance(op, op_types):
                 yield op, f"may not stand in @main; what may: {names}"
 
@@ -75,7 +76,7 @@ def nowhere(*op_types: type[Operation], because: str) -> Rule:
     """The rule that these ops are gone from the whole program."""
 
     def rule(module: ModuleOp) -> Iterator[Finding]:
-        for op in module.walk():
+        for op in all_ops(module):
             if isinstance(op, op_types):
                 yield op, because
 

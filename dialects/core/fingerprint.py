@@ -14,6 +14,8 @@ from typing import TypeAlias, cast
 
 from xdsl.ir import Attribute, Block, Data, Operation, ParametrizedAttribute, Region, SSAValue
 
+from cuesta.dialects.core.operation import ops_of
+
 Fingerprint: TypeAlias = tuple[Hashable, ...]
 """Equal and hashable within one process. For keys on disk use the program's text."""
 
@@ -62,7 +64,8 @@ _KEYS: dict[int, _Key] = {}
 _MOST_KEYS = 50_000
 
 
-def _key(attribute: Attribute) -> _Key:
+def key_of(attribute: Attribute) -> Hashable:
+    """A hashable that two attributes share exactly when they are the same, as a fingerprint sees them."""
     key = _KEYS.get(id(attribute))
     if key is None:
         if len(_KEYS) >= _MOST_KEYS:
@@ -124,13 +127,13 @@ class _Writer:
         out.append(len(results))
         for result in results:
             values[result] = len(values)
-            out.append(_key(result.type))
+            out.append(key_of(result.type))
         if op.properties:
             self.write_dictionary(op.properties)
         if op.attributes:
             out.append("attributes")
             self.write_dictionary(op.attributes)
-        if op.successors:
+        if op._successors:  # pyright: ignore[reportPrivateUsage]
             out.append(("successors", *(self.blocks.get(block, -1) for block in op.successors)))
         for region in op.regions:
             self.write_region(region)
@@ -141,14 +144,14 @@ class _Writer:
             return
         self.values[value] = len(self.values)
         self.out.append("outer")
-        self.out.append(_key(value.type))
+        self.out.append(key_of(value.type))
 
     def write_dictionary(self, entries: Mapping[str, Attribute]) -> None:
         out = self.out
         out.append(len(entries))
         for name in sorted(entries) if len(entries) > 1 else entries:
             out.append(name)
-            out.append(_key(entries[name]))
+            out.append(key_of(entries[name]))
 
     def write_region(self, region: Region) -> None:
         self.out.append("region")
@@ -159,9 +162,7 @@ class _Writer:
             self.out.append(len(block.args))
             for argument in block.args:
                 self.values[argument] = len(self.values)
-                self.out.append(_key(argument.type))
-            op = block.first_op
-            while op is not None:
+                self.out.append(key_of(argument.type))
+            for op in ops_of(block):
                 self.write_op(op)
-                op = op.next_op
         self.out.append("end")

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from xdsl.dialects.builtin import IndexType, UnitAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import property_of, verify_counts
 from cuesta.dialects.elem import with_scalar
 from cuesta.dialects.sym.syntax import parse_indices, parse_size, print_indices
@@ -24,7 +25,7 @@ from cuesta.dialects.sym.syntax import parse_indices, parse_size, print_indices
 INDEX = IndexType()
 
 
-class IndexedOp(Operation):
+class IndexedOp(PlainOperation):
     """An op with a `map` property whose dims are some of its `index` operands."""
 
     first_index: int
@@ -37,6 +38,9 @@ class IndexedOp(Operation):
     @property
     def map(self) -> sym.MapAttr:
         """The map from the index operands (its dims) to what is read or written."""
+        found = self.properties.get("map")
+        if type(found) is sym.MapAttr:
+            return found
         return property_of(self, "map", sym.MapAttr)
 
     @property
@@ -142,7 +146,7 @@ class IndexValueOp(IndexedOp):
         self.print_access(printer, self.result.type)
 
 
-class IndexBoundOp(Operation):
+class IndexBoundOp(PlainOperation):
     """An integer as an index: raises IndexError at run time when it is out of range.
 
     Without `wrap` the range is 0 ≤ v < size; with `wrap` it is −size ≤ v < size, and a negative v counts from the end.

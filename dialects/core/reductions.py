@@ -25,10 +25,18 @@ class Reduction:
     name: str
     results: Callable[[Attribute], tuple[Attribute, ...]]
     law: str
+    extreme: str = ""
+    """Of an arg-reduction the kind that gives its first result alone."""
+    last_nan: bool = False
+    """Of an arg-reduction whether the last of several NaN counts. Of other equals the first does, always."""
 
 
 def _same(value: Attribute) -> tuple[Attribute, ...]:
     return (value,)
+
+
+def _with_index(value: Attribute) -> tuple[Attribute, ...]:
+    return value, i64
 
 
 REDUCTIONS: Mapping[str, Reduction] = {
@@ -40,12 +48,24 @@ REDUCTIONS: Mapping[str, Reduction] = {
         Reduction("minimum", _same, "the least, NaN if any is NaN; exact"),
         Reduction("any", _same, "∃, on i1; exact"),
         Reduction("all", _same, "∀, on i1; exact"),
-        Reduction("argmax", lambda value: (value, i64), "the greatest and its first linear index; NaN is the greatest"),
-        Reduction("argmin", lambda value: (value, i64), "the least and its first linear index; NaN is the least"),
+        Reduction(
+            "argmax", _with_index, "the greatest and its first linear index; NaN is the greatest", extreme="maximum"
+        ),
+        Reduction("argmin", _with_index, "the least and its first linear index; NaN is the least", extreme="minimum"),
+        Reduction(
+            "argmax_last_nan",
+            _with_index,
+            "argmax, but of several NaN it is the last: the index of max pooling",
+            extreme="maximum",
+            last_nan=True,
+        ),
         Reduction("welford", lambda value: (value, value), "mean and Σ(v − mean)²; reassociates"),
     )
 }
 """Every kind of `loops.reduce` and `kernel.reduce`."""
+
+EXTREMES: Mapping[str, str] = {kind: row.extreme for kind, row in REDUCTIONS.items() if row.extreme}
+"""The arg-reductions, and for each the kind that gives its first result alone."""
 
 
 def identity(kind: str, value: Attribute) -> float | int:

@@ -22,6 +22,7 @@ from xdsl.traits import is_side_effect_free
 
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.locations import format_location, fuse_locations, location_of, stamp_location
+from cuesta.dialects.core.operation import all_ops
 from cuesta.dialects.core.tracing import Rewrite, active_trace, no_match, pattern_name, pattern_source
 
 __all__ = ["REWRITES_PER_OP", "apply_patterns", "no_match", "roots_of"]
@@ -83,7 +84,7 @@ class _Driver:
         self.recent: deque[tuple[RewritePattern, str]] = deque(maxlen=_RECENT)
 
     def run(self) -> bool:
-        ops = [op for op in self.root.walk() if op is not self.root]
+        ops = all_ops(self.root)[1:]
         if not ops:
             return False
         self.stack = ops[::-1]

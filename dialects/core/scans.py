@@ -19,6 +19,7 @@ from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.indexed import ElementWriteOp
+from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import string_property, verify_counts
 from cuesta.dialects.core.value_syntax import parse_value, print_values_of_type
 from cuesta.dialects.elem import kind_of, scalar_of
@@ -68,7 +69,7 @@ ASSIGNMENTS = ("assign", "assign_any")
 """The kinds that do not look at the old element."""
 
 
-class RunningOp(Operation):
+class RunningOp(PlainOperation):
     """The reduction of a value over the points of the scan so far, this one included: `sum %v : f32`."""
 
     traits = traits_def(NoMemoryEffect())

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
+
+from cuesta.dialects.core.operation import PlainOperation
 
 
 def parse_value(parser: Parser) -> SSAValue:
@@ -67,7 +69,7 @@ def print_from_to(printer: Printer, source: SSAValue, result: SSAValue) -> None:
     printer.print_attribute(result.type)
 
 
-class FromToOp(Operation):
+class FromToOp(PlainOperation):
     """An op that makes a value of another type of one value: `%a : f32 to bf16`."""
 
     @classmethod

@@ -26,13 +26,14 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import integer_property, verify_counts
 from cuesta.dialects.core.value_syntax import FromToOp, print_values_of_type
 from cuesta.dialects.elem.table import TABLE, Row
@@ -78,7 +79,7 @@ def kind_of(value_type: Attribute) -> str:
     return "?"
 
 
-class ElementwiseOp(Operation):
+class ElementwiseOp(PlainOperation):
     """A pure elementwise op with one result."""
 
     traits = traits_def(Pure())

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Dialect, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from cuesta.dialects import sym
 from cuesta.dialects.aten.named_call import NamedCall
 from cuesta.dialects.core.bodies import FunctionOp, parse_arguments, parse_body, print_arguments
+from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import integer_property, property_of, symbol_property, verify_counts
 from cuesta.dialects.core.value_syntax import (
     parse_from_to,
@@ -94,7 +95,7 @@ class FuncOp(FunctionOp):
             raise VerifyException("host.func: what is returned does not have the types of the signature")
 
 
-class AllocOp(Operation):
+class AllocOp(PlainOperation):
     """A fresh buffer, undefined contents, on the type's device with the type's strides."""
 
     name = "host.alloc"
@@ -128,7 +129,7 @@ class AllocOp(Operation):
             raise VerifyException(f"host.alloc makes a tensor, not {self.results[0].type}")
 
 
-class LaunchOp(Operation):
+class LaunchOp(PlainOperation):
     """Runs a kernel on buffers: inputs, then outs, in the order of the kernel's arguments."""
 
     name = "host.launch"
@@ -167,7 +168,7 @@ class LaunchOp(Operation):
                 raise VerifyException(f"host.launch @{name} takes buffers, not {operand.type}")
 
 
-class ReinterpretOp(Operation):
+class ReinterpretOp(PlainOperation):
     """The same memory as another buffer: torch's `as_strided` with the sizes and strides of the result type.
 
     Units: the offset counts elements of the *source's first element*, as `kernel` pointers do.
@@ -222,7 +223,7 @@ class ReinterpretOp(Operation):
             raise VerifyException(f"host.reinterpret keeps the element type: {source} to {result}")
 
 
-class PlaceOp(Operation):
+class PlaceOp(PlainOperation):
     """A buffer that lies in an arena, a buffer of bytes. What it holds is undefined at first.
 
     Units: the offset counts bytes.
@@ -314,7 +315,7 @@ class ExternOp(NamedCall):
     name = "host.extern"
 
 
-class FreeOp(Operation):
+class FreeOp(PlainOperation):
     """The last use of a buffer: its memory may be taken for another from here on."""
 
     name = "host.free"
@@ -343,7 +344,7 @@ class FreeOp(Operation):
                 raise VerifyException(f"host.free frees buffers, not {operand.type}")
 
 
-class ReturnOp(Operation):
+class ReturnOp(PlainOperation):
     """What the program gives back: buffers, integers, literals."""
 
     name = "host.return"

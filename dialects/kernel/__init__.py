@@ -5,6 +5,7 @@ from cuesta.dialects.kernel.atomics import AtomicOp, is_atomic
 from cuesta.dialects.kernel.contract import ContractOp, FactorsOp, contracted_shape
 from cuesta.dialects.kernel.dialect import KERNEL
 from cuesta.dialects.kernel.function import FuncOp, LaunchOp, ProgramIdOp
+from cuesta.dialects.kernel.meeting import MeetOp, counters, meeting_of
 from cuesta.dialects.kernel.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.kernel.structure import (
     ForOp,
@@ -30,6 +31,7 @@ __all__ = [
     "LoadOp",
     "LocalOp",
     "LoopOp",
+    "MeetOp",
     "MemoryWriteOp",
     "PointerType",
     "ProgramIdOp",
@@ -41,5 +43,7 @@ __all__ = [
     "StoreOp",
     "YieldOp",
     "contracted_shape",
+    "counters",
     "is_atomic",
+    "meeting_of",
 ]

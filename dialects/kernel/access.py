@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
@@ -24,7 +24,8 @@ from cuesta.dialects.core.indexed import (
     parse_element,
     parse_written,
 )
-from cuesta.dialects.core.typed import integer_property, verify_counts
+from cuesta.dialects.core.operation import PlainOperation
+from cuesta.dialects.core.typed import integer_property, string_property, verify_counts
 from cuesta.dialects.core.value_syntax import FromToOp
 from cuesta.dialects.elem import bool_like, kind_of, scalar_of, with_scalar
 from cuesta.dialects.kernel.shapes import Shape, joint_shape, shape_of_type, shaped, spreads_to
@@ -71,10 +72,15 @@ def _pointee(pointer: SSAValue) -> Attribute:
     return pointer_type.element_type
 
 
+EVICTIONS = ("evict_first", "evict_last")
+"""What a cache may be told about elements that are read."""
+
+
 class LoadOp(AddressedOp, ElementReadOp):
     """Reads the elements at an address: a scalar, or a vector when an index has lanes.
 
-    Where the mask is false nothing is read, and the value is `other`.
+    Where the mask is false nothing is read, and the value is `other`. What a cache should do with the elements may be
+    said: `evict_first`, nobody reads them again; `evict_last`, they are read again soon. It changes no value.
     """
 
     name = "kernel.load"
@@ -103,9 +109,21 @@ class LoadOp(AddressedOp, ElementReadOp):
         """The memory read."""
         return self.operands[0]
 
+    @property
+    def eviction(self) -> str | None:
+        """What a cache should do with the elements: one of `EVICTIONS`, or nothing is said."""
+        return string_property(self, "eviction") if "eviction" in self.properties else None
+
+    @eviction.setter
+    def eviction(self, policy: str | None) -> None:
+        if policy is None:
+            self.properties.pop("eviction", None)
+        else:
+            self.properties["eviction"] = StringAttr(policy)
+
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
-        """Parses `%p[%i * 64 + %j] if %m else %v : vector<8xf32>`."""
+        """Parses `%p[%i * 64 + %j] if %m else %v : vector<8xf32> evict_first`; the last word may be left out."""
         element = parse_element(parser, with_other=True)
         value = parser.parse_type()
         operands = [parser.resolve_operand(element.memory, PointerType(scalar_of(value)))]
@@ -113,15 +131,19 @@ class LoadOp(AddressedOp, ElementReadOp):
         if element.mask and element.other:
             operands.append(parser.resolve_operand(element.mask, bool_like(value)))
             operands.append(parser.resolve_operand(element.other, value))
-        return cls.create(
+        new = cls.create(
             operands=operands,
             result_types=(value,),
             properties={"map": sym.MapAttr.get(len(element.indices), element.results)},
         )
+        new.eviction = next((policy for policy in EVICTIONS if parser.parse_optional_keyword(policy)), None)
+        return new
 
     def print(self, printer: Printer) -> None:
-        """Prints the pointer, the inline address, the mask and the value's type."""
+        """Prints the pointer, the inline address, the mask, the value's type, and what a cache should do."""
         self.print_access(printer, self.result.type)
+        if self.eviction is not None:
+            printer.print_string(f" {self.eviction}")
 
     def verify_(self) -> None:
         """Checks the address, the mask and the value's type."""
@@ -133,6 +155,8 @@ class LoadOp(AddressedOp, ElementReadOp):
             raise VerifyException(f"kernel.load gives {expected}, not {value}")
         if rest and (len(rest) != 2 or rest[0].type != bool_like(value) or rest[1].type != value):
             raise VerifyException("kernel.load: a mask is a bool of the value's shape, with a value to stand in")
+        if self.eviction not in (None, *EVICTIONS):
+            raise VerifyException(f"kernel.load: a cache knows {' and '.join(EVICTIONS)}, not {self.eviction}")
 
 
 def _resolve_indices(parser: Parser, indices: Sequence[UnresolvedOperand], value: Attribute) -> list[SSAValue]:
@@ -304,7 +328,7 @@ class BroadcastOp(FromToOp):
             raise VerifyException(f"kernel.broadcast does not make {result} of {source}")
 
 
-class LocalOp(Operation):
+class LocalOp(PlainOperation):
     """Scratch memory of a fixed number of elements, private to the program and undefined at its start."""
 
     name = "kernel.local"

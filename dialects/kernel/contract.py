@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, UnitAttr, f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -13,6 +13,7 @@ from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.bodies import parse_body
+from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.value_syntax import parse_types_of, print_types, print_values
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import Shape, shape_of_type, shaped
@@ -93,7 +94,7 @@ class ContractOp(LoopOp):
             raise VerifyException(f"kernel.contract gives {shaped(f32, shape)}")
 
 
-class FactorsOp(Operation):
+class FactorsOp(PlainOperation):
     """Ends the body of a `kernel.contract` and gives the factors of `lanes` points."""
 
     name = "kernel.factors"

@@ -8,6 +8,7 @@ from cuesta.dialects.kernel.access import BoundOp, BroadcastOp, IndexOp, LoadOp,
 from cuesta.dialects.kernel.atomics import AtomicOp
 from cuesta.dialects.kernel.contract import ContractOp, FactorsOp
 from cuesta.dialects.kernel.function import FuncOp, LaunchOp, ProgramIdOp
+from cuesta.dialects.kernel.meeting import MeetOp
 from cuesta.dialects.kernel.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.kernel.structure import ForOp, ReduceOp, YieldOp
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
@@ -27,6 +28,7 @@ KERNEL = Dialect(
         LaunchOp,
         LoadOp,
         LocalOp,
+        MeetOp,
         ProgramIdOp,
         ReduceOp,
         RunningOp,

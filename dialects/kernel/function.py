@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, SymbolRefAttr, TensorType, i64
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.core.bodies import FunctionOp, parse_arguments, parse_body, print_arguments
+from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import integer_property, property_of, symbol_property, verify_counts
 from cuesta.dialects.core.value_syntax import parse_symbol_and_operands, print_symbol_and_operands, print_types
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
@@ -55,6 +56,11 @@ class FuncOp(FunctionOp):
             "symbols": ArrayAttr([StringAttr(symbol) for symbol in symbols]),
             "schedule": schedule,
         }
+
+    @property
+    def is_for_gpu(self) -> bool:
+        """Whether it was scheduled for the GPU."""
+        return self.schedule.choices.get("target") == "cuda"
 
     @property
     def schedule(self) -> ScheduleAttr:
@@ -150,7 +156,7 @@ class FuncOp(FunctionOp):
             raise VerifyException(f"kernel.func @{self.sym_name} uses {names}, not among its symbols")
 
 
-class LaunchOp(Operation):
+class LaunchOp(PlainOperation):
     """Runs a kernel on tensor values; the results are its outs. The last operands are what its `updates` take over."""
 
     name = "kernel.launch"
@@ -193,7 +199,7 @@ class LaunchOp(Operation):
                 raise VerifyException(f"kernel.launch @{self.kernel} takes and gives tensors, not {value.type}")
 
 
-class ProgramIdOp(Operation):
+class ProgramIdOp(PlainOperation):
     """The program's coordinate along an axis of the grid."""
 
     name = "kernel.program_id"

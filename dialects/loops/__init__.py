@@ -2,6 +2,7 @@
 
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.graph import LOOPS, ExternOp, ViewOp
+from cuesta.dialects.loops.meeting import MeetOp, meeting_of
 from cuesta.dialects.loops.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.schedule import ScheduleAttr
 from cuesta.dialects.loops.structure import (
@@ -26,6 +27,7 @@ __all__ = [
     "ForOp",
     "IndexOp",
     "LoadOp",
+    "MeetOp",
     "NestOp",
     "ReduceOp",
     "RunningOp",
@@ -38,4 +40,5 @@ __all__ = [
     "YieldOp",
     "enclosing_nest",
     "enclosing_sizes",
+    "meeting_of",
 ]

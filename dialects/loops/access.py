@@ -72,7 +72,7 @@ class LoadOp(ElementReadOp):
     @property
     def source(self) -> SSAValue:
         """The tensor read."""
-        return self.operands[0]
+        return self.operand(0)
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:

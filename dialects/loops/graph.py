@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -12,17 +12,19 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.aten.named_call import NamedCall
+from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import property_of, verify_counts
 from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to
 from cuesta.dialects.layout import element_type_of, sizes_of, strided_view, strides_of, tensor_type_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
+from cuesta.dialects.loops.meeting import MeetOp
 from cuesta.dialects.loops.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.schedule import ScheduleAttr
 from cuesta.dialects.loops.structure import ForOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.sym.syntax import parse_map, print_map
 
 
-class ViewOp(Operation):
+class ViewOp(PlainOperation):
     """result[d] = source[map(d)]; a name for another way to read, not a computation."""
 
     name = "loops.view"
@@ -36,12 +38,15 @@ class ViewOp(Operation):
     @property
     def map(self) -> sym.MapAttr:
         """From an index of the result to one of the source."""
+        found = self.properties.get("map")
+        if type(found) is sym.MapAttr:
+            return found
         return property_of(self, "map", sym.MapAttr)
 
     @property
     def source(self) -> SSAValue:
         """The tensor viewed."""
-        return self.operands[0]
+        return self.operand(0)
 
     @property
     def result(self) -> SSAValue:
@@ -105,6 +110,7 @@ LOOPS = Dialect(
         ForOp,
         IndexOp,
         LoadOp,
+        MeetOp,
         NestOp,
         ReduceOp,
         RunningOp,

@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import layout, sym
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.part_laws import EXPONENTIAL, PLAIN, SQUARES, Member, has_scans, read_from
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp, YieldOp
@@ -52,14 +53,12 @@ def split_in_parts(nest: NestOp, members: Sequence[Member], parts: Parts) -> lis
     None, and nothing is changed, when the stages cannot be taken apart.
     Requires: `members` are some that `members_of(nest)` gives, with the partners of each.
     """
-    if parts.limits and any(isinstance(op, BoundOp) for member in members for op in member.reduction.walk()):
-        return None  # where there is no point, there may be no index either
-    plan = _plan(nest, members)
-    return None if plan is None else _Splitter(nest, plan, parts).run()
+    plan = plan_of(nest, members, parts)
+    return None if plan is None else Splitter(nest, plan, parts).run()
 
 
 @dataclass(slots=True)
-class _Plan:
+class Plan:
     """Which op of the nest's own body goes where."""
 
     members: dict[ReduceOp, Member]
@@ -75,11 +74,13 @@ class _Plan:
     """For every handle the loop that stores it; the nest itself for the rest, None for the combination."""
 
 
-def _plan(nest: NestOp, members: Sequence[Member]) -> _Plan | None:
+def plan_of(nest: NestOp, members: Sequence[Member], parts: Parts) -> Plan | None:
     """None when a tensor is stored in more than one place, or something comes in order."""
+    if parts.limits and any(isinstance(op, BoundOp) for member in members for op in member.reduction.walk()):
+        return None  # where there is no point, there may be no index either
     if not members or has_scans(nest):
         return None
-    plan = _Plan({member.reduction: member for member in members})
+    plan = Plan({member.reduction: member for member in members})
     handles = set(nest.handles)
     rest: set[Operation] = set()
     for op in nest.body.ops:
@@ -105,7 +106,7 @@ def _plan(nest: NestOp, members: Sequence[Member]) -> _Plan | None:
     return plan
 
 
-def _place(store: TensorWriteOp, nest: NestOp, plan: _Plan, rest: set[Operation]) -> Operation | None:
+def _place(store: TensorWriteOp, nest: NestOp, plan: Plan, rest: set[Operation]) -> Operation | None:
     """The top-level op that a store belongs to; the nest for the rest, None for the combination."""
     top: Operation = store
     while top.parent is not nest.body:
@@ -117,8 +118,10 @@ def _place(store: TensorWriteOp, nest: NestOp, plan: _Plan, rest: set[Operation]
     return top if isinstance(top, ForOp) else None
 
 
-class _Splitter:
-    def __init__(self, nest: NestOp, plan: _Plan, parts: Parts) -> None:
+class Splitter:
+    """Takes a nest apart, as a plan says."""
+
+    def __init__(self, nest: NestOp, plan: Plan, parts: Parts) -> None:
         self.nest = nest
         self.plan = plan
         self.parts = parts
@@ -131,6 +134,7 @@ class _Splitter:
         """For handles the results of the new nests."""
 
     def run(self) -> list[NestOp]:
+        """Puts nests in the place of the nest; gives them, in order."""
         later = [(op, self.needed([op])) for op in self.plan.pointwise]
         rest = self.needed(self.plan.rest)
         kept = dict.fromkeys(value for _, (values, _) in [*later, (self.nest, rest)] for value in values)
@@ -140,7 +144,7 @@ class _Splitter:
             new.append(self.rest(*rest))
         for handle, result in zip(self.nest.handles, self.nest.results, strict=True):
             replacement = self.results[handle]
-            result.replace_all_uses_with(replacement)
+            replace_all_uses(result, replacement)
             replacement.name_hint = result.name_hint
         remove(self.nest)
         return new
@@ -191,12 +195,21 @@ class _Splitter:
         return new, substitution
 
     def tensor(self, value: SSAValue, sizes: Sequence[sym.IndexExpr]) -> Attribute:
+        """The type of a tensor of such values."""
         return layout.tensor_type(tuple(sizes), value.type, device=self.device)
 
     # The parts
 
     def part_nest(self) -> NestOp:
-        sizes = (*self.nest.sizes, *self.parts.outer)
+        """The nest of the parts."""
+        outs, types = self.part_tensors()
+        new, substitution = self.new_nest((*self.nest.sizes, *self.parts.outer), types)
+        self.write_parts(new, substitution, outs)
+        self.of_parts |= dict(zip(outs, new.results, strict=True))
+        return new
+
+    def part_tensors(self) -> tuple[list[tuple[ReduceOp, str]], list[Attribute]]:
+        """What a part gives, as `of_parts` has it, and the types of the tensors that hold it."""
         outs: list[tuple[ReduceOp, str]] = []
         for member in self.plan.members.values():
             outs.append((member.reduction, "own"))
@@ -204,7 +217,11 @@ class _Splitter:
                 outs.append((member.reduction, "partner"))
             if member.law == SQUARES:
                 outs.append((member.reduction, "rest"))
-        new, substitution = self.new_nest(sizes, [self.tensor(one.results[0], sizes) for one, _ in outs])
+        sizes = (*self.nest.sizes, *self.parts.outer)
+        return outs, [self.tensor(one.results[0], sizes) for one, _ in outs]
+
+    def write_parts(self, new: NestOp, substitution: Substitution, outs: Sequence[tuple[ReduceOp, str]]) -> None:
+        """Lets a nest compute what a part gives, and store it to its first handles."""
         shifts = [member.shift for member in self.plan.members.values() if member.shift is not None]
         clone_into(self.closure(self.plan.members, shifts), InsertPoint.at_end(new.body), substitution)
         found: dict[tuple[ReduceOp, str], SSAValue] = {}
@@ -227,12 +244,10 @@ class _Splitter:
             if member.shift is not None:
                 del substitution.values[member.shift]
         variables = new.induction_variables
-        for key, handle, result in zip(outs, new.handles, new.results, strict=True):
+        for key, handle in zip(outs, new.handles, strict=False):
             store = StoreOp.build(found[key], handle, [sym.dim(k) for k in range(len(variables))], variables)
             store.location = key[0].location
             new.body.add_op(store)
-            self.of_parts[key] = result
-        return new
 
     def local_shift(self, member: Member, partner: SSAValue, writer: BodyWriter, new: NestOp) -> SSAValue:
         """What stands in for c within a part."""
@@ -283,12 +298,28 @@ class _Splitter:
     # The combination
 
     def combination(self, kept: Sequence[SSAValue]) -> NestOp:
+        """The nest that combines the parts, and stores the values `kept` for later ones."""
         plan, sizes = self.plan, self.nest.sizes
         handles = [handle for handle in self.nest.handles if plan.owners.get(handle, self.nest) is None]
         outs = [*(handle.type for handle in handles), *(self.tensor(value, sizes) for value in kept)]
         new, substitution = self.new_nest(sizes, outs)
         for handle, own in zip(handles, new.handles, strict=False):
             substitution.values[handle] = own
+        self.combined(self.wanted(kept), new, substitution)
+        for value, handle, result in zip(kept, new.handles[len(handles) :], new.results[len(handles) :], strict=True):
+            variables = new.induction_variables
+            place = [sym.dim(k) for k in range(len(variables))]
+            store = StoreOp.build(substitution.value(value), handle, place, variables)
+            store.location = value.owner.location if isinstance(value.owner, Operation) else self.nest.location
+            new.body.add_op(store)
+            self.kept[value] = result
+            result.name_hint = value.name_hint
+        self.results |= dict(zip(handles, new.results, strict=False))
+        return new
+
+    def wanted(self, kept: Sequence[SSAValue]) -> set[Operation]:
+        """The ops of the nest's own body that what it stores there, and the values `kept`, take."""
+        plan = self.plan
         wanted = {*plan.stores, *self.closure(plan.stores)}
         roots = [value.owner for value in kept if isinstance(value.owner, Operation)]
         wanted |= {*roots, *self.closure(op for op in roots if op not in plan.members)}
@@ -301,23 +332,17 @@ class _Splitter:
                 more = {shift.owner, *(self.closure([shift.owner]) if shift.owner not in plan.members else ())} - wanted
                 wanted |= more
                 pending += [one for one in more if one in plan.members]
+        return wanted
+
+    def combined(self, wanted: set[Operation], new: NestOp, substitution: Substitution) -> None:
+        """Puts ops of the nest's own body into a nest, reductions from their parts."""
         for op in self.nest.body.ops:
             if op not in wanted:
                 continue
             if isinstance(op, ReduceOp):
-                substitution.values[op.results[0]] = self.combine(plan.members[op], new, substitution)
+                substitution.values[op.results[0]] = self.combine(self.plan.members[op], new, substitution)
             else:
                 clone_into([op], InsertPoint.at_end(new.body), substitution)
-        for value, handle, result in zip(kept, new.handles[len(handles) :], new.results[len(handles) :], strict=True):
-            variables = new.induction_variables
-            place = [sym.dim(k) for k in range(len(variables))]
-            store = StoreOp.build(substitution.value(value), handle, place, variables)
-            store.location = value.owner.location if isinstance(value.owner, Operation) else self.nest.location
-            new.body.add_op(store)
-            self.kept[value] = result
-            result.name_hint = value.name_hint
-        self.results |= dict(zip(handles, new.results, strict=False))
-        return new
 
     def combine(self, member: Member, new: NestOp, substitution: Substitution) -> SSAValue:
         """A reduction from its parts."""
@@ -326,7 +351,7 @@ class _Splitter:
         result.location = reduction.location
         writer = BodyWriter(result.body, reduction)
         outer = result.induction_variables
-        indices = [*new.induction_variables, *outer]
+        indices = [*new.induction_variables[: len(self.nest.sizes)], *outer]
         own = writer.load(self.of_parts[(reduction, "own")], indices)
         if member.law != PLAIN:
             assert member.shift is not None
@@ -405,4 +430,4 @@ class _Splitter:
         return new
 
 
-__all__ = ["Parts", "split_in_parts"]
+__all__ = ["Parts", "Plan", "Splitter", "plan_of", "split_in_parts"]

@@ -5,6 +5,8 @@
     loops.nest (%p : 32) { %s = sum (%j : 32768) of f(%p · 32768 + %j); store %s to %t[%p] }
     loops.nest () { %s = sum (%p : 32) of %t[%p]; store g(%s) }
 
+Where no equal parts make up the whole, as with a size that is known at run time only, `nest` itself reduces the rest.
+
 Reassociates: each part of a sum is rounded. NaN and infinities come out the same, and the result does not depend on
 the number of threads.
 """
@@ -17,12 +19,16 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from cuesta.dialects import layout, sym
+from cuesta.dialects import elem, layout, sym
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.loops.access import LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into
 
-SPLITTABLE = frozenset({"sum", "prod", "maximum", "minimum", "any", "all"})
+_JOINS = {"sum": "add", "prod": "mul", "maximum": "maximum", "minimum": "minimum", "any": "or", "all": "and"}
+"""The elementwise op that does to two values what a kind of reduction does to many."""
+
+SPLITTABLE = frozenset(_JOINS)
 """The kinds of reductions whose parts combine by the same kind."""
 
 
@@ -30,12 +36,16 @@ SPLITTABLE = frozenset({"sum", "prod", "maximum", "minimum", "any", "all"})
 class Splitting:
     """A domain as outer times inner: `indices[k]` is its k-th index, over the outer axes and then the inner ones.
 
-    Requires: every point of the domain belongs to one point of outer times inner.
+    Requires: every point of the domain belongs to one point of outer times inner, or to one of the rest.
     """
 
     outer: tuple[sym.IndexExpr, ...]
     inner: tuple[sym.IndexExpr, ...]
     indices: tuple[sym.IndexExpr, ...]
+    rest: tuple[sym.IndexExpr, ...] | None = None
+    """The sizes of what is left over, as many as the domain has."""
+    rest_from: tuple[sym.IndexExpr, ...] = ()
+    """The indices at which it begins."""
 
 
 def splittable_reductions(nest: NestOp) -> list[ReduceOp] | None:
@@ -57,7 +67,7 @@ def split_nest(nest: NestOp, reductions: Sequence[ReduceOp], splitting: Splittin
         return None
     first = _partial_nest(nest, reductions, needed, splitting)
     for reduction, partial in zip(reductions, first.results, strict=True):
-        _combine(nest, reduction, partial, splitting.outer)
+        _combine(nest, reduction, partial, splitting)
     return first
 
 
@@ -118,19 +128,39 @@ def _store(value: SSAValue, handle: SSAValue, variables: Sequence[SSAValue], pla
     Rewriter.insert_op(store, place)
 
 
-def _combine(nest: NestOp, reduction: ReduceOp, partial: SSAValue, outer: Sequence[sym.IndexExpr]) -> None:
-    """Replaces a reduction by one over its parts."""
-    new = ReduceOp.build(reduction.kind, outer, reduction.yielded.type)
+def _combine(nest: NestOp, reduction: ReduceOp, partial: SSAValue, splitting: Splitting) -> None:
+    """Replaces a reduction by one over its parts, and the rest."""
+    new = ReduceOp.build(reduction.kind, splitting.outer, reduction.yielded.type)
     new.location = reduction.location
     indices = [*nest.induction_variables, *new.induction_variables]
     load = LoadOp.build(partial, [sym.dim(k) for k in range(len(indices))], indices)
     result = YieldOp.build(load.result)
     load.location = result.location = reduction.location
     new.body.add_ops([load, result])
-    Rewriter.insert_op(new, InsertPoint.before(reduction))
-    reduction.results[0].replace_all_uses_with(new.results[0])
-    new.results[0].name_hint = reduction.results[0].name_hint
+    place = InsertPoint.before(reduction)
+    Rewriter.insert_op(new, place)
+    whole = new.results[0]
+    if splitting.rest is not None:
+        left = _left_over(reduction, splitting.rest, splitting.rest_from)
+        joined = elem.make(_JOINS[reduction.kind], whole, left.results[0])
+        joined.location = reduction.location
+        Rewriter.insert_op([left, joined], place)
+        whole = joined.results[0]
+    replace_all_uses(reduction.results[0], whole)
+    whole.name_hint = reduction.results[0].name_hint
     Rewriter.erase_op(reduction)
+
+
+def _left_over(reduction: ReduceOp, sizes: Sequence[sym.IndexExpr], start: Sequence[sym.IndexExpr]) -> ReduceOp:
+    """The reduction of a block of its domain."""
+    new = ReduceOp.build(reduction.kind, sizes, reduction.yielded.type)
+    new.location = reduction.location
+    substitution = Substitution(new.induction_variables)
+    for k, (old, variable) in enumerate(zip(reduction.induction_variables, new.induction_variables, strict=True)):
+        substitution.set_index(old, start[k] + sym.dim(k))
+        variable.name_hint = old.name_hint
+    clone_into(reduction.body.ops, InsertPoint.at_end(new.body), substitution)
+    return new
 
 
 __all__ = ["SPLITTABLE", "Splitting", "split_nest", "splittable_reductions"]

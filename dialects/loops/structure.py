@@ -31,6 +31,9 @@ class DomainOp(BodyOp):
     @property
     def domain(self) -> sym.MapAttr:
         """The sizes, as a map without dims."""
+        found = self.properties.get("sizes")
+        if type(found) is sym.MapAttr:
+            return found
         return property_of(self, "sizes", sym.MapAttr)
 
     @property

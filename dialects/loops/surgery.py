@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import sym
 from cuesta.dialects.core.indexed import IndexedOp
+from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.graph import ViewOp
@@ -112,7 +113,7 @@ def _clone_domain(op: DomainOp, substitution: Substitution) -> DomainOp:
     new.location = op.location
     for old_variable, new_variable in zip(op.induction_variables, new.induction_variables, strict=True):
         substitution.set_index(old_variable, substitution.axis(new_variable))
-    clone_into(op.body.ops, InsertPoint.at_end(new.body), substitution)
+    clone_into(ops_of(op.body), InsertPoint.at_end(new.body), substitution)
     for old_result, new_result in zip(op.results, new.results, strict=True):
         substitution.values[old_result] = new_result
     return new
@@ -146,27 +147,6 @@ def reindex(op: IndexedOp, results: Sequence[sym.IndexExpr], axes: Sequence[SSAV
     return new
 
 
-def all_ops(root: Operation) -> list[Operation]:
-    """`root` and every op inside of it, in program order. The same as `root.walk()`, at a quarter of its cost."""
-    found = [root]
-    for region in root.regions:
-        for block in region.blocks:
-            _collect(block, found)
-    return found
-
-
-def _collect(block: Block, found: list[Operation]) -> None:
-    op = block.first_op
-    while op is not None:
-        found.append(op)
-        for region in op.regions:
-            inner = region.first_block
-            while inner is not None:
-                _collect(inner, found)
-                inner = inner.next_block
-        op = op.next_op
-
-
 def loads_of(root: Operation) -> list[LoadOp]:
     """Every load inside `root`, in program order."""
     return [op for op in all_ops(root) if type(op) is LoadOp]
@@ -187,14 +167,15 @@ def producers_of(nest: NestOp) -> dict[SSAValue, list[LoadOp]]:
     found: dict[SSAValue, list[LoadOp]] = {}
     handles = set(nest.handles)
     for load in loads_of(nest):
-        if load.source not in handles:
-            found.setdefault(load.source, []).append(load)
+        source = load.source
+        if source not in handles:
+            found.setdefault(source, []).append(load)
     return found
 
 
 def is_pointwise(nest: NestOp) -> bool:
     """Whether a nest has no inner domains: one point of the domain, one element of every out."""
-    return not any(isinstance(op, DomainOp) for op in nest.body.ops)
+    return not any(op.regions and isinstance(op, DomainOp) for op in ops_of(nest.body))
 
 
 def through_views(source: SSAValue, results: Sequence[sym.IndexExpr]) -> tuple[SSAValue, tuple[sym.IndexExpr, ...]]:

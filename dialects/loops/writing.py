@@ -9,9 +9,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, sym
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.reductions import identity
-from cuesta.dialects.loops.access import IndexOp, LoadOp
-from cuesta.dialects.loops.structure import ReduceOp, YieldOp
+from cuesta.dialects.loops.access import IndexOp, LoadOp, StoreOp
+from cuesta.dialects.loops.structure import DomainOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import remove
 
 
@@ -71,8 +72,35 @@ def leading_to(value: SSAValue, ops: Sequence[Operation]) -> list[Operation]:
 
 def only_where(there: SSAValue, part: ReduceOp) -> None:
     """Lets a reduction read, and take in, only the points where the value `there` of its body is true."""
-    own = set(part.induction_variables)
-    for load in [op for op in part.walk() if isinstance(op, LoadOp) and not own.isdisjoint(op.indices)]:
+    read_only_where(there, part)
+    end = part.body.last_op
+    assert end is not None
+    value = part.yielded
+    nothing = elem.constant(identity(part.kind, value.type), value.type)
+    chosen = elem.SelectOp.create(operands=(there, value, nothing.results[0]), result_types=(value.type,))
+    nothing.location = chosen.location = part.location
+    Rewriter.insert_op([nothing, chosen], InsertPoint.before(end))
+    end.operands[0] = chosen.results[0]
+
+
+def store_only_where(there: SSAValue, stores: Sequence[StoreOp]) -> None:
+    """Lets stores write only at the points where the value `there`, which comes before them, is true."""
+    for store in stores:
+        mask, before = there, list[Operation]()
+        if store.mask is not None:
+            both = elem.make("and", there, store.mask)
+            both.location = store.location
+            mask, before = both.results[0], [both]
+        masked = StoreOp.build(store.value, store.target, store.map.results, store.indices, mask)
+        masked.location = store.location
+        Rewriter.insert_op([*before, masked], InsertPoint.before(store))
+        remove(store)
+
+
+def read_only_where(there: SSAValue, domain: DomainOp) -> None:
+    """Lets what stands in a domain read at its points only where the value `there` of its body is true."""
+    own = set(domain.induction_variables)
+    for load in [op for op in domain.walk() if isinstance(op, LoadOp) and not own.isdisjoint(op.indices)]:
         mask, other = load.mask, load.other
         before: list[Operation] = []
         if mask is None or other is None:
@@ -87,16 +115,8 @@ def only_where(there: SSAValue, part: ReduceOp) -> None:
         for op in (*before, masked):
             op.location = load.location
         Rewriter.insert_op([*before, masked], InsertPoint.before(load))
-        load.result.replace_all_uses_with(masked.result)
+        replace_all_uses(load.result, masked.result)
         remove(load)
-    end = part.body.last_op
-    assert end is not None
-    value = part.yielded
-    nothing = elem.constant(identity(part.kind, value.type), value.type)
-    chosen = elem.SelectOp.create(operands=(there, value, nothing.results[0]), result_types=(value.type,))
-    nothing.location = chosen.location = part.location
-    Rewriter.insert_op([nothing, chosen], InsertPoint.before(end))
-    end.operands[0] = chosen.results[0]
 
 
-__all__ = ["BodyWriter", "leading_to", "only_where"]
+__all__ = ["BodyWriter", "leading_to", "only_where", "read_only_where", "store_only_where"]

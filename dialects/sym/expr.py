@@ -50,6 +50,7 @@ __all__ = [
     "evaluate",
     "format_expr",
     "is_symbol_name",
+    "line_of",
     "maximum",
     "minimum",
     "product_of",
@@ -171,6 +172,18 @@ def coefficient(e: IndexExpr, k: int) -> IndexExpr | None:
                 return None
         constant += accumulate(total, product_of_atoms(others), c)
     return sum_of_terms(total, constant)
+
+
+def line_of(e: IndexExpr) -> tuple[str, int, int] | None:
+    """The (s, c, k) with e = c · s + k, s being a symbol; None when e is no such expression."""
+    if not isinstance(e, Expr) or len(e.terms) != 1:
+        return None
+    monomial, factor = e.terms[0]
+    match monomial.atoms:
+        case (Symbol() as only,):
+            return only.name, factor, e.constant
+        case _:
+            return None
 
 
 def evaluate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from cuesta.dialects import sym
 from cuesta.lowering.loops_from_aten.builder import decline, is_integer
@@ -222,9 +223,21 @@ def sign(x: Scalar) -> Scalar:
 
 
 def clamp(x: Scalar, low: Operand | None = None, high: Operand | None = None) -> Scalar:
-    """torch.clamp: NaN stays; where low > high, high wins."""
-    x = x if low is None else maximum(x, low)
-    return x if high is None else minimum(x, high)
+    """torch.clamp: NaN stays, and so does −0 at a limit of 0; where low > high, high wins."""
+    x = x if low is None else _limited(x, low, maximum, Scalar.__lt__)
+    return x if high is None else _limited(x, high, minimum, Scalar.__gt__)
+
+
+def _limited(
+    x: Scalar,
+    limit: Operand,
+    extreme: Callable[[Scalar, Operand], Scalar],
+    beyond: Callable[[Scalar, Operand], Scalar],
+) -> Scalar:
+    """x, or the limit where x is beyond it; NaN if either is."""
+    if x.kind != "f" or not isinstance(limit, int | float):
+        return extreme(x, limit)
+    return x.like(limit) if limit != limit else where(beyond(x, limit), limit, x)
 
 
 def nan_to_num(

@@ -10,6 +10,7 @@ Indices are expressions over dims, each of which stands for one index value in s
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -55,22 +56,20 @@ def compute_type(element: Attribute) -> Attribute:
 
 def round_number(value: _T, element: Attribute) -> _T | float:
     """A Python number as torch holds it in an element type: f16 and bf16 round to the nearest even."""
-    if not isinstance(value, float) or value != value or value in (float("inf"), float("-inf")):
+    if not isinstance(value, int | float) or not isinstance(element, Float16Type | BFloat16Type):
         return value
-    if isinstance(element, Float16Type):
-        try:
-            return struct.unpack("<e", struct.pack("<e", value))[0]
-        except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
-    if isinstance(element, BFloat16Type):
+    number = float(value)
+    if not math.isfinite(number):
+        return number
+    try:
+        if isinstance(element, Float16Type):
+            return struct.unpack("<e", struct.pack("<e", number))[0]
         # Torch rounds twice, through f32.
-        try:
-            bits = struct.unpack("<I", struct.pack("<f", value))[0]
-        except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-        return struct.unpack("<f", struct.pack("<I", bits))[0]
-    return value
+        bits = struct.unpack("<I", struct.pack("<f", number))[0]
+    except OverflowError:
+        return math.copysign(math.inf, number)
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
 
 
 def is_integer(value_type: Attribute) -> TypeGuard[IntegerType]:
@@ -232,6 +231,8 @@ class LoopBuilder:
         if kind == "b":
             value = bool(value)
         elif kind in "iu":
+            if isinstance(value, float) and not value.is_integer():
+                decline(f"{value} is no integer")
             value = wrap_integer(int(value), value_type)
         key = (repr(value), value_type)
         for frame in self._frames:
@@ -243,7 +244,9 @@ class LoopBuilder:
         return scalar
 
     def elem(self, name: str, *operands: Scalar) -> Scalar:
-        """The table op `elem.NAME`."""
+        """The table op `elem.NAME`. Declines what it has no meaning for: eager says what is wrong with it."""
+        if operands[0].kind not in elem.OPS[name].row.kinds:
+            decline(f"there is no {name} of {operands[0].type}")
         op = elem.make(name, *[operand.value for operand in operands])
         self.emit(op)
         return Scalar(self, op.results[0])

@@ -146,7 +146,7 @@ def _insert(
 def _select_insert(op: AtenCall, builder: LoopBuilder, piece: SSAValue, base: SSAValue | None) -> Sequence[SSAValue]:
     sizes = sizes_of_value(op.results[0])
     dim = dim_argument(op, "dim", len(sizes))
-    position = position_from_start(op.index("index"), sizes[dim])
+    position = position_from_start(op, op.index("index"), sizes[dim])
 
     def place(builder: LoopBuilder, nest: Nest) -> tuple[Scalar | None, IndexList]:
         mask = builder.index(nest.indices[dim]).eq(builder.index(position))

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import aten, sym
+from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import sizes_of
 from cuesta.lowering.loops_from_aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline, round_number
 from cuesta.lowering.loops_from_aten.operands import (
@@ -37,6 +38,8 @@ def lower_row(op: AtenCall, builder: LoopBuilder, row: Row) -> Sequence[SSAValue
     if schema is None or len(op.results) != 1:
         decline("the schema is unknown")
     out_type = tensor_type_of(op.results[0])
+    if kind_of(out_type.element_type) in row.refuses:
+        decline(f"eager refuses {out_type.element_type}")
     out_sizes = tuple(sizes_of(out_type))
     letters, formals = row.passing, schema.arguments
     arguments: list[tuple[str, Value]] = []
@@ -75,17 +78,23 @@ def _pass(
         return value
     value = _number_or_tensor(value)
     if not isinstance(value, SSAValue):
-        to = types.get(letter)
+        to = types.get("r" if letter == "w" else letter)
         if to is None:
             decline(f"{value} does not stand for a tensor")
-        return builder.constant(round_number(value, to), compute_type(to))
-    raw = builder.load_raw(value, broadcast_indices(sizes_of_value(value), out_sizes, indices))
+        return builder.constant(value if letter == "w" else round_number(value, to), compute_type(to))
+    sizes = sizes_of_value(value)
+    raw = builder.load_raw(value, broadcast_indices(sizes, out_sizes, indices))
     if letter == "m":
         return raw if raw.type == types["r"] else builder.convert(raw, compute_type(raw.type))
     if letter == "b":
         return raw.to_bool()
     scalar = builder.convert(raw, compute_type(raw.type))
-    return scalar if letter == "o" else builder.convert(scalar, compute_type(types[letter]))
+    if letter == "o":
+        return scalar
+    to = types["r" if letter == "w" else letter]
+    if raw.type != to and not (letter == "w" and all(size == 1 for size in sizes)):
+        scalar = builder.convert(scalar, to)
+    return builder.convert(scalar, compute_type(to))
 
 
 def parameter_count(formula: Formula) -> int:

@@ -3,14 +3,15 @@
 A formula takes the overload's arguments in the order of the schema, as many as it has parameters. How each is passed
 is said by one letter per parameter:
 
-    r  as a scalar in the result's compute type (the default for tensors)
-    c  as a scalar in the common type of all `c` arguments, torch.result_type (comparisons)
+    r  as a scalar in the result's compute type, rounded to the result's type first (the default for tensors)
+    w  the same, but a number or a tensor of one element keeps its digits: the second operand of eager's mul and div
+    c  as a scalar in the common type of all `c` arguments, torch.result_type (comparisons); rounded, too
     o  as a scalar of its own compute type
     b  as a bool
     p  as a Python value (the default for anything else)
     m  as it is stored, when the result is stored in the same type, else as `o`: for ops that only move
 
-An `r` or `c` that is a number becomes a constant; None stays None.
+An `r`, `w` or `c` that is a number becomes a constant; None stays None.
 """
 
 from __future__ import annotations
@@ -28,14 +29,22 @@ Formula = Callable[..., Scalar]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A formula and how its parameters are passed; fewer letters than parameters: the rest have the default."""
+    """A formula, how its parameters are passed, and the kinds of results (`elem.kind_of`) that eager refuses.
+
+    Fewer letters than parameters: the rest have the default.
+    """
 
     formula: Formula
     passing: str = ""
+    refuses: str = ""
+
+
+_REFUSED = dict.fromkeys([f"{name}.default" for name in ("abs", "ceil", "floor", "relu", "round", "trunc")], "b")
+"""The kinds of results that eager refuses, where the formula would do."""
 
 
 def _rows(passing: str, formulas: Mapping[str, Formula]) -> dict[str, Row]:
-    return {f"aten.{name}": Row(formula, passing) for name, formula in formulas.items()}
+    return {f"aten.{name}": Row(formula, passing, _REFUSED.get(name, "")) for name, formula in formulas.items()}
 
 
 def _default(formulas: Mapping[str, Formula]) -> dict[str, Formula]:
@@ -89,7 +98,7 @@ UNARY: dict[str, Callable[[Scalar], Scalar]] = {
     "rad2deg": lambda x: x * (180.0 / math.pi),
     "angle": arithmetic.angle,
     "bitwise_not": lambda x: ~x,
-    "relu": lambda x: s.maximum(x, 0),
+    "relu": lambda x: arithmetic.clamp(x, 0),
     "relu6": lambda x: arithmetic.clamp(x, 0, 6),
     "sigmoid": s.sigmoid,
     "silu": lambda x: x * s.sigmoid(x),
@@ -106,9 +115,16 @@ _TENSOR_AND_SCALAR: dict[str, Formula] = {
     "sub": arithmetic.subtract,
     "rsub": arithmetic.subtract_from,
 }
+_PRODUCTS: dict[str, Callable[[Scalar, Operand], Scalar]] = {"mul": lambda x, y: x * y, "div": lambda x, y: x / y}
+_BY_A_FACTOR: dict[str, Formula] = {
+    **_tensor_and_scalar(_PRODUCTS),
+    "true_divide.Tensor": _PRODUCTS["div"],
+    "floor_divide.default": arithmetic.floor_divide,
+    "floor_divide.Scalar": arithmetic.floor_divide,
+    "div.Tensor_mode": arithmetic.divide,
+    "div.Scalar_mode": arithmetic.divide,
+}
 _TENSOR_AND_SCALAR_OF_TWO: dict[str, Callable[[Scalar, Operand], Scalar]] = {
-    "mul": lambda x, y: x * y,
-    "div": lambda x, y: x / y,
     "remainder": arithmetic.remainder,
     "fmod": arithmetic.fmod_checked,
     "copysign": s.copysign,
@@ -118,13 +134,11 @@ _TENSOR_AND_SCALAR_OF_TWO: dict[str, Callable[[Scalar, Operand], Scalar]] = {
 }
 
 _OF_TWO_TENSORS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
-    "true_divide.Tensor": lambda x, y: x / y,
-    "floor_divide.default": arithmetic.floor_divide,
     "atan2.default": s.atan2,
     "maximum.default": s.maximum,
     "minimum.default": s.minimum,
-    "fmax.default": lambda x, y: where(s.is_nan(x), y, where(s.is_nan(y), x, s.maximum(x, y))),
-    "fmin.default": lambda x, y: where(s.is_nan(x), y, where(s.is_nan(y), x, s.minimum(x, y))),
+    "fmax.default": lambda x, y: where(s.is_nan(x) | (y > x), y, x),
+    "fmin.default": lambda x, y: where(s.is_nan(x) | (y < x), y, x),
     "clamp_min.Tensor": arithmetic.clamp,
     "clamp_max.Tensor": lambda x, high: arithmetic.clamp(x, None, high),
     "xlogy.Tensor": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log(y))),
@@ -138,7 +152,6 @@ _OF_TWO_TENSORS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
 }
 
 _WITH_A_NUMBER: dict[str, Callable[[Scalar, float], Scalar]] = {
-    "floor_divide.Scalar": arithmetic.floor_divide,
     "pow.Tensor_Scalar": arithmetic.power_by_number,
     "clamp_min.default": arithmetic.clamp,
     "clamp_max.default": lambda x, high: arithmetic.clamp(x, None, high),
@@ -147,8 +160,6 @@ _WITH_A_NUMBER: dict[str, Callable[[Scalar, float], Scalar]] = {
 }
 
 _OTHERS: dict[str, Formula] = {
-    "div.Tensor_mode": arithmetic.divide,
-    "div.Scalar_mode": arithmetic.divide,
     "pow.Tensor_Tensor": arithmetic.power_of_floats,
     "pow.Scalar": arithmetic.power_of_floats,
     "polygamma.default": special.polygamma,
@@ -239,7 +250,8 @@ _MOVES = (
 TABLE: dict[str, Row] = {
     **_rows("", _default(UNARY)),
     **_rows("", _tensor_and_scalar(_TENSOR_AND_SCALAR)),
-    **_rows("", _tensor_and_scalar(_TENSOR_AND_SCALAR_OF_TWO)),
+    **_rows("rr", _tensor_and_scalar(_TENSOR_AND_SCALAR_OF_TWO)),
+    **_rows("rw", _BY_A_FACTOR),
     **_rows("", _OF_TWO_TENSORS),
     **_rows("", _WITH_A_NUMBER),
     **_rows("", _OF_TWO_TENSORS_AND_A_NUMBER),

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
 from cuesta.dialects.elem import kind_of
 from cuesta.lowering.loops_from_aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
 from cuesta.lowering.loops_from_aten.indexing import in_range, intersect
 from cuesta.lowering.loops_from_aten.operands import element_of, sizes_of_value
-from cuesta.lowering.loops_from_aten.scalar import Scalar, maximum, minimum, trunc_div
+from cuesta.lowering.loops_from_aten.scalar import Scalar, maximum, minimum, trunc_div, where
 
 DivisorOf = Callable[[Sequence[sym.IndexExpr]], sym.IndexExpr]
 
@@ -89,7 +90,7 @@ def flattened(place: Sequence[Scalar], sizes: Sequence[sym.IndexExpr]) -> Scalar
 
 
 def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
-    """The greatest of a window and where it is: the first of equal ones, or of NaN, of which eager gives the last."""
+    """The greatest of a window and where it is: the first of equal ones, but of several NaN the last."""
     source = op.tensor("self")
     element = element_of(source)
     if kind_of(element) != "f":
@@ -106,22 +107,29 @@ def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
             value = builder.load_raw(source, [*batch, *place], mask, builder.constant(lowest, element))
             return value.convert(compute_type(element))
 
-        greatest, position = builder.reduce_all("argmax", kernel, compute_type(element), at)
+        greatest, position = builder.reduce_all("argmax_last_nan", kernel, compute_type(element), at)
         builder.store(greatest, nest.handles[0], nest.indices)
-        # A window of -inf alone has its maximum in the padding: the nearest element stands for it.
-        offsets = unflattened(position, kernel)
+        # A window of -inf alone has its maximum in the padding: its first element stands for it.
+        offsets = unflattened(position.convert(_place_type(axes)), kernel)
         place = [_element_of_window(axis, w, k) for axis, w, k in zip(axes, windows, offsets, strict=True)]
-        builder.store(flattened(place, [axis.size for axis in axes]), nest.handles[1], nest.indices)
+        builder.store(flattened(place, [axis.size for axis in axes]).convert(i64), nest.handles[1], nest.indices)
     return nest.results
+
+
+def _place_type(axes: Sequence[Axis]) -> Attribute:
+    """The integers that places in the source are computed with: a GPU takes several instructions for one of 64 bits."""
+    size = sym.product_of([axis.size for axis in axes])
+    return i32 if isinstance(size, int) and size < 1 << 31 else i64
 
 
 def _element_of_window(axis: Axis, window: sym.IndexExpr, offset: Scalar) -> Scalar:
     builder = offset.builder
-    start = builder.index(axis.position(window, 0))
-    place = start + (offset if axis.dilation == 1 else offset * axis.dilation)
+    start = axis.position(window, 0)
+    place = builder.index(start, offset.type) + (offset if axis.dilation == 1 else offset * axis.dilation)
     if axis.is_inside(builder, 0) is None:
         return place
-    return maximum(minimum(place, builder.index(axis.size - 1)), 0)
+    first = builder.index(start % axis.dilation, offset.type)
+    return maximum(minimum(place, builder.index(axis.size - 1, offset.type)), first)
 
 
 def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -130,14 +138,14 @@ def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]
     axes = axes_of(op, op.tensor("self"), gradient)
     if any(axis.dilation != 1 for axis in axes):
         decline("a dilated window")
-    rank, to = len(axes), compute_type(element_of(gradient))
+    rank, to, place_type = len(axes), compute_type(element_of(gradient)), _place_type(axes)
     counts = [-(-axis.kernel // axis.stride) for axis in axes]
     with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
         batch, spatial = nest.indices[:-rank], nest.indices[-rank:]
         position: sym.IndexExpr = 0
         for axis, place in zip(axes, spatial, strict=True):
             position = position * axis.size + place
-        here = builder.index(position)
+        here = builder.index(position, place_type)
 
         def at(back: list[sym.IndexExpr]) -> Scalar:
             windows: list[sym.IndexExpr] = []
@@ -148,9 +156,9 @@ def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]
                 mask = intersect(mask, in_range(builder, window, 0, axis.windows))
             element = element_of(indices)
             winner = builder.load_raw(indices, [*batch, *windows], mask, builder.constant(-1, element))
-            won = winner.eq(here) if mask is None else winner.eq(here) & mask
-            value = builder.load_raw(gradient, [*batch, *windows], won, builder.constant(0, element_of(gradient)))
-            return value.convert(to)
+            # Loaded whether it won or not: so it need not wait for the index, and other elements find it loaded.
+            value = builder.load_raw(gradient, [*batch, *windows], mask, builder.constant(0, element_of(gradient)))
+            return where(winner.convert(place_type).eq(here), value.convert(to), 0.0)
 
         builder.store(builder.reduce("sum", counts, to, at), nest.handles[0], nest.indices)
     return nest.results

@@ -100,7 +100,7 @@ def _adaptive_maximum(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
             place, mask = _within(builder, axes, windows, offset)
             return builder.load_raw(source, [*batch, *place], mask, builder.constant(-math.inf, element)).convert(to)
 
-        greatest, position = builder.reduce_all("argmax", longest, to, at)
+        greatest, position = builder.reduce_all("argmax_last_nan", longest, to, at)
         builder.store(greatest, nest.handles[0], nest.indices)
         offsets = pooling.unflattened(position, longest)
         place = [builder.index(a.start(w)) + k for a, w, k in zip(axes, windows, offsets, strict=True)]

@@ -136,9 +136,16 @@ def _over_result_type(values: Callable[[AtenCall, Row], Scalar]) -> Rule:
 def _extreme(kind: str, kind_of_bools: str) -> Rule:
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         to, dims = _source_compute_type(op), optional_dims(op, "dim", _rank(op))
+        _need_elements(op, dims)
         return lower_reduction(op, builder, dims, to, lambda row: [row.reduce(kind_of_bools if to == i1 else kind)])
 
     return lower
+
+
+def _need_elements(op: AtenCall, dims: Sequence[int]) -> None:
+    sizes = sizes_of_value(op.operands[0])
+    if any(sizes[dim] == 0 for dim in dims):
+        decline("eager refuses the extreme of no elements")
 
 
 def _truth(kind: str) -> Rule:
@@ -200,6 +207,9 @@ def _arg_extreme(kind: str, results: Callable[[Scalar, Scalar], Sequence[Scalar]
         flat = not op.has_argument("dim") or op.argument("dim") is None
         dims = tuple(range(rank)) if flat or rank == 0 else (normalize_dim(op.integer("dim"), rank),)
         element = element_of(op.operands[0])
+        if element == i1 and len(op.results) == 1:
+            decline("eager refuses the place of an extreme of bools, unless it is asked for the extreme, too")
+        _need_elements(op, dims)
 
         def values(row: Row) -> Sequence[Scalar]:
             value, position = builder.reduce_all(kind, row.split.reduced_sizes, row.to, row.load)

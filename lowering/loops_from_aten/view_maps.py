@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.ir import Block
+
 from cuesta.dialects import sym
 from cuesta.lowering.loops_from_aten.builder import AtenCall, decline
 from cuesta.lowering.loops_from_aten.operands import Sizes, dim_argument, normalize_dim
@@ -152,16 +154,23 @@ def squeeze_map(op: AtenCall, source: Sizes, result: Sizes) -> IndexList:
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def position_from_start(position: sym.IndexExpr, size: sym.IndexExpr) -> sym.IndexExpr:
+def position_from_start(op: AtenCall, position: sym.IndexExpr, size: sym.IndexExpr) -> sym.IndexExpr:
     """A position that counts from the end when it is negative, as one from the start."""
-    if isinstance(position, int):
-        return position if position >= 0 else size + position
-    signs = {coefficient > 0 for _, coefficient in position.terms}
-    if signs == {True} and position.constant >= 0:
+    low, high = sym.bounds(position, (), _symbol_ranges(op))
+    if low is not None and low >= 0:
         return position
-    if signs == {False} and position.constant <= 0:
+    if high is not None and high < 0:
         return size + position
     decline(f"{position} may be negative or not")
+
+
+def _symbol_ranges(op: AtenCall) -> sym.SymbolRanges:
+    """What the function that the op stands in, or stood in, says of its symbols."""
+    owner = op.operands[0].owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    function = None if block is None else block.parent_op()
+    declared = None if function is None else function.attributes.get("sym.symbols")
+    return declared.ranges if isinstance(declared, sym.SymbolsAttr) else {}
 
 
 def slice_start(op: AtenCall, size: sym.IndexExpr) -> sym.IndexExpr:
@@ -169,7 +178,7 @@ def slice_start(op: AtenCall, size: sym.IndexExpr) -> sym.IndexExpr:
     argument = op.argument("start")
     if argument is None:
         return 0
-    start = position_from_start(op.index("start"), size)
+    start = position_from_start(op, op.index("start"), size)
     # A start before the beginning is the beginning.
     return max(start, 0) if isinstance(start, int) else start if argument == start else sym.maximum(start, 0)
 
@@ -186,7 +195,7 @@ def narrow_map(op: AtenCall, source: Sizes, result: Sizes) -> IndexList:
     """narrow"""
     dim = dim_argument(op, "dim", len(source))
     indices = dims(len(source))
-    indices[dim] = sym.dim(dim) + position_from_start(op.index("start"), source[dim])
+    indices[dim] = sym.dim(dim) + position_from_start(op, op.index("start"), source[dim])
     return indices
 
 
@@ -198,7 +207,7 @@ def selected(rank: int, dim: int, position: sym.IndexExpr) -> IndexList:
 def select_map(op: AtenCall, source: Sizes, result: Sizes) -> IndexList:
     """select"""
     dim = dim_argument(op, "dim", len(source))
-    return selected(len(source), dim, position_from_start(op.index("index"), source[dim]))
+    return selected(len(source), dim, position_from_start(op, op.index("index"), source[dim]))
 
 
 # -- rearrangements ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute
 
 from cuesta.dialects import kernel
+from cuesta.dialects.core.reductions import EXTREMES, REDUCTIONS
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
 from cuesta.targets.cpu.emit_types import constant, scalar_text, suffix, type_text
 from cuesta.targets.cpu.vector_text import vector_type
@@ -166,8 +167,8 @@ class SimpleAccumulator(Accumulator):
 
 
 class ArgAccumulator(Accumulator):
-    """argmax, argmin: the extreme, where it was, and a running count of the points seen. NaN is the extreme; the first
-    wins.
+    """Arg-reductions: the extreme, where it was, and a running count of the points seen. NaN is the extreme; the first
+    wins, but the last NaN where the kind says so.
 
     A lane begins with the identity at its own first point: when nothing is beyond it, that point is the answer. Side
     by side, a lane remembers the count at its step; its own number is added at the end.
@@ -180,7 +181,12 @@ class ArgAccumulator(Accumulator):
     @property
     def greater(self) -> bool:
         """Whether the largest is wanted."""
-        return self.op.kind == "argmax"
+        return EXTREMES[self.op.kind] == "maximum"
+
+    @property
+    def last_nan(self) -> bool:
+        """Whether a later NaN wins over an earlier one."""
+        return REDUCTIONS[self.op.kind].last_nan and kind_of(self.scalar) == "f"
 
     def types(self, lanes: int) -> list[str]:
         """Extreme, place, count."""
@@ -192,7 +198,7 @@ class ArgAccumulator(Accumulator):
         return [constant(worst, self.scalar, lanes), constant(0, self.place, lanes), "0"]
 
     def step(self, emitter: KernelEmitter, value: str, lanes: int) -> list[str]:
-        """Takes the value over when it is beyond the extreme, or NaN where the extreme is not."""
+        """Takes the value over when it is beyond the extreme, or NaN where that counts."""
         best, place, count = self.values
         wide, boolean = type_text(self.place, lanes), vector_type("i1", lanes)
         take = self._beyond(emitter, value, best, lanes)
@@ -209,6 +215,10 @@ class ArgAccumulator(Accumulator):
         if operand != "f":
             sign = "u" if operand in "ub" else "s"
             return emitter.instruction(f"icmp {sign}{'gt' if self.greater else 'lt'} {kind} {value}, {best}")
+        if self.last_nan:
+            beyond = emitter.instruction(f"fcmp {'ogt' if self.greater else 'olt'} {kind} {value}, {best}")
+            nan = emitter.instruction(f"fcmp uno {kind} {value}, {value}")
+            return emitter.instruction(f"or {boolean} {beyond}, {nan}")
         beyond = emitter.instruction(f"fcmp {'ugt' if self.greater else 'ult'} {kind} {value}, {best}")
         number = emitter.instruction(f"fcmp ord {kind} {best}, {best}")
         return emitter.instruction(f"and {boolean} {beyond}, {number}")
@@ -221,8 +231,8 @@ class ArgAccumulator(Accumulator):
             self.values[1:] = [_splat(emitter, count, scalar_text(self.place), width), count]
 
     def across(self, emitter: KernelEmitter, lanes: int) -> list[str]:
-        """The extreme of all lanes, the first place among those that have it; then whichever of it and the earlier part
-        is beyond the other.
+        """The extreme of all lanes, the place among those that have it; then whichever of it and the earlier part is
+        beyond the other.
         """
         values, places, count = self.values
         kind, wide, boolean = type_text(self.scalar, lanes), type_text(self.place, lanes), vector_type("i1", lanes)
@@ -243,6 +253,15 @@ class ArgAccumulator(Accumulator):
             f"select {boolean} {here}, {wide} {absolute}, {wide} {constant(-1, self.place, lanes)}"
         )
         place = emitter.instruction(f"call {place_type} @llvm.vector.reduce.umin.v{lanes}{place_type}({wide} {far})")
+        if self.last_nan:
+            near = emitter.instruction(
+                f"select {boolean} {here}, {wide} {absolute}, {wide} {constant(0, self.place, lanes)}"
+            )
+            last = emitter.instruction(
+                f"call {place_type} @llvm.vector.reduce.umax.v{lanes}{place_type}({wide} {near})"
+            )
+            is_nan = emitter.instruction(f"fcmp uno {one} {best}, {best}")
+            place = emitter.instruction(f"select i1 {is_nan}, {place_type} {last}, {place_type} {place}")
         before, place_before, _ = self._narrow
         take = self._beyond(emitter, best, before, 1)
         best = emitter.instruction(f"select i1 {take}, {one} {best}, {one} {before}")
@@ -357,7 +376,7 @@ def _points(op: kernel.ReduceOp) -> int:
 
 def accumulator_for(emitter: KernelEmitter, op: kernel.ReduceOp) -> Accumulator:
     """The accumulator of a reduction."""
-    if op.kind in ("argmax", "argmin"):
+    if op.kind in EXTREMES:
         return ArgAccumulator(emitter, op)
     if op.kind == "welford":
         return WelfordAccumulator(emitter, op)

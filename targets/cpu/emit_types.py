@@ -112,8 +112,8 @@ def splat_integer(value: int, lanes: int, width: int = 64) -> str:
 def conversion(source: Attribute, target: Attribute, lanes: int, result: str, value: str) -> list[str]:
     """Lines that convert `value` to `target`, not bf16 (see `bf16.py`), under the name `result`, as `.to` does.
 
-    Float → int truncates (out of range: undefined in torch as here), to bool is `!= 0`, a narrower float rounds to
-    nearest even.
+    Float → int truncates (out of range: undefined in torch; as eager does on x86, but for 32 bits without a sign), to
+    bool is `!= 0`, a narrower float rounds to nearest even.
     """
     source, target = scalar_of(source), scalar_of(target)
     here, there = type_text(source, lanes), type_text(target, lanes)
@@ -134,14 +134,15 @@ def conversion(source: Attribute, target: Attribute, lanes: int, result: str, va
         if isinstance(source, Float16Type | BFloat16Type):
             wide = conversion(source, Float32Type(), lanes, f"{result}.w", value)
             return [*wide, *conversion(Float32Type(), target, lanes, result, f"{result}.w")]
-        if kinds[1] == "u" or byte_width(target) < 4:
-            # Through i64, so that negative values and small widths wrap as in C++ on x86.
-            wide_type = vector_type("i64", lanes)
-            wide = f"{result}.i = fptosi {here} {value} to {wide_type}"
-            if byte_width(target) == 8:
-                return [f"{result} = fptosi {here} {value} to {there}"]
-            return [wide, f"{result} = trunc {wide_type} {result}.i to {there}"]
-        return [f"{result} = fptosi {here} {value} to {there}"]
+        if byte_width(target) == 8 or (byte_width(target) == 4 and kinds[1] == "i"):
+            return [f"{result} = fptosi {here} {value} to {there}"]
+        # Through a wider one, so that negative values and small widths wrap as eager's do on x86.
+        through_i64 = kinds[1] == "u" and byte_width(target) != 2
+        wide_type = vector_type("i64" if through_i64 else "i32", lanes)
+        return [
+            f"{result}.i = fptosi {here} {value} to {wide_type}",
+            f"{result} = trunc {wide_type} {result}.i to {there}",
+        ]
     if kinds[1] == "f":
         operation = "sitofp" if kinds[0] == "i" else "uitofp"
         if isinstance(target, Float16Type):

@@ -13,6 +13,7 @@ import platform
 import re
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -52,15 +53,44 @@ def compile_module(llvm_text: str, verify: bool = False, features: HostFeatures 
     Errors: MachineCodeError when the text does not parse or, with `verify`, is not valid.
     """
     features = features or host_features()
-    machine = _target_machine(features)
-    module = _optimised_module(llvm_text, verify, features)
-    return machine.emit_object(module)
+    return _emitted(_parsed(llvm_text, verify, features), features)
+
+
+class Compilation:
+    """A module on its way to object code, in a thread of its own: LLVM lets go of Python's lock while it works.
+
+    Errors: MachineCodeError at once, when the text does not parse.
+    """
+
+    def __init__(self, llvm_text: str) -> None:
+        # Parsing is here: each of its many short calls would have the thread wait for Python's lock.
+        self._features = host_features()
+        self._module = _parsed(llvm_text, False, self._features)
+        self._code = b""
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="cuesta LLVM")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._code = _emitted(self._module, self._features)
+        except BaseException as error:  # noqa: BLE001 - raised where the code is asked for
+            self._error = error
+
+    def object_code(self) -> bytes:
+        """The object file, once it is there. Errors: what LLVM raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._code
 
 
 def assembly(llvm_text: str, features: HostFeatures | None = None) -> str:
     """The assembly listing of a module after optimisation, for people to read."""
     features = features or host_features()
-    return _target_machine(features).emit_assembly(_optimised_module(llvm_text, True, features))
+    module = _parsed(llvm_text, True, features)
+    _optimise(module, features)
+    return _target_machine(features).emit_assembly(module)
 
 
 def load_object(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
@@ -130,7 +160,8 @@ def _runtime_library() -> llvm.ResourceTracker:
     return builder.link(_jit(), _RUNTIME_LIBRARY)
 
 
-def _optimised_module(llvm_text: str, verify: bool, features: HostFeatures) -> llvm.ModuleRef:
+def _parsed(llvm_text: str, verify: bool, features: HostFeatures) -> llvm.ModuleRef:
+    """The module, for the machine. Errors: MachineCodeError."""
     _initialise()
     try:
         module = llvm.parse_assembly(llvm_text)
@@ -138,12 +169,20 @@ def _optimised_module(llvm_text: str, verify: bool, features: HostFeatures) -> l
             module.verify()
     except RuntimeError as error:
         raise MachineCodeError(_explain(llvm_text, str(error))) from error
-    machine = _target_machine(features)
     module.triple = features.triple
-    module.data_layout = str(machine.target_data)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-    _passes().run(module, builder)
+    module.data_layout = str(_target_machine(features).target_data)
     return module
+
+
+def _emitted(module: llvm.ModuleRef, features: HostFeatures) -> bytes:
+    """The object code of a parsed module."""
+    _optimise(module, features)
+    return _target_machine(features).emit_object(module)
+
+
+def _optimise(module: llvm.ModuleRef, features: HostFeatures) -> None:
+    builder = llvm.create_pass_builder(_target_machine(features), llvm.create_pipeline_tuning_options(speed_level=2))
+    _passes().run(module, builder)
 
 
 @functools.cache

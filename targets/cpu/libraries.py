@@ -15,7 +15,8 @@ SLEEF_SUFFIX: dict[str, str] = {
     "pow": "u10", "sin": "u10", "sinh": "u10", "tan": "u10", "tanh": "u10", "tgamma": "u10",
 }  # fmt: skip
 
-# LLVM calls these itself, for operations that have no instruction.
+# LLVM calls these itself, for operations that have no instruction, and for two calls or a special case of one (`sincos`
+# for the sine and cosine of one number, `exp10` for a power of ten, `ldexp` for one of two).
 _SUPPORT_FUNCTIONS = (
     "memcpy",
     "memmove",
@@ -28,6 +29,10 @@ _SUPPORT_FUNCTIONS = (
     "rint",
     "nearbyint",
     "round",
+    "roundeven",
+    "sincos",
+    "exp10",
+    "ldexp",
 )
 
 OPENMP_FUNCTIONS = (

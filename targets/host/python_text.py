@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
+from collections.abc import Iterable
 
 from cuesta.dialects import sym
 from cuesta.dialects.aten import Argument, Device, DType, LayoutKind, MemoryFormat, Operand
@@ -42,13 +43,24 @@ def argument_text(argument: Argument, operands: list[str]) -> str:
     return repr(argument)
 
 
-def identifier(hint: str, taken: set[str]) -> str:
+class Names(set[str]):
+    """Names that are taken, and for each how far the numbers behind it have come: a program may have thousands."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        super().__init__(names)
+        self.numbers: dict[str, int] = {}
+
+
+def identifier(hint: str, taken: Names) -> str:
     """A Python name like `hint` that is not taken yet; it is taken from then on."""
     base = re.sub(r"\W", "_", hint)
     if not base or base[0].isdigit() or keyword.iskeyword(base):
         base = f"v_{base}"
-    name, number = base, 1
+    number = taken.numbers.get(base, 0)
+    name = f"{base}_{number}" if number else base
     while name in taken:
-        name, number = f"{base}_{number}", number + 1
+        number += 1
+        name = f"{base}_{number}"
+    taken.numbers[base] = number
     taken.add(name)
     return name

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import linecache
 import re
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from cuesta.targets.program import BoundSite, Program
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     import torch
 
     from cuesta.targets.cpu.jit import LoadedModule
+
+Wrapper = Callable[[list[Any]], Sequence[Any]]
+"""A wrapper's function: it takes a list of inputs, which it empties, and gives the results."""
 
 _wrappers = 0
 
@@ -137,12 +143,54 @@ def index_error_raiser(sites: Sequence[BoundSite]) -> Callable[[int], NoReturn]:
 
 def build(
     program: Program, module: LoadedModule | None, in_eager: Mapping[str, Callable[..., None]] | None = None
-) -> Callable[[list[Any]], Sequence[Any]]:
+) -> Wrapper:
     """The wrapper as a function. `in_eager` are functions it calls in place of kernels that have no machine code.
 
     Requires: `module` has the program's native functions, if there are any.
     Errors: CudaError when kernels cannot be loaded.
     """
+    function = _without_code(program, in_eager)
+    _bind_code(function, program, module)
+    return function
+
+
+def build_unfinished(program: Program, finish: Callable[[], LoadedModule | None]) -> Wrapper:
+    """The wrapper as a function whose first call asks `finish` for the native functions.
+
+    The function's code is that of `_FIRST_CALL` until then, so later calls cost nothing more.
+    Errors: the first call raises what `finish` raises, and so do others until one succeeds.
+    """
+    function = _without_code(program, None)
+    code, lock = function.__code__, Lock()
+
+    def complete() -> None:
+        with lock:
+            if function.__code__ is not code:
+                _bind_code(function, program, finish())
+                function.__code__ = code
+                del function.__globals__["_complete"]
+
+    function.__globals__["_complete"] = complete
+    function.__code__ = _first_call_code()
+    return function
+
+
+_FIRST_CALL = """\
+def call(args):
+    _complete()
+    return call(args)
+"""
+
+
+@functools.cache
+def _first_call_code() -> CodeType:
+    namespace: dict[str, Any] = {}
+    exec(_FIRST_CALL, namespace)
+    return namespace["call"].__code__
+
+
+def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] | None) -> FunctionType:
+    """The wrapper's function, without its native functions."""
     import torch
 
     global _wrappers
@@ -154,27 +202,32 @@ def build(
         "check_metadata": check_metadata,
         "flattened": flattened,
         "raise_index_error": index_error_raiser(program.sites),
-        "_keep_alive": module,
         **(in_eager or {}),
     }
     for device in set(map(int, _CUDA_ALLOCATOR.findall(program.source))):
         namespace[f"empty_cuda_{device}"] = cuda_allocator(device)
-    if program.device_runs:
-        from cuesta.targets.triton.driver import bind_runs, current_stream
-
-        assert module is not None
-        namespace["current_stream"] = current_stream
-        namespace.update(bind_runs(program.device_kernels, program.device_runs, module.symbols))
     for name, overload in program.overloads.items():
         namespace[name] = resolve_overload(overload)
-    for function in program.functions:
-        assert module is not None
-        # A c_void_p takes any integer, and is converted twice as fast as a c_int64.
-        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_void_p] * function.arguments))
-        namespace[function.name] = prototype(module.symbols[function.name])
     _wrappers += 1
     filename = f"<cuesta wrapper {_wrappers}>"
     # Tracebacks and debuggers show the wrapper's text.
     linecache.cache[filename] = (len(program.source), None, program.source.splitlines(keepends=True), filename)
     exec(compile(program.source, filename, "exec"), namespace)
     return namespace["call"]
+
+
+def _bind_code(function: FunctionType, program: Program, module: LoadedModule | None) -> None:
+    """Gives a wrapper's function its native functions. Errors: CudaError."""
+    namespace = function.__globals__
+    namespace["_keep_alive"] = module
+    if program.device_runs:
+        from cuesta.targets.triton.driver import bind_runs, current_stream
+
+        assert module is not None
+        namespace["current_stream"] = current_stream
+        namespace.update(bind_runs(program.device_kernels, program.device_runs, module.symbols))
+    for native in program.functions:
+        assert module is not None
+        # A c_void_p takes any integer, and is converted twice as fast as a c_int64.
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_void_p] * native.arguments))
+        namespace[native.name] = prototype(module.symbols[native.name])

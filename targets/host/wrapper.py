@@ -19,10 +19,9 @@ from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of
 from cuesta.targets.cpu.emit_module import Launch, Run
 from cuesta.targets.cpu.emit_types import byte_width
-from cuesta.targets.host.python_text import argument_text, expression, identifier, tuple_text
+from cuesta.targets.host.python_text import Names, argument_text, expression, identifier, tuple_text
 from cuesta.targets.program import POINTER_ALIGNMENT
 from cuesta.targets.triton.emit_launches import DeviceLaunch, LaunchRun
-from cuesta.targets.triton.emit_module import is_for_gpu
 
 MOST_DEVICES = 64
 """CUDA devices of one machine, for which names of allocators are reserved."""
@@ -112,9 +111,10 @@ class WrapperWriter:
         self.lines: list[str] = []
         self.names: dict[SSAValue, str] = {}
         self.addresses: dict[SSAValue, Address] = {}
-        self.taken: set[str] = {*_RESERVED, *(f"empty_cuda_{device}" for device in range(MOST_DEVICES))}
+        self.taken = Names([*_RESERVED, *(f"empty_cuda_{device}" for device in range(MOST_DEVICES))])
         self.overloads: dict[str, str] = {}
         self.runs: list[Run] = []
+        self.known_runs: dict[tuple[int, tuple[str, ...], tuple[Launch, ...]], Run] = {}
         self.pending = _PendingRun()
         self.positions = {op: position for position, op in enumerate(main.body.ops)}
         self.launches = 0
@@ -145,22 +145,25 @@ class WrapperWriter:
         return name
 
     def bind_symbols(self) -> None:
-        """Each symbol from the first input that is it, or has it as a size."""
+        """Each symbol from the first input that is it, or has it as a size; else from one that is linear in it."""
         symbols = self.main.attributes.get("sym.symbols")
         names = symbols.names if isinstance(symbols, sym.SymbolsAttr) else ()
-        found: dict[str, str] = {}
+        known: dict[sym.IndexExpr, str] = {}  # static sizes, too
         for argument in self.main.body.args:
             name = self.names[argument]
             argument_type = argument.type
             if isinstance(argument_type, sym.IntType):
-                found.setdefault(expression(argument_type.data), name)
+                known.setdefault(argument_type.data, name)
             elif is_tensor(argument):
                 for axis, size in enumerate(sizes_of(argument.type)):
-                    if not isinstance(size, int):
-                        found.setdefault(expression(size), f"{name}.size({axis})")
+                    known.setdefault(size, f"{name}.size({axis})")
                 for axis, stride in enumerate(strides_of(argument.type)):
-                    if not isinstance(stride, int):
-                        found.setdefault(expression(stride), f"{name}.stride({axis})")
+                    known.setdefault(stride, f"{name}.stride({axis})")
+        found = {expression(e): value for e, value in known.items()}
+        for e, value in known.items():
+            if (line := sym.line_of(e)) is not None:
+                symbol, factor, constant = line
+                found.setdefault(symbol, f"({value} - {constant}) // {factor}")
         for symbol in names:
             if symbol in self.taken:
                 fail(self.main, f"the symbol {symbol} has the name of a value")
@@ -222,7 +225,7 @@ class WrapperWriter:
     def launch(self, op: host.LaunchOp) -> None:
         """One more launch of the present run, or the first of the next."""
         func = self.kernels[op.kernel]
-        device = _index_of(device_of(tensor_type_of(op.operands[-1]))) if is_for_gpu(func) else None
+        device = _index_of(device_of(tensor_type_of(op.operands[-1]))) if func.is_for_gpu else None
         if self.pending.device != device:
             self.flush()
         addresses = [self.address(operand) for operand in op.operands]
@@ -369,8 +372,12 @@ class WrapperWriter:
             Launch(name, tuple(parameters.setdefault(str(buffer), len(parameters)) for buffer in buffers))
             for name, buffers in pending.launches
         ]
-        run = Run(f"run_{len(self.runs) + len(self.device_runs)}", len(parameters), symbols, tuple(launches))
-        self.runs.append(run)
+        described = (len(parameters), symbols, tuple(launches))
+        run = self.known_runs.get(described)
+        if run is None:  # identical layers make identical runs
+            run = Run(f"run_{len(self.runs) + len(self.device_runs)}", *described)
+            self.known_runs[described] = run
+            self.runs.append(run)
         return f"if error := {run.name}({', '.join([*parameters, *symbols])}): raise_index_error(error)"
 
     def device_run(self, pending: _PendingRun, device: int, symbols: tuple[str, ...]) -> str:

@@ -92,7 +92,8 @@ def run_kernel(
             fail(func, f"an argument of type {argument.type} is given memory of {data.dtype}")
     grid = [body.size(func, size) for size in func.schedule.grid]
     budget = max(1, POINTS_PER_CHUNK // _inner_points(func.body, body.symbols, _ends_of_grid(func, grid)))
-    for piece in chunks(grid, budget):
+    meeting = kernel.meeting_of(func)
+    for piece in chunks(grid, budget, 0 if meeting is None else meeting.axes):
         for memory in outs:
             memory.begin_chunk()
         body.values.clear()
@@ -249,6 +250,22 @@ def _contract(body: KernelBody, op: kernel.ContractOp) -> None:
     body.reduce(op, "sum", inner, left.to(dtype) * right.to(dtype), _position(points, counts))
 
 
+def _meet(body: KernelBody, op: kernel.MeetOp) -> None:
+    counters = body.pointers[op.memory].memory
+    assert isinstance(counters, Memory)
+    if counters.data.numel() != op.counters:
+        fail(op, f"counts in memory of {counters.data.numel()} elements; it takes {op.counters}")
+    group = torch.zeros((), dtype=torch.int64)
+    for part, size in zip(body.grid[: -op.axes], op.func.schedule.grid, strict=False):
+        group = (group * body.size(op, size)).unsqueeze(-1) + torch.arange(part.start, part.stop)
+    if bool((counters.data[group] != 0).any()):
+        fail(op, "counts in memory that is not 0 at the start")
+    counters.data[group] = op.members
+    for pointer in body.pointers.values():
+        if isinstance(pointer.memory, Memory):
+            pointer.memory.meet(body.scope.depth - op.axes)
+
+
 def _scan(body: KernelBody, op: kernel.ScanOp) -> None:
     inner, points, counts = _enter(body, op)
     body.positions[op] = _position(points, counts)
@@ -273,6 +290,7 @@ KernelBody.handlers = {
     kernel.IndexOp: _index,
     kernel.LoadOp: _load,
     kernel.LocalOp: _local,
+    kernel.MeetOp: _meet,
     kernel.ProgramIdOp: _program_id,
     kernel.ReduceOp: _reduce,
     kernel.RunningOp: _running,

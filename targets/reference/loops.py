@@ -65,7 +65,8 @@ def run_nest(
         body.handles[handle] = Memory(data, read_back=handle in loaded), sizes
     domain = [body.size(op, size) for size in op.sizes]
     budget = max(1, POINTS_PER_CHUNK // max(1, _inner_points(body, op.body)))
-    for piece in chunks(domain, budget):
+    meeting = loops.meeting_of(op)
+    for piece in chunks(domain, budget, 0 if meeting is None else meeting.axes):
         for memory, _ in body.handles.values():
             memory.begin_chunk()
         body.values.clear()
@@ -170,6 +171,11 @@ def _reduce(body: LoopsBody, op: loops.ReduceOp) -> None:
     body.reduce(op, op.kind, inner, body.values[op.yielded], _position(body, op, inner))
 
 
+def _meet(body: LoopsBody, op: loops.MeetOp) -> None:
+    for memory, _ in body.handles.values():
+        memory.meet(body.scope.depth - op.axes)
+
+
 def _scan(body: LoopsBody, op: loops.ScanOp) -> None:
     inner = _enter(body, op)
     body.positions[op] = _position(body, op, inner)
@@ -189,6 +195,7 @@ LoopsBody.handlers = {
     loops.ForOp: _for,
     loops.IndexOp: _index,
     loops.LoadOp: _load,
+    loops.MeetOp: _meet,
     loops.ReduceOp: _reduce,
     loops.RunningOp: _running,
     loops.ScanOp: _scan,

@@ -45,10 +45,16 @@ class Memory:
         self._point = torch.empty(data.shape, dtype=torch.int64)
         self._writings: list[_Writing] = []
         self._first_of_chunk = 0
+        self._met = 0, 0
 
     def begin_chunk(self) -> None:
         """From here on other points of the parallel domain run: what was stored before is not theirs."""
         self._first_of_chunk = len(self._writings)
+        self._met = 0, 0
+
+    def meet(self, depth: int) -> None:
+        """What was stored so far is also of those points that differ only along other axes than the first `depth`."""
+        self._met = len(self._writings), depth
 
     def store(self, op: Operation, scope: Scope, offsets: Tensor, value: Tensor, mask: Tensor | None) -> None:
         """Stores `value` at `offsets`, which are in range, at every point of the scope where the mask is true."""
@@ -90,6 +96,8 @@ class Memory:
         for number in range(self._first_of_chunk, len(self._writings)):
             theirs = self._writings[number].scope
             shared = theirs.common_depth(scope)
+            if number < self._met[0]:
+                shared = min(shared, self._met[1])
             inner_points = max(1, math.prod(theirs.shape[shared:]))
             elsewhere = (self._point[offsets] // inner_points) != scope.point_ids(shared)
             foreign = foreign | ((writers == number) & elsewhere)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from cuesta.dialects.core.reductions import EXTREMES, REDUCTIONS
+
 
 def reduce(kind: str, values: Tensor, active: Tensor | None, position: Callable[[], Tensor]) -> tuple[Tensor, ...]:
     """Reduces the last axis.
@@ -18,8 +20,8 @@ def reduce(kind: str, values: Tensor, active: Tensor | None, position: Callable[
     Shapes: `values`, `active` and what `position` gives are (*outer, points); the results are (*outer).
     Requires: `position()` is the linear index of every point in the reduction's domain.
     """
-    if kind in ("argmax", "argmin"):
-        return _arg_extreme(kind[3:] + "imum", values, active, position)
+    if kind in EXTREMES:
+        return _arg_extreme(kind, values, active, position)
     if kind == "welford":
         return _welford(values, active)
     if active is not None or values.shape[-1] == 0:
@@ -41,7 +43,7 @@ def identity(kind: str, dtype: torch.dtype) -> float | int | bool:
         return 0
     if kind in ("prod", "all"):
         return 1
-    smallest = kind in ("maximum", "argmax")
+    smallest = EXTREMES.get(kind, kind) == "maximum"
     if dtype.is_floating_point:
         return float("-inf") if smallest else float("inf")
     if dtype is torch.bool:
@@ -70,16 +72,19 @@ def _extreme(kind: str, values: Tensor) -> Tensor:
 def _arg_extreme(
     kind: str, values: Tensor, active: Tensor | None, position: Callable[[], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    best = _extreme(kind, _pad(kind, values, active))
+    best = _extreme(EXTREMES[kind], _pad(kind, values, active))
     if values.shape[-1] == 0:
         return best, torch.zeros(best.shape, dtype=torch.int64)
     wanted = best.unsqueeze(-1)
     hits = (values == wanted) | ((values != values) & (wanted != wanted))
     if active is not None:
         hits = hits & active
-    # argmax gives the first of equals: here the first hit.
-    first = hits.to(torch.uint8).argmax(-1, keepdim=True)
-    return best, position().expand(values.shape).gather(-1, first).squeeze(-1)
+    # argmax gives the first of equals: here the first hit, or the last.
+    found = hits.to(torch.uint8).argmax(-1, keepdim=True)
+    if REDUCTIONS[kind].last_nan:
+        last = values.shape[-1] - 1 - hits.flip(-1).to(torch.uint8).argmax(-1, keepdim=True)
+        found = torch.where(wanted != wanted, last, found)
+    return best, position().expand(values.shape).gather(-1, found).squeeze(-1)
 
 
 def _welford(values: Tensor, active: Tensor | None) -> tuple[Tensor, Tensor]:

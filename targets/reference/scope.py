@@ -88,8 +88,17 @@ class Scope:
         return 0 in self.shape
 
 
-def chunks(sizes: Sequence[int], points: int) -> Iterator[tuple[range, ...]]:
-    """Cuts a domain into pieces of at most `points` points (but at least one), cutting the outermost axes first."""
+def chunks(sizes: Sequence[int], points: int, together: int = 0) -> Iterator[tuple[range, ...]]:
+    """Cuts a domain into pieces of at most `points` points (but at least one), cutting the outermost axes first.
+
+    Of the last `together` axes every piece has all points.
+    """
+    if together:
+        whole = sizes[len(sizes) - together :]
+        for piece in chunks(sizes[: len(sizes) - together], max(1, points // max(1, math.prod(whole)))):
+            if 0 not in whole:
+                yield (*piece, *map(range, whole))
+        return
     if not sizes:
         yield ()
         return

@@ -103,6 +103,7 @@ def _compiled(kernel: KernelText, target: tuple[str, int | str, int], aligned: b
     options = {
         "num_warps": kernel.warps,
         "num_stages": kernel.stages,
+        **({"maxnreg": kernel.registers} if kernel.registers and target[0] == "cuda" else {}),
         "enable_fp_fusion": False,  # a product is rounded before it is added to, as the program says
         "debug": kernel.asserts,
         "sanitize_overflow": False,  # integers wrap

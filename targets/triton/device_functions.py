@@ -99,6 +99,13 @@ def argmin(a, i, b, j):
 
 
 @triton.jit
+def argmax_last_nan(a, i, b, j):
+    """The greater and its index; NaN is the greatest, of several the one with the higher index; of equals the lower."""
+    first = (a > b) | ((a != a) & ((b == b) | (i > j))) | ((a == b) & (i < j))
+    return tl.where(first, a, b), tl.where(first, i, j)
+
+
+@triton.jit
 def same(a, b):
     """Whether they are equal, or both NaN."""
     return (a == b) | ((a != a) & (b != b))
@@ -188,3 +195,30 @@ def to_e5m2(x):
     magnitude, bits = _round_to_float8(x, 2, 15, 0xFFFFF)
     magnitude = tl.where(bits > 0x7F800000, 0x7F, tl.where(bits >= 0x47800000, 0x7C, magnitude))
     return _with_sign(magnitude, x).to(tl.float8e5, bitcast=True)
+
+
+@triton.jit
+def meet(count, group, part, groups: tl.constexpr, members: tl.constexpr, patience: tl.constexpr):
+    """What a program that comes to its group's meeting does next: 0, its part; 1, its part and those that were left;
+    2, nothing, because it has left its own to the last of the group. See `emit_meet.py`.
+    """
+    seen = tl.atomic_add(count + group, 1, sem="acq_rel") + 1
+    met = tl.where((seen % 65536 == members) & (seen >= 65536), 1, 0)
+    waited = 0
+    while (seen % 65536 != members) & (waited < patience):
+        seen = tl.atomic_add(count + group, 0, sem="acquire")
+        waited += 1
+    if seen % 65536 != members:
+        tl.atomic_xchg(count + groups + group * members + part, 1, sem="relaxed")
+        met = 2
+        # The last one to come does the parts of those who left before it came, and of nobody else.
+        if tl.atomic_add(count + group, 65536, sem="acq_rel") % 65536 == members:
+            taken = tl.atomic_cas(count + groups + group * members + part, 1, 2, sem="acq_rel")
+            met = tl.where(taken == 1, 0, 2)
+    return met
+
+
+@triton.jit
+def take(count, group, part, groups: tl.constexpr, members: tl.constexpr):
+    """Whether this program is to do a part: it was left, and nobody else has taken it."""
+    return tl.atomic_cas(count + groups + group * members + part, 1, 2, sem="acq_rel") == 1

@@ -18,10 +18,12 @@ from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import Shape
-from cuesta.targets.host.python_text import identifier
+from cuesta.targets.host.python_text import Names, identifier
 from cuesta.targets.program import KernelText
 from cuesta.targets.triton.emit_accumulate import carried_by
 from cuesta.targets.triton.emit_index import alternatives, index_text, operand_text
+from cuesta.targets.triton.emit_meet import emit_meeting
+from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_reduce import accumulator_for
 from cuesta.targets.triton.emit_row_loads import Tile
 from cuesta.targets.triton.emit_types import constant_text, number_text, pointer_text
@@ -46,7 +48,7 @@ class KernelEmitter:
 
     def __init__(self, func: kernel.FuncOp) -> None:
         self.func = func
-        self.taken: set[str] = set(_RESERVED)
+        self.taken = Names(_RESERVED)
         self.names: dict[SSAValue, str] = {}
         self.real: dict[SSAValue, Shape] = {}
         self.scopes = [_Scope()]
@@ -58,6 +60,7 @@ class KernelEmitter:
         self.carried: dict[kernel.CombineOp, str] = {}
         """For elements that a scan carries, what they are called."""
         self.written = set(func.outs)
+        self.read = {op.pointer for op in func.walk() if isinstance(op, kernel.LoadOp)}
         self.dirty: set[SSAValue] = set()
         self.rank = max((op.dim + 1 for op in func.walk() if is_tile(op)), default=0)
         self.frame: tuple[int, int] | None = None
@@ -67,6 +70,12 @@ class KernelEmitter:
         self.wide = func.schedule.choices.get("index", 64) == 64
         self.integer = "tl.int64" if self.wide else "tl.int32"
         self._coordinates: list[str] = []
+        self.program = "0"
+        """The number of the program."""
+        self.neighbours: dict[Operation, Neighbours] = {}
+        """For loads and stores of a lane's neighbouring elements, those that go together."""
+        self.stores = True
+        """Whether what is stored is; not where a program does again what another has done."""
 
     def emit(self) -> KernelText:
         """The whole function."""
@@ -82,7 +91,11 @@ class KernelEmitter:
             self.taken.add(symbol)
             signature.append((symbol, "i64" if self.wide else "i32"))
         self.programs()
-        self.block(func.body)
+        meeting = kernel.meeting_of(func)
+        if meeting is None:
+            self.block(func.body)
+        else:
+            emit_meeting(self, meeting)
         body = "\n    ".join(self.scopes[0].lines or ["pass"])
         where = format_location(func.location)
         comment = f"# {where}\n" if where else ""
@@ -90,7 +103,8 @@ class KernelEmitter:
         source = f"{comment}@triton.jit\ndef {func.sym_name}({parameters}):\n    {body}\n"
         warps = int(func.schedule.choices.get("warps", 4))
         stages = int(func.schedule.choices.get("stages", 3))
-        return KernelText(func.sym_name, source, tuple(signature), warps, self.asserts, stages)
+        registers = int(func.schedule.choices.get("registers", 0))
+        return KernelText(func.sym_name, source, tuple(signature), warps, self.asserts, stages, registers)
 
     # The text
 
@@ -98,25 +112,27 @@ class KernelEmitter:
         """Appends a line to the present block."""
         self.scopes[-1].lines.append(text)
 
-    def bind(self, text: str, hint: str = "v") -> str:
-        """A name for an expression without effects: the one it has, or a new one."""
+    def bind(self, text: str, hint: str = "v", spelled: str | None = None) -> str:
+        """A name for an expression without effects: the one it has, or a new one. `spelled` is how it is to be written,
+        if there are several ways.
+        """
         if text.isidentifier():
             return text
         for scope in self.scopes:
             if text in scope.known:
                 return scope.known[text]
         name = self.scopes[-1].known[text] = identifier(hint, self.taken)
-        self.line(f"{name} = {text}")
+        self.line(f"{name} = {spelled or text}")
         return name
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
         return identifier(hint, self.taken)
 
-    def define(self, op: Operation, text: str, real: Shape) -> None:
+    def define(self, op: Operation, text: str, real: Shape, spelled: str | None = None) -> None:
         """Gives the only result of an op its text."""
         result = op.results[0]
-        self.names[result] = self.bind(text, result.name_hint or "v")
+        self.names[result] = self.bind(text, result.name_hint or "v", spelled)
         self.real[result] = real
 
     # Shapes
@@ -203,6 +219,7 @@ class KernelEmitter:
         if self.func.schedule.choices.get("reversed"):
             number = f"{operand_text(sym.product_of(grid) - 1, ())} - {number}"
         self.line(f"{program} = {number}")
+        self.program = program
         rest = program
         coordinates: list[str] = []
         group = int(self.func.schedule.choices.get("group", 1))
@@ -214,6 +231,16 @@ class KernelEmitter:
             coordinates.append(self.bind(f"{rest} % {divisor}", "p"))
             rest = self.bind(f"{rest} // {divisor}", "p")
         self._coordinates = [*([rest] if grid else []), *reversed(coordinates)]
+
+    def stand_in_for(self, number: str, axes: int) -> None:
+        """From here on the coordinates along the last axes of the grid are those of program `number` of the group."""
+        coordinates: list[str] = []
+        rest = number
+        for size in reversed(self.func.schedule.grid[len(self.func.schedule.grid) - axes + 1 :]):
+            divisor = operand_text(size, ())
+            coordinates.append(self.bind(f"{rest} % {divisor}", "p"))
+            rest = self.bind(f"{rest} // {divisor}", "p")
+        self._coordinates[len(self._coordinates) - axes :] = [rest, *reversed(coordinates)]
 
     def grouped(self, program: str, group: int) -> tuple[str, list[str]]:
         """The coordinates along the last two axes of the grid, the last one first, and what is left of the number.
@@ -238,7 +265,9 @@ class KernelEmitter:
 
     def block(self, block: Block) -> None:
         """Emits the ops of a block."""
-        self.ops(op for op in block.ops if not isinstance(op, elem.ConstantOp | kernel.YieldOp))
+        ops = [op for op in block.ops if not isinstance(op, elem.ConstantOp | kernel.YieldOp)]
+        self.neighbours |= neighbours_in(self, ops)
+        self.ops(ops)
 
     def ops(self, ops: Iterable[Operation]) -> None:
         """Emits ops in order."""

@@ -9,11 +9,6 @@ from cuesta.targets.program import KernelText
 from cuesta.targets.triton.emit_kernel import emit_kernel
 
 
-def is_for_gpu(func: kernel.FuncOp) -> bool:
-    """Whether a kernel was scheduled for the GPU."""
-    return func.schedule.choices.get("target") == "cuda"
-
-
 def emit_module(kernels: Iterable[kernel.FuncOp]) -> dict[str, KernelText]:
     """Those kernels that are for the GPU, by name."""
-    return {func.sym_name: emit_kernel(func) for func in kernels if is_for_gpu(func)}
+    return {func.sym_name: emit_kernel(func) for func in kernels if func.is_for_gpu}

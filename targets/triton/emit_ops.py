@@ -16,6 +16,7 @@ from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.dialects.kernel.shapes import Shape, shape_of
 from cuesta.targets.triton.emit_contract import emit_contract
 from cuesta.targets.triton.emit_index import operand_text
+from cuesta.targets.triton.emit_neighbours import load_together, store_together
 from cuesta.targets.triton.emit_row_loads import row_load
 from cuesta.targets.triton.emit_scan import running
 from cuesta.targets.triton.emit_types import convert_text, dtype_text, is_double, is_narrow_float
@@ -176,6 +177,28 @@ def _load(emitter: KernelEmitter, op: Operation) -> None:
     if of_row is not None:
         emitter.define(op, of_row, emitter.joint([emitter.real_of(index) for index in op.indices]))
         return
+    if op in emitter.neighbours and _load_together(emitter, op):
+        return
+    text, spelled, real = _load_text(emitter, op)
+    if op.pointer not in emitter.written:
+        emitter.define(op, text, real, spelled)
+        return
+    key = text.removeprefix("tl.load(").removesuffix(")")
+    for scope in emitter.scopes:
+        stored = scope.stored.get(key)
+        if stored is not None:
+            emitter.names[op.result] = emitter.name(stored)
+            emitter.real[op.result] = emitter.real_of(stored)
+            return
+    if op.pointer in emitter.dirty:
+        emitter.barrier()
+    name = emitter.names[op.result] = emitter.fresh(op.result.name_hint or "v")
+    emitter.real[op.result] = real
+    emitter.line(f"{name} = {spelled}")
+
+
+def _load_text(emitter: KernelEmitter, op: kernel.LoadOp) -> tuple[str, str, Shape]:
+    """The text that names a loaded value, how it is to be written, and its shape."""
     pointer, mask, real = address_text(emitter, op, shape_of(op.result))
     arguments = [pointer]
     if mask is not None:
@@ -187,20 +210,42 @@ def _load(emitter: KernelEmitter, op: Operation) -> None:
     elif emitter.zero_masked and mask is not None:
         arguments.append("other=0")
     text = f"tl.load({', '.join(arguments)})"
-    if op.pointer not in emitter.written:
-        emitter.define(op, text, real)
-        return
-    for scope in emitter.scopes:
-        stored = scope.stored.get(", ".join(arguments))
-        if stored is not None:
-            emitter.names[op.result] = emitter.name(stored)
-            emitter.real[op.result] = emitter.real_of(stored)
-            return
-    if op.pointer in emitter.dirty:
-        emitter.barrier()
-    name = emitter.names[op.result] = emitter.fresh(op.result.name_hint or "v")
-    emitter.real[op.result] = real
-    emitter.line(f"{name} = {text}")
+    if op.eviction is not None:
+        return text, f'tl.load({", ".join(arguments)}, eviction_policy="{op.eviction}")', real
+    return text, text, real
+
+
+def _load_together(emitter: KernelEmitter, op: kernel.LoadOp) -> bool:
+    """Whether a load is done as one of a vector; it is, with the vector's first."""
+    together = emitter.neighbours[op]
+    if op is not together.at:
+        return op.result in emitter.names
+    loads = [load for load in together.ops if isinstance(load, kernel.LoadOp)]
+    texts = [_load_text(emitter, load)[0] for load in loads]
+    pointer, mask, real = address_text(emitter, loads[0], shape_of(op.result))
+    if len(real) != 1 or any(text in scope.known for text in texts for scope in emitter.scopes):
+        return False
+    rest = _mask_of_vector(emitter, op, mask)
+    if op.other is not None:
+        owner = op.other.owner
+        other = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.other)
+        column = emitter.real_of(op.other)
+        rest += f", other={f'({other})[:, None]' if column else f'tl.broadcast_to({other}, {[*real, len(loads)]})'}"
+    elif emitter.zero_masked and mask is not None:
+        rest += ", other=0"
+    if op.eviction is not None:
+        rest += f', eviction_policy="{op.eviction}"'
+    load_together(emitter, together, texts, pointer, rest)
+    return True
+
+
+def _mask_of_vector(emitter: KernelEmitter, op: kernel.LoadOp, mask: str | None) -> str:
+    """The argument that masks all elements of a vector alike."""
+    if mask is None:
+        return ""
+    varies = bool(emitter.active(shape_of(op.result)))
+    varies = varies or any(emitter.real_of(value) for value in op.rest[:1])
+    return f", mask=({mask})[:, None]" if varies else f", mask={mask}"
 
 
 def _store(emitter: KernelEmitter, op: Operation) -> None:
@@ -209,6 +254,17 @@ def _store(emitter: KernelEmitter, op: Operation) -> None:
     owner = op.value.owner
     value = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.value)
     arguments = [pointer] if mask is None else [pointer, f"mask={mask}"]
+    if not emitter.stores:
+        return
+    if op in emitter.neighbours:
+        together = emitter.neighbours[op]
+        if op is together.at:
+            first = address_text(emitter, together.ops[0], shape_of(op.value))[0]
+            masks = [address_text(emitter, one, shape_of(op.value))[1] for one in together.ops]
+            store_together(emitter, together, first, masks)
+        emitter.dirty.add(op.pointer)
+        emitter.scopes[-1].stored[", ".join(arguments)] = op.value
+        return
     emitter.line(f"tl.store({', '.join([pointer, value, *arguments[1:]])})")
     emitter.dirty.add(op.pointer)
     emitter.scopes[-1].stored[", ".join(arguments)] = op.value

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import kernel
+from cuesta.dialects.core.reductions import EXTREMES, REDUCTIONS
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.dialects.kernel.shapes import Shape
 from cuesta.targets.triton.emit_types import bits_of, constant_text, dtype_text, number_text
@@ -138,7 +139,7 @@ _STEP = {
 
 def extreme(kind: str, scalar: Attribute) -> float | int:
     """What every number is beyond."""
-    upwards, operand = kind in ("maximum", "argmax"), kind_of(scalar)
+    upwards, operand = EXTREMES.get(kind, kind) == "maximum", kind_of(scalar)
     if operand == "f":
         return -math.inf if upwards else math.inf
     width = bits_of(scalar)
@@ -219,7 +220,7 @@ def position_text(emitter: KernelEmitter, op: kernel.LoopOp) -> tuple[str, Shape
 
 
 class ArgAccumulator(Accumulator):
-    """argmax, argmin: the extreme and the first of its indices. NaN is the extreme."""
+    """Arg-reductions: the extreme and the first of its indices, or the last, as the kind says. NaN is the extreme."""
 
     hints = ("best", "where")
 
@@ -234,7 +235,8 @@ class ArgAccumulator(Accumulator):
     @property
     def only_where(self) -> bool:
         """Whether nobody wants the extreme itself. Then a tile is reduced twice, which is cheaper than pairs are."""
-        return self.op.results[0].first_use is None and kind_of(self.scalar) in "fiu"
+        first = not REDUCTIONS[self.op.kind].last_nan
+        return first and self.op.results[0].first_use is None and kind_of(self.scalar) in "fiu"
 
     def pair(self, value: str, mask: str | None) -> tuple[str, str]:
         """The value and its index, where the mask is false the identities."""
@@ -269,7 +271,7 @@ class ArgAccumulator(Accumulator):
         """The texts of the results when the lanes of a pair come together."""
         best, where = (self.emitter.fresh(hint) for hint in self.hints)
         if self.only_where:
-            self.emitter.line(f"{best} = {self.reduced(value, 'maximum' if self.op.kind == 'argmax' else 'minimum')}")
+            self.emitter.line(f"{best} = {self.reduced(value, EXTREMES[self.op.kind])}")
             everywhere = self.emitter.spread(best, (), self.shape) if self.emitter.rank == 1 else best
             found = f"tl.where(functions.same({value}, {everywhere}), {index}, {self.nowhere})"
             self.emitter.line(f"{where} = {self.reduced(found, 'minimum')}")
@@ -330,7 +332,7 @@ _i32, _i64 = IntegerType(32), IntegerType(64)
 
 def accumulator_for(emitter: KernelEmitter, op: kernel.ReduceOp) -> Accumulator:
     """The accumulator of a reduction."""
-    if op.kind in ("argmax", "argmin"):
+    if op.kind in EXTREMES:
         return ArgAccumulator(emitter, op)
     if op.kind == "welford":
         return WelfordAccumulator(emitter, op)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cuesta.testing import Comparison, Results, compare, effects
+from cuesta.testing import Comparison, Results, compare, effects, leaves
 
 SEED = 42
 """The database's own wrappers of random operators set this seed in eager; a traced graph does not."""
@@ -36,7 +37,8 @@ def differences(
 
     A result passes when it is as close to the float64 truth as eager is (three times its error, and four units in the
     last place), or twice as far as eager would be had it summed in another order. Integers must be eager's; so must
-    random numbers, but for a few roundings. Without `values`, only what results look like counts.
+    random numbers, but for a few roundings. Without `values`, only what results look like counts. Strides may be those
+    that PyTorch's own metadata wrongly foretells.
     """
     expected = _effects(call.function, call)
     actual = _effects(compiled, call)
@@ -60,6 +62,12 @@ def differences(
             elif one.problem is not None and _look_alike(actual[name], without_us[name]):
                 captured.append(one)
                 found[name] = compare(name, actual[name], without_us[name], truth[name], strides=False)
+        if any((one.problem or "").startswith("strides") for one in found.values()):
+            foretold = _foretold(call)
+            for name, one in list(found.items()):
+                if (one.problem or "").startswith("strides") and _look_alike(actual[name], foretold.get(name)):
+                    captured.append(one)
+                    found[name] = compare(name, actual[name], expected[name], truth[name], strides=False)
     for seed in range(REORDERINGS):
         close = [name for name, one in found.items() if not one.passes and one.problem is None]
         if not close:
@@ -91,6 +99,13 @@ def _look_alike(actual: Any, captured: Any) -> bool:
     if (actual.dtype, actual.shape, actual.layout) != (captured.dtype, captured.shape, captured.layout):
         return False
     return actual.stride() == captured.stride()
+
+
+def _foretold(call: Call) -> Results:
+    """The outputs as PyTorch foretells them from fake tensors: what a traced graph says of strides, right or wrong."""
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fakes = [mode.from_tensor(tensor.detach()) for tensor in call.tensors]
+        return dict(leaves(call.function(*fakes), "output"))
 
 
 def _blank(value: Any) -> Any:

@@ -43,6 +43,22 @@ def test_what_is_wrong_is_named(wrong: Function, right: Function, name: str) -> 
     assert name in problems(wrong, right, X)
 
 
+def test_strides_that_pytorch_foretells_wrongly_are_not_ours() -> None:
+    """What fake tensors say of `heaviside` of a number and a transposed matrix is not what eager does."""
+
+    def right(one: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.heaviside(one, x.t())
+
+    def as_foretold(one: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return right(one, x).contiguous()
+
+    inputs = (torch.ones(()), X)
+    assert right(*inputs).stride() == (1, 6)
+    found, captured = differences(Call(right, inputs, False), as_foretold, captured_only(right))
+    assert not found and [one.name for one in captured] == ["output"]
+    assert problems(lambda one, x: as_foretold(one, x) + 1, right, *inputs) == ["output"]
+
+
 def test_a_wrong_gradient_is_named() -> None:
     x = X.clone().requires_grad_()
     assert problems(torch.square, torch.square, x, gradients=True) == []

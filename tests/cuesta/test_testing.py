@@ -94,6 +94,13 @@ def test_non_finite_values() -> None:
     assert compare("x", torch.tensor([65504.0]).half(), overflowed, torch.tensor([65500.0]).double()).passes
 
 
+def test_a_finite_result_where_eager_overflows_is_held_to_the_truth() -> None:
+    eager, truth = torch.tensor([1.0, torch.inf]).half(), torch.tensor([1.0, 60_000.0]).double()
+    assert compare("x", truth.half(), eager, truth).passes
+    assert not compare("x", torch.tensor([1.0, 40_000.0]).half(), eager, truth).passes
+    assert compare("x", eager, eager, truth).passes
+
+
 def test_overlapping_and_offset_inputs_keep_their_memory() -> None:
     seen = []
 

@@ -48,6 +48,25 @@ def test_reductions_and_softmax() -> None:
     check_sizes(function, lambda n: (randn(n, n + 3),), (4, 7, 1, 65, 130))
 
 
+def test_whole_reductions() -> None:
+    """Sizes below, at and beyond the parts into which they are cut, and no multiples of them."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return x.sum(), (x * x).mean(), x.amax(), x.min(), (x > 3).any(), (x < 9).all(), (x > 0).sum()
+
+    check_sizes(function, lambda n: (randn(n),), (5, 4096, 10007, 8191))
+    check_sizes(function, lambda n: (randn(n, 700),), (3, 5, 64, 131))
+    check_sizes(function, lambda n: (randn(n, n + 3),), (7, 8, 67))
+
+
+def test_slices_whose_symbolic_start_has_either_sign() -> None:
+    """`x[-n:]` with a symbolic n begins at n from the end, but for n = 0 at the start, where it is all of x."""
+    compiled = compiled_of(function := lambda x, n: x[:, slice(-n, None)] * 2, dynamic=True)
+    for n, size in ((0, 5), (0, 8), (3, 8), (2, 9), (-2, 7)):
+        x = randn(4, size)
+        assert torch.equal(compiled(x, n), function(x, n))
+
+
 def test_layer_norm() -> None:
     check_sizes(lambda x: F.layer_norm(x, (x.shape[-1],)), lambda n: (randn(n, 2 * n + 1),), (5, 9, 1, 40))
 

@@ -137,6 +137,23 @@ def test_channel_shuffle_keeps_channels_last() -> None:
     assert actual.stride() == expected.stride() == (96, 1, 24, 6)
 
 
+def test_copies_of_views() -> None:
+    x = torch.randn(3, 4).t()
+    for copy, *arguments in (
+        (aten.view_copy.default, [4, 3, 1]),
+        (aten.view_copy.default, [6, 2]),
+        (aten.permute_copy.default, [1, 0]),
+        (aten.narrow_copy.default, 1, -2, 2),
+        (aten.unbind_copy.int, 1),
+    ):
+        expected = copy(x, *arguments)
+        actual = decompositions.decomposition_table()[copy](x, *arguments)
+        assert isinstance(actual, torch.Tensor) == isinstance(expected, torch.Tensor)
+        for one, other in zip(actual, expected, strict=True):
+            assert torch.equal(one, other) and one.stride() == other.stride()
+            assert one.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+
+
 def test_distance_and_trilinear() -> None:
     x, y = torch.randn(3, 4), torch.randn(3, 4)
     for p in (0, 1, 1.5, 2, torch.inf):
@@ -145,6 +162,9 @@ def test_distance_and_trilinear() -> None:
     torch.testing.assert_close(
         decompositions.trilinear(x, weight, y, *arguments), aten._trilinear(x, weight, y, *arguments)
     )
+    bytes_ = (torch.full((3, 4), 100, dtype=torch.uint8), torch.ones(5, 4, 4).byte(), torch.ones(3, 4).byte())
+    wrapped = decompositions.trilinear(*bytes_, *arguments)
+    assert wrapped.dtype == torch.uint8 and torch.equal(wrapped, aten._trilinear(*bytes_, *arguments))
 
 
 @pytest.mark.parametrize("include_self", [False, True])

@@ -40,8 +40,9 @@ from cuesta.dialects.core.locations import CuestaParser
 from cuesta.record import CompileRecord
 from cuesta.targets.host import runtime
 from cuesta.targets.program import KernelText, MachineCode
-from cuesta.targets.triton import build, compilation, device_functions, driver, quick_functions
+from cuesta.targets.triton import build, compilation, device_functions, driver, emit_meet, quick_functions
 from tests.support.pickling import dumps
+from tests.support.programs_together import Together
 
 # Without it, `tl.device_assert` checks nothing.
 interpreter_builder.options = dataclasses.replace(interpreter_builder.options, debug=True, sanitize_overflow=False)
@@ -115,6 +116,7 @@ class Libdevice:
         return libdevice_function(name)
 
 
+TOGETHER = Together()
 Launcher = Callable[..., None]
 
 
@@ -134,9 +136,12 @@ def interpreted(kernel: KernelText) -> Launcher:
         scope = _patch_lang(rewritten)
         try:
             interpreter_builder.set_grid_dim(programs, 1, 1)
-            for program in range(programs):
-                interpreter_builder.set_grid_idx(program, 0, 0)
-                executor.fn(*arguments)
+            if "functions.meet(" in kernel.source:
+                TOGETHER.run(programs, lambda: executor.fn(*arguments))
+            else:
+                for program in range(programs):
+                    interpreter_builder.set_grid_idx(program, 0, 0)
+                    executor.fn(*arguments)
         finally:
             scope.restore()
 
@@ -208,6 +213,12 @@ def interpret_kernel(kernel: KernelText, programs: int, arguments: list[Any]) ->
     return arguments
 
 
+def meet(seed: int | None, patience: int) -> None:
+    """How programs that meet run from now on: the order of events, None for one after the other; how long one waits."""
+    TOGETHER.seed = seed
+    emit_meet.PATIENCE = patience
+
+
 def serve() -> None:
     build.compile_kernel = driver.compile_kernel = DEVICE.compile_kernel  # type: ignore[assignment]
     build.architecture_of = driver.architecture_of = lambda device: 90
@@ -218,7 +229,7 @@ def serve() -> None:
     driver.current_stream = lambda device: 0
     runtime.cuda_allocator = lambda device: runtime.cpu_allocator()
     device_functions.libdevice = quick_functions.libdevice = Libdevice()
-    actions = {"run": run, "kernel": interpret_kernel}
+    actions = {"run": run, "kernel": interpret_kernel, "meet": meet}
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no answer
     torch.set_num_threads(1)

@@ -75,6 +75,13 @@ def squared_layer_norm(x: Tensor) -> Tensor:
     return functional.layer_norm(x, (x.shape[-1],)).pow(2).mean()
 
 
+def long_chain(x: Tensor, y: Tensor) -> Tensor:
+    for step in range(8):
+        x = torch.where(x > y, x * 0.75 + y, y * 0.5 - x)
+        x = x.abs().clamp(max=4.0) - 0.125 * step
+    return x
+
+
 def two_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.sum(-1), (x * x).amax(-1)
 
@@ -93,6 +100,8 @@ def two_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
         ),
         (squared_layer_norm, lambda: [torch.randn(LOGITS)], 2, 0),
         (two_statistics, lambda: [torch.randn(LOGITS)], 1, 0),
+        # Every op has conversions and constants of its own until they meet.
+        (long_chain, lambda: [torch.randn(LOGITS).bfloat16() for _ in range(2)], 1, 1),
     ],
     ids=lambda value: getattr(value, "__name__", "") if callable(value) else str(value),
 )

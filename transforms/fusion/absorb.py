@@ -8,6 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import loops, sym
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, all_ops, clone_into, index_ranges, remove
 from cuesta.transforms.fusion.space import Space
@@ -30,7 +31,7 @@ def with_more_outs(nest: loops.NestOp, outs: Sequence[Attribute]) -> loops.NestO
     assert block is not None
     block.insert_op_before(new, nest)
     for old, replacement in zip(nest.results, new.results, strict=False):
-        old.replace_all_uses_with(replacement)
+        replace_all_uses(old, replacement)
         replacement.name_hint = old.name_hint
     remove(nest)
     return new
@@ -99,11 +100,11 @@ def absorb(
         value = substitution.value(values[old_handle])
         for load in sites.get(result, []):
             if load is first or (load.parent is first.parent and _same_access(load, first)):
-                load.result.replace_all_uses_with(value)
+                replace_all_uses(load.result, value)
                 remove(load)
             else:
                 load.operands[0] = handle
-        result.replace_all_uses_with(consumer.results[kept + result.index])
+        replace_all_uses(result, consumer.results[kept + result.index])
     remove(producer)
     return consumer
 

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import loops, sym
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import (
@@ -61,7 +62,7 @@ def _merged(
     merged = with_more_outs(producer, [result.type for result in consumer.results])
     _add_stages(merged, consumer, tiling, jam, kept, plan)
     for result in consumer.results:
-        result.replace_all_uses_with(merged.results[kept + result.index])
+        replace_all_uses(result, merged.results[kept + result.index])
     remove(consumer)
     return merged
 
@@ -240,6 +241,6 @@ def _add_stages(
     for old, new in zip(consumer.handles, merged.handles[kept:], strict=True):
         substitution.values[old] = new
     for load, value in plan.forwarded.items():
-        load.result.replace_all_uses_with(value)
+        replace_all_uses(load.result, value)
         remove(load)
     clone_into(consumer.body.ops, place, substitution)

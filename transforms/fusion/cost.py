@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from xdsl.ir import Operation
@@ -24,6 +25,7 @@ class Cost:
     arithmetic: int
     loads: int
     ops: int
+    """Without constants, and without conversions: later passes leave few of those that fusion brings together."""
 
     @property
     def is_free(self) -> bool:
@@ -31,26 +33,31 @@ class Cost:
         return self.arithmetic <= FREE_ARITHMETIC and self.loads <= FREE_LOADS
 
 
+@functools.cache
+def _cost_of(kind: type[Operation]) -> tuple[int, bool]:
+    """The arithmetic of the ops of a class, and whether they count."""
+    if issubclass(kind, elem.TableOp):
+        return _HEAVY if kind.row.ulp > 0 or kind.row.name in _HEAVY_NAMES else 1, True
+    if issubclass(kind, elem.ConstantOp | elem.ConvertOp):
+        return 0, False
+    if issubclass(kind, elem.PhiloxOp):
+        return 4 * _HEAVY, True
+    if issubclass(kind, loops.BoundOp):
+        return 2, True
+    return 1 if issubclass(kind, elem.SelectOp | loops.IndexOp) else 0, True
+
+
 def arithmetic_cost(op: Operation) -> int:
     """The cost of one op."""
-    if isinstance(op, elem.TableOp):
-        return _HEAVY if op.row.ulp > 0 or op.row.name in _HEAVY_NAMES else 1
-    if isinstance(op, elem.ConstantOp | elem.ConvertOp):
-        return 0
-    if isinstance(op, elem.PhiloxOp):
-        return 4 * _HEAVY
-    if isinstance(op, loops.BoundOp):
-        return 2
-    return 1 if isinstance(op, elem.SelectOp | loops.IndexOp) else 0
+    return _cost_of(type(op))[0]
 
 
 def body_cost(nest: loops.NestOp) -> Cost:
     """The cost of everything in the body, inner domains counted once."""
     arithmetic = loads = ops = 0
     for op in all_ops(nest):
-        ops += 1
-        if isinstance(op, loops.LoadOp):
-            loads += 1
-        else:
-            arithmetic += arithmetic_cost(op)
+        cost, counts = _cost_of(type(op))
+        ops += counts
+        arithmetic += cost
+        loads += type(op) is loops.LoadOp
     return Cost(arithmetic, loads, ops)

@@ -9,6 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.loops.surgery import Substitution, clone_op, has_points, index_ranges, remove
 from cuesta.transforms.fusion.space import Space, volume
 
@@ -19,12 +20,12 @@ def stored_values(producer: loops.NestOp) -> dict[SSAValue, SSAValue] | str:
     result_of: dict[SSAValue, SSAValue] = dict(zip(producer.handles, producer.results, strict=True))
     variables = tuple(producer.induction_variables)
     identity = sym.MapAttr.identity(len(variables))
-    for op in producer.body.ops:
-        if isinstance(op, loops.DomainOp):
+    for op in ops_of(producer.body):
+        if op.regions and isinstance(op, loops.DomainOp):
             return "the producer has inner domains"
-        if isinstance(op, loops.LoadOp) and op.source in result_of:
+        if type(op) is loops.LoadOp and op.source in result_of:
             return "the producer reads its own outs"
-        if isinstance(op, loops.StoreOp):
+        if type(op) is loops.StoreOp:
             result = result_of[op.target]
             if op.mask is not None or result in values:
                 return "the producer stores an element more than once, or under a mask"
@@ -105,11 +106,11 @@ def inline_at(
     mask = load.mask
     new_ops: list[Operation] = []
     if last and mask is None and _move_body(producer, substitution, place):
-        load.result.replace_all_uses_with(values[load.source])
+        replace_all_uses(load.result, values[load.source])
         remove(load)
         return True
-    for op in producer.body.ops:
-        if isinstance(op, loops.StoreOp):
+    for op in ops_of(producer.body):
+        if type(op) is loops.StoreOp:
             continue
         if mask is not None and isinstance(op, loops.BoundOp):
             new_ops += _in_range(op, mask, substitution)
@@ -127,7 +128,7 @@ def inline_at(
         new_ops.append(select)
         value = select.result
     Rewriter.insert_op(new_ops, place)
-    load.result.replace_all_uses_with(value)
+    replace_all_uses(load.result, value)
     remove(load)
     return False
 
@@ -147,9 +148,9 @@ def _move_body(producer: loops.NestOp, substitution: Substitution, place: Insert
         _take_over(producer, consumer)
         return True
     for variable, axis in zip(producer.induction_variables, becomes, strict=True):
-        variable.replace_all_uses_with(axis)
+        replace_all_uses(variable, axis)
     moved = [op for op in producer.body.ops if not isinstance(op, loops.StoreOp)]
-    for op in list(producer.body.ops):
+    for op in ops_of(producer.body):
         op.detach()
         if isinstance(op, loops.StoreOp):
             op.erase()
@@ -169,13 +170,13 @@ def _take_over(producer: loops.NestOp, consumer: loops.NestOp) -> None:
             remove(use.operation)
         body.erase_arg(handle)
     for old, new in zip(consumer.induction_variables, producer.body.args, strict=True):
-        old.replace_all_uses_with(new)
+        replace_all_uses(old, new)
         new.name_hint = old.name_hint
     for handle in consumer.handles:
         argument = body.insert_arg(handle.type, len(body.args))
         argument.name_hint = handle.name_hint
-        handle.replace_all_uses_with(argument)
-    for op in list(own.ops):
+        replace_all_uses(handle, argument)
+    for op in ops_of(own):
         op.detach()
         body.add_op(op)
     region, empty = producer.detach_region(0), consumer.detach_region(0)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuesta.dialects import loops, sym
+from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import is_pointwise, loads_of, stores_of
@@ -52,7 +53,7 @@ def _inner_sizes(producer: loops.NestOp, domain: Sequence[sym.IndexExpr]) -> tup
     points, all_points = volume(producer.sizes), volume(domain)
     if points == all_points:
         return ()
-    for op in reversed(list(producer.body.ops)):
+    for op in reversed(ops_of(producer.body)):
         if isinstance(op, loops.StatementOp) and points * volume(op.sizes) == all_points:
             return tuple(op.sizes)
     prefix: sym.IndexExpr = 1

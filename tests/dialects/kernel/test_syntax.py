@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.kernel import KERNEL
 from cuesta.dialects.loops import REDUCTIONS
 from tests.dialects.kernel.test_contract import CONTRACT
+from tests.dialects.kernel.test_meeting import MEETING
 from tests.support.text import parse, refused, round_trip
 
 WHOLE = {
@@ -100,8 +102,9 @@ kernel.func @scatter(%x: !kernel.ptr<f32>, %k: !kernel.ptr<i64>) outs(%n: !kerne
 }
 """
 WHOLE["contract"] = CONTRACT
+WHOLE["meeting"] = MEETING
 SCALAR = {"any": "i1", "all": "i1"}
-RESULTS = {"argmax": "f32, i64", "argmin": "f32, i64", "welford": "f32, f32", "any": "i1", "all": "i1"}
+RESULTS = {**dict.fromkeys(EXTREMES, "f32, i64"), "welford": "f32, f32", "any": "i1", "all": "i1"}
 
 
 @pytest.mark.parametrize("name", WHOLE)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops import LOOPS, REDUCTIONS
+from tests.dialects.loops.test_meeting import MEETING
 from tests.support.text import parse, refused, round_trip
 
 WHOLE = {
@@ -108,8 +110,9 @@ func.func @main(%x: tensor<4x8xf32>, %k: tensor<8xi64>) {
 }
 """,
 }
+WHOLE["meeting"] = MEETING
 ELEMENT = {"any": "i1", "all": "i1"}
-RESULTS = {"argmax": "f32, i64", "argmin": "f32, i64", "welford": "f32, f32", "any": "i1", "all": "i1"}
+RESULTS = {**dict.fromkeys(EXTREMES, "f32, i64"), "welford": "f32, f32", "any": "i1", "all": "i1"}
 
 
 @pytest.mark.parametrize("name", WHOLE)

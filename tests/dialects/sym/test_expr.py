@@ -19,6 +19,15 @@ def test_equal_polynomials_are_one_object():
     assert d0 - d1 != d1 - d0
 
 
+@pytest.mark.parametrize(
+    ("expression", "line"),
+    [(s0, ("s0", 1, 0)), (s0 * 2 - 3, ("s0", 2, -3)), (-s1, ("s1", -1, 0))]
+    + [(other, None) for other in (7, d0 + 1, s0 + s1, s0 * s0, s0 * s1 + 1, s0 // 2, s0 * d0)],
+)
+def test_lines(expression, line):
+    assert sym.line_of(expression) == line
+
+
 def test_constants_are_python_ints():
     for value, expected in [
         (d0 - d0, 0),

@@ -136,6 +136,59 @@ def test_comparison_rounds_the_number_to_the_tensor(lower):
     lower(lambda x: (x == 0.1, x >= 0.3, x < 1e39), x)
 
 
+THIRDS = torch.arange(-300, 300) / 3
+FACTOR = 0.7123456789
+"""Between two numbers of 16 bits."""
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("factor", [FACTOR, torch.tensor(FACTOR), torch.tensor(FACTOR, dtype=torch.float64), 1001])
+def test_a_factor_keeps_its_digits(lower, dtype, factor):
+    """In the second place of mul and div; what else is rounded to the common type, is rounded first: here, two ulps."""
+    x = THIRDS.to(dtype)
+    exact = {"rtol": 0, "atol": 0}
+    lower.call("mul.Tensor", x, factor, **exact)
+    lower.call("div.Tensor", x, factor, **exact)
+    lower.call("floor_divide.default", x, factor, **exact)
+    for mode in ("trunc", "floor"):
+        lower.call("div.Tensor_mode", x, factor, rounding_mode=mode, **exact)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("other", [FACTOR, 3001, torch.tensor(FACTOR), torch.tensor(3001), torch.arange(3000, 3600)])
+def test_another_operand_is_rounded_to_the_common_type(lower, dtype, other):
+    x = torch.cat([THIRDS[:-2], torch.tensor([FACTOR, 3001.0])]).to(dtype)
+    exact = {"rtol": 0, "atol": 0}
+    kind = "Tensor" if isinstance(other, torch.Tensor) else "Scalar"
+    for name in ("lt", "ge", "eq", "remainder", "fmod"):
+        lower.call(f"{name}.{kind}", x, other, **exact)
+    lower.call("add.Tensor", x, other, **exact)
+    if isinstance(other, torch.Tensor):
+        for name in ("mul", "div"):
+            lower.call(f"{name}.Tensor", other, x, **exact)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_limits_keep_the_sign_of_zero_and_nan(lower, dtype):
+    x = torch.tensor([-0.0, 0.0, nan, -1.0, 1.0, inf, -inf], dtype=dtype)
+
+    def bits(*values):
+        return tuple(value.signbit() & value.isfinite() for value in values)
+
+    for limits in ((0, None), (None, -0.0), (0.0, 6.0), (-1, 0), (3, -3), (nan, None), (None, nan)):
+        lower.call("clamp.default", x, *limits)
+        lower(lambda x: bits(torch.clamp(x, *limits)), x)  # noqa: B023  # called at once
+    lower(lambda x: bits(torch.relu(x), torch.nn.functional.relu6(x), torch.nn.functional.hardtanh(x, 0, 2)), x)
+    if dtype != torch.bfloat16:  # of two zeros, eager then takes the other
+        lower(lambda x: bits(torch.fmax(x, x.neg()), torch.fmin(x, x.neg())), x)
+
+
+def test_digamma_beside_its_poles(lower):
+    poles = torch.tensor([-1.0, -2.0, -3.0, -17.0])
+    beside = torch.cat([poles.nextafter(torch.tensor(end)) for end in (0.0, -20.0)])
+    lower.call("digamma.default", beside, rtol=1e-5, atol=0)
+
+
 def test_comparison_of_mixed_integers(lower):
     lower(lambda a, b: a < b[:, None], edges(torch.int8), edges(torch.uint8))
 

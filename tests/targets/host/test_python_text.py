@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cuesta.dialects.aten import DType, Operand
-from cuesta.targets.host.python_text import argument_text
+from cuesta.targets.host.python_text import Names, argument_text, identifier
 
 
 @pytest.mark.parametrize("part", [1.5, -0.0, math.inf, -math.inf, math.nan])
@@ -21,3 +21,17 @@ def test_numbers_are_read_back(part: float) -> None:
 def test_a_call_s_arguments() -> None:
     text = argument_text((Operand(1), 2, None, DType("float32")), ["x", "y"])
     assert eval(text, {"torch": torch, "y": 7}) == [7, 2, None, torch.float32]
+
+
+def test_names_are_taken_once() -> None:
+    taken = Names({"add_2", "class"})
+    assert [identifier("add", taken) for _ in range(4)] == ["add", "add_1", "add_3", "add_4"]
+    assert [identifier(hint, taken) for hint in ("class", "1", "a.b", "", "add_3")] == [
+        "v_class",
+        "v_1",
+        "a_b",
+        "v_",
+        "add_3_1",
+    ]
+    many = [identifier("view", taken) for _ in range(20_000)]  # a search from 1 on would take a minute
+    assert len(set(many)) == len(many)

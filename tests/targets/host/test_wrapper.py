@@ -93,7 +93,8 @@ host.func @main(%x : tensor<2097152xf32>) -> (tensor<2097152xf32>) {
 
 def test_a_run_ends_where_much_memory_is_freed_before_as_much_is_needed() -> None:
     large = written(LARGE_AND_SMALL)
-    assert [len(run.launches) for run in large.runs] == [1, 1]
+    assert [len(run.launches) for run in large.runs] == [1]
+    assert large.source.count("run_0(") == 2  # one native function does for both
     assert large.source.index("del x") < large.source.index("b = empty_cpu")
     on_gpu = LARGE_AND_SMALL.replace("xf32>", "xf32, #cuda>").replace(
         "[2097152]>", "[2097152], target = cuda, warps = 1, index = 32>"
@@ -101,6 +102,14 @@ def test_a_run_ends_where_much_memory_is_freed_before_as_much_is_needed() -> Non
     assert [len(run.launches) for run in written(on_gpu).device_runs] == [2]
     small = written(LARGE_AND_SMALL.replace("2097152", "1024"))
     assert [len(run.launches) for run in small.runs] == [2]
+
+
+def test_runs_are_one_native_function_only_when_they_launch_the_same() -> None:
+    second = "  host.launch @copy(%a, %b) : tensor<2097152xf32>, tensor<2097152xf32>\n"
+    result = written(LARGE_AND_SMALL.replace(second, second * 2))
+    assert [len(run.launches) for run in result.runs] == [1, 2]
+    assert "run_0(x.data_ptr(), a.data_ptr())" in result.source
+    assert "run_1(a.data_ptr(), b.data_ptr())" in result.source
 
 
 def test_a_run_is_on_one_device() -> None:
@@ -124,6 +133,22 @@ def test_an_address_within_memory_costs_no_argument_and_its_bits_are_looked_at_w
     first, second = written(BOTH_DEVICES).device_runs[0].launches
     assert first.pointers == ((0, 4), (1, 16)) and first.unaligned == ((0, 4),)
     assert second.pointers == ((1, 8), (2, 0)) and second.unaligned == ((1, 8),)
+
+
+SIZES = """
+host.func @main(%x : tensor<?x?xf32, #aten.layout<sizes = [s0 * 2 + 3, s1 * s0]>>, %n : !sym.int<s1>)
+    -> (tensor<?x?xf32, #aten.layout<sizes = [s0, s1]>>)
+    attributes {sym.symbols = #sym.symbols<s0 in [0, 64], s1 in [0, 64]>} {
+  %a = host.alloc : tensor<?x?xf32, #aten.layout<sizes = [s0, s1]>>
+  host.return %a : tensor<?x?xf32, #aten.layout<sizes = [s0, s1]>>
+}
+"""
+
+
+def test_a_symbol_that_is_no_size_is_found_from_one_that_is_linear_in_it() -> None:
+    lines = [line.strip() for line in written(SIZES).source.splitlines()]
+    assert lines.index("s0 = (x.size(0) - 3) // 2") < lines.index("a = empty_cpu((s0, s1), (s1, 1), torch.float32)")
+    assert "s1 = n" in lines
 
 
 def test_kernels_without_code_are_given_tensors() -> None:

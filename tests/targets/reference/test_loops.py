@@ -166,6 +166,14 @@ def test_argmax_takes_the_first_and_nan_first_of_all(parse, kind):
     torch.testing.assert_close(values, x.flatten(1).gather(1, indices[:, None])[:, 0], equal_nan=True)
 
 
+def test_of_several_nan_the_last_where_the_kind_says_so(parse):
+    nan = float("nan")
+    x = torch.tensor([[[1.0, 3.0], [3.0, 1.0]], [[nan, 7.0], [nan, 9.0]], [[-float("inf")] * 2] * 2, [[nan] * 2] * 2])
+    values, indices = run_tensors(arg_module(parse, "argmax_last_nan", 4, 2, 2), [x])
+    assert indices.tolist() == [1, 2, 0, 3]
+    torch.testing.assert_close(values, x.flatten(1).gather(1, indices[:, None])[:, 0], equal_nan=True)
+
+
 def test_welford(parse):
     module = parse(
         """

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from cuesta.dialects.core.reductions import EXTREMES
 from tests.support.triton_interpreter import InterpreterError, check, on_cuda, parse, run
 
 pytestmark = pytest.mark.slow  # the interpreter takes seconds for a kernel
@@ -56,7 +57,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["sum", "prod", "maximum", "minimum", "argmax", "argmin", "welford"])
+@pytest.mark.parametrize("kind", ["sum", "prod", "maximum", "minimum", *EXTREMES, "welford"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reductions_of_f32(kind: str, shape: str) -> None:
     # The reference works in float64. Welford's update rounds at every step, and the interpreter takes the points one
@@ -68,9 +69,9 @@ def test_reductions_of_f32(kind: str, shape: str) -> None:
     check(parse(reduction(kind, "f32", sizes, axis)), [x], ulps=ulps)
 
 
-@pytest.mark.parametrize("kind", ["maximum", "argmax", "argmin", "minimum"])
+@pytest.mark.parametrize("kind", ["maximum", "argmax", "argmin", "argmax_last_nan", "minimum"])
 @pytest.mark.parametrize("shape", ["rows in one tile", "rows of several tiles", "columns"])
-def test_nan_is_the_extreme_and_the_first_wins(kind: str, shape: str) -> None:
+def test_nan_is_the_extreme_and_the_first_or_last_wins(kind: str, shape: str) -> None:
     sizes, axis = SHAPES[shape]
     x = torch.randint(0, 3, sizes).float()
     with_nan = x.where(torch.rand(sizes) > 2.5 / sizes[axis], torch.nan)

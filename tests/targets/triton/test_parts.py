@@ -29,6 +29,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_reductions_gpu, "TILE", 32)
     monkeypatch.setattr(split_reductions_gpu, "FEW", 0)
     monkeypatch.setattr(split_reductions_gpu, "WORTH", 1e9)
+    monkeypatch.setattr(split_reductions_gpu, "MEET", False)
     monkeypatch.setattr(column_sums_gpu, "LEAST", 8)
     monkeypatch.setattr(column_sums_gpu, "FEW", 0)
     monkeypatch.setattr(column_sums_gpu, "BUSY", 0)

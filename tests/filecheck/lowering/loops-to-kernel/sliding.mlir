@@ -69,3 +69,27 @@ func.func @main(%x : tensor<0x9x9xf32>, %z : tensor<4x?x9xf32, #aten.layout<size
   }
   func.return %y, %w : tensor<0x8x8xf32>, tensor<4x?x8xf32, #aten.layout<sizes = [4, s0 - 1, 8]>>
 }
+
+// -----
+
+// Rows of the source begin where vectors do: a lane has four neighbouring windows. Rows of 11 windows have 12 places for
+// them, and what is beyond the end is neither loaded nor stored: of the fourth, in the last group.
+// CHECK:      kernel.func @max_0({{.*}}) outs({{.*}}) schedule #kernel.schedule<grid = [1, 4], target = cuda
+// CHECK:        kernel.for (%k = %p * 128 to min(%p * 128 + 128, 12) lanes 128) {
+// CHECK:          [[group:%.*]] = kernel.index [%k mod 3] : vector<128xi64>
+// CHECK:          [[inside:%.*]] = elem.lt [[group]], %{{.*}} : vector<128xi64>
+// CHECK:          kernel.load %x[{{.*}} * 4 + 4] if [[inside]] else
+// CHECK:          kernel.store %{{.*}}, %o[{{.*}} * 4] : vector<128xf32>
+// CHECK-NEXT:     kernel.store %{{.*}}, %o[{{.*}} * 4 + 1] : vector<128xf32>
+// CHECK-NEXT:     kernel.store %{{.*}}, %o[{{.*}} * 4 + 2] : vector<128xf32>
+// CHECK-NEXT:     kernel.store %{{.*}}, %o[{{.*}} * 4 + 3] if [[inside]] : vector<128xf32>
+func.func @main(%x : tensor<4x9x12xf32>) -> tensor<4x8x11xf32> {
+  %y = loops.nest (%i : 4, %j : 8, %k : 11) outs(%o : tensor<4x8x11xf32>) schedule #loops.schedule<slide = 2> {
+    %m = loops.reduce maximum (%r : 2, %s : 2) {
+      %a = loops.load %x[%i, %j + %r, %k + %s] : tensor<4x9x12xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %m, %o[%i, %j, %k] : tensor<4x8x11xf32>
+  }
+  func.return %y : tensor<4x8x11xf32>
+}

@@ -58,3 +58,37 @@ func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>) -> (tensor<2
   }
   func.return %c, %s : tensor<2x8x6x6xf32>, tensor<f32>
 }
+
+// -----
+
+// What lies between a convolution and another nest is channels last, too; what the caller gets is not, nor what reads no image.
+// CHECK:      func.func @main
+// CHECK:        %y, %y2 = loops.nest (%1 : 2, %2 : 8, %3 : 6, %4 : 6) outs(%o: tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>, %q: tensor<2x8x6x6xf32>) {
+// CHECK:        %u = loops.nest (%1 : 2, %2 : 8, %3 : 6, %4 : 6) outs(%o: tensor<2x8x6x6xf32>) {
+// CHECK:        %p = loops.nest (%1 : 2, %2 : 8, %3 : 3, %4 : 3) outs(%o: tensor<2x8x3x3xf32, #aten.layout<strides = [72, 1, 24, 8]>>) {
+// CHECK-NEXT:     %l = loops.load %y[%1, %2, %3 * 2, %4 * 2] : tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>
+func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>, %v : tensor<8xf32>) -> (tensor<2x8x6x6xf32>, tensor<2x8x3x3xf32>) {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %y, %y2 = loops.nest (%0 : 2, %1 : 8, %2 : 6, %3 : 6) outs(%o : tensor<2x8x6x6xf32>, %q : tensor<2x8x6x6xf32>) {
+    %l = loops.load %a[%0, %1, %2, %3] : tensor<2x8x6x6xf32>
+    %e = elem.neg %l : f32
+    loops.store %e, %o[%0, %1, %2, %3] : tensor<2x8x6x6xf32>
+    loops.store %e, %q[%0, %1, %2, %3] : tensor<2x8x6x6xf32>
+  }
+  %u = loops.nest (%0 : 2, %1 : 8, %2 : 6, %3 : 6) outs(%o : tensor<2x8x6x6xf32>) {
+    %l = loops.load %v[%1] : tensor<8xf32>
+    loops.store %l, %o[%0, %1, %2, %3] : tensor<2x8x6x6xf32>
+  }
+  %p = loops.nest (%0 : 2, %1 : 8, %2 : 3, %3 : 3) outs(%o : tensor<2x8x3x3xf32>) {
+    %l = loops.load %y[%0, %1, %2 * 2, %3 * 2] : tensor<2x8x6x6xf32>
+    %m = loops.load %u[%0, %1, %2, %3] : tensor<2x8x6x6xf32>
+    %e = elem.add %l, %m : f32
+    loops.store %e, %o[%0, %1, %2, %3] : tensor<2x8x3x3xf32>
+  }
+  %b = loops.extern pure "aten.convolution.default"(%p, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x3x3xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x3x3xf32>
+  %z = loops.nest (%0 : 2, %1 : 8, %2 : 3, %3 : 3) outs(%o : tensor<2x8x3x3xf32>) {
+    %l = loops.load %b[%0, %1, %2, %3] : tensor<2x8x3x3xf32>
+    loops.store %l, %o[%0, %1, %2, %3] : tensor<2x8x3x3xf32>
+  }
+  func.return %y2, %z : tensor<2x8x6x6xf32>, tensor<2x8x3x3xf32>
+}

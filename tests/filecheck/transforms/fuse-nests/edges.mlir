@@ -150,3 +150,23 @@ func.func @main() -> tensor<0xf32> {
   }
   func.return %z : tensor<0xf32>
 }
+
+// -----
+
+// A nest of one point takes no work from one whose size only the call knows: it may be large.
+// CHECK:      %a = loops.nest () outs(
+// CHECK:      %b = loops.nest (%i : s0) outs(
+func.func @main(%x : tensor<f32>, %y : tensor<?xf32, #aten.layout<sizes = [s0]>>) -> (tensor<f32>, tensor<?xf32, #aten.layout<sizes = [s0]>>) attributes {sym.symbols = #sym.symbols<s0 in [2, inf]>} {
+  %a = loops.nest () outs(%o : tensor<f32>) {
+    %l = loops.load %x[] : tensor<f32>
+    %e = elem.exp %l : f32
+    loops.store %e, %o[] : tensor<f32>
+  }
+  %b = loops.nest (%i : s0) outs(%o : tensor<?xf32, #aten.layout<sizes = [s0]>>) {
+    %l = loops.load %a[] : tensor<f32>
+    %k = loops.load %y[%i] : tensor<?xf32, #aten.layout<sizes = [s0]>>
+    %m = elem.mul %l, %k : f32
+    loops.store %m, %o[%i] : tensor<?xf32, #aten.layout<sizes = [s0]>>
+  }
+  func.return %a, %b : tensor<f32>, tensor<?xf32, #aten.layout<sizes = [s0]>>
+}

@@ -1,0 +1,85 @@
+"""What a GPU's cache is told about the elements that a kernel reads: whether somebody reads them again.
+
+    a part of a row that a program keeps in registers        evict_first
+    a nest whose schedule says `reread = 0`                  evict_first
+    one that says `reread = 1`                               evict_last
+
+Only of what each program reads for itself, in order: what many of them read is in the cache as it is. Where several
+stages read it, tile by tile, the reads of the last one are meant; those before are evict_last. What is not known is not
+said, nor is anything where the cache does better by itself: on an H200, kernels that read rows twice took longer with
+`evict_last` and `evict_first` than with neither (docs/decisions/016-programs-that-meet.md). No value depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from cuesta.dialects import kernel
+
+FIRST, LAST = "evict_first", "evict_last"
+
+
+def hint_loads(func: kernel.FuncOp, reread: int | None) -> None:
+    """Sets what the loads of a kernel tell the cache. `reread`: whether what it reads is read again, if it is said."""
+    if reread is None:
+        if kernel.meeting_of(func) is None:
+            return
+        reread = 0
+    own = {axis for axis, size in enumerate(func.schedule.grid) if size != 1}
+    for pointer in func.inputs:
+        loads = [use.operation for use in pointer.uses]
+        if not all(isinstance(load, kernel.LoadOp) and _axes(load) == own for load in loads):
+            continue
+        stages = {_stage(load, func) for load in loads}
+        looped = any(isinstance(stage, kernel.LoopOp) and not _is_tile(stage) for stage in stages)
+        last = max(stages, key=_position)
+        for load in loads:
+            if isinstance(load, kernel.LoadOp):
+                again = reread or (looped and _stage(load, func) is not last)
+                load.eviction = LAST if again else FIRST
+
+
+def _stage(op: Operation, func: kernel.FuncOp) -> Operation:
+    """The op of the kernel's own body that an op is, or stands in."""
+    while (parent := op.parent_op()) is not func:
+        assert parent is not None
+        op = parent
+    return op
+
+
+def _position(op: Operation) -> int:
+    block = op.parent
+    assert block is not None
+    return block.get_operation_index(op)
+
+
+def _is_tile(loop: kernel.LoopOp) -> bool:
+    """Whether a loop is one tile and no more: what it loads at an address, another tile has in registers."""
+    trip = loop.uppers.results[-1] - loop.lowers.results[-1]
+    return len(loop.induction_variables) == 1 and isinstance(trip, int) and trip <= loop.lanes
+
+
+def _axes(load: kernel.LoadOp) -> set[int] | None:
+    """The axes of the grid that an address depends on; None for what is read at an index made of data, or at one place
+    for all lanes.
+    """
+    return _axes_of(load.indices) if load.shape else None
+
+
+def _axes_of(indices: Sequence[SSAValue]) -> set[int] | None:
+    found: set[int] = set()
+    for index in indices:
+        if isinstance(index.owner, kernel.ProgramIdOp):
+            found.add(index.owner.axis)
+            continue
+        loop = index.owner.parent_op() if isinstance(index, BlockArgument) else None
+        axes = _axes_of(loop.operands) if isinstance(loop, kernel.LoopOp) else None
+        if axes is None:
+            return None
+        found |= axes
+    return found
+
+
+__all__ = ["hint_loads"]

@@ -1,0 +1,75 @@
+"""Programs that meet: `kernel.meet` as Triton text.
+
+    … a part; tl.store(t + …)
+    tl.debug_barrier()
+    met = functions.meet(count, program // 8, program % 8, 1024, 8, PATIENCE)
+    if met != 2:
+        … the rest of the kernel, for this part
+    if met == 1:
+        for q in range(8):
+            if functions.take(count, program // 8, q, 1024, 8):
+                … the same for part q, from memory
+
+A program waits for the others of its group, but not for ever. One that has waited long enough leaves its part for the
+last one to come, and ends. So a program that waits never stands in the way of one that has not begun, whatever else
+runs on the device: who shares it, on which streams, and in what order programs begin, decides only how fast it goes. As
+a rule all of a group run at the same time, and each goes on with what it has in registers.
+
+The memory that a meeting counts in: for each group, how many have come, and 65536 times how many have left; then for
+each program 1 when it has left its part, 2 when somebody has taken it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cuesta.dialects import elem, kernel
+from cuesta.dialects.core.diagnostics import fail
+
+if TYPE_CHECKING:
+    from cuesta.targets.triton.emit_kernel import KernelEmitter
+
+PATIENCE = 1 << 14
+"""How often a program looks whether all have come: about 4 ms on an H200, where a meeting takes a few µs."""
+MOST = 16384
+"""Programs of a group, at most: they are counted in 16 bits."""
+
+
+def emit_meeting(emitter: KernelEmitter, meeting: kernel.MeetOp) -> None:
+    """The whole body of a kernel whose programs meet."""
+    func = emitter.func
+    members = meeting.members
+    if members > MOST:
+        fail(meeting, f"{members} programs meet; there can be {MOST}")
+    every = [op for op in func.body.ops if not isinstance(op, elem.ConstantOp | kernel.YieldOp)]
+    place = every.index(meeting)
+    before, after = every[:place], every[place + 1 :]
+    for op in func.walk():
+        if isinstance(op, kernel.CombineOp | kernel.AtomicOp):
+            fail(op, "stands in a kernel whose programs meet: a part that is left is done again")
+    emitter.ops(before)
+    emitter.barrier()
+    number = emitter.program
+    group, part = f"{number} // {members}", f"{number} % {members}"
+    count = emitter.names[meeting.memory]
+    met = emitter.fresh("met")
+    emitter.line(f"{met} = functions.meet({count}, {group}, {part}, {meeting.groups}, {members}, {PATIENCE})")
+    emitter.enter()
+    emitter.ops(after)
+    emitter.leave(f"if {met} != 2:")
+
+    left = emitter.fresh("q")
+    emitter.enter()
+    emitter.enter()
+    emitter.enter()
+    emitter.stand_in_for(left, meeting.axes)
+    emitter.stores = False
+    emitter.ops(before)
+    emitter.stores = True
+    emitter.ops(after)
+    emitter.leave(f"if functions.take({count}, {group}, {left}, {meeting.groups}, {members}):")
+    emitter.leave(f"for {left} in range({members}):")
+    emitter.leave(f"if {met} == 1:")
+
+
+__all__ = ["emit_meeting"]

@@ -1,0 +1,89 @@
+"""Plain operations are made, unmade and looked at as xDSL does it."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import StringAttr, f32, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.irdl import traits_def
+
+from cuesta.dialects.core.operation import PlainOperation, all_ops, ops_of, replace_all_uses
+
+
+class Plain(PlainOperation):
+    name = "test.plain"
+    traits = traits_def()
+
+
+class Slow(Operation):
+    name = "test.slow"
+    traits = traits_def()
+
+
+def uses_of(value: SSAValue) -> list[tuple[Operation, int]]:
+    return [(use.operation, use.index) for use in value.uses]
+
+
+@pytest.mark.parametrize("kind", [Plain, Slow])
+def test_create(kind: type[Operation]) -> None:
+    source = kind.create(result_types=(f32, i64))
+    properties = {"a": StringAttr("b")}
+    region = Region(Block(arg_types=[f32]))
+    op = kind.create(
+        operands=[source.results[0], source.results[1], source.results[0]],
+        result_types=[i64],
+        properties=properties,
+        attributes=properties,
+        regions=[region],
+    )
+    properties.clear()
+    assert tuple(op.operands) == (source.results[0], source.results[1], source.results[0])
+    assert uses_of(source.results[0]) == [(op, 2), (op, 0)] and uses_of(source.results[1]) == [(op, 1)]
+    assert [(result.op, result.index, result.type) for result in source.results] == [(source, 0, f32), (source, 1, i64)]
+    assert op.properties == op.attributes == {"a": StringAttr("b")} and op.properties is not op.attributes
+    assert op.regions == (region,) and region.parent is op and op.parent is None
+    assert not op.successors and kind.create().location == source.location
+
+
+def test_an_op_is_erased_only_when_nobody_uses_its_results() -> None:
+    source = Plain.create(result_types=(f32,))
+    user = Plain.create(operands=source.results)
+    with pytest.raises(ValueError, match="still has uses"):
+        source.erase()
+    user.erase()
+    assert not uses_of(source.results[0])
+    source.erase()
+    block = Block([inside := Plain.create()])
+    with pytest.raises(AssertionError, match="detached"):
+        inside.erase()
+    assert ops_of(block) == [inside]
+
+
+@pytest.mark.parametrize("replace", [replace_all_uses, SSAValue.replace_all_uses_with])
+def test_replacing_uses(replace: object) -> None:
+    assert callable(replace)
+    old, new = (Plain.create(result_types=(f32,)).results[0] for _ in range(2))
+    old.name_hint = "old"
+    users: list[Operation] = [Plain.create(operands=operands) for operands in ((old,), (new, old), (old, new, old))]
+    replace(old, new)
+    assert not uses_of(old) and new.name_hint == "old"
+    assert all(operand is new for user in users for operand in user.operands)
+    assert sorted(uses_of(new), key=lambda use: (users.index(use[0]), use[1])) == [
+        (user, index) for user in users for index in range(len(user.operands))
+    ]
+    new.name_hint = "mine"
+    other = Plain.create(result_types=(f32,)).results[0]
+    replace(other, new)
+    replace(new, new)
+    assert new.name_hint == "mine" and len(uses_of(new)) == 6
+    for user in users:  # the lists of uses are sound: every use can be taken out
+        user.erase()
+    assert not uses_of(new)
+
+
+def test_ops_in_order() -> None:
+    inner = Block([Plain.create(), Plain.create()])
+    block = Block([Plain.create(), Plain.create(regions=[Region(inner)]), Plain.create()])
+    root = Plain.create(regions=[Region(block), Region([Block(), Block([Plain.create()])])])
+    assert ops_of(block) == list(block.ops) and ops_of(Block()) == []
+    assert all_ops(root) == list(root.walk()) and len(all_ops(root)) == 7

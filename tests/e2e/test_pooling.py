@@ -1,0 +1,94 @@
+"""Max pooling's index where it is a matter of rules: equal elements, several NaN in a window, nothing but -inf."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import cuesta
+
+MAX_POOL = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+ADAPTIVE = {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
+SIZES = {1: (37,), 2: (11, 18), 3: (7, 6, 9)}
+LAST = {2: torch.channels_last, 3: torch.channels_last_3d}
+
+
+def image(rank: int, dtype: torch.dtype) -> Tensor:
+    """Many equal elements, many NaN, and windows of nothing but -inf."""
+    x = torch.randint(-2, 3, (2, 20, *SIZES[rank])).to(dtype)
+    x[torch.rand(x.shape) < 0.2] = math.nan
+    x[torch.rand(x.shape) < 0.3] = -math.inf
+    x[0, :3] = -math.inf
+    x[1, 3] = math.nan
+    return x
+
+
+def check(function: Any, x: Tensor) -> None:
+    """Compares values, indices and gradients with eager's, to the bit."""
+    found: list[list[Tensor]] = []
+    weight: Tensor | None = None
+    torch._dynamo.reset()
+    for call in (torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False), function):
+        leaf = x.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+        values, index = call(leaf)
+        if weight is None:
+            weight = torch.randint(-8, 9, values.shape).to(values.dtype)
+        (gradient,) = torch.autograd.grad(values, leaf, weight)
+        found.append([values, index, gradient])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+
+
+WINDOWS = [(3, 1, 1, 1), (3, 2, 1, 1), (2, 2, 0, 1), (3, 2, 1, 2), (5, 1, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("rank", "window"),
+    [
+        (1, WINDOWS[0]),
+        (2, WINDOWS[1]),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in product([1, 2, 3], WINDOWS)),
+    ],
+)
+def test_of_several_nan_the_last_counts(rank: int, window: tuple[int, int, int, int]) -> None:
+    kernel, stride, padding, dilation = window
+    if dilation * (kernel - 1) >= min(SIZES[rank]):
+        pytest.skip("no window fits")
+
+    def pooled(x: Tensor) -> Any:
+        return MAX_POOL[rank](x, kernel, stride, padding, dilation, return_indices=True)
+
+    cuesta.clear_records()
+    x = image(rank, torch.float32)
+    check(pooled, x)
+    if rank > 1:
+        check(pooled, x.bfloat16())
+        check(pooled, x.to(memory_format=LAST[rank]))
+    assert not cuesta.statistics().fallbacks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_adaptive_windows_too(rank: int) -> None:
+    for count in (3, 5):
+
+        def pooled(x: Tensor, count: int = count) -> Any:
+            return ADAPTIVE[rank](x, [count] * rank, return_indices=True)
+
+        check(pooled, image(rank, torch.float32))
+
+
+def test_argmax_still_takes_the_first_nan() -> None:
+    x = image(2, torch.float32)
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return x.argmax(-1), x.argmin(1), *x.max(2), *x.min(0)
+
+    for ours, theirs in zip(torch.compile(function, backend="cuesta")(x), function(x), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)

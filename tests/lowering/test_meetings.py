@@ -1,0 +1,166 @@
+"""Rows whose parts meet: the same as whole rows, at the levels `loops` and `kernel`; and what cannot meet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cuesta.context import make_context
+from cuesta.dialects import kernel, loops
+from cuesta.dialects.core.diagnostics import CuestaError
+from cuesta.lowering import gpu_cost, split_reductions_gpu
+from cuesta.lowering.gpu_cost import Rows
+from cuesta.lowering.loops_to_kernel import LoopsToKernelPass, nests_of
+from cuesta.lowering.split_reductions_gpu import split_reduction
+from cuesta.targets.reference import check_equivalent
+from tests.support.text import parse
+
+LAYER_NORM = """
+func.func @main(%x : tensor<3x4x50xf32>, %w : tensor<4x50xf32>) -> (tensor<3x4x50xf32>, tensor<3xf32>) {
+  %y, %z = loops.nest (%i : 3) outs(%o : tensor<3x4x50xf32>, %l : tensor<3xf32>) schedule #loops.schedule<SCHEDULE> {
+    %n = elem.constant 200.0 : f32
+    %s = loops.reduce sum (%h : 4, %j : 50) {
+      %a = loops.load %x[%i, %h, %j] : tensor<3x4x50xf32>
+      loops.yield %a : f32
+    } : f32
+    %m = elem.div %s, %n : f32
+    %q = loops.reduce sum (%h : 4, %j : 50) {
+      %a = loops.load %x[%i, %h, %j] : tensor<3x4x50xf32>
+      %b = elem.sub %a, %m : f32
+      %c = elem.mul %b, %b : f32
+      loops.yield %c : f32
+    } : f32
+    %v = elem.div %q, %n : f32
+    %r = elem.rsqrt %v : f32
+    loops.for (%h : 4, %j : 50) {
+      %a = loops.load %x[%i, %h, %j] : tensor<3x4x50xf32>
+      %b = elem.sub %a, %m : f32
+      %c = elem.mul %b, %r : f32
+      %d = loops.load %w[%h, %j] : tensor<4x50xf32>
+      %e = elem.mul %c, %d : f32
+      loops.store %e, %o[%i, %h, %j] : tensor<3x4x50xf32>
+    }
+    loops.store %r, %l[%i] : tensor<3xf32>
+  }
+  func.return %y, %z : tensor<3x4x50xf32>, tensor<3xf32>
+}
+"""
+
+
+def program(schedule: str, text: str = LAYER_NORM) -> str:
+    return text.replace("SCHEDULE", schedule)
+
+
+@pytest.mark.parametrize("part", [8, 32, 64, 128])
+def test_parts_that_meet_are_the_row(part: int) -> None:
+    before = parse(program(f"part = {part}, cooperative = 1"))
+    after = before.clone()
+    (nest,) = nests_of(after)
+    assert split_reduction(nest, 132) is not None
+    after.verify()
+    (nest,) = nests_of(after)
+    assert loops.meeting_of(nest) is not None
+    check_equivalent(before, after, exact=False)
+    lowered = before.clone()
+    LoopsToKernelPass(target="cuda").apply(make_context(), lowered)
+    lowered.verify()
+    assert any(isinstance(op, kernel.MeetOp) for op in lowered.walk())
+    check_equivalent(before, lowered, exact=False)
+
+
+def test_warps_said_by_hand_stay() -> None:
+    module = parse(program("part = 64, cooperative = 1, warps = 4"))
+    LoopsToKernelPass(target="cuda").apply(make_context(), module)
+    func = next(op for op in module.body.ops if isinstance(op, kernel.FuncOp) and kernel.meeting_of(op))
+    assert func.schedule.choices["warps"] == 4
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [
+        (256, {}),  # one part only
+        (64, {"%w[%h, %j] : tensor<4x50xf32>": "%l[%i] : tensor<3xf32>"}),  # what another part may have stored
+        # Another domain: what a part has to do there is not known.
+        (64, {"for (%h : 4, %j : 50)": "for (%j : 50, %h : 4)"}),
+    ],
+)
+def test_what_cannot_meet_is_refused_when_it_is_asked_for(part: int, changes: dict[str, str]) -> None:
+    text = program(f"part = {part}, cooperative = 1")
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    with pytest.raises(CuestaError, match="its schedule says cooperative = 1, but it cannot be split"):
+        LoopsToKernelPass(target="cuda").apply(make_context(), parse(text))
+
+
+def test_who_cannot_meet_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_reductions_gpu, "MEET", True)
+    monkeypatch.setattr(split_reductions_gpu, "LARGE", 8)
+    monkeypatch.setattr(split_reductions_gpu, "TILE", 64)
+    monkeypatch.setattr(split_reductions_gpu, "LEAST", 8)
+    monkeypatch.setattr(gpu_cost, "of_meeting", lambda *_: 0.0)
+    monkeypatch.setattr(gpu_cost, "of_parts", lambda *_: 0.0)
+    for old, new, kernels in (
+        ("", "", 1),
+        ("loops.load %w[%h, %j] : tensor<4x50xf32>", "loops.load %l[%i] : tensor<3xf32>", 3),
+    ):
+        module = parse(LAYER_NORM.replace(" schedule #loops.schedule<SCHEDULE>", "").replace(old or "\0", new))
+        (nest,) = nests_of(module)
+        new_nests = split_reduction(nest, 132)
+        assert new_nests is None or len(new_nests) == kernels
+
+
+def test_a_meeting_is_for_a_gpu() -> None:
+    from tests.dialects.loops.test_meeting import MEETING
+
+    with pytest.raises(CuestaError, match="on a GPU only"):
+        LoopsToKernelPass(target="cpu").apply(make_context(), parse(MEETING))
+
+
+SOFTMAX, LOG_SOFTMAX, NORM = 23.0, 13.0, 8.0
+"""The work of a point, as `nest_analysis` weighs it."""
+
+
+def rows(columns: int, width: int, work: float) -> Rows:
+    """Three stages, the last of which stores."""
+    count = 2**26 // columns
+    total = count * columns
+    bytes_ = total * width
+    return Rows(count, columns, total, bytes_, bytes_, 3, 1, aligned=columns * width % 16 == 0, work=work)
+
+
+@pytest.mark.parametrize(
+    ("columns", "width", "work", "pays"),
+    [
+        # An H200, against what is best otherwise: 1.16, 1.15, 1.16 (group norm).
+        (65535, 4, LOG_SOFTMAX, True),
+        (400_000, 4, LOG_SOFTMAX, True),
+        (65536, 4, NORM, True),
+        # 0.97, 1.04, 1.02; 0.93; 0.84; 0.96, 0.88
+        (65535, 4, SOFTMAX, False),
+        (131072, 4, SOFTMAX, False),
+        (400_000, 4, SOFTMAX, False),
+        (2**22, 4, NORM, False),
+        (32768, 4, SOFTMAX, False),
+        (400_000, 2, LOG_SOFTMAX, False),
+        (65536, 2, NORM, False),
+    ],
+)
+def test_where_a_meeting_pays(columns: int, width: int, work: float, pays: bool) -> None:
+    one = rows(columns, width, work)
+    meeting = gpu_cost.of_meeting(one, -(-columns // split_reductions_gpu.TILE), 132)
+    whole = split_reductions_gpu.WORTH * gpu_cost.of_whole_rows(one, 132)
+    assert (meeting <= min(whole, split_reductions_gpu.SURE * gpu_cost.of_parts(one, 132))) == pays
+
+
+def test_no_group_is_larger_than_the_device_and_no_device_is_left_idle() -> None:
+    assert gpu_cost.of_meeting(rows(2**22, 4, 0.0), 133, 132) == float("inf")
+    few = replace(rows(65535, 4, LOG_SOFTMAX), programs=50)
+    assert gpu_cost.of_meeting(few, 8, 132) == float("inf")
+
+
+def test_what_is_worth_timing() -> None:
+    text = LAYER_NORM.replace(" schedule #loops.schedule<SCHEDULE>", "")
+    assert split_reductions_gpu.candidates(nests_of(parse(text))[0]) == []
+    (nest,) = nests_of(parse(text.replace("x4x50", "x400x50").replace("<4x50", "<400x50").replace(": 4,", ": 400,")))
+    assert {"part": split_reductions_gpu.TILE, "cooperative": 1} in split_reductions_gpu.candidates(nest)

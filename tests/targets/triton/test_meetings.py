@@ -1,0 +1,169 @@
+"""Programs that meet, as Triton kernels: in every order of events, and when some do not wait for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cuesta.dialects import host, kernel
+from cuesta.lowering import split_reductions_gpu
+from cuesta.targets.triton import emit_meet
+from cuesta.targets.triton.compilation import amd_assembly, compile_kernel
+from cuesta.targets.triton.emit_module import emit_module
+from cuesta.testing import assert_close_to_float64
+from tests.support.triton_interpreter import ask, check, interpreted_cuda, on_cuda, parse, run, to_host
+
+pytest.importorskip("triton")
+
+slow = pytest.mark.slow  # the interpreter takes seconds for a kernel
+
+SOFTMAX = """
+func.func @main(%x : tensor<3x101xf32>) -> (tensor<3x101xf32>, tensor<3xf32>) {
+  %y, %z = loops.nest (%i : 3) outs(%o : tensor<3x101xf32>, %l : tensor<3xf32>) SCHEDULE {
+    %m = loops.reduce maximum (%j : 101) {
+      %a = loops.load %x[%i, %j] : tensor<3x101xf32>
+      loops.yield %a : f32
+    } : f32
+    %s = loops.reduce sum (%j : 101) {
+      %a = loops.load %x[%i, %j] : tensor<3x101xf32>
+      %b = elem.sub %a, %m : f32
+      %c = elem.exp %b : f32
+      loops.yield %c : f32
+    } : f32
+    loops.store %s, %l[%i] : tensor<3xf32>
+    loops.for (%j : 101) {
+      %a = loops.load %x[%i, %j] : tensor<3x101xf32>
+      %b = elem.sub %a, %m : f32
+      %c = elem.exp %b : f32
+      %d = elem.div %c, %s : f32
+      loops.store %d, %o[%i, %j] : tensor<3x101xf32>
+    }
+  }
+  func.return %y, %z : tensor<3x101xf32>, tensor<3xf32>
+}""".replace("SCHEDULE", "schedule #loops.schedule<part = 32, cooperative = 1>")
+
+
+def kernels_of(program: object) -> list[kernel.FuncOp]:
+    return [op for op in to_host(program).body.ops if isinstance(op, kernel.FuncOp)]  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def meetings() -> Iterator[Callable[[int | None, int], None]]:
+    """Says how programs that meet run: the order of events (None: one after the other), and how long one waits."""
+    yield lambda seed, patience: ask("meet", seed, patience)
+    ask("meet", 0, emit_meet.PATIENCE)
+
+
+@slow
+def test_every_order_of_events_gives_the_same(meetings: Callable[[int | None, int], None]) -> None:
+    """Nobody may have to wait for a program that has not begun: with no patience, one after the other will do."""
+    x = torch.randn(3, 101) * 10
+    x[1, :40] = -torch.inf
+    expected = x.softmax(-1), (x - x.amax(-1, keepdim=True)).exp().sum(-1)
+    program = on_cuda(parse(SOFTMAX))
+    for seed, patience in ((0, emit_meet.PATIENCE), (None, 0), (None, 2), *((seed, seed % 4) for seed in range(1, 12))):
+        meetings(seed, patience)
+        for actual, wanted in zip(run(program, [x]), expected, strict=True):
+            torch.testing.assert_close(actual, wanted)
+
+
+def test_what_is_emitted() -> None:
+    zeros, softmax = kernels_of(on_cuda(parse(SOFTMAX)))
+    texts = emit_module([zeros, softmax])
+    source = texts[softmax.sym_name].source
+    assert source.count("tl.load(x") == 2, "a part is read once, and once by who stands in for a program that left"
+    assert source.index("tl.debug_barrier()") < source.index("functions.meet(")
+    for text in texts.values():
+        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+
+
+@slow
+def test_nothing_assumes_nvidia() -> None:
+    for text in emit_module(kernels_of(on_cuda(parse(SOFTMAX)))).values():
+        assert "s_endpgm" in amd_assembly(text, "gfx942")
+
+
+@slow
+def test_what_the_text_means() -> None:
+    check(parse(SOFTMAX))
+
+
+def rms_norm(x: Tensor, w: Tensor) -> Tensor:
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w
+
+
+def batch_norm(x: Tensor) -> tuple[Tensor, ...]:
+    return torch.ops.aten.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)
+
+
+FORWARD: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = {
+    "softmax": (lambda x: x.softmax(-1), ((3, 100),)),
+    "log-softmax": (lambda x: x.log_softmax(-1), ((3, 97),)),
+    "layer norm": (lambda x, w, b: F.layer_norm(x + 5, (100,), w, b), ((3, 100), (100,), (100,))),
+    "RMS norm": (rms_norm, ((3, 96), (96,))),
+    "group norm": (lambda x: F.group_norm(x, 2), ((3, 6, 5, 7),)),
+    "batch norm": (lambda x: F.batch_norm(x, None, None, training=True), ((9, 3, 7, 5),)),
+    "batch norm with its statistics": (batch_norm, ((5, 3, 8, 8),)),
+    "instance norm": (F.instance_norm, ((2, 3, 8, 9),)),
+    "one row": (lambda x: x.softmax(-1), ((1, 100),)),
+}
+
+
+@pytest.fixture
+def cooperative(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets programs meet wherever they can, whatever the sizes."""
+    monkeypatch.setattr(split_reductions_gpu, "LARGE", 8)
+    monkeypatch.setattr(split_reductions_gpu, "LEAST", 4)
+    monkeypatch.setattr(split_reductions_gpu, "TILE", 32)
+    monkeypatch.setattr(split_reductions_gpu, "FEW", 0)
+    monkeypatch.setattr(split_reductions_gpu, "WORTH", 1e9)
+    monkeypatch.setattr(split_reductions_gpu, "MEET", True)
+    monkeypatch.setattr("cuesta.lowering.gpu_cost.of_meeting", lambda *_: 0.0)
+
+
+@slow
+@pytest.mark.usefixtures("cooperative")
+@pytest.mark.parametrize("name", FORWARD)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_that_programs_share(name: str, dtype: torch.dtype) -> None:
+    function, sizes = FORWARD[name]
+    inputs = [torch.randn(size).to(dtype) for size in sizes]
+    with interpreted_cuda() as programs:
+        assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, inputs)
+    found = kernels_of(programs[0])
+    assert any(isinstance(op, kernel.MeetOp) for func in found for op in func.body.ops)
+    for text in emit_module(found).values():
+        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+
+
+@slow
+@pytest.mark.usefixtures("cooperative")
+def test_infinities() -> None:
+    x = torch.randn(6, 100)
+    x[0, 3] = torch.inf
+    x[1] = -torch.inf
+    x[2, :50] = -torch.inf
+    x[3, 5] = torch.nan
+    with interpreted_cuda() as programs:
+        actual = torch.compile(lambda x: x.softmax(-1), backend="cuesta", fullgraph=True)(x)
+    assert any(isinstance(op, kernel.MeetOp) for func in kernels_of(programs[0]) for op in func.body.ops)
+    torch.testing.assert_close(actual, x.softmax(-1), equal_nan=True)
+
+
+@slow
+@pytest.mark.usefixtures("cooperative")
+def test_over_their_input(meetings: Callable[[int | None, int], None]) -> None:
+    """A part that was left is read again: nobody may have written over it."""
+    a, b = torch.randn(3, 8), torch.randn(8, 96)
+    with interpreted_cuda() as programs:
+        compiled = torch.compile(lambda a, b: (a @ b).softmax(-1), backend="cuesta", fullgraph=True)
+        for seed, patience in ((None, 0), (3, 1), (4, 2)):
+            meetings(seed, patience)
+            torch.testing.assert_close(compiled(a, b), (a @ b).softmax(-1))
+    host_level = to_host(programs[0])
+    (launch,) = (op for op in host_level.walk() if isinstance(op, host.LaunchOp) and "softmax" in op.kernel)
+    assert len(set(launch.operands)) < len(launch.operands), "one buffer is an input and an out"
