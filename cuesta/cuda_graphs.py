@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from cuesta.captured_function import Capture, CapturedFunction, Function, Refused
 from cuesta.lowering.stack_traces import innermost_frame
@@ -92,7 +93,7 @@ class CudaDevice:
     def _record(self, graph: torch.cuda.CUDAGraph, function: Function, args: list[Any]) -> Sequence[Any]:
         torch.cuda.synchronize()
         pool = torch.cuda.graph_pool_handle()  # one of its own
-        with torch.cuda.stream(self._capturing_stream()):
+        with torch.cuda.stream(self._capturing_stream()), _own_workspaces():
             graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 results = function(list(args))
@@ -119,6 +120,20 @@ class CudaDevice:
         if key not in _streams:
             _streams[key] = torch.cuda.Stream(self.index)
         return _streams[key]
+
+
+@contextmanager
+def _own_workspaces() -> Iterator[None]:
+    """The `with` block in which a capture begins and ends: what cuBLAS works in lies in the memory of the capture.
+
+    torch keeps one workspace for each stream, until somebody has all of them forgotten, as TorchInductor does when it
+    captures. A graph that uses memory of another capture, or of none, would go on writing to it after that.
+    """
+    torch._C._cuda_clearCublasWorkspaces()
+    try:
+        yield
+    finally:
+        torch._C._cuda_clearCublasWorkspaces()
 
 
 _capturing = threading.RLock()
@@ -181,7 +196,10 @@ def _obstacle(gm: torch.fx.GraphModule, devices: set[torch.device]) -> str:
                 return f"{what} {_name(node)} is on the {value.device.type.upper()}"
         if isinstance(node.target, torch._ops.OpOverload):
             for tag in ("dynamic_output_shape", "data_dependent_output", "cudagraph_unsafe"):
-                if getattr(torch.Tag, tag, None) in node.target.tags:
+                # `index` is said to have dynamic shapes: it has where a mask of bools is among its indices.
+                is_index = node.target is torch.ops.aten.index.Tensor
+                known = is_index and not any(map(free_unbacked_symbols, _tensors(node)))
+                if not known and getattr(torch.Tag, tag, None) in node.target.tags:
                     return f"{_name(node)} is one of the operators that cannot be captured ({tag})"
     if len(devices) > 1:
         return f"it runs on several devices: {', '.join(sorted(map(str, devices)))}"

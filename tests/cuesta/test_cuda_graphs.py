@@ -322,3 +322,11 @@ def test_why_a_graph_cannot_be_captured(graph: list[tuple[str, Any, str]], reaso
     with pytest.warns(UserWarning, match="is not captured as a CUDA graph"):
         assert captured(function, traced("cuda:0", *graph), "inference", record) is function
     assert record.cuda_graph == f"not captured: {reason}"
+
+
+def test_an_index_of_integers_is_no_obstacle() -> None:
+    """`index` is said to have dynamic shapes, which it has of masks only."""
+    record = CompileRecord(kind="inference")
+    graph = traced("cuda:0", ("a", ATEN.index.Tensor, "cuda:0"))
+    assert captured(lambda args: args, graph, "inference", record) is not None
+    assert record.cuda_graph == "captured"

@@ -365,6 +365,24 @@ def test_threads_on_streams_of_their_own() -> None:
     assert not wrong
 
 
+def test_a_captured_product_has_its_own_workspace() -> None:
+    """Another who captures (TorchInductor) has cuBLAS forget its workspaces, whose memory others take then."""
+    x, weight = torch.randn(64, 4096, device="cuda"), torch.randn(4096, 64, device="cuda")
+    run = compiled(lambda x: (x @ weight).relu(), mode="reduce-overhead")
+    for _ in range(4):
+        run(x)
+    assert cuesta.records[-1].cuda_graph == "captured"
+    torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()
+    torch.cuda.empty_cache()
+    others = [torch.full((1 << 20,), 7.0, device="cuda") for _ in range(64)]
+    for _ in range(3):
+        result = run(x)
+    torch.cuda.synchronize()
+    assert torch.allclose(result, (x @ weight).relu(), atol=1e-3)
+    assert all(bool((other == 7.0).all()) for other in others)
+
+
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are not two CUDA devices")
 def test_tensors_of_another_device_than_the_present_one() -> None:
     run = compiled(lambda x: (x * 2).softmax(-1))
