@@ -39,7 +39,7 @@ demo: $(READY) ## watch one model walk down the levels
 test: $(READY) ## the whole test suite, on the CPU
 	$(PYTEST) $(IN_PARALLEL) -m "not gpu" $(PYTEST_ARGS)
 
-test-fast: $(READY) ## what to run between edits: under a minute
+test-fast: $(READY) ## what to run between edits: about a minute
 	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not slow" $(PYTEST_ARGS)
 
 test-gpu: $(READY) ## the tests that need a CUDA device
