@@ -26,6 +26,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
 from cuesta.dialects import elem, kernel, sym
+from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
 
 LARGEST = 400
 """Ops that the loops which one is split into may have in all."""
@@ -38,13 +39,13 @@ class SplitIndexSetsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in op.body.ops:
-            if isinstance(func, kernel.FuncOp) and func.schedule.choices.get("target", "cpu") == "cpu":
+            if isinstance(func, kernel.FuncOp) and not func.is_for_gpu:
                 split_loops(func)
 
 
 def split_loops(func: kernel.FuncOp) -> None:
     """Splits the loops at the top of a kernel."""
-    for loop in [op for op in func.body.ops if isinstance(op, kernel.ForOp)]:
+    for loop in [op for op in ops_of(func.body) if isinstance(op, kernel.ForOp)]:
         if next(conditions_of(loop), None) is not None:
             _Splitter(func).split(loop)
 
@@ -63,7 +64,7 @@ class Condition:
 def conditions_of(loop: kernel.LoopOp) -> Iterator[Condition]:
     """The conditions that the masks of the loads in a loop are made of."""
     seen = set[SSAValue]()
-    pending = [op.mask for op in loop.walk() if isinstance(op, kernel.LoadOp) and op.mask is not None]
+    pending = [op.mask for op in all_ops(loop) if isinstance(op, kernel.LoadOp) and op.mask is not None]
     while pending:
         value = pending.pop()
         if value in seen:
@@ -104,7 +105,7 @@ class _Splitter:
     def split(self, loop: kernel.ForOp) -> None:
         """Puts loops into the place of one."""
         count = len(loop.lowers.results)
-        size = sum(1 for _ in loop.walk())
+        size = len(all_ops(loop))
         pieces = [loop]
         for axis in range(count - (loop.lanes > 1)):
             cuts = self.cuts(pieces[-1], axis)
@@ -237,7 +238,7 @@ class _Splitter:
         values: dict[SSAValue, SSAValue] = dict(zip(old.induction_variables, variables, strict=True))
         for before, now in zip(old.induction_variables, variables, strict=True):
             now.name_hint = before.name_hint
-        for op in old.body.ops:
+        for op in ops_of(old.body):
             part.body.add_op(op.clone(values))
         part.location = old.location
         for before, now in zip(old.body.walk(), part.body.walk(), strict=True):
@@ -250,7 +251,7 @@ class _Splitter:
         for condition in list(conditions_of(loop)):
             if (value := self.decided(condition)) is not None:
                 _replace(condition.op, elem.constant(value, condition.op.results[0].type))
-        for op in list(loop.walk()):
+        for op in all_ops(loop):
             if isinstance(op, elem.OPS["and"]):
                 left, right = op.operands
                 if (value := _constant(left)) is not None:
@@ -262,7 +263,7 @@ class _Splitter:
             elif isinstance(op, kernel.LoadOp) and op.mask is not None and (value := _constant(op.mask)) is not None:
                 assert op.other is not None
                 _replace(op, kernel.LoadOp.build(op.pointer, op.offset, op.indices) if value else op.other)
-        for op in reversed(list(loop.walk())):
+        for op in reversed(all_ops(loop)):
             if op.has_trait(Pure) and not any(result.uses for result in op.results):
                 Rewriter.erase_op(op)
 
@@ -311,5 +312,5 @@ def _replace(op: Operation, new: Operation | SSAValue) -> None:
         new.location = op.location
         Rewriter.insert_op(new, InsertPoint.before(op))
         new = new.results[0]
-    op.results[0].replace_all_uses_with(new)
+    replace_all_uses(op.results[0], new)
     Rewriter.erase_op(op)

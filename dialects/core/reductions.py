@@ -25,6 +25,8 @@ class Reduction:
     name: str
     results: Callable[[Attribute], tuple[Attribute, ...]]
     law: str
+    join: str = ""
+    """The elementwise op that does to two values what the kind does to many; empty where there is none."""
     extreme: str = ""
     """Of an arg-reduction the kind that gives its first result alone."""
     last_nan: bool = False
@@ -42,12 +44,12 @@ def _with_index(value: Attribute) -> tuple[Attribute, ...]:
 REDUCTIONS: Mapping[str, Reduction] = {
     reduction.name: reduction
     for reduction in (
-        Reduction("sum", _same, "Σ v, 0 when empty; reassociates"),
-        Reduction("prod", _same, "Π v, 1 when empty; reassociates"),
-        Reduction("maximum", _same, "the greatest, NaN if any is NaN; exact"),
-        Reduction("minimum", _same, "the least, NaN if any is NaN; exact"),
-        Reduction("any", _same, "∃, on i1; exact"),
-        Reduction("all", _same, "∀, on i1; exact"),
+        Reduction("sum", _same, "Σ v, 0 when empty; reassociates", join="add"),
+        Reduction("prod", _same, "Π v, 1 when empty; reassociates", join="mul"),
+        Reduction("maximum", _same, "the greatest, NaN if any is NaN; exact", join="maximum"),
+        Reduction("minimum", _same, "the least, NaN if any is NaN; exact", join="minimum"),
+        Reduction("any", _same, "∃, on i1; exact", join="or"),
+        Reduction("all", _same, "∀, on i1; exact", join="and"),
         Reduction(
             "argmax", _with_index, "the greatest and its first linear index; NaN is the greatest", extreme="maximum"
         ),
@@ -63,6 +65,9 @@ REDUCTIONS: Mapping[str, Reduction] = {
     )
 }
 """Every kind of `loops.reduce` and `kernel.reduce`."""
+
+JOINS: Mapping[str, str] = {kind: row.join for kind, row in REDUCTIONS.items() if row.join}
+"""The kinds that an elementwise op does to two values, and that op's name in the table."""
 
 EXTREMES: Mapping[str, str] = {kind: row.extreme for kind, row in REDUCTIONS.items() if row.extreme}
 """The arg-reductions, and for each the kind that gives its first result alone."""

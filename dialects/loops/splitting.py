@@ -21,14 +21,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, layout, sym
 from cuesta.dialects.core.operation import replace_all_uses
+from cuesta.dialects.core.reductions import JOINS
 from cuesta.dialects.loops.access import LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into
 
-_JOINS = {"sum": "add", "prod": "mul", "maximum": "maximum", "minimum": "minimum", "any": "or", "all": "and"}
-"""The elementwise op that does to two values what a kind of reduction does to many."""
-
-SPLITTABLE = frozenset(_JOINS)
+SPLITTABLE = frozenset(JOINS)
 """The kinds of reductions whose parts combine by the same kind."""
 
 
@@ -142,7 +140,7 @@ def _combine(nest: NestOp, reduction: ReduceOp, partial: SSAValue, splitting: Sp
     whole = new.results[0]
     if splitting.rest is not None:
         left = _left_over(reduction, splitting.rest, splitting.rest_from)
-        joined = elem.make(_JOINS[reduction.kind], whole, left.results[0])
+        joined = elem.make(JOINS[reduction.kind], whole, left.results[0])
         joined.location = reduction.location
         Rewriter.insert_op([left, joined], place)
         whole = joined.results[0]

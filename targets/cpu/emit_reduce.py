@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute
 
 from cuesta.dialects import kernel
-from cuesta.dialects.core.reductions import EXTREMES, REDUCTIONS
+from cuesta.dialects.core.reductions import EXTREMES, JOINS, REDUCTIONS
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
 from cuesta.targets.cpu.emit_types import constant, scalar_text, suffix, type_text
 from cuesta.targets.cpu.vector_text import vector_type
@@ -92,8 +92,6 @@ _NEUTRAL: dict[str, tuple[float, int, int]] = {
     "all": (1.0, 1, 1),
 }
 
-_STEP = {"sum": "add", "prod": "mul", "maximum": "maximum", "minimum": "minimum", "any": "or", "all": "and"}
-
 
 def neutral(kind: str, scalar: Attribute) -> float | int:
     """The identity of a kind on numbers of a type."""
@@ -133,7 +131,7 @@ class SimpleAccumulator(Accumulator):
 
     def combine(self, emitter: KernelEmitter, a: str, b: str, lanes: int) -> str:
         """a ∘ b"""
-        row = TABLE[_STEP[self.op.kind]]
+        row = TABLE[JOINS[self.op.kind]]
         result = emitter.fresh()
         text = row.llvm[kind_of(self.scalar)].format(
             r=result,

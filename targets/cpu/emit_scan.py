@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute
 
 from cuesta.dialects import kernel
+from cuesta.dialects.core.reductions import JOINS
 from cuesta.dialects.core.scans import ASSIGNMENTS
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
 from cuesta.targets.cpu.emit_memory import read, write
@@ -28,8 +29,6 @@ from cuesta.targets.cpu.vector_text import vector_type
 
 if TYPE_CHECKING:
     from cuesta.targets.cpu.emit_kernel import KernelEmitter
-
-_TABLE_OPS = {"sum": "add", "prod": "mul", "maximum": "maximum", "minimum": "minimum"}
 
 
 class RunningValue:
@@ -60,7 +59,7 @@ class RunningValue:
             return self._later_extreme(emitter, earlier, later, lanes)
         if self.op.kind == "logaddexp":
             return [self._log_add_exp(emitter, earlier[0], later[0], lanes)]
-        return [table_op(emitter, _TABLE_OPS[self.op.kind], self.scalar, earlier[0], later[0], lanes)]
+        return [table_op(emitter, JOINS[self.op.kind], self.scalar, earlier[0], later[0], lanes)]
 
     def _later_extreme(self, emitter: KernelEmitter, earlier: list[str], later: list[str], lanes: int) -> list[str]:
         """The later one unless the earlier is beyond it, or is NaN and the later is not."""
@@ -222,7 +221,7 @@ def combine(emitter: KernelEmitter, op: kernel.CombineOp, stride: int | None) ->
     if op.kind not in ASSIGNMENTS:
         scalar, lanes = scalar_of(op.value.type), emitter.lanes_of(op.value.type)
         old = read(emitter, op, op.value.type, stride, constant(0, scalar, lanes))
-        value = table_op(emitter, _TABLE_OPS[op.kind], scalar, old, value, lanes)
+        value = table_op(emitter, JOINS[op.kind], scalar, old, value, lanes)
     write(emitter, op, value, stride)
 
 
