@@ -1,8 +1,8 @@
 """The `torch.compile` hook: from Dynamo's graph to calls of our compiler.
 
 Dynamo hands over one graph per captured frame. AOTAutograd, which is PyTorch's, makes it functional, takes ops apart
-as `lowering/decompositions.py` says, traces the backward pass and splits the two; each of the resulting graphs goes to
-`cuesta.compiler.compile_graph`. Nothing else of the front is ours.
+as `lowering/capture/decompositions.py` says, traces the backward pass and splits the two; each of the resulting graphs
+goes to `cuesta.compiler.compile_graph`. Nothing else of the front is ours.
 
 AOTAutograd's own cache is not used: it engages only for compilers that declare their output serialisable, and its
 keys do not know which backend an entry belongs to. (It follows that entries of TorchInductor are never ours.) Importing
@@ -80,7 +80,7 @@ def collection_paused() -> Iterator[None]:
 
 def capturing() -> AbstractContextManager[None]:
     """The `with` block to trace in: some operators would be taken apart before our decompositions are asked."""
-    from cuesta.lowering.whole_operators import whole_operators
+    from cuesta.lowering.capture.whole_operators import whole_operators
 
     return whole_operators()
 
@@ -94,7 +94,7 @@ class Compilers:
 
     def settings(self) -> dict[str, Any]:
         """How AOTAutograd is to capture a graph for us."""
-        from cuesta.lowering.decompositions import decomposition_table
+        from cuesta.lowering.capture.decompositions import decomposition_table
 
         return {
             "fw_compiler": self.of("forward"),

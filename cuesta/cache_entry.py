@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from cuesta.lowering.stack_traces import innermost_frame
+from cuesta.lowering.capture.stack_traces import innermost_frame
 from cuesta.targets.program import (
     BoundSite,
     DeviceKernel,

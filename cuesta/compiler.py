@@ -64,7 +64,7 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
 
 def _in_pieces(gm: torch.fx.GraphModule, kind: GraphKind, options: Options, record: CompileRecord) -> BoxedFunction:
     """The function of a graph of which eager runs a part; every other part is compiled as a graph of its own."""
-    from cuesta.lowering.sympy_to_sym import UnsupportedExpressionError
+    from cuesta.lowering.capture.sympy_to_sym import UnsupportedExpressionError
     from cuesta.pieces_wrapper import PiecesWriter
 
     writer = PiecesWriter(gm, lambda piece: compile_graph(piece, kind=kind, options=options))
@@ -122,7 +122,7 @@ def _from_cache(cache: DiskCache, key: str, gm: torch.fx.GraphModule, record: Co
 def _compile_fresh(
     gm: torch.fx.GraphModule, options: Options, record: CompileRecord, cache: DiskCache | None, key: str | None
 ) -> BoxedFunction:
-    from cuesta.lowering.fx_to_aten import UnsupportedGraphError, import_graph
+    from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError, import_graph
 
     _prepare_workers(gm)
     try:
@@ -310,7 +310,7 @@ def _tuning(options: Options, stages: Sequence[Stage], dump: Dump | None) -> Ite
     if not any(stage.name.startswith("tune-kernels") for stage in stages):
         yield
         return
-    from cuesta.lowering.tune_kernels import measuring
+    from cuesta.lowering.schedule.tune_kernels import measuring
     from cuesta.tuning import tuner_for
 
     tuner = tuner_for(options, stages)
@@ -419,7 +419,7 @@ def _unsupported_device(gm: torch.fx.GraphModule) -> str | None:
 def _count(module: ModuleOp, record: CompileRecord) -> None:
     from cuesta.dialects import host
     from cuesta.dialects.core.entry import entry_block
-    from cuesta.lowering.library_calls import is_library_call
+    from cuesta.lowering.aten.library_calls import is_library_call
 
     for op in entry_block(module).ops:
         if isinstance(op, host.ExternOp):

@@ -24,7 +24,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from cuesta.captured_function import Capture, CapturedFunction, Function, Refused
-from cuesta.lowering.stack_traces import innermost_frame
+from cuesta.lowering.capture.stack_traces import innermost_frame
 from cuesta.targets.triton.driver import current_stream
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The text that names a graph in the cache: equal texts compile to the same program.
 
-It says what the importer (`lowering/fx_to_aten.py`) reads of an FX graph and nothing else, by a walk over the nodes
-that needs neither xDSL nor a pass of ours: a process that finds its programs in the cache never imports the compiler.
+It says what the importer (`lowering/capture/fx_to_aten.py`) reads of an FX graph and nothing else, by a walk over the
+nodes that needs neither xDSL nor a pass of ours: who finds its programs in the cache never imports the compiler.
 `docs/decisions/005-cache-keys.md` says why it is not the text of the level `aten`. Nodes are numbered, and so are
 symbols, in order of appearance: names say nothing. So do lines of the model (see `cuesta/cache_entry.py`).
 """

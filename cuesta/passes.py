@@ -1,7 +1,7 @@
 """The passes, found by the rule: file name = pass name.
 
-`transforms/eliminate_views.py` (or the package `transforms/eliminate_views/`) holds `EliminateViewsPass`, and that is
-the pass `eliminate-views`. Nothing registers itself, and nothing is imported before it is used.
+`transforms/views/eliminate_views.py` holds `EliminateViewsPass`, and that is the pass `eliminate-views`, in whatever
+folder of `transforms/` or `lowering/` it lies. Nothing registers itself, and nothing is imported before it is used.
 """
 
 from __future__ import annotations
@@ -29,14 +29,21 @@ def class_name_of(pass_name: str) -> str:
 def _discover() -> Iterator[tuple[str, str]]:
     """Every (pass name, module). A file without its pass's class is not a pass but something that passes share."""
     for package in _PACKAGES:
-        for entry in sorted(files(package).iterdir(), key=lambda one: one.name):
-            source = entry / "__init__.py" if entry.is_dir() else entry
-            stem = entry.name.removesuffix(".py")
-            if stem.startswith("_") or not source.name.endswith(".py") or not source.is_file():
-                continue
-            name = stem.replace("_", "-")
-            if _mentions(source, class_name_of(name)):
-                yield name, f"{package}.{stem}"
+        yield from _discover_in(files(package), package)
+
+
+def _discover_in(folder: Traversable, package: str) -> Iterator[tuple[str, str]]:
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        if entry.is_dir():
+            if not entry.name.startswith("_"):
+                yield from _discover_in(entry, f"{package}.{entry.name}")
+            continue
+        stem = entry.name.removesuffix(".py")
+        if stem.startswith("_") or not entry.name.endswith(".py"):
+            continue
+        name = stem.replace("_", "-")
+        if _mentions(entry, f"class {class_name_of(name)}("):
+            yield name, f"{package}.{stem}"
 
 
 def _mentions(source: Traversable, name: str) -> bool:

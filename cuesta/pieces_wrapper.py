@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import key_get
 
 from cuesta.dialects import sym
-from cuesta.lowering.sympy_to_sym import index_expression
+from cuesta.lowering.capture.sympy_to_sym import index_expression
 from cuesta.opaque import free_symbols, kinds_of
 from cuesta.pieces import Piece, as_symbol, attribute_of, bindings_of, complete_metadata, piece_of, plan_of
 from cuesta.targets.host.python_text import Names, expression, identifier, tuple_text

@@ -19,9 +19,9 @@ def main(words: list[str]) -> None:
     """Prints one overload a line, as `aten.name.overload`."""
     import torch
 
-    from cuesta.lowering.aten_to_loops import RULES
-    from cuesta.lowering.decompositions import decomposition_table
-    from cuesta.lowering.library_calls import is_library_call
+    from cuesta.lowering.aten.aten_to_loops import RULES
+    from cuesta.lowering.aten.library_calls import is_library_call
+    from cuesta.lowering.capture.decompositions import decomposition_table
 
     taken_apart = decomposition_table()
     for name in sorted(dir(torch.ops.aten)):

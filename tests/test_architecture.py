@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
     "dialects": {"dialects"},
     "transforms": {"transforms", "dialects"},
-    "lowering": {"lowering", "dialects"},
+    "lowering": {"lowering", "transforms", "dialects"},
     "targets": {"targets", "dialects"},
     "cuesta": {"cuesta", "dialects", "transforms", "lowering", "targets"},
 }

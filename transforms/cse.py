@@ -12,7 +12,7 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.fingerprint import fingerprint, key_of
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.loops.surgery import remove
-from cuesta.transforms.aliasing import escapes
+from cuesta.transforms.host.aliasing import escapes
 
 _Key = tuple[object, ...]
 

@@ -15,7 +15,7 @@ that differs from ``f``. What is narrower than f32 is computed in f32. They must
 ``libdevice`` where Triton's own function is a quick approximation, ``div_rn`` where its ``/`` is one.
 
 ``approximations`` are cheaper Triton spellings, for results that are only ever rounded to a narrower type: the key is
-that type. `transforms/relax_accuracy.py` marks the ops that may use them.
+that type. `transforms/accuracy/relax_accuracy.py` marks the ops that may use them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import cuesta.cache_key
 from cuesta.cache_key import NOT_IN_KEY, key_of, loaded_sources, settings_lines, sources_on_disk
 from cuesta.dialects.core.locations import print_text
 from cuesta.graph_key import UnkeyableError, graph_text
-from cuesta.lowering.fx_to_aten import import_graph
+from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.options import Options
 
 aten = torch.ops.aten

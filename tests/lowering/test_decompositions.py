@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from cuesta.lowering import decompositions
+from cuesta.lowering.capture import decompositions
 
 aten = torch.ops.aten
 

@@ -10,7 +10,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from cuesta.dialects.core.locations import print_text
-from cuesta.lowering.fx_to_aten import UnsupportedGraphError, import_graph
+from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError, import_graph
 from cuesta.targets import reference
 
 

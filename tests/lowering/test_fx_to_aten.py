@@ -21,7 +21,7 @@ from cuesta.dialects.aten import ATEN, CallLike, CallOp, LiteralOp
 from cuesta.dialects.core.entry import entry_block, entry_function, written_arguments
 from cuesta.dialects.core.locations import print_text, source_lines
 from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type_of
-from cuesta.lowering.fx_to_aten import ImportedGraph, UnsupportedGraphError, import_graph
+from cuesta.lowering.capture.fx_to_aten import ImportedGraph, UnsupportedGraphError, import_graph
 
 
 def check(graph: ImportedGraph) -> ImportedGraph:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cuesta.lowering import gpu_cost
-from cuesta.lowering.gpu_cost import Rows
-from cuesta.lowering.split_reductions_gpu import WORTH
+from cuesta.transforms.reductions import gpu_cost
+from cuesta.transforms.reductions.gpu_cost import Rows
+from cuesta.transforms.reductions.split_reductions_gpu import WORTH
 
 PROCESSORS = 132
 ELEMENTS = 2**26

@@ -11,7 +11,7 @@ from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.dominance import verify_dominance
-from cuesta.lowering.loops_to_kernel import LoopsToKernelPass
+from cuesta.lowering.kernel.loops_to_kernel import LoopsToKernelPass
 from cuesta.targets import reference
 
 

@@ -9,11 +9,11 @@ import pytest
 from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.diagnostics import CuestaError
-from cuesta.lowering import gpu_cost, split_reductions_gpu
-from cuesta.lowering.gpu_cost import Rows
-from cuesta.lowering.loops_to_kernel import LoopsToKernelPass, nests_of
-from cuesta.lowering.split_reductions_gpu import split_reduction
+from cuesta.lowering.kernel.loops_to_kernel import LoopsToKernelPass, nests_of
 from cuesta.targets.reference import check_equivalent
+from cuesta.transforms.reductions import gpu_cost, split_reductions_gpu
+from cuesta.transforms.reductions.gpu_cost import Rows
+from cuesta.transforms.reductions.split_reductions_gpu import split_reduction
 from tests.support.text import parse
 
 LAYER_NORM = """

@@ -10,13 +10,13 @@ from xdsl.dialects.builtin import ModuleOp
 from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
-from cuesta.lowering.decompositions import decomposition_table
-from cuesta.lowering.fx_to_aten import import_graph
-from cuesta.lowering.merge_axes import merge_axes
-from cuesta.lowering.nest_analysis import analyse
-from cuesta.lowering.schedule_choices import candidates
-from cuesta.lowering.schedule_gpu import GpuOptions
-from cuesta.lowering.tune_kernels import program_of
+from cuesta.dialects.loops.analysis import analyse
+from cuesta.lowering.capture.decompositions import decomposition_table
+from cuesta.lowering.capture.fx_to_aten import import_graph
+from cuesta.lowering.schedule.gpu.schedule_choices import candidates
+from cuesta.lowering.schedule.gpu.schedule_gpu import GpuOptions
+from cuesta.lowering.schedule.merge_axes import merge_axes
+from cuesta.lowering.schedule.tune_kernels import program_of
 from cuesta.pipeline import STAGES, Stage, run_pipeline
 from cuesta.targets.reference import check_equivalent
 from cuesta.targets.triton.emit_kernel import emit_kernel

@@ -14,10 +14,10 @@ from xdsl.dialects.builtin import ModuleOp
 from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.locations import print_text
-from cuesta.lowering.merge_axes import merge_axes
-from cuesta.lowering.nest_analysis import analyse
-from cuesta.lowering.schedule_choices import candidates
-from cuesta.lowering.schedule_gpu import GpuOptions
+from cuesta.dialects.loops.analysis import analyse
+from cuesta.lowering.schedule.gpu.schedule_choices import candidates
+from cuesta.lowering.schedule.gpu.schedule_gpu import GpuOptions
+from cuesta.lowering.schedule.merge_axes import merge_axes
 from cuesta.pipeline import Stage, run_pipeline
 from cuesta.targets.reference import check_equivalent
 from tests.support.triton_interpreter import check as check_on_cuda

@@ -8,7 +8,7 @@ import sympy
 import torch.utils._sympy.functions as functions
 
 from cuesta.dialects import sym
-from cuesta.lowering.sympy_to_sym import UnsupportedExpressionError, index_expression
+from cuesta.lowering.capture.sympy_to_sym import UnsupportedExpressionError, index_expression
 
 s0, s1 = sympy.symbols("s0 s1", integer=True, positive=True)
 F: Any = functions  # to SymPy's annotations, what these give is a class and not an expression

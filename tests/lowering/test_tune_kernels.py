@@ -12,9 +12,9 @@ from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.locations import print_text
-from cuesta.lowering import tune_kernels
-from cuesta.lowering.loops_to_kernel import LoopsToKernelPass
-from cuesta.lowering.tune_kernels import GAIN, TuneKernelsPass, measuring
+from cuesta.lowering.kernel.loops_to_kernel import LoopsToKernelPass
+from cuesta.lowering.schedule import tune_kernels
+from cuesta.lowering.schedule.tune_kernels import GAIN, TuneKernelsPass, measuring
 from cuesta.targets.reference import check_equivalent
 from tests.support.levels import check_text
 from tests.support.triton_interpreter import on_cuda, parse

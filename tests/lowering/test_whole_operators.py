@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from functorch.compile import aot_function, make_boxed_func  # pyright: ignore[reportPrivateImportUsage]
 
-from cuesta.lowering.decompositions import decomposition_table
-from cuesta.lowering.whole_operators import INTERPOLATIONS, whole_operators
+from cuesta.lowering.capture.decompositions import decomposition_table
+from cuesta.lowering.capture.whole_operators import INTERPOLATIONS, whole_operators
 
 
 def captured(function: Callable[..., Any], *inputs: torch.Tensor, dynamic: bool = False) -> list[str]:

@@ -16,8 +16,8 @@ from cuesta.context import make_context
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.layout import tensor_type_of
-from cuesta.lowering.decompositions import decomposition_table
-from cuesta.lowering.fx_to_aten import import_graph
+from cuesta.lowering.capture.decompositions import decomposition_table
+from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import check_equivalent
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from cuesta.context import make_context
-from cuesta.lowering.decompositions import decomposition_table
-from cuesta.lowering.fx_to_aten import import_graph
+from cuesta.lowering.capture.decompositions import decomposition_table
+from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import check_equivalent
 from tests.support.levels import INEXACT

@@ -19,8 +19,8 @@ from cuesta.dialects import loops
 from cuesta.dialects.aten import CallOp, DType, MemoryFormat, dtype_to_type, op_class, schemas
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.layout import tensor_type
-from cuesta.lowering.aten_to_loops import AtenToLoopsPass
-from cuesta.lowering.fx_to_aten import import_graph
+from cuesta.lowering.aten.aten_to_loops import AtenToLoopsPass
+from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.targets import reference
 
 

@@ -12,7 +12,7 @@ from cuesta.dialects.aten import AtenOp, CallOp, op_class
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.layout import tensor_type
-from cuesta.lowering.aten_to_loops import AtenToLoopsPass
+from cuesta.lowering.aten.aten_to_loops import AtenToLoopsPass
 
 
 def lowered(call: AtenOp | CallOp, arguments: list[Attribute], block: Block) -> list[Operation]:

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from cuesta.lowering.loops_from_aten import pointwise_table
+from cuesta.lowering.aten import pointwise_table
 
 aten = torch.ops.aten
 inf, nan = math.inf, math.nan

@@ -14,8 +14,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
-from cuesta.lowering.aten_to_loops import AtenToLoopsPass
-from cuesta.lowering.fx_to_aten import import_graph
+from cuesta.lowering.aten.aten_to_loops import AtenToLoopsPass
+from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.targets import reference
 
 N = 20_000

@@ -16,7 +16,7 @@ from cuesta.targets.program import KernelText
 from cuesta.targets.triton import compilation
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import assert_close_to_float64
-from cuesta.transforms.relax_accuracy import LIMITS
+from cuesta.transforms.accuracy.relax_accuracy import LIMITS
 from tests.support import approximations
 from tests.support.triton_interpreter import interpreted_cuda, on_cuda, parse, run, to_host
 

@@ -8,14 +8,14 @@ from xdsl.dialects.builtin import ModuleOp
 from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.entry import entry_block
-from cuesta.lowering.contractions import tiles_for
-from cuesta.lowering.products import fused_nest, products_of, replace
 from cuesta.targets.program import KernelText
 from cuesta.targets.reference import check_equivalent, random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import compare
+from cuesta.transforms.products.products import fused_nest, products_of, replace
+from cuesta.transforms.products.tiles import tiles_for
 from tests.support.triton_interpreter import on_cuda, parse, run, to_host
 
 pytest.importorskip("triton")

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import cuesta
-from cuesta.lowering import gpu_cost, split_reductions_gpu
 from cuesta.targets.triton import emit_meet
 from cuesta.testing import assert_close_to_float64
+from cuesta.transforms.reductions import gpu_cost, split_reductions_gpu
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.gpu

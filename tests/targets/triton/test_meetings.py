@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cuesta.dialects import host, kernel
-from cuesta.lowering import split_reductions_gpu
 from cuesta.targets.triton import emit_meet
 from cuesta.targets.triton.compilation import amd_assembly, compile_kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import assert_close_to_float64
+from cuesta.transforms.reductions import split_reductions_gpu
 from tests.support.triton_interpreter import ask, check, interpreted_cuda, on_cuda, parse, run, to_host
 
 pytest.importorskip("triton")
@@ -122,7 +122,7 @@ def cooperative(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_reductions_gpu, "FEW", 0)
     monkeypatch.setattr(split_reductions_gpu, "WORTH", 1e9)
     monkeypatch.setattr(split_reductions_gpu, "MEET", True)
-    monkeypatch.setattr("cuesta.lowering.gpu_cost.of_meeting", lambda *_: 0.0)
+    monkeypatch.setattr("cuesta.transforms.reductions.gpu_cost.of_meeting", lambda *_: 0.0)
 
 
 @slow

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cuesta.dialects import kernel
-from cuesta.lowering import column_sums_gpu, split_reductions_gpu
 from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import assert_close_to_float64
+from cuesta.transforms.reductions import column_sums_gpu, split_reductions_gpu
 from tests.support.triton_interpreter import check, interpreted_cuda, on_cuda, parse, to_host
 
 pytest.importorskip("triton")

@@ -1,0 +1,311 @@
+"""Formulas behind `pointwise_table`: arithmetic as torch has it, written over `Scalar`s."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from cuesta.dialects import sym
+from cuesta.lowering.aten.builder import decline, is_integer
+from cuesta.lowering.aten.scalar import (
+    Number,
+    Operand,
+    Scalar,
+    copysign,
+    differs_in_sign,
+    exp,
+    floor,
+    fmod,
+    is_nan,
+    log1p,
+    maximum,
+    minimum,
+    nearest,
+    power,
+    rsqrt,
+    shift_left,
+    shift_right,
+    sqrt,
+    trunc,
+    trunc_div,
+    where,
+)
+
+
+def scaled(x: Scalar, factor: Operand) -> Scalar:
+    """x · factor, x itself when the factor is the number one."""
+    return x if not isinstance(factor, (Scalar, sym.Expr)) and factor == 1 else x * factor
+
+
+def add(x: Scalar, y: Operand, alpha: Operand) -> Scalar:
+    """x + alpha · y"""
+    return x + scaled(x.like(y), alpha)
+
+
+def subtract(x: Scalar, y: Operand, alpha: Operand) -> Scalar:
+    """x − alpha · y"""
+    return x - scaled(x.like(y), alpha)
+
+
+def subtract_from(x: Scalar, y: Operand, alpha: Operand) -> Scalar:
+    """y − alpha · x"""
+    return x.like(y) - scaled(x, alpha)
+
+
+def add_product(x: Scalar, y: Scalar, z: Scalar, factor: Operand) -> Scalar:
+    """x + factor · y · z"""
+    return x + scaled(y * z, factor)
+
+
+def multiply_add(x: Scalar, y: Operand, z: Operand) -> Scalar:
+    """x · y + z"""
+    return x * y + z
+
+
+def add_quotient(x: Scalar, y: Scalar, z: Scalar, factor: Operand) -> Scalar:
+    """x + factor · y / z"""
+    return x + scaled(y / z, factor)
+
+
+def divide(x: Scalar, y: Operand, rounding_mode: str | None = None) -> Scalar:
+    """torch.div; integers only by a constant that is not zero, because eager raises on zero."""
+    if rounding_mode is None:
+        return x / y
+    if x.kind == "f":
+        return trunc(x / y) if rounding_mode == "trunc" else _floor_divide_floats(x, x.like(y))
+    divisor = constant_divisor(x, y)
+    if divisor == -1:
+        return -x
+    quotient = trunc_div(x, divisor)
+    if rounding_mode == "trunc" or x.kind == "u":
+        return quotient
+    rest = x - quotient * divisor
+    return where(rest.ne(0) & differs_in_sign(rest, divisor), quotient - 1, quotient)
+
+
+def floor_divide(x: Scalar, y: Operand) -> Scalar:
+    """torch.floor_divide"""
+    return divide(x, y, "floor")
+
+
+def constant_divisor(x: Scalar, y: Operand) -> int:
+    """A divisor of integers that is known not to be zero."""
+    number = y.number if isinstance(y, Scalar) else y
+    if x.kind not in "iu" or not isinstance(number, int) or isinstance(number, bool) or number == 0:
+        decline("an integer division whose divisor is not a known number other than zero")
+    if x.kind == "u" and number < 0:
+        decline("an unsigned division by a negative number")
+    return number
+
+
+def _floor_divide_floats(x: Scalar, y: Scalar) -> Scalar:
+    # As c10::div_floor_floating: exact where x / y is not, and with the sign of a zero quotient.
+    rest = fmod(x, y)
+    quotient = (x - rest) / y
+    quotient = where(rest.ne(0.0) & differs_in_sign(rest, y), quotient - 1.0, quotient)
+    whole = floor(quotient)
+    whole = where(quotient - whole > 0.5, whole + 1.0, whole)
+    result = where(quotient.ne(0.0), whole, copysign(x.like(0.0), x / y))
+    return where(y.eq(0.0), x / y, result)
+
+
+def remainder(x: Scalar, y: Operand) -> Scalar:
+    """torch.remainder: the sign of the divisor."""
+    if x.kind != "f":
+        y = constant_divisor(x, y)
+        if y == -1:
+            return x.like(0)
+    rest = fmod(x, y)
+    return rest if x.kind == "u" else where(rest.ne(0) & differs_in_sign(rest, y), rest + y, rest)
+
+
+def fmod_checked(x: Scalar, y: Operand) -> Scalar:
+    """torch.fmod: the sign of the dividend."""
+    if x.kind != "f":
+        y = constant_divisor(x, y)
+        if y == -1:
+            return x.like(0)
+    return fmod(x, y)
+
+
+def power_by_number(x: Scalar, exponent: Number) -> Scalar:
+    """torch.pow(x, number), with eager's special cases."""
+    if isinstance(exponent, sym.Expr):
+        decline("a symbolic exponent")
+    if x.kind != "f":
+        if isinstance(exponent, float) or not 0 <= exponent <= 16:
+            decline(f"an integer to the power of {exponent}")
+        return _integer_power(x, int(exponent))
+    match float(exponent):
+        case 0.0:
+            return x.like(1.0)
+        case 1.0:
+            return x
+        case 2.0:
+            return x * x
+        case 3.0:
+            return x * x * x
+        case 0.5:
+            return sqrt(x)
+        case -0.5:
+            return rsqrt(x)
+        case -1.0:
+            return 1.0 / x
+        case -2.0:
+            return 1.0 / (x * x)
+        case other:
+            return power(x, other)
+
+
+def _integer_power(x: Scalar, exponent: int) -> Scalar:
+    result: Scalar | None = None
+    while exponent:
+        if exponent & 1:
+            result = x if result is None else result * x
+        exponent >>= 1
+        x = x * x if exponent else x
+    return x.like(1) if result is None else result
+
+
+def power_of_floats(x: Operand, exponent: Scalar) -> Scalar:
+    """torch.pow with a tensor exponent; integers are left to eager, which raises on negative exponents."""
+    if exponent.kind != "f":
+        decline("an integer to the power of a tensor")
+    return power(exponent.like(x), exponent)
+
+
+def lerp(start: Scalar, end: Scalar, weight: Operand) -> Scalar:
+    """torch.lerp, from the nearer end."""
+    if isinstance(weight, Scalar):
+        near = start + weight * (end - start)
+        return where(abs(weight) < 0.5, near, end - (end - start) * (1.0 - weight))
+    if isinstance(weight, sym.Expr):
+        decline("a symbolic weight")
+    return start + (end - start) * weight if abs(weight) < 0.5 else end - (end - start) * (1.0 - weight)
+
+
+def left_shift(x: Scalar, y: Operand) -> Scalar:
+    """torch.bitwise_left_shift: 0 where every bit is shifted out, and for a negative distance."""
+    distance, outside = _shift(x, y)
+    return where(outside, 0, shift_left(x, distance))
+
+
+def right_shift(x: Scalar, y: Operand) -> Scalar:
+    """torch.bitwise_right_shift: the sign fills; it is all that is left for a distance that is negative or too far."""
+    distance, outside = _shift(x, y)
+    far = shift_right(x, _bits_of(x) - 1) if x.kind == "i" else 0
+    return where(outside, far, shift_right(x, distance))
+
+
+def _shift(x: Scalar, y: Operand) -> tuple[Scalar, Scalar]:
+    """A distance that a shift is defined for, and whether the one that was asked for is another."""
+    if x.kind not in "iu":
+        decline("a shift of bools")
+    distance = x.like(y)
+    outside = distance >= _bits_of(x)
+    if x.kind == "i":
+        outside = outside | (distance < 0)
+    return where(outside, 0, distance), outside
+
+
+def _bits_of(x: Scalar) -> int:
+    """How many bits an integer has."""
+    assert is_integer(x.type)
+    return x.type.width.data
+
+
+def sign(x: Scalar) -> Scalar:
+    """torch.sign: 0 for NaN."""
+    if x.kind == "b":
+        return x
+    positive = where(x > 0, x.like(1), 0)
+    return positive if x.kind == "u" else where(x < 0, x.like(-1), positive)
+
+
+def clamp(x: Scalar, low: Operand | None = None, high: Operand | None = None) -> Scalar:
+    """torch.clamp: NaN stays, and so does −0 at a limit of 0; where low > high, high wins."""
+    x = x if low is None else _limited(x, low, maximum, Scalar.__lt__)
+    return x if high is None else _limited(x, high, minimum, Scalar.__gt__)
+
+
+def _limited(
+    x: Scalar,
+    limit: Operand,
+    extreme: Callable[[Scalar, Operand], Scalar],
+    beyond: Callable[[Scalar, Operand], Scalar],
+) -> Scalar:
+    """x, or the limit where x is beyond it; NaN if either is."""
+    if x.kind != "f" or not isinstance(limit, int | float):
+        return extreme(x, limit)
+    return x.like(limit) if limit != limit else where(beyond(x, limit), limit, x)
+
+
+def nan_to_num(
+    x: Scalar, nan: Number | None = None, posinf: Number | None = None, neginf: Number | None = None
+) -> Scalar:
+    """torch.nan_to_num"""
+    if x.kind != "f":
+        return x
+    greatest = _GREATEST.get(str(x.builder.stored_type))
+    if greatest is None:
+        decline("nan_to_num of an unknown type")
+    finite = where(x.eq(math.inf), x.like(greatest if posinf is None else posinf), x)
+    finite = where(x.eq(-math.inf), x.like(-greatest if neginf is None else neginf), finite)
+    return where(is_nan(x), x.like(0.0 if nan is None else nan), finite)
+
+
+_GREATEST = {
+    "f64": 1.7976931348623157e308,
+    "f32": 3.4028234663852886e38,
+    "bf16": 3.3895313892515355e38,
+    "f16": 65504.0,
+}
+
+
+def is_infinite(x: Scalar) -> Scalar:
+    """torch.isinf"""
+    return abs(x).eq(math.inf) if x.kind == "f" else is_nan(x)
+
+
+def is_finite(x: Scalar) -> Scalar:
+    """torch.isfinite"""
+    return abs(x) < math.inf if x.kind == "f" else x.builder.true()
+
+
+def sign_bit(x: Scalar) -> Scalar:
+    """torch.signbit: whether the sign is minus, that of −0 and NaN included."""
+    if x.kind == "f":
+        return copysign(x.like(1.0), x) < 0.0
+    return x < 0 if x.kind == "i" else is_nan(x)
+
+
+def angle(x: Scalar) -> Scalar:
+    """torch.angle of a real number: 0 or π, NaN for NaN."""
+    if x.kind != "f":
+        decline("the angle of an integer")
+    return where(is_nan(x), x, where(x < 0.0, math.pi, x.like(0.0)))
+
+
+def round_to_decimals(x: Scalar, decimals: int) -> Scalar:
+    """torch.round(x, decimals=…), with eager's two roundings more than the true result has."""
+    if abs(decimals) > 300:
+        decline("a power of ten that no number holds")
+    if x.kind != "f" or x.builder.stored_type != x.type:
+        decline("eager rounds to decimals in the type itself")
+    scale = 10.0 ** abs(decimals)
+    return nearest(x * scale) / scale if decimals >= 0 else nearest(x / scale) * scale
+
+
+def hypot(x: Scalar, y: Scalar) -> Scalar:
+    """√(x² + y²), without squares that overflow."""
+    x, y = abs(x), abs(y)
+    large, small = maximum(x, y), minimum(x, y)
+    ratio = where(large.eq(0.0) | large.eq(math.inf), 0.0, small / large)
+    return where(x.eq(math.inf) | y.eq(math.inf), math.inf, large * sqrt(1.0 + ratio * ratio))
+
+
+def log_add_exp(x: Scalar, y: Scalar) -> Scalar:
+    """torch.logaddexp"""
+    greatest = maximum(x, y)
+    sum_of = greatest + log1p(exp(-abs(x - y)))
+    return where(x.eq(y) & abs(x).eq(math.inf), x, sum_of)

@@ -1,0 +1,196 @@
+"""`aten-to-loops`: every call becomes nests and views, or stays a library call (`loops.extern`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, OpResult, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from cuesta.dialects import loops
+from cuesta.dialects.aten import AtenOp, CallOp
+from cuesta.dialects.aten.schemas import canonical_name
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.elem import kind_of
+from cuesta.dialects.layout import device_of, is_tensor_type
+from cuesta.lowering.aten import (
+    channel_norms,
+    creation,
+    indexing,
+    losses,
+    normalization,
+    padding,
+    pointwise,
+    pooling,
+    pooling_windows,
+    random_numbers,
+    reductions,
+    scans,
+    scatters,
+    searching,
+    upsampling,
+    views,
+)
+from cuesta.lowering.aten.builder import AtenCall, Declined, LoopBuilder, Rule
+
+RULES: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        **pointwise.RULES,
+        **views.RULES,
+        **reductions.RULES,
+        **normalization.RULES,
+        **channel_norms.RULES,
+        **indexing.RULES,
+        **creation.RULES,
+        **pooling.RULES,
+        **losses.RULES,
+        **scans.RULES,
+        **random_numbers.RULES,
+        **scatters.RULES,
+        **pooling_windows.RULES,
+        **padding.RULES,
+        **upsampling.RULES,
+        **searching.RULES,
+    }
+)
+"""Every overload that has a rule. Whatever is not here stays a library call."""
+
+RANDOM_CHOICES: Final = ("device", "eager", "philox")
+"""Whose random numbers a graph draws."""
+
+
+@dataclass(frozen=True)
+class AtenToLoopsPass(ModulePass):
+    """Rewrites the calls in @main, in order, by the rule of their overload.
+
+    A call without a rule, or whose rule declines, becomes a `loops.extern` with the same arguments; a rewrite trace
+    says why (`no_match`). Results keep their types; locations and name hints are carried over.
+    """
+
+    name = "aten-to-loops"
+
+    deterministic: bool = False
+    """Whether a call whose result would depend on the order in which a GPU gets to things is left to the library."""
+    random: str = "device"
+    """Random numbers of our own (`philox`), or those of `eager`; by `device`: our own on GPUs."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.random not in RANDOM_CHOICES:
+            known = ", ".join(RANDOM_CHOICES)
+            raise PassFailedException(
+                f"aten-to-loops: there are no random numbers of {self.random!r}; there are {known}"
+            )
+        lower_block(entry_block(op), deterministic=self.deterministic, random=self.random)
+
+
+def lower_block(block: Block, *, deterministic: bool = False, random: str = "device") -> None:
+    """Lowers the calls that stand in a block."""
+    ops = ops_of(block)
+    for op in ops:
+        op.detach()
+    if not ops:
+        return
+    builder = LoopBuilder(block, ops[0].location, deterministic=deterministic, random=random)
+    for op in ops:
+        if isinstance(op, AtenOp | CallOp):
+            builder.location = op.location
+            _replace(op, _lower_call(op, builder), builder)
+        else:
+            block.add_op(op)
+
+
+def _replace(op: AtenCall, values: list[SSAValue], builder: LoopBuilder) -> None:
+    for result, value in zip(op.results, values, strict=True):
+        if value in op.operands:
+            value = _distinct(op, result, value, builder)
+        replace_all_uses(result, value)
+    op.erase()
+
+
+def _distinct(op: AtenCall, result: OpResult, value: SSAValue, builder: LoopBuilder) -> SSAValue:
+    """What stands for a result that is equal to an operand."""
+    if op.schema is None or not op.schema.is_view:
+        # Eager gives memory of its own. What is written to an input later must not show in it.
+        return builder.copy(value, result.type)
+    if any(use.operation.has_trait(IsTerminator) for use in result.uses):
+        # The caller gets two tensors, though of one memory: what it does to one (resize it, say) is not done to the
+        # other.
+        return builder.alias(value)
+    return value
+
+
+def _lower_call(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
+    rule = RULES.get(canonical_name(op.overload))
+    reason = "there is no rule for it" if rule is None else _obstacle(op)
+    if rule is not None and reason is None:
+        start = builder.checkpoint()
+        try:
+            return list(rule(op, builder))
+        # VerifyException: an argument is of another kind than the rule expects, such as a symbolic dim.
+        except (Declined, VerifyException) as refusal:
+            builder.roll_back(start)
+            reason = str(refusal)
+    no_match(op, f"stays a library call: {reason}")
+    return _keep(op, builder)
+
+
+def _keep(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
+    schema = op.schema
+    extern = loops.ExternOp.of(
+        op.overload,
+        op.operands,
+        op.arguments_attr,
+        [result.type for result in op.results],
+        pure=schema is not None and schema.is_pure,
+    )
+    builder.emit(extern)
+    return list(extern.results)
+
+
+def _obstacle(op: AtenCall) -> str | None:
+    """Why no rule can lower the call, whatever it is: element types that are not computed with, several devices."""
+    device: str | None = None
+    for value in (*op.operands, *op.results):
+        value_type = value.type
+        if not is_tensor_type(value_type):
+            continue
+        computable, own = _traits_of(value_type)
+        if not computable and (op.overload not in _MOVES or own == "cpu" or kind_of(value_type.element_type) != "s"):
+            return f"there is no arithmetic on {value_type.element_type}"
+        if device is None:
+            device = own
+        elif own != device:
+            return f"its tensors are on several devices, {device} and {own}"
+    return None
+
+
+_MOVES: Final = frozenset(
+    (
+        *views.RULES,
+        "aten._to_copy.default",
+        "aten.clone.default",
+        "aten.copy.default",
+        "prims::convert_element_type.default",
+    )
+)
+"""What a GPU does with floats of 8 bits: it moves and converts them."""
+
+_traits: dict[Attribute, tuple[bool, str]] = {}
+
+
+def _traits_of(tensor: TensorType) -> tuple[bool, str]:
+    found = _traits.get(tensor)
+    if found is None:
+        if len(_traits) > 100_000:
+            _traits.clear()
+        found = _traits[tensor] = kind_of(tensor.element_type) not in "?s", device_of(tensor)
+    return found

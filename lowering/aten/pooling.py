@@ -1,0 +1,231 @@
+"""Pooling over the two or three last dims: a reduction over the window for every element of the result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i32, i64
+from xdsl.ir import Attribute, SSAValue
+
+from cuesta.dialects import sym
+from cuesta.dialects.elem import kind_of
+from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
+from cuesta.lowering.aten.indexing import in_range, intersect
+from cuesta.lowering.aten.operands import element_of, sizes_of_value
+from cuesta.lowering.aten.scalar import Scalar, maximum, minimum, trunc_div, where
+
+DivisorOf = Callable[[Sequence[sym.IndexExpr]], sym.IndexExpr]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """How the windows lie along one dim: window w starts at w · stride − padding."""
+
+    size: sym.IndexExpr
+    windows: sym.IndexExpr
+    kernel: int
+    stride: int
+    padding: int
+    dilation: int
+
+    def position(self, window: sym.IndexExpr, offset: sym.IndexExpr) -> sym.IndexExpr:
+        """Where the element `offset` of a window lies in the source."""
+        return window * self.stride - self.padding + offset * self.dilation
+
+    def is_inside(self, builder: LoopBuilder, position: sym.IndexExpr) -> Scalar | None:
+        """Whether a position lies in the source; None when every one does."""
+        last = self.position(self.windows - 1, self.kernel - 1)
+        if self.padding == 0 and isinstance(last, int) and isinstance(self.size, int) and last < self.size:
+            return None
+        place = builder.index(position)
+        return (place >= 0) & (place < builder.index(self.size))
+
+
+def spatial_rank(op: AtenCall) -> int:
+    """Over how many dims a call pools, which its name says."""
+    return 3 if "3d" in op.overload else 2
+
+
+def _per_dim(op: AtenCall, name: str, default: Sequence[int] = ()) -> Sequence[int]:
+    values = op.integers(name) or default
+    return [values[0]] * spatial_rank(op) if len(values) == 1 else values
+
+
+def axes_of(op: AtenCall, source: SSAValue, windows: SSAValue) -> list[Axis]:
+    """How the windows lie over `source`, one for every element of `windows`."""
+    rank = spatial_rank(op)
+    kernel = _per_dim(op, "kernel_size")
+    stride, padding = _per_dim(op, "stride", kernel), _per_dim(op, "padding")
+    dilation = _per_dim(op, "dilation") if op.has_argument("dilation") else [1] * rank
+    sizes, counts = sizes_of_value(source)[-rank:], sizes_of_value(windows)[-rank:]
+    return [Axis(*axis) for axis in zip(sizes, counts, kernel, stride, padding, dilation, strict=True)]
+
+
+def inside_all(builder: LoopBuilder, axes: Sequence[Axis], place: Sequence[sym.IndexExpr]) -> Scalar | None:
+    """Whether a place lies in the source; None when every one does."""
+    mask: Scalar | None = None
+    for axis, position in zip(axes, place, strict=True):
+        mask = intersect(mask, axis.is_inside(builder, position))
+    return mask
+
+
+def unflattened(position: Scalar, sizes: Sequence[int]) -> list[Scalar]:
+    """The index of a position in row-major order."""
+    index: list[Scalar] = []
+    for k in range(len(sizes) - 1):
+        step = math.prod(sizes[k + 1 :])
+        index.append(trunc_div(position, step))
+        position = position - index[-1] * step
+    return [*index, position]
+
+
+def flattened(place: Sequence[Scalar], sizes: Sequence[sym.IndexExpr]) -> Scalar:
+    """The position of an index in row-major order."""
+    position = place[0]
+    for index, size in zip(place[1:], sizes[1:], strict=True):
+        position = position * size + index
+    return position
+
+
+def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """The greatest of a window and where it is: the first of equal ones, but of several NaN the last."""
+    source = op.tensor("self")
+    element = element_of(source)
+    if kind_of(element) != "f":
+        decline("the maximum of no integer at all has no value")
+    axes = axes_of(op, source, op.results[0])
+    rank, kernel = len(axes), [axis.kernel for axis in axes]
+    lowest = -math.inf
+    with builder.nest(sizes_of_value(op.results[0]), [result.type for result in op.results]) as nest:
+        batch, windows = nest.indices[:-rank], nest.indices[-rank:]
+
+        def at(offset: list[sym.IndexExpr]) -> Scalar:
+            place = [axis.position(window, k) for axis, window, k in zip(axes, windows, offset, strict=True)]
+            mask = inside_all(builder, axes, place)
+            value = builder.load_raw(source, [*batch, *place], mask, builder.constant(lowest, element))
+            return value.convert(compute_type(element))
+
+        greatest, position = builder.reduce_all("argmax_last_nan", kernel, compute_type(element), at)
+        builder.store(greatest, nest.handles[0], nest.indices)
+        # A window of -inf alone has its maximum in the padding: its first element stands for it.
+        offsets = unflattened(position.convert(_place_type(axes)), kernel)
+        place = [_element_of_window(axis, w, k) for axis, w, k in zip(axes, windows, offsets, strict=True)]
+        builder.store(flattened(place, [axis.size for axis in axes]).convert(i64), nest.handles[1], nest.indices)
+    return nest.results
+
+
+def _place_type(axes: Sequence[Axis]) -> Attribute:
+    """The integers that places in the source are computed with: a GPU takes several instructions for one of 64 bits."""
+    size = sym.product_of([axis.size for axis in axes])
+    return i32 if isinstance(size, int) and size < 1 << 31 else i64
+
+
+def _element_of_window(axis: Axis, window: sym.IndexExpr, offset: Scalar) -> Scalar:
+    builder = offset.builder
+    start = axis.position(window, 0)
+    place = builder.index(start, offset.type) + (offset if axis.dilation == 1 else offset * axis.dilation)
+    if axis.is_inside(builder, 0) is None:
+        return place
+    first = builder.index(start % axis.dilation, offset.type)
+    return maximum(minimum(place, builder.index(axis.size - 1, offset.type)), first)
+
+
+def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """Every element of the source collects from the windows whose maximum it is: no two points write to one place."""
+    gradient, indices = op.tensor("grad_output"), op.tensor("indices")
+    axes = axes_of(op, op.tensor("self"), gradient)
+    if any(axis.dilation != 1 for axis in axes):
+        decline("a dilated window")
+    rank, to, place_type = len(axes), compute_type(element_of(gradient)), _place_type(axes)
+    counts = [-(-axis.kernel // axis.stride) for axis in axes]
+    with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
+        batch, spatial = nest.indices[:-rank], nest.indices[-rank:]
+        position: sym.IndexExpr = 0
+        for axis, place in zip(axes, spatial, strict=True):
+            position = position * axis.size + place
+        here = builder.index(position, place_type)
+
+        def at(back: list[sym.IndexExpr]) -> Scalar:
+            windows: list[sym.IndexExpr] = []
+            mask: Scalar | None = None
+            for axis, place, k in zip(axes, spatial, back, strict=True):
+                window = (place + axis.padding) // axis.stride - k
+                windows.append(window)
+                mask = intersect(mask, in_range(builder, window, 0, axis.windows))
+            element = element_of(indices)
+            winner = builder.load_raw(indices, [*batch, *windows], mask, builder.constant(-1, element))
+            # Loaded whether it won or not: so it need not wait for the index, and other elements find it loaded.
+            value = builder.load_raw(gradient, [*batch, *windows], mask, builder.constant(0, element_of(gradient)))
+            return where(winner.convert(place_type).eq(here), value.convert(to), 0.0)
+
+        builder.store(builder.reduce("sum", counts, to, at), nest.handles[0], nest.indices)
+    return nest.results
+
+
+def _average_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    source = op.tensor("self")
+    axes = axes_of(op, source, op.results[0])
+    return _window_mean(op, builder, source, axes, divisor_of(op, axes))
+
+
+def divisor_of(op: AtenCall, axes: Sequence[Axis]) -> DivisorOf:
+    """What the sum of a window is divided by: a number given, or its size, with or without the padding."""
+    override, include_padding = op.argument("divisor_override"), op.boolean("count_include_pad")
+
+    def divisor(windows: Sequence[sym.IndexExpr]) -> sym.IndexExpr:
+        if isinstance(override, int):
+            return override
+        product: sym.IndexExpr = 1
+        for axis, window in zip(axes, windows, strict=True):
+            border = axis.padding if include_padding else 0
+            last = axis.position(axis.windows - 1, axis.kernel) - axis.size - border
+            if isinstance(last, int) and last <= 0 and border == axis.padding:
+                product = product * axis.kernel
+                continue
+            start = axis.position(window, 0)
+            end = sym.minimum(start + axis.kernel, axis.size + axis.padding)
+            if not include_padding:
+                start, end = sym.maximum(start, 0), sym.minimum(end, axis.size)
+            product = product * (end - start)
+        return product
+
+    return divisor
+
+
+def _window_mean(
+    op: AtenCall,
+    builder: LoopBuilder,
+    source: SSAValue,
+    axes: Sequence[Axis],
+    divisor: DivisorOf,
+) -> Sequence[SSAValue]:
+    element = element_of(source)
+    to = compute_type(element)
+    if kind_of(element) != "f":
+        decline("an average of integers")
+    with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
+        batch, windows = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
+
+        def at(offset: list[sym.IndexExpr]) -> Scalar:
+            place = [axis.position(window, k) for axis, window, k in zip(axes, windows, offset, strict=True)]
+            mask = inside_all(builder, axes, place)
+            return builder.load_raw(source, [*batch, *place], mask, builder.constant(0, element)).convert(to)
+
+        total = builder.reduce("sum", [axis.kernel for axis in axes], to, at)
+        size = sym.simplify(divisor(windows), sizes_of_value(op.results[0]))
+        builder.store(total / builder.index(size, to), nest.handles[0], nest.indices)
+    return nest.results
+
+
+RULES: dict[str, Rule] = {
+    f"aten.{name}.default": rule
+    for rank in (2, 3)
+    for name, rule in (
+        (f"max_pool{rank}d_with_indices", _max_pool),
+        (f"max_pool{rank}d_with_indices_backward", _max_pool_backward),
+        (f"avg_pool{rank}d", _average_pool),
+    )
+}
+"""Pooling, and the derivative of max pooling."""

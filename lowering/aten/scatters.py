@@ -1,0 +1,350 @@
+"""Scatters: one nest that stores every element, and then changes some in a scan over the index.
+
+The parallel domain is the dims that no index addresses, so that no two of its points touch one element; along the
+others, the points of the index come in row-major order, and where indices repeat the last one wins, as in eager.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute, SSAValue
+
+from cuesta.dialects import sym
+from cuesta.dialects.elem import kind_of
+from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type
+from cuesta.lowering.aten.atomics import Held
+from cuesta.lowering.aten.builder import (
+    AtenCall,
+    LoopBuilder,
+    Rule,
+    compute_type,
+    decline,
+    is_integer,
+    wrap_integer,
+)
+from cuesta.lowering.aten.indexing import IndexList, broadcast_sizes, in_range, intersect
+from cuesta.lowering.aten.operands import (
+    Sizes,
+    dim_argument,
+    element_of,
+    number_argument,
+    sizes_of_value,
+    tensor_type_of,
+)
+from cuesta.lowering.aten.pointwise import broadcast_indices
+from cuesta.lowering.aten.reductions import Split
+from cuesta.lowering.aten.scalar import Scalar, where
+
+SPARSE = 2
+"""With so many elements for each that is changed, a wider type costs more than it saves."""
+MANY = 1 << 22
+"""Elements of a table of which it is not known how many are changed."""
+
+Initial = Callable[[IndexList], Scalar]
+"""An element before anything is scattered to it, as it is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one point of the index changes: the place, the value as it is stored, and whether at all."""
+
+    place: IndexList
+    value: Scalar
+    mask: Scalar | None = None
+
+
+UpdateAt = Callable[[Sequence[sym.IndexExpr], Sequence[sym.IndexExpr]], "Update | Sequence[Update]"]
+"""The update, or updates, at a point of the parallel domain and a point of the index."""
+
+
+def scatter(
+    op: AtenCall,
+    builder: LoopBuilder,
+    walked: Sequence[int],
+    domain: Sizes,
+    kind: str,
+    initial: Initial,
+    update: UpdateAt,
+    *,
+    include_self: bool = True,
+) -> Sequence[SSAValue]:
+    """The result of a call: `initial`, changed by `update` along `domain`; `walked` are the dims that it addresses.
+
+    f16 and bf16 are combined in f32, and rounded once at the end. Without `include_self`, what an element was before
+    does not count once it is changed.
+    """
+    result = op.results[0]
+    if device_of(tensor_type_of(result)) != "cpu":
+        return _scatter_in_any_order(op, builder, walked, domain, kind, initial, update, include_self=include_self)
+    element = element_of(result)
+    to = element if kind == "assign" else compute_type(element)
+    if kind != "assign" and kind_of(to) not in "fiu":
+        decline(f"{kind} of {to}")
+    split = Split(sizes_of_value(result), tuple(sorted(walked)))
+    outs: list[Attribute] = [result.type]
+    if to != element:
+        outs.append(tensor_type(split.sizes, to, device=device_of(tensor_type_of(result))))
+    with builder.nest(split.kept_sizes, outs) as nest:
+        changed = nest.handles[-1]
+        with builder.loop(split.reduced_sizes) as inner:
+            place = split.index(nest.indices, inner)
+            builder.store(initial(place).convert(to), changed, place)
+        if not include_self:
+            with builder.scan(domain) as inner:
+                identity = builder.constant(_identity(kind, to), to)
+                for change in _each(update(nest.indices, inner)):
+                    builder.combine("assign", identity, changed, change.place, change.mask)
+        with builder.scan(domain) as inner:
+            for change in _each(update(nest.indices, inner)):
+                builder.combine(kind, change.value.convert(to), changed, change.place, change.mask)
+        if to != element:
+            with builder.loop(split.reduced_sizes) as inner:
+                place = split.index(nest.indices, inner)
+                builder.store(builder.load_raw(changed, place), nest.handles[0], place)
+    return nest.results[:1]
+
+
+def _scatter_in_any_order(
+    op: AtenCall,
+    builder: LoopBuilder,
+    walked: Sequence[int],
+    domain: Sizes,
+    kind: str,
+    initial: Initial,
+    update: UpdateAt,
+    *,
+    include_self: bool,
+) -> Sequence[SSAValue]:
+    """`scatter` on a GPU: in a type that there are atomics for, and back in a nest of its own.
+
+    A device computes the points of a scan side by side, so where indices repeat in an assignment any of them wins, as
+    in eager there.
+    """
+    result = op.results[0]
+    element = element_of(result)
+    if builder.deterministic:
+        decline("deterministic algorithms are asked for: eager has one, or says that there is none")
+    if kind == "prod":
+        decline("there are no atomic products")
+    if kind != "assign" and kind_of(element) not in "fiu":
+        decline(f"{kind} of {element}")
+    kind = "assign_any" if kind == "assign" else kind
+    held = Held.of(kind, element)
+    buffer = result.type
+    split = Split(sizes_of_value(result), tuple(sorted(walked)))
+    if held.type != element and _is_sparse(sizes_of_value(result), (*split.kept_sizes, *domain)):
+        decline("most elements stay as they are, and eager does not write those in a wider type and back")
+    if held.type != element:
+        given = tensor_type_of(result)
+        buffer = tensor_type(sizes_of(given), held.type, strides_of(given), device_of(given))
+    with builder.nest(split.kept_sizes, [buffer]) as nest:
+        (changed,) = nest.handles
+        with builder.loop(split.reduced_sizes) as inner:
+            place = split.index(nest.indices, inner)
+            builder.store(held.hold(initial(place)), changed, place)
+        if not include_self:
+            with builder.scan(domain) as inner:
+                identity = held.hold(builder.constant(_identity(kind, element), element))
+                for change in _each(update(nest.indices, inner)):
+                    builder.combine("assign_any", identity, changed, change.place, change.mask)
+        with builder.scan(domain) as inner:
+            for change in _each(update(nest.indices, inner)):
+                builder.combine(kind, held.hold(change.value.convert(element)), changed, change.place, change.mask)
+    (combined,) = nest.results
+    if held.type == element:
+        return [combined]
+    with builder.nest(sizes_of_value(result), [result.type]) as nest:
+        builder.store(held.give(builder.load_raw(combined, nest.indices)), nest.handles[0], nest.indices)
+    return nest.results
+
+
+def _is_sparse(sizes: Sizes, points: Sizes) -> bool:
+    """Whether there are many more elements than changes; of sizes that are not known, whether there are very many."""
+    elements, changes = sym.product_of(sizes), sym.product_of(points)
+    if not isinstance(elements, int):
+        return False
+    return elements > SPARSE * changes if isinstance(changes, int) else elements > MANY
+
+
+def _each(updates: Update | Sequence[Update]) -> Sequence[Update]:
+    return (updates,) if isinstance(updates, Update) else updates
+
+
+def zeros(element: Attribute, builder: LoopBuilder) -> Initial:
+    """Nothing to start from."""
+    return lambda place: builder.constant(0, element)
+
+
+def _identity(kind: str, element: Attribute) -> float | int:
+    """What changes nothing."""
+    if kind in ("sum", "prod"):
+        return int(kind == "prod")
+    if not is_integer(element):
+        return -math.inf if kind == "maximum" else math.inf
+    least = 0 if kind_of(element) == "u" else -(1 << (element.width.data - 1))
+    return least if kind == "maximum" else wrap_integer(-1 - least, element)
+
+
+def _of(tensor: SSAValue, builder: LoopBuilder) -> Initial:
+    return lambda place: builder.load_raw(tensor, place)
+
+
+# -- an index that addresses whole rows --------------------------------------------------------------------------------
+
+
+def _embedding_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    gradient, indices = op.tensor("grad_output"), op.tensor("indices")
+    if op.boolean("scale_grad_by_freq"):
+        decline("the gradient is scaled by how often a row is used")
+    rows, padding = sizes_of_value(op.results[0])[0], op.index("padding_idx")
+
+    def update(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Update:
+        row = builder.load_raw(indices, inner)
+        mask = None
+        if not isinstance(padding, int) or padding >= 0:
+            mask = row.ne(padding)
+        value = builder.load_raw(gradient, [*inner, *outer])
+        return Update([builder.bound(row, rows, wrap=False), *outer], value, mask)
+
+    return scatter(op, builder, (0,), sizes_of_value(indices), "sum", zeros(element_of(gradient), builder), update)
+
+
+def _index_put(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """x[:, i, :, j] = values, or += values; the shape of the values is that of x[:, i, :, j], or broadcasts to it."""
+    target, given, values = op.tensor("self"), op.tensors("indices"), op.tensor("values")
+    sizes, value_sizes = sizes_of_value(target), sizes_of_value(values)
+    tensors = [index for index in given if index is not None]
+    if len(tensors) == 1 and given[0] is not None and kind_of(element_of(tensors[0])) == "b":
+        return _masked_put(op, builder, tensors[0])
+    if not tensors or any(kind_of(element_of(index)) != "i" for index in tensors):
+        decline("an index is a mask, and the number of values is only known from the data")
+    indexed = [dim for dim, index in enumerate(given) if index is not None]
+    shared = broadcast_sizes([sizes_of_value(index) for index in tensors])
+    adjacent = indexed == list(range(indexed[0], indexed[-1] + 1))
+    first = indexed[0] if adjacent else 0
+
+    def update(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Update:
+        rest, place = iter(outer), IndexList()
+        for dim, index in enumerate([*given, *[None] * (len(sizes) - len(given))]):
+            if index is None:
+                place.append(next(rest))
+            else:
+                position = builder.load_raw(index, broadcast_indices(sizes_of_value(index), shared, inner))
+                place.append(builder.bound(position, sizes[dim], wrap=True))
+        block = [*outer[:first], *inner, *outer[first:]]
+        return Update(place, builder.load_raw(values, broadcast_indices(value_sizes, block, block)))
+
+    kind = "sum" if op.boolean("accumulate") else "assign"
+    return scatter(op, builder, indexed, shared, kind, _of(target, builder), update)
+
+
+def _masked_put(op: AtenCall, builder: LoopBuilder, mask: SSAValue) -> Sequence[SSAValue]:
+    """x[mask] = value, where one value serves every element: no index is needed."""
+    target, values = op.tensor("self"), op.tensor("values")
+    if any(size != 1 for size in sizes_of_value(values)):
+        decline("the number of values is only known from the data")
+    if sizes_of_value(mask) != sizes_of_value(target)[: len(sizes_of_value(mask))]:
+        decline("the mask is of other sizes")
+    with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
+        old = builder.load_raw(target, nest.indices)
+        value = builder.load_raw(values, [0] * len(sizes_of_value(values)))
+        if op.boolean("accumulate"):
+            to = compute_type(old.type)
+            value = (old.convert(to) + value.convert(to)).convert(old.type)
+        chosen = builder.load_raw(mask, nest.indices[: len(sizes_of_value(mask))])
+        builder.store(builder.select(chosen, value, old), nest.handles[0], nest.indices)
+    return nest.results
+
+
+# -- an index along one dim --------------------------------------------------------------------------------------------
+
+_KINDS = {"sum": "sum", "add": "sum", "prod": "prod", "multiply": "prod", "amax": "maximum", "amin": "minimum"}
+
+
+def _kind_called(op: AtenCall, name: str) -> str:
+    reduction = op.argument(name)
+    if reduction not in _KINDS:
+        decline(f"the reduction {reduction}")
+    return _KINDS[str(reduction)]
+
+
+def _scatter_along(kind_of_call: Callable[[AtenCall], str]) -> Rule:
+    """x[…, index[…, j, …], …] ∘= src[…, j, …], or a number, along `dim`; the index may be smaller than x."""
+
+    def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+        target, index = op.tensor("self"), op.tensor("index")
+        sizes, index_sizes = sizes_of_value(target), sizes_of_value(index)
+        if not sizes or len(sizes) != len(index_sizes):
+            decline("a 0-d target or index")
+        dim = dim_argument(op, "dim", len(sizes))
+        kept = [position for position in range(len(sizes)) if position != dim]
+        source = op.tensor("src") if op.has_argument("src") else None
+        number = number_argument(op, "value") if source is None else 0
+        if source is not None and element_of(source) != element_of(target):
+            decline("the source is of another type")
+        include_self = not op.has_argument("include_self") or op.boolean("include_self")
+
+        def update(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Update:
+            place = IndexList(outer)
+            place.insert(dim, inner[0])
+            mask: Scalar | None = None
+            for other in kept:
+                mask = intersect(mask, in_range(builder, place[other], 0, index_sizes[other], sizes[other]))
+
+            def load(tensor: SSAValue) -> Scalar:
+                zero = None if mask is None else builder.constant(0, element_of(tensor))
+                return builder.load_raw(tensor, place, mask, zero)
+
+            position = builder.bound(load(index), sizes[dim], wrap=False)
+            value = builder.constant(number, element_of(target)) if source is None else load(source)
+            return Update([*place[:dim], position, *place[dim + 1 :]], value, mask)
+
+        initial = _of(target, builder)
+        kind = kind_of_call(op)
+        return scatter(op, builder, (dim,), (index_sizes[dim],), kind, initial, update, include_self=include_self)
+
+    return lower
+
+
+def _masked_scatter(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """Where the mask holds, the elements of the source one after the other, in row-major order."""
+    target, mask, source = op.tensor("self"), op.tensor("mask"), op.tensor("source")
+    sizes, source_sizes = sizes_of_value(op.results[0]), sizes_of_value(source)
+    count = sym.product_of(source_sizes)
+    if device_of(tensor_type_of(target)) != "cpu":
+        decline("on a GPU one program would go through all of the mask")
+    if not isinstance(count, int) or count == 0:
+        decline("the source may have no elements")
+    if kind_of(element_of(mask)) != "b":
+        decline("eager wants a mask of bools")
+    with builder.nest((), [op.results[0].type]) as nest, builder.scan(sizes or (1,)) as inner:
+        place = inner if sizes else []
+        chosen = builder.load_raw(mask, broadcast_indices(sizes_of_value(mask), sizes, place))
+        (seen,) = builder.running("sum", chosen.convert(i64))
+        position = builder.bound(where(chosen, seen - 1, 0), count, wrap=False)
+        old = builder.load_raw(target, broadcast_indices(sizes_of_value(target), sizes, place))
+        value = builder.load_raw(source, sym.delinearize(position, source_sizes), chosen, old)
+        builder.store(value, nest.handles[0], place)
+    return nest.results
+
+
+_assign = _scatter_along(lambda op: "assign")
+_reduce = _scatter_along(lambda op: _kind_called(op, "reduce"))
+
+RULES: dict[str, Rule] = {
+    "aten.embedding_dense_backward.default": _embedding_backward,
+    "aten.index_put.default": _index_put,
+    "aten._unsafe_index_put.default": _index_put,
+    "aten.scatter.src": _assign,
+    "aten.scatter.value": _assign,
+    "aten.scatter.reduce": _reduce,
+    "aten.scatter.value_reduce": _reduce,
+    "aten.scatter_add.default": _scatter_along(lambda op: "sum"),
+    "aten.scatter_reduce.two": _reduce,
+    "aten.masked_scatter.default": _masked_scatter,
+}
+"""Scatters."""

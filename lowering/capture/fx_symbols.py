@@ -1,0 +1,76 @@
+"""The symbols of a traced graph: SymInts as index expressions, and the ranges that torch has found for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import SSAValue
+
+from cuesta.dialects.sym import IndexExpr
+from cuesta.lowering.capture.sympy_to_sym import Sympy, UnsupportedExpressionError, index_expression
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Symbols:
+    """Translates the SymInts of one graph, and remembers which symbols have been met."""
+
+    def __init__(self) -> None:
+        self.values: dict[IndexExpr, SSAValue] = {}
+        """Values of type `!sym.int` that the program already has, by the expression they equal."""
+        self._known: dict[str, tuple[Any, Any]] = {}  # name -> (SymPy symbol, shape environment)
+
+    def translate(self, number: torch.SymInt) -> IndexExpr:
+        """The index expression that a SymInt stands for; a Python int when it is known to be constant.
+
+        Errors: UnsupportedExpressionError.
+        """
+        node: Any = number.node
+        expression = getattr(node, "expr", None)
+        if expression is None:
+            constant = node.maybe_as_int()
+            if constant is None:
+                raise UnsupportedExpressionError(f"the size {number} of a ragged tensor")
+            return constant
+        result = index_expression(expression)
+        if not isinstance(result, int) and not (result.symbols <= self._known.keys()):
+            for symbol in expression.free_symbols:
+                self._known.setdefault(str(symbol), (symbol, node.shape_env))
+        return result
+
+    def float_expression(self, number: torch.SymFloat) -> Sympy:
+        """The SymPy expression that a SymFloat stands for; its symbols are remembered.
+
+        Errors: UnsupportedExpressionError.
+        """
+        node: Any = number.node
+        expression: Sympy = getattr(node, "expr", None)
+        if expression is None:
+            raise UnsupportedExpressionError(f"the symbolic float {number}")
+        for symbol in expression.free_symbols:
+            self._known.setdefault(str(symbol), (symbol, node.shape_env))
+        return expression
+
+    def ranges(self) -> dict[str, tuple[int | None, int | None]]:
+        """The inclusive range of every symbol met, by name, in order of name; None is an infinite end."""
+        return {name: _range_of(*self._known[name]) for name in sorted(self._known, key=_natural_order)}
+
+    @property
+    def unbacked(self) -> frozenset[str]:
+        """The symbols whose value is not known when the program starts."""
+        return frozenset(name for name in self._known if name.startswith(("u", "zuf")))
+
+
+def _range_of(symbol: Any, shape_env: Any) -> tuple[int | None, int | None]:
+    found = shape_env.var_to_range.get(symbol)
+    if found is None:
+        return None, None
+    lower, upper = [int(bound) if bound.is_Integer else None for bound in (found.lower, found.upper)]
+    # torch writes "no limit" as the largest sizes that fit.
+    return lower, None if upper is None or upper >= 2**62 else upper
+
+
+def _natural_order(name: str) -> tuple[str, int]:
+    letters = name.rstrip("0123456789")
+    return letters, int(name[len(letters) :] or 0)

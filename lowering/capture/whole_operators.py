@@ -1,0 +1,83 @@
+"""Operators that PyTorch takes apart before autograd, where no decomposition table can say otherwise: kept whole.
+
+PyTorch's Python dispatcher, with which AOTAutograd traces, has kernels of its own for these. Where sizes are numbers,
+ours call the operator's own overload instead: its derivative is PyTorch's, and both reach the table as one call, for
+which `lowering/aten/upsampling.py` has a rule. Where sizes are symbols, PyTorch's kernels do what they did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+INTERPOLATIONS: tuple[tuple[str, int], ...] = (
+    ("upsample_nearest1d", 1),
+    ("upsample_nearest2d", 2),
+    ("upsample_nearest3d", 3),
+    ("_upsample_nearest_exact1d", 1),
+    ("_upsample_nearest_exact2d", 2),
+    ("_upsample_nearest_exact3d", 3),
+    ("upsample_linear1d", 1),
+    ("upsample_bilinear2d", 2),
+    ("upsample_trilinear3d", 3),
+    ("upsample_bicubic2d", 2),
+)
+"""Names, and over how many dims each interpolates."""
+
+
+@contextmanager
+def whole_operators() -> Generator[None]:
+    """Keeps these operators whole in what is traced in a `with` block.
+
+    The kernels are PyTorch's own, of the whole process; `torch.export` exchanges them in the same way while it traces.
+    """
+    import torch
+    from torch._C import DispatchKey
+
+    before_autograd = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+    saved: list[tuple[OpOverload, dict[Any, Callable[..., Any]]]] = []
+    try:
+        for name, rank in INTERPOLATIONS:
+            packet: Any = getattr(torch.ops.aten, name)
+            for overload in (packet.vec, packet.default):
+                saved.append((overload, overload.py_kernels.copy()))
+                for key in before_autograd:
+                    kernel = overload.py_kernels.pop(key, None)
+                    if kernel is not None and overload is packet.vec:
+                        overload.py_kernels[key] = _whole_if_static(packet.default, kernel, rank)
+                _forget_dispatch(overload)
+        yield
+    finally:
+        for overload, kernels in saved:
+            overload.py_kernels.clear()
+            overload.py_kernels.update(kernels)
+            _forget_dispatch(overload)
+
+
+def _forget_dispatch(overload: OpOverload) -> None:
+    """Makes the dispatcher look at the kernels again, as `py_impl` does."""
+    overload._dispatch_cache.clear()  # pyright: ignore[reportPrivateUsage]
+
+
+def _whole_if_static(default: OpOverload, kernel: Callable[..., Any], rank: int) -> Callable[..., Any]:
+    """A kernel for an overload that is given sizes or factors, in which the `default` overload does the work."""
+    from torch._decomp import decompositions
+
+    # PyTorch's own rounding of sizes; it has no types.
+    result_sizes = cast(
+        "Callable[[Sequence[int], Sequence[int] | None, Sequence[float] | None], list[int]]",
+        decompositions.upsample_compute_output_size,  # pyright: ignore[reportUnknownMemberType]
+    )
+
+    def whole(source: Any, output_size: Any, *options: Any) -> Any:
+        *modes, factors = options
+        if any(type(size) is not int for size in (*source.shape, *(output_size or ()))):
+            return kernel(source, output_size, *options)
+        sizes = result_sizes(source.shape, output_size, factors)
+        return default(source, sizes, *modes, *(factors or [None] * rank))
+
+    return whole

@@ -1,0 +1,1 @@
+"""`loops` to `kernel` to `host`: a scheduled nest as a kernel, and values as buffers."""

@@ -1,0 +1,1 @@
+"""Schedules for a processor with SIMD lanes and threads."""

@@ -1,0 +1,376 @@
+"""How a nest runs on a CPU: which axis has the SIMD lanes, what is one program, and whether to use threads.
+
+`choose` is the whole interface: replace it to try another strategy. It weighs, with one cost model, every axis that
+could have the lanes: an axis of the parallel domain (then inner loops are serial and every value in them is a vector),
+or, loop by loop, an axis of an inner loop (then a program is one point of the parallel domain, a row). What makes
+accesses contiguous is cheap, and wins.
+
+    loops.nest (%i : 4096) { sum (%j : 1024) of %x[%i, %j] }    lanes on %j, a program is a row
+    loops.nest (%j : 1024) { sum (%i : 4096) of %x[%i, %j] }    lanes on %j, a program is a strip of columns
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
+from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
+
+TILE = 4096
+"""About how many elements a program handles, where it may choose."""
+STRIP = 64
+"""The fewest columns of a program that reduces columns: whole cache lines, also for narrow types."""
+BLOCK = (128, 16)
+"""Rows and columns of a program where one side is read across: what it touches stays in the first-level cache."""
+TILE_ROWS, TILE_COLUMNS = 64, 256
+"""Rows and columns of a program that transposes in registers."""
+SHUFFLED_STRIDE = 4
+"""The widest stride of a load that is made of contiguous ones and shuffles."""
+WINDOW_POINTS = 16
+"""Up to so many points, an inner loop is a window: it is over before a chain of adds is long."""
+CACHE_LINE = 64
+"""Bytes."""
+MANY_VECTORS = 8
+"""From this many vectors on, what is left over at the end of an axis does not matter."""
+MOST_SIDE_BY_SIDE = 16
+"""The most vectors of columns that are reduced side by side."""
+SIDE_BY_SIDE_WORK = 40
+"""The work and accesses of a body up to which that pays."""
+FEWEST_STRIPS = 4
+"""How many strips of columns are left for the threads at least."""
+SCATTER_STRIPS = 8
+"""About how many strips of columns share the work of a scatter."""
+ADD_LATENCY = 4
+"""Steps of a processor until a sum can be added to again."""
+PARALLEL_WORK = 65536
+"""The work, in float adds and accesses, from which on it pays to wake the other threads."""
+UNSURE = 8
+"""How much less it may seem where loops have sizes that only the call knows: woken in vain is better than all alone."""
+PROGRAM = 10.0
+"""The cost of a program without its body, in float adds."""
+ITERATION = 1.0
+"""The cost of a step of a loop without its body."""
+HORIZONTAL = 4.0
+"""The cost of a reduction of a vector to a scalar, and half as much again for every halving."""
+
+# Costs of an access of 4 bytes, in float adds. A gather does its lanes one by one; far strides touch a cache line each.
+_CONTIGUOUS = 1.0
+_INVARIANT = 0.25
+_NEAR_LANE = 1.0
+_FAR_LANE = 2.5
+_FORBIDDEN = math.inf
+# What a target makes of whole vectors and shuffles costs as many of them, whatever the lanes.
+_SHUFFLED = 1.5
+_TRANSPOSED = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class CpuOptions:
+    """What the schedule needs to know of the machine."""
+
+    lanes: int
+    """Lanes of a vector register for f32, a power of two."""
+
+
+def choose(analysis: NestAnalysis, options: CpuOptions) -> Schedule:
+    """The schedule of a nest whose axes are merged."""
+    return _Chooser(analysis, options).choose()
+
+
+class _Chooser:
+    def __init__(self, analysis: NestAnalysis, options: CpuOptions) -> None:
+        self.analysis = analysis
+        self.max_lanes = options.lanes
+        self.points = [size if isinstance(size, int) else max(1, analysis.estimate(size)) for size in analysis.sizes]
+        self.lane_choice: dict[Loop, tuple[int | None, float]] = {}
+        self.tiled = not analysis.root.loops and self.suits_tiles(analysis.root)
+
+    def choose(self) -> Schedule:
+        root = self.analysis.root
+        best_axis, best_cost = None, self.cost(root, None)
+        for axis in reversed(root.axes):  # the innermost wins when costs are equal
+            cost = self.cost_with_lanes(root, axis)
+            if cost < best_cost:
+                best_axis, best_cost = axis, cost
+        schedule = self.rows(root) if best_axis is None else self.lanes_on(root, best_axis)
+        self.share_among_threads(root, schedule)
+        schedule.choices["unroll"] = self.unroll(root, schedule)
+        return schedule
+
+    def share_among_threads(self, root: Loop, schedule: Schedule) -> None:
+        """Whether to wake the other threads. Where only the call knows how many programs there are, it decides: not for
+        up to `grain` of them.
+        """
+        programs, total = self.programs(schedule), self.total(root)
+        if all(isinstance(self.analysis.sizes[axis], int) for axis in root.axes):
+            known = all(isinstance(size, int) for size in self.analysis.sizes)
+            least = PARALLEL_WORK if known else PARALLEL_WORK // UNSURE
+            schedule.choices["parallel"] = int(programs > 1 and total >= least)
+            return
+        schedule.choices["parallel"] = 1
+        schedule.choices["grain"] = max(1, round(PARALLEL_WORK * programs / max(1.0, total)))
+
+    def programs(self, schedule: Schedule) -> int:
+        """The number of programs."""
+        count = 1
+        for parallel in schedule.parallel:
+            points = self.points[parallel.axis]
+            tile = (parallel.tile or points or 1) if parallel.loop else 1
+            count *= math.ceil(points / tile)
+        return count
+
+    # Costs, in float adds. A vector instruction costs what a scalar one does.
+
+    def cost(self, loop: Loop, lane: int | None) -> float:
+        """The cost of all points of a loop, when the lanes are on `lane`, an axis further out, or not chosen (None)."""
+        count = math.prod(self.points[axis] for axis in loop.axes)
+        if lane is not None:
+            return count * (self.body(loop, lane) + ITERATION)
+        best: float = count * (self.body(loop, None) + (PROGRAM if loop is self.analysis.root else ITERATION))
+        best_axis: int | None = None
+        if loop is not self.analysis.root:
+            for axis in reversed(self.lane_axes(loop)):
+                cost = self.cost_with_lanes(loop, axis)
+                if cost < best:
+                    best, best_axis = cost, axis
+        self.lane_choice[loop] = (best_axis, best)
+        return best
+
+    def cost_with_lanes(self, loop: Loop, lane: int) -> float:
+        """The cost of all points of a loop when `lane`, one of its own axes, has the lanes."""
+        lanes = self.lanes(lane)
+        count = math.prod([steps(self.points[lane], lanes), *(self.points[axis] for axis in loop.axes if axis != lane)])
+        horizontal = HORIZONTAL * (1 + math.log2(lanes) / 2) if isinstance(loop.op, loops.ReduceOp) else 0.0
+        steps_across = loop.running * math.log2(lanes)  # a scan of the lanes of a vector
+        return count * (self.body(loop, lane) + steps_across + ITERATION) + horizontal
+
+    def body(self, loop: Loop, lane: int | None) -> float:
+        """The cost of one point of a loop, or of one vector of points."""
+        cost = loop.work
+        for access in loop.accesses:
+            cost += self.access_cost(access, lane)
+        for inner in loop.loops:
+            cost += self.cost(inner, lane)
+        return cost
+
+    def access_cost(self, access: Access, lane: int | None) -> float:
+        """The cost of one access, or of one vector of it."""
+        width = max(0.5, access.width / 4) if access.width else 0.5
+        weight = width * (2.0 if access.is_store else 1.0)
+        if lane is None:
+            return weight
+        if access.ordered >> lane & 1:
+            return _FORBIDDEN
+        if not access.varies >> lane & 1:
+            # All lanes would write to one place: only a scalar loop does that right.
+            return _FORBIDDEN if access.is_store else _INVARIANT
+        stride = 1 if not access.width else self.stride(access, lane)
+        if stride == 1:
+            return _CONTIGUOUS * weight
+        if not access.is_store and stride is not None and (stride == -1 or 2 <= stride <= SHUFFLED_STRIDE):
+            return _SHUFFLED * abs(stride) * weight
+        if self.tiled and self.is_read_across(access, lane):
+            return _TRANSPOSED * weight
+        near = stride is not None and abs(stride) * access.width <= CACHE_LINE // 2
+        return (_NEAR_LANE if near else _FAR_LANE) * self.lanes(lane) * (2.0 if access.is_store else 1.0)
+
+    @staticmethod
+    def stride(access: Access, lane: int) -> int | None:
+        """By how many elements an access moves from lane to lane; None when that is not one number."""
+        stride = None if access.indirect >> lane & 1 else sym.coefficient(access.address, lane)
+        return stride if isinstance(stride, int) else None
+
+    def total(self, root: Loop) -> float:
+        """The number of ops and accesses of the whole nest, one by one."""
+
+        def visit(loop: Loop) -> float:
+            inner = sum(visit(child) for child in loop.loops)
+            return math.prod(self.points[axis] for axis in loop.axes) * (loop.work + len(loop.accesses) + inner)
+
+        return visit(root)
+
+    def lanes(self, axis: int) -> int:
+        """The lanes that suit the size of an axis: those of the machine, or fewer where that takes fewer steps."""
+        size, lanes = self.analysis.sizes[axis], self.max_lanes
+        if not isinstance(size, int) or size >= MANY_VECTORS * lanes:
+            return lanes
+        while lanes > max(1, size):
+            lanes //= 2
+        fewer = lanes
+        while fewer > 1:
+            fewer //= 2
+            if steps(size, fewer) < steps(size, lanes):
+                lanes = fewer
+        return lanes
+
+    def column_lanes(self, root: Loop, lane: int) -> int:
+        """Lanes for an axis around serial reductions.
+
+        Several vectors side by side are as many independent chains of adds, and read whole stretches of a row. Their
+        number is the one with the least time: a step takes as long as an add, or as its vectors one after the other.
+        """
+        lanes, size = self.lanes(lane), self.points[lane]
+        heaviest = max(loop.work + len(loop.accesses) for loop in root.walk())
+        if lanes < self.max_lanes or heaviest > SIDE_BY_SIDE_WORK:
+            return lanes
+        if all(self.iterations(inner) <= WINDOW_POINTS for inner in root.loops):
+            return lanes
+        best, best_time = lanes, math.inf
+        width = lanes
+        while width <= MOST_SIDE_BY_SIDE * lanes and width * FEWEST_STRIPS <= max(size, lanes * FEWEST_STRIPS):
+            time = size // width * max(ADD_LATENCY, width // lanes) + (size % width).bit_count() * ADD_LATENCY
+            if time <= best_time:
+                best, best_time = width, time
+            width *= 2
+        return best
+
+    @staticmethod
+    def lane_axes(loop: Loop) -> list[int]:
+        """The axes of an inner loop that may have the lanes: where the order of points counts, only the last.
+
+        None where it counts for more than rounding: 0 · (a · b) is 0 to eager, though a · b may overflow.
+        """
+        if any(isinstance(op, loops.RunningOp) and op.kind == "prod" for op in loop.op.body.ops):
+            return []
+        if isinstance(loop.op, loops.ScanOp) or (isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES):
+            return loop.axes[-1:]
+        return loop.axes
+
+    # Schedules
+
+    def rows(self, root: Loop) -> Schedule:
+        """A program is one point of the parallel domain; inner loops have the lanes."""
+        schedule = Schedule([ParallelAxis(axis) for axis in root.axes], locals=self.analysis.local_sizes)
+        self.inner_lanes(root, schedule, free=True)
+        if not root.loops and root.axes:
+            # Nothing to vectorise: still let a program do a whole row.
+            self.run_through(schedule, root.axes[-1:], {root.axes[-1]: TILE})
+        return schedule
+
+    def inner_lanes(self, loop: Loop, schedule: Schedule, *, free: bool) -> None:
+        """Fills `schedule.loops` for the loops inside `loop`; `free` says that no axis further out has the lanes."""
+        for inner in loop.loops:
+            lane = self.lane_choice[inner][0] if free else None
+            if lane is None:
+                schedule.loops[inner.op] = (inner.axes, 1)
+            else:
+                schedule.loops[inner.op] = ([*(axis for axis in inner.axes if axis != lane), lane], self.lanes(lane))
+            self.inner_lanes(inner, schedule, free=free and lane is None)
+
+    def lanes_on(self, root: Loop, lane: int) -> Schedule:
+        """The lanes are on an axis of the parallel domain; a program runs through a tile of it."""
+        lanes = self.column_lanes(root, lane) if root.loops else self.lanes(lane)
+        schedule = Schedule([ParallelAxis(axis) for axis in root.axes], lanes=lanes)
+        self.inner_lanes(root, schedule, free=False)
+        inner_points = max(1, sum(self.iterations(inner) for inner in root.loops))
+        target = max(TILE // inner_points, STRIP if root.loops else 1)
+        if any(access.ordered for loop in root.walk() for access in loop.accesses):
+            # Every program walks the whole index: strips as wide as leaves work for the threads.
+            target = max(lanes, self.points[lane] // SCATTER_STRIPS)
+        others = [axis for axis in root.axes if axis != lane]
+        across = self.axis_read_across(root, lane) if not root.loops else None
+        length = self.points[lane]
+        if across is not None and length > 1 and self.tiled:
+            self.tiles(schedule, across, lane)
+        elif across is not None and length > 1:
+            self.run_through(schedule, [across, lane], {across: BLOCK[0], lane: BLOCK[1]})
+        elif length >= 2 * target or not others:
+            self.run_through(schedule, [lane], {lane: target})
+        elif length * 2 > target:
+            self.run_through(schedule, [lane], {})
+        else:
+            self.run_through(schedule, [others[-1], lane], {others[-1]: max(1, target // max(1, length))})
+        return schedule
+
+    @staticmethod
+    def suits_tiles(root: Loop) -> bool:
+        """Whether rows of a tile can stand side by side: nothing branches."""
+        return not any(isinstance(op, loops.BoundOp) for op in root.op.body.ops)
+
+    def tiles(self, schedule: Schedule, across: int, lane: int) -> None:
+        """Lets a program run through tiles with lanes along both axes: what is read across is transposed."""
+        rows = self.lanes(across)
+        schedule.around, schedule.order = [(across, rows)], [lane]
+        for parallel in schedule.parallel:
+            wanted = {across: TILE_ROWS, lane: TILE_COLUMNS}.get(parallel.axis)
+            if wanted is not None:
+                parallel.loop = True
+                step = rows if parallel.axis == across else schedule.lanes
+                parallel.tile = tile_of(self.analysis.sizes[parallel.axis], wanted, step)
+
+    def iterations(self, loop: Loop) -> int:
+        """How often the innermost bodies of a loop run."""
+        return math.prod(self.points[axis] for axis in loop.axes) * max(1, sum(map(self.iterations, loop.loops)))
+
+    def axis_read_across(self, root: Loop, lane: int) -> int | None:
+        """A parallel axis, not the lane axis, along which an access that is strided in the lanes is contiguous."""
+        for access in root.accesses:
+            for axis in root.axes:
+                if self.runs_along(access, lane, axis):
+                    return axis
+        return None
+
+    def is_read_across(self, access: Access, lane: int) -> bool:
+        """Whether an access is contiguous along another parallel axis than that of the lanes."""
+        return any(self.runs_along(access, lane, axis) for axis in self.analysis.root.axes)
+
+    def runs_along(self, access: Access, lane: int, axis: int) -> bool:
+        """Whether an access that the lanes `lane` would spread is contiguous along `axis`."""
+        if axis == lane or not access.width or not access.varies >> lane & 1 or access.indirect:
+            return False
+        return self.stride(access, lane) != 1 and sym.coefficient(access.address, axis) == 1
+
+    def run_through(self, schedule: Schedule, order: list[int], tiles: dict[int, int]) -> None:
+        """Lets a program run through the axes in `order`, at most `tiles[axis]` points of each."""
+        schedule.order = order
+        for parallel in schedule.parallel:
+            if parallel.axis in order:
+                parallel.loop = True
+                wanted = tiles.get(parallel.axis)
+                step = 1 if parallel.axis != order[-1] else schedule.lanes
+                if wanted is not None and wanted >= step * 16:
+                    step *= 4  # long enough to be worth several vectors a step
+                parallel.tile = None if wanted is None else tile_of(self.analysis.sizes[parallel.axis], wanted, step)
+
+    def unroll(self, root: Loop, schedule: Schedule) -> int:
+        """Vectors a step: more for light bodies, to hide latencies; no more than the shortest lane loop fills."""
+        bodies: list[tuple[Loop, int]] = []
+        if schedule.lanes > 1 and not root.loops:
+            tile = next(parallel.tile for parallel in schedule.parallel if parallel.axis == schedule.order[-1])
+            bodies.append((root, (tile or self.points[schedule.order[-1]]) // schedule.lanes))
+        for loop in root.walk():
+            axes, lanes = schedule.loops.get(loop.op, ([], 1))
+            if lanes > 1 and not loop.loops:
+                bodies.append((loop, self.points[axes[-1]] // lanes))
+        if not bodies:
+            return 1
+        heaviest = max(loop.work + len(loop.accesses) for loop, _ in bodies)
+        wanted = 4 if heaviest <= 6 else 2 if heaviest <= 16 else 1
+        longest = max(vectors for _, vectors in bodies)
+        while wanted > 1 and wanted > longest:
+            wanted //= 2
+        return wanted
+
+
+def steps(size: int, lanes: int) -> int:
+    """The steps of a lane loop: whole vectors, then what is left over by halves."""
+    return size // lanes + (size % lanes).bit_count()
+
+
+def tile_of(size: sym.IndexExpr, wanted: int, step: int) -> int | None:
+    """About `wanted` points, a multiple of `step` where that is fewer; None when that is all of them.
+
+    A divisor of the size is preferred when there is a fair one: then no program has a bound to compute.
+    """
+    wanted = max(step, wanted // step * step)
+    if not isinstance(size, int):
+        return wanted
+    if size <= wanted:
+        return None
+    for tile in range(min(size, wanted * 3 // 2) // step * step, wanted // 2, -step):
+        if size % tile == 0:
+            return tile
+    return wanted

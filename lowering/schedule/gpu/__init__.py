@@ -1,0 +1,1 @@
+"""Schedules for a GPU: tiles, warps, windows, contractions."""

@@ -1,0 +1,125 @@
+"""Contractions: reductions that matrix units can do, Σ_k left[i, k] · right[k, j], and the tiles they are done in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.loops.analysis import Loop, NestAnalysis
+from cuesta.lowering.schedule.schedule import Contraction, ParallelAxis, Schedule
+
+
+def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bits: int) -> Schedule:
+    """The schedule of a nest whose choices say that it is a contraction: `rows`, `columns` and `depth` of its tiles.
+
+    A program computes a tile of the result and walks along the contracted axis, `depth` points at a time; what comes
+    after the sum is done in registers. `bits` are those of addresses.
+    Errors: CuestaError when the nest is none.
+    """
+    found = contraction_of(analysis, bool(choices.get("tf32")))
+    if isinstance(found, str):
+        raise CuestaError(Diagnostic.on(analysis.nest, f"its schedule asks for a contraction, but {found}"))
+    loop, contraction = found
+    rows, columns = contraction.rows, contraction.columns
+    tiles = [
+        ParallelAxis(rows, loop=True, tile=choices["rows"]),
+        ParallelAxis(columns, loop=True, tile=choices["columns"]),
+    ]
+    rest = [ParallelAxis(axis) for axis in analysis.root.axes if axis not in (rows, columns)]
+    made = {key: choices[key] for key in ("stages", "group") if key in choices}
+    return Schedule(
+        [*rest, *tiles],
+        around=[(rows, choices["rows"])],
+        order=[columns],
+        lanes=choices["columns"],
+        loops={loop.op: (loop.axes, choices["depth"])},
+        contractions={loop.op: contraction},
+        choices={"target": "cuda", "warps": choices.get("warps", 4), "index": bits, **made},
+    )
+
+
+def contraction_of(analysis: NestAnalysis, tf32: bool) -> tuple[Loop, Contraction] | str:
+    """The contraction that a nest is, and its loop; or why it is none."""
+    root = analysis.root
+    if len(root.loops) != 1 or root.loops[0].loops:
+        return "it has not one inner loop"
+    loop = root.loops[0]
+    reduction = loop.op
+    if not isinstance(reduction, loops.ReduceOp) or reduction.kind != "sum" or len(loop.axes) != 1:
+        return "its inner loop is no sum along one axis"
+    product = reduction.yielded.owner
+    if not isinstance(product, elem.OPS["mul"]) or not isinstance(elem.scalar_of(reduction.yielded.type), Float32Type):
+        return "it does not sum products of f32"
+    left_out: set[Operation] = {product}
+    factors: list[SSAValue] = []
+    for operand in product.operands:
+        widened = operand.owner
+        if isinstance(widened, elem.ConvertOp) and _is_narrow(widened.operands[0].type):
+            left_out.add(widened)
+            operand = widened.operands[0]
+        factors.append(operand)
+    left, right = factors
+    if left.type != right.type or not (_is_narrow(left.type) or tf32):
+        return f"its factors have the types {left.type} and {right.type}"
+    if product.results[0].has_more_than_one_use():
+        return "a product has other uses"
+    if any(use.operation is not product for op in left_out - {product} for use in op.results[0].uses):
+        return "a factor has other uses"
+    varies = Varies(analysis)
+    k = 1 << loop.axes[0]
+    of_left, of_right = varies(left), varies(right)
+    if not of_left & of_right & k:
+        return "a factor does not vary along the axis of the sum"
+    rows, columns = _axes(of_left & ~of_right, root.axes), _axes(of_right & ~of_left, root.axes)
+    if not rows or not columns:
+        return "a factor does not vary along an axis of its own"
+    if _stored_last(analysis, rows[-1]) and not _stored_last(analysis, columns[-1]):
+        left, right, rows, columns = right, left, columns, rows
+    return loop, Contraction(left, right, frozenset(left_out), rows[-1], columns[-1], tf32)
+
+
+def _is_narrow(value_type: Attribute) -> bool:
+    return isinstance(value_type, BFloat16Type | Float16Type)
+
+
+def _axes(mask: int, among: list[int]) -> list[int]:
+    return [axis for axis in among if mask >> axis & 1]
+
+
+def _stored_last(analysis: NestAnalysis, axis: int) -> bool:
+    """Whether elements that are stored lie side by side along an axis."""
+    return any(access.is_store and sym.coefficient(access.address, axis) == 1 for access in analysis.accesses.values())
+
+
+class Varies:
+    """The axes that a value of a nest's body depends on, as an int with bit k for axis k."""
+
+    def __init__(self, analysis: NestAnalysis) -> None:
+        self.analysis = analysis
+        self.known: dict[SSAValue, int] = {}
+
+    def __call__(self, value: SSAValue) -> int:
+        """The axes of one value."""
+        if value not in self.known:
+            self.known[value] = self.of(value)
+        return self.known[value]
+
+    def of(self, value: SSAValue) -> int:
+        """The same, found anew."""
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            return 0
+        access = self.analysis.accesses.get(owner)
+        if access is not None:
+            found = access.varies
+            for operand in access.op.rest:
+                found |= self(operand)
+            return found
+        found = 0
+        for operand in owner.operands:
+            found |= self(operand)
+        return found

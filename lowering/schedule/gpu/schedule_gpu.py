@@ -1,0 +1,384 @@
+"""How a nest runs on a GPU: what is one program, and which axes the lanes of its tile run along.
+
+`choose` is the whole interface. A program is a block of threads that works on one tile at a time:
+
+    loops.nest (%i : 1048576) { … }                              a piece of %i                        pointwise
+    loops.nest (%i : 512, %j : 512) { %x[%j, %i] … }             a square of both, so that either side is read in order
+    loops.nest (%i : 4096) { sum (%j : 1024) of %x[%i, %j] }     rows: lanes along %j, of one row or of several
+    loops.nest (%j : 1024) { sum (%i : 4096) of %x[%i, %j] }     columns: lanes along %j, and along %i within
+    loops.nest (%i : 65536) { maximum (%w : 9) of %x[…] }        windows: lanes along %i, every lane its own loop;
+                                                                 overlapping ones: `sliding_windows`
+
+A reduction whose points fit into one tile is *persistent*: what it reads stays in registers, for later stages too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.integers import power_of_two
+from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
+from cuesta.lowering.schedule.flatten_axes import flatten_axes
+from cuesta.lowering.schedule.gpu import sliding_windows
+from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
+from cuesta.transforms.reductions.gpu_cost import COLUMN_BYTES, PERSISTENT
+
+TILE = 1024
+"""Elements of a program of a pointwise kernel."""
+ROW, FILLED = 256, 0.6
+"""Rows of so many elements may have tiles of their own, if these have points in so many of their lanes."""
+SQUARE_BYTES = 128
+"""Of rows and columns of a tile where one side is read across."""
+LOOPED = 16384
+"""Elements of a tile that walks along a row."""
+CACHED = 8192
+"""The same where the row comes from memory once and then from the cache."""
+LONG, LONGEST = 4096, 16384
+"""Rows of so many elements have up to 16 warps, and all that there can be."""
+MOST_WARPS = 32
+SCANNED = 2048
+"""The most elements of a tile whose lanes are scanned."""
+UNKNOWN = 512
+"""The same for a row whose length is not known."""
+ROWS = 4096
+"""Elements of a tile of several short rows."""
+COLUMN_TILE = 8192
+"""Elements of such a tile."""
+WINDOW = 32
+"""The most points of a reduction that every lane does by itself, where neighbouring lanes read neighbours."""
+WINDOW_TILE = 512
+"""Lanes of such a tile."""
+WINDOW_WARP = 64
+"""How many of them a warp has: neighbouring threads read neighbours, at no alignment."""
+POINTWISE_WARP = 256
+"""Elements of a warp where there are no loops."""
+ROW_WARP_BYTES = 2048
+"""Of the elements of a warp of a tile that is reduced, as they lie in memory."""
+MEETING_WARP = 1024
+"""Elements of a warp where programs meet: few threads keep many, so that a processor has several programs."""
+MEETING_REGISTERS, MOST_REGISTERS = 64, 255
+"""Of a thread there, for every tensor that it keeps; and of any."""
+SECTOR = 32
+"""Bytes that are read together."""
+VECTOR = 16
+"""Bytes that one load of a thread takes at most."""
+WAVES = 2
+"""Programs per processor that are left at least, before a program takes several rows."""
+LARGE = 2**31 - 2**24
+"""Addresses up to here are computed with 32 bits; a tile may reach beyond the end of its axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOptions:
+    """What the schedule needs to know of the machine."""
+
+    processors: int = 132
+
+
+def choose(analysis: NestAnalysis, options: GpuOptions) -> Schedule:
+    """The schedule of a nest whose axes are merged."""
+    return _Chooser(analysis, options).choose()
+
+
+def index_bits(analysis: NestAnalysis) -> int:
+    """The bits that addresses of a nest take: 32 or 64."""
+    return 64 if _Chooser(analysis, GpuOptions()).needs_wide_indices() else 32
+
+
+class _Chooser:
+    def __init__(self, analysis: NestAnalysis, options: GpuOptions) -> None:
+        self.analysis = analysis
+        self.processors = options.processors
+        self.programs = options.processors * WAVES
+
+    def choose(self) -> Schedule:
+        wide = self.needs_wide_indices()
+        root = self.analysis.root
+        schedule = None if self.analysis.meeting else sliding_windows.choose(self.analysis, self.processors)
+        if schedule is None:
+            schedule = self.reducing(root) if root.loops else self.pointwise(root)
+        warps = schedule.choices.get("warps") or self.warps(schedule)
+        schedule.choices = {"target": "cuda", "warps": warps, "index": 64 if wide else 32}
+        if self.analysis.meeting:
+            schedule.choices["registers"] = self.registers(root)
+        return schedule
+
+    def points(self, axis: int) -> int:
+        return self.analysis.estimate(self.analysis.sizes[axis])
+
+    def stride(self, access: Access, axis: int) -> int | None:
+        """By how many elements an access moves along an axis; None when that is not one number."""
+        stride = None if access.indirect >> axis & 1 else sym.coefficient(access.address, axis)
+        return stride if isinstance(stride, int) else None
+
+    def needs_wide_indices(self) -> bool:
+        """Whether an address, or the number of points, may not fit 32 bits."""
+        analysis = self.analysis
+        ranges = analysis.symbol_ranges
+        every: list[sym.IndexExpr] = [access.address for access in analysis.accesses.values()]
+        for loop in analysis.root.walk():
+            every.append(math.prod((analysis.sizes[axis] for axis in loop.axes), start=1))
+        sizes = analysis.sizes
+        for e in every:
+            low, high = sym.bounds(e, sizes, ranges)
+            if low is None or high is None or low < -LARGE or high > LARGE:
+                return True
+        return False
+
+    def width(self) -> int:
+        """The bytes of an element of the large tensors, the widest of them."""
+        return max((access.width for access in self.large(self.analysis.accesses.values())), default=4)
+
+    @staticmethod
+    def large(accesses: Iterable[Access]) -> list[Access]:
+        """Those that vary along the most axes: what is read over and over is in the caches."""
+        every = [access for access in accesses if access.width]
+        most = max((access.varies.bit_count() for access in every), default=0)
+        return [access for access in every if access.varies.bit_count() == most]
+
+    def lanes(self, axis: int, most: int) -> int:
+        """So many lanes as an axis fills, at most `most`."""
+        size = self.analysis.sizes[axis]
+        return min(most, power_of_two(size)) if isinstance(size, int) else most
+
+    # Pointwise
+
+    def pointwise(self, root: Loop) -> Schedule:
+        axes = root.axes
+        if not axes:
+            return Schedule([])
+        lane = axes[-1]
+        across = self.axis_read_across(root, lane)
+        if across is not None:
+            lanes = SQUARE_BYTES // max(2, self.width())
+            if min(self.points(across), self.points(lane)) > lanes // 2:
+                return self.square(root, across, lane, lanes)
+        short = self.points(lane) < 2 * TILE or not self.rows_are_aligned(root, lane)
+        if short and (not self.fills_tiles(lane) or self.any_load_in_vectors(root, lane)):
+            lane = flatten_axes(self.analysis, root, root.axes)
+        return self.pieces(root, lane, self.lanes(lane, TILE))
+
+    def rows_are_aligned(self, root: Loop, lane: int) -> bool:
+        """Whether every row that is stored begins where the last one did, as far as vectors go."""
+        return not any(
+            access.is_store
+            and isinstance(stride := sym.coefficient(access.address, axis), int)
+            and stride * access.width % VECTOR
+            for access in root.accesses
+            for axis in root.axes
+            if axis != lane
+        )
+
+    def fills_tiles(self, lane: int) -> bool:
+        """Whether tiles of their own leave few lanes of a row without a point."""
+        size, lanes = self.analysis.sizes[lane], self.lanes(lane, TILE)
+        return isinstance(size, int) and size >= ROW and size >= FILLED * (-(-size // lanes) * lanes)
+
+    def any_load_in_vectors(self, root: Loop, lane: int) -> bool:
+        """Whether a load is of vectors, row by row or when the axes are one. Where none is, one element for each thread
+        is best: neighbouring threads read and write neighbours, and no place is divided into its row and column.
+        """
+        return any(
+            self.is_in_vectors(access, root, lane) or self.is_one_piece(access, root)
+            for access in root.accesses
+            if not access.is_store and access.width and access.varies >> lane & 1
+        )
+
+    def is_in_vectors(self, access: Access, root: Loop, lane: int) -> bool:
+        """Whether every row that is accessed begins where vectors do."""
+        start = sym.substitute(access.address, [0] * len(self.analysis.sizes))
+        strides = [self.stride(access, axis) for axis in root.axes if axis != lane]
+        places = [*strides, start if isinstance(start, int) else None]
+        return self.stride(access, lane) == 1 and all(
+            place is not None and place * access.width % VECTOR == 0 for place in places
+        )
+
+    def is_one_piece(self, access: Access, root: Loop) -> bool:
+        """Whether elements follow one another in the order of the points."""
+        expected: sym.IndexExpr = 1
+        for axis in reversed(root.axes):
+            if self.stride(access, axis) != expected:
+                return False
+            expected = expected * self.analysis.sizes[axis]
+        return True
+
+    def pieces(self, root: Loop, lane: int, lanes: int) -> Schedule:
+        """Programs of `lanes` points of an axis."""
+        if lanes == 1:
+            return Schedule([ParallelAxis(axis) for axis in root.axes])
+        tiled = ParallelAxis(lane, loop=True, tile=lanes)
+        parallel = [tiled if axis == lane else ParallelAxis(axis) for axis in root.axes]
+        return Schedule(parallel, order=[lane], lanes=lanes)
+
+    def square(self, root: Loop, across: int, lane: int, lanes: int) -> Schedule:
+        parallel: list[ParallelAxis] = []
+        for axis in root.axes:
+            tiled = axis in (across, lane)
+            parallel.append(ParallelAxis(axis, loop=tiled, tile=lanes if tiled else None))
+        return Schedule(parallel, around=[(across, lanes)], order=[lane], lanes=lanes)
+
+    def axis_read_across(self, root: Loop, lane: int) -> int | None:
+        """A parallel axis, not the lane axis, along which an access that is strided in the lanes is contiguous."""
+        for access in root.accesses:
+            if access.width and access.varies >> lane & 1 and self.stride(access, lane) != 1:
+                for axis in root.axes:
+                    if axis != lane and self.stride(access, axis) == 1:
+                        return axis
+        return None
+
+    # Nests with loops in them
+
+    def reducing(self, root: Loop) -> Schedule:
+        leaves = [loop for loop in root.walk() if loop is not root and not loop.loops]
+        for leaf in leaves:
+            if leaf.axes:
+                flatten_axes(self.analysis, leaf, leaf.axes)
+        if any(access.ordered for access in self.analysis.accesses.values()) and not self.accumulates(leaves):
+            # Every lane does what comes in order by itself.
+            return self.columns(root, WINDOW_TILE, 1) if root.axes else self.serial(root)
+        if self.analysis.meeting:
+            return self.cooperative(root)
+        along, across = self.contiguity(root, leaves)
+        points = max((self.points(leaf.axes[0]) for leaf in leaves if leaf.axes), default=1)
+        static = all(isinstance(self.analysis.sizes[axis], int) for leaf in leaves for axis in leaf.axes)
+        rows = math.prod(self.points(axis) for axis in root.axes)
+        if root.axes and (across > 0 or not along) and static and points <= WINDOW:
+            return self.columns(root, WINDOW_TILE, 1)
+        if root.axes and across > along:
+            axis, width = self.contiguous_axis(root, leaves)
+            lanes = min(COLUMN_BYTES // width, power_of_two(self.points(axis)))
+            while rows < lanes * self.processors and lanes * width > SECTOR:
+                lanes //= 2
+            return self.columns(root, lanes, min(power_of_two(points), max(1, COLUMN_TILE // lanes)), axis)
+        lanes = power_of_two(points) if static else UNKNOWN
+        if lanes * self.kept(leaves) > PERSISTENT:
+            lanes = min(lanes, LOOPED)
+        elif lanes > LOOPED and self.is_read_again_from_cache(leaves):
+            lanes = CACHED
+        if any(leaf.running for leaf in leaves):
+            lanes = min(lanes, SCANNED)
+        height = 1
+        flat = static and not any(inner.loops for inner in root.loops)
+        while flat and root.axes and lanes * height * 2 <= ROWS and rows >= height * 2 * self.programs:
+            height *= 2
+        if height == 1:
+            schedule = Schedule([ParallelAxis(axis) for axis in root.axes])
+        else:
+            lane = flatten_axes(self.analysis, root, root.axes)
+            schedule = self.pieces(root, lane, height)
+        self.inner_lanes(root, schedule, lanes)
+        return schedule
+
+    def cooperative(self, root: Loop) -> Schedule:
+        """A program for every part, which one tile holds."""
+        schedule = Schedule([ParallelAxis(axis) for axis in root.axes])
+        self.inner_lanes(root, schedule, PERSISTENT)
+        return schedule
+
+    def registers(self, root: Loop) -> int:
+        """Of a thread where programs meet: so few that a processor has several programs. What a program needs more for
+        doing again what others left has to find room elsewhere.
+        """
+        inputs = set(self.analysis.inputs)
+        reads_rows = [
+            loop
+            for loop in root.walk()
+            if loop is not root
+            and any(isinstance(access.op, loops.LoadOp) and access.op.source in inputs for access in loop.accesses)
+        ]
+        return min(MOST_REGISTERS, MEETING_REGISTERS * self.kept(reads_rows))
+
+    def serial(self, root: Loop) -> Schedule:
+        """One program, one thing after the other."""
+        schedule = Schedule([])
+        self.inner_lanes(root, schedule, 1)
+        return schedule
+
+    def contiguity(self, root: Loop, leaves: list[Loop]) -> tuple[int, int]:
+        """The bytes that are read in order along the inner loops, and along the parallel axes."""
+        along = across = 0
+        for leaf in leaves:
+            for access in self.large(leaf.accesses):
+                if any(self.stride(access, axis) == 1 for axis in leaf.axes):
+                    along += access.width
+                if any(self.stride(access, axis) == 1 for axis in root.axes):
+                    across += access.width
+        return along, across
+
+    def contiguous_axis(self, root: Loop, leaves: list[Loop]) -> tuple[int, int]:
+        """The parallel axis along which the widest accesses are contiguous (or the last), and their bytes."""
+        found = [
+            (access.width, axis)
+            for leaf in leaves
+            for access in self.large(leaf.accesses)
+            for axis in root.axes
+            if self.stride(access, axis) == 1
+        ]
+        width, axis = max(found, default=(4, root.axes[-1]))
+        return axis, width
+
+    def columns(self, root: Loop, lanes: int, inner: int, axis: int | None = None) -> Schedule:
+        """Lanes along a parallel axis (the last, unless it is named), and `inner` of them along every inner loop."""
+        lane = root.axes[-1] if axis is None else axis
+        if self.points(lane) < lanes * 4:
+            lane = flatten_axes(self.analysis, root, root.axes)
+        schedule = self.pieces(root, lane, lanes)
+        self.inner_lanes(root, schedule, inner)
+        return schedule
+
+    def inner_lanes(self, loop: Loop, schedule: Schedule, lanes: int) -> None:
+        """Fills `schedule.loops` for the loops inside `loop`: innermost loops have `lanes`, or as many as they fill."""
+        for inner in loop.loops:
+            own = self.lanes(inner.axes[0], lanes) if inner.axes and not inner.loops else 1
+            schedule.loops[inner.op] = (inner.axes, own)
+            self.inner_lanes(inner, schedule, lanes)
+
+    def kept(self, leaves: list[Loop]) -> int:
+        """How many tensors several stages read: a tile that holds the whole row keeps all of them in registers."""
+        stages: dict[SSAValue, int] = {}
+        for leaf in leaves:
+            large = self.large(leaf.accesses)
+            for tensor in {access.op.source for access in large if isinstance(access.op, loops.LoadOp)}:
+                stages[tensor] = stages.get(tensor, 0) + 1
+        return max(1, sum(count > 1 for count in stages.values()))
+
+    def is_read_again_from_cache(self, leaves: list[Loop]) -> bool:
+        """Whether long rows of 16-bit numbers are read, and read again, and nothing is written. A tile for a whole row
+        fills the processor, which then loads and computes in turns; small tiles of several programs do both at once.
+        """
+        reading = sum(bool(self.large(leaf.accesses)) for leaf in leaves)
+        return self.width() <= 2 and reading > 1 and not any(a.is_store for leaf in leaves for a in leaf.accesses)
+
+    def accumulates(self, leaves: list[Loop]) -> bool:
+        """Whether what is combined is, in every round of a scan, one and the same row of neighbours."""
+        combined = [(access, leaf) for leaf in leaves for access in leaf.accesses if access.ordered]
+        every = sum(bool(access.ordered) for access in self.analysis.accesses.values())
+        return len(combined) == every and all(
+            not access.varies & access.ordered and len(leaf.axes) == 1 and self.stride(access, leaf.axes[0]) == 1
+            for access, leaf in combined
+        )
+
+    def warps(self, schedule: Schedule) -> int:
+        """Warps of a program: so many that every thread has a few vectors, and that long rows have many threads."""
+        outer = math.prod(lanes for _, lanes in schedule.around) * schedule.lanes
+        inner = max((lanes for _, lanes in schedule.loops.values()), default=1)
+        if not schedule.loops:
+            return max(1, min(4, outer // POINTWISE_WARP))
+        if inner == 1:
+            return max(1, min(8, outer // WINDOW_WARP))
+        if self.analysis.meeting:
+            return max(1, min(MOST_WARPS, inner // MEETING_WARP))
+        if inner >= LONGEST:
+            return MOST_WARPS
+        # What is carried is as wide as it is computed.
+        carried = any(isinstance(op, loops.ScanOp) and lanes == 1 for op, (_, lanes) in schedule.loops.items())
+        width = max(self.width(), 4 if carried else 0)
+        return max(1, min(16 if inner >= LONG else 8, outer * inner * width // ROW_WARP_BYTES))
+
+
+__all__ = ["GpuOptions", "choose", "index_bits"]

@@ -1,0 +1,305 @@
+"""Windows on a GPU: which nests slide, along which axis, and how far a program goes.
+
+    loops.nest (%y, %x) { maximum (%i : 3, %j : 3) of %src[%y + %i, %x + %j] }
+
+Windows overlap. A program with one tile of points reads an element as often as windows hold it, from the caches, and
+reduces each window anew. One that writes out `slide` neighbours along %y (`sliding_builder`) reads a row for all of
+them, and reduces it along %j once. The cost model counts what a point then loads and computes: the loads and partial
+reductions are listed as the builder would write them, and those that are equal count once.
+
+    time of a point ~ max(bytes from memory, bytes from the second cache, loads, instructions), each at its own rate
+
+The same goes for neighbours along the lanes' axis, `beside` of which a lane has: what they read is one row of
+neighbours, which is loaded in vectors (`targets/triton/emit_neighbours.py`), and masked and converted once.
+
+Large windows that lie side by side share nothing. There a lane has a window to itself: neighbouring lanes read the rest
+of a cache line a little later, and nothing has to be brought together. A thread has one lane only, or neighbouring
+threads would be two windows apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from cuesta.dialects import layout, loops, sym
+from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.dialects.loops.analysis import Access, NestAnalysis, tensor_type_of
+from cuesta.lowering.kernel.sliding_builder import STEPS
+from cuesta.lowering.schedule.flatten_axes import flatten_axes, split_axis
+from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
+
+MOST_POINTS = 64
+"""Of a window that is written out."""
+MOST_LOADS = 64
+"""That a program writes out; more only make the text longer."""
+DISTANCES, ALWAYS = range(2, 17), (4, 8)
+"""How far a program may go: so far that it divides the axis, or these."""
+APART = 4
+"""The most elements from lane to lane: windows lie further apart only where they do not overlap."""
+LANES, WARPS = 128, 4
+"""One point for each thread: neighbouring threads then load neighbours, at any alignment. Also of windows side by side.
+"""
+BESIDE, MOST_WRITTEN = (4, 2), 16
+"""How many neighbours a lane may have, and how many points a program writes out where lanes have several."""
+VECTOR = 16
+"""Bytes from lane to lane, at most: what one load of a thread takes, so that a warp reads what lies together."""
+WASTE = 0.1
+"""The part of a row that may be missing in the last of these groups."""
+WAVES = 4
+"""Programs per processor that are left at least."""
+
+LARGE_WINDOW, LARGEST_WINDOW = 32, 512
+"""Points of a window that a lane reduces by itself: more than `schedule_gpu` gives to any lane, and at most so many."""
+BESIDE_BYTES = 64
+"""From the window of a lane to that of the next, at most."""
+
+# Per clock and processor of an H100 or H200.
+MEMORY_BYTES, CACHE_BYTES, LOADED_LANES, INSTRUCTIONS = 18.0, 32.0, 32.0, 128.0
+ADDRESS, LOAD, STEP, ARG_STEP = 16, 3, 1, 6
+"""Instructions: for the place of a thread, for a load with its mask and cast, for a step of a reduction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slide:
+    """How far along which axis."""
+
+    axis: int
+    points: int
+
+
+def choose(analysis: NestAnalysis, processors: int) -> Schedule | None:
+    """The schedule of a nest that slides, or whose windows lie side by side; None when it does neither, or when that
+    is not worth it. With `slide = 1` none slides.
+    """
+    slide, beside = None, 1
+    if can_slide(analysis):
+        beside = neighbours(analysis)
+        slide = best_slide(analysis, processors, analysis.nest.choices.get("slide"), beside)
+    if slide is None:
+        return windows_of_lanes(analysis) if are_beside(analysis, processors) else None
+    root = analysis.root
+    rest = [axis for axis in root.axes if axis != slide.axis]
+    written = [ParallelAxis(slide.axis, tile=slide.points)]
+    beside = next((fewer for fewer in BESIDE if fewer <= min(beside, MOST_WRITTEN // slide.points)), 1)
+    within = None
+    if beside > 1:
+        last, size = rest[-1], static(analysis, rest[-1])
+        written.append(ParallelAxis(split_axis(analysis, last, beside), tile=beside))
+        if size % beside:
+            group = sym.dim(last) % analysis.sizes[last] if len(rest) > 1 else sym.dim(last)
+            within = group * beside + sym.dim(written[-1].axis), size
+    root.axes = [slide.axis, *rest]
+    lane = flatten_axes(analysis, root, rest)
+    return Schedule(
+        [ParallelAxis(lane, loop=True, tile=LANES), *written],
+        order=[lane],
+        lanes=LANES,
+        loops={loop.op: (loop.axes, 1) for loop in root.loops},
+        within=within,
+        slides=True,
+        choices={"warps": WARPS},
+    )
+
+
+def windows_of_lanes(analysis: NestAnalysis) -> Schedule:
+    """A window for every lane."""
+    root = analysis.root
+    lane = flatten_axes(analysis, root, root.axes)
+    return Schedule(
+        [ParallelAxis(lane, loop=True, tile=LANES)],
+        order=[lane],
+        lanes=LANES,
+        loops={loop.op: (loop.axes, 1) for loop in root.loops},
+        choices={"warps": WARPS},
+    )
+
+
+def are_beside(analysis: NestAnalysis, processors: int) -> bool:
+    """Whether there are large windows of several rows, whose rows lie side by side, and one for every thread."""
+    root = analysis.root
+    points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in root.axes)
+    if len(root.loops) != 1 or not root.axes or analysis.spread or points < 2 * LANES * processors:
+        return False
+    (window,) = root.loops
+    sizes = [size for axis in window.axes if isinstance(size := analysis.sizes[axis], int)]
+    if window.loops or len(sizes) < max(2, len(window.axes)) or not isinstance(window.op, loops.ReduceOp):
+        return False
+    if not LARGE_WINDOW < math.prod(sizes) <= LARGEST_WINDOW:
+        return False
+    accesses = [access for access in window.accesses if access.width]
+    for access in accesses:
+        apart = sym.coefficient(access.address, root.axes[-1])
+        along = sym.coefficient(access.address, window.axes[-1])
+        if access.ordered or access.indirect or not isinstance(apart, int) or along != 1:
+            return False
+        if not 1 < apart <= min(2 * sizes[-1], BESIDE_BYTES // access.width):
+            return False
+    return bool(accesses)
+
+
+def can_slide(analysis: NestAnalysis) -> bool:
+    """Whether a nest is as `SlidingBuilder` requires, and its lanes would read what lies together."""
+    root = analysis.root
+    if len(root.axes) < 2 or not root.loops or analysis.spread:
+        return False
+    for loop in root.loops:
+        op = loop.op
+        if loop.loops or not isinstance(op, loops.ReduceOp) or op.kind not in (*STEPS, *EXTREMES):
+            return False
+        sizes = [analysis.sizes[axis] for axis in loop.axes]
+        points = math.prod(size for size in sizes if isinstance(size, int))
+        if not all(isinstance(size, int) for size in sizes) or not 0 < points <= MOST_POINTS:
+            return False
+    handles = set(analysis.nest.handles)
+    for access in analysis.accesses.values():
+        stride = sym.coefficient(access.address, root.axes[-1])
+        if access.indirect or access.ordered or (isinstance(stride, int) and abs(stride) > APART and access.width):
+            return False
+        if isinstance(access.op, loops.LoadOp) and access.op.source in handles:
+            return False
+    return not any(isinstance(op, loops.BoundOp) for op in analysis.nest.walk())
+
+
+def neighbours(analysis: NestAnalysis) -> int:
+    """How many neighbours a lane has, so that their loads come together in vectors; 1 where they do not."""
+    lane = analysis.root.axes[-1]
+    size = analysis.sizes[lane]
+    for beside in BESIDE:
+        if not isinstance(size, int) or size <= beside or -size % beside > WASTE * size:
+            continue
+        images: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(analysis.sizes))]
+        images[lane] = sym.dim(lane) * beside
+        for loop in analysis.root.loops:
+            for axis in loop.axes:
+                images[axis] = 0
+        for access in analysis.accesses.values():
+            if access.is_store or not access.width or not access.varies >> lane & 1:
+                continue
+            address = sym.simplify(sym.substitute(access.address, images), analysis.sizes, analysis.symbol_ranges)
+            if isinstance(address, int) or any(factor % 2 for _, factor in address.terms):
+                continue
+            apart = sym.coefficient(address, lane)
+            if isinstance(apart, int) and abs(apart) * access.width <= VECTOR:
+                return beside
+    return 1
+
+
+def best_slide(analysis: NestAnalysis, processors: int, wanted: int | None, beside: int = 1) -> Slide | None:
+    """The axis and the distance that take the least time, where sharing saves loads at all; `wanted` is a distance."""
+    axes = analysis.root.axes
+    points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in axes)
+    found: list[tuple[float, Slide]] = []
+    for axis in axes[:-1]:
+        size = analysis.sizes[axis]
+        if not isinstance(size, int):
+            continue
+        alone = cost(analysis, axis, 1)
+        for distance in DISTANCES if wanted is None else (wanted,):
+            if not 1 < distance <= size:
+                continue
+            if wanted is None and (
+                (size % distance and distance not in ALWAYS)
+                or points < LANES * distance * beside * processors * WAVES
+                or distance * beside > MOST_WRITTEN
+            ):
+                continue
+            slid = cost(analysis, axis, distance)
+            if slid.loads > MOST_LOADS and wanted is None:
+                break
+            if slid.loads < alone.loads * distance:
+                waste = -(-size // distance) * distance / size
+                found.append((slid.time(waste), Slide(axis, distance)))
+    return min(found, key=lambda one: (one[0], one[1].points))[1] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a lane of a program does for `points` points. Units: bytes."""
+
+    points: int
+    loads: int
+    sectors: float
+    """Loads and stores, counted so many times as they take turns in the first cache, where lanes are apart."""
+    steps: int
+    from_memory: float
+    from_cache: float
+
+    def time(self, waste: float) -> float:
+        """Of a point, in clocks of a processor, when `waste` times the points are computed."""
+        limits = (
+            self.from_memory / MEMORY_BYTES,
+            self.from_cache * waste / CACHE_BYTES,
+            self.sectors * waste / LOADED_LANES,
+            (ADDRESS + self.loads * LOAD + self.steps) * waste / INSTRUCTIONS,
+        )
+        # What is not the limit takes a share of the time, too: nothing overlaps perfectly.
+        return (max(limits) + 0.1 * sum(limits)) / self.points
+
+
+def cost(analysis: NestAnalysis, axis: int, points: int) -> Cost:
+    """What a program does that goes `points` along an axis."""
+    loads = steps = 0
+    sectors = from_memory = from_cache = 0.0
+    lane = analysis.root.axes[-1]
+    for loop in analysis.root.walk():
+        inner = [] if loop is analysis.root else loop.axes
+        rows = 1
+        for access in loop.accesses:
+            if not access.width or not access.varies >> lane & 1:
+                continue  # one load for all lanes
+            stride = sym.coefficient(access.address, lane)
+            apart = max(1, abs(stride)) if isinstance(stride, int) else 1
+            places = len(set(addresses(analysis, access, inner, axis, points)))
+            # Along the other axes of a window, neighbouring lanes load the rest of a row.
+            rows = len(set(addresses(analysis, access, inner[:1], axis, points)))
+            sectors += places * apart
+            from_cache += rows * access.width * apart
+            from_memory += points * access.width * elements_of_a_point(analysis, access)
+            loads += 0 if access.is_store else places
+        if inner:
+            first, *others = (static(analysis, each) for each in inner)
+            step = ARG_STEP if isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES else STEP
+            steps += step * (rows * (math.prod(others) - 1) + points * (first - 1))
+    return Cost(points, loads, sectors, steps, from_memory, from_cache)
+
+
+def static(analysis: NestAnalysis, axis: int) -> int:
+    """The size of an axis of a window."""
+    size = analysis.sizes[axis]
+    assert isinstance(size, int)
+    return size
+
+
+def addresses(
+    analysis: NestAnalysis, access: Access, inner: list[int], axis: int, points: int
+) -> Iterator[sym.IndexExpr]:
+    """The addresses of an access at the points that are written out, and at all of the axes `inner`."""
+    ranges = [range(points), *(range(static(analysis, each)) for each in inner)]
+    strides = [sym.coefficient(access.address, each) for each in (axis, *inner)]
+    whole = [stride for stride in strides if isinstance(stride, int)]
+    if len(whole) == len(strides):
+        for place in product(*ranges):
+            yield sum(number * stride for number, stride in zip(place, whole, strict=True))
+        return
+    images: list[sym.IndexExpr] = [sym.dim(each) for each in range(len(analysis.sizes))]
+    for point, *place in product(*ranges):
+        images[axis] = sym.dim(axis) * points + point
+        for each, number in zip(inner, place, strict=True):
+            images[each] = number
+        yield sym.simplify(sym.substitute(access.address, images), analysis.sizes, analysis.symbol_ranges)
+
+
+def elements_of_a_point(analysis: NestAnalysis, access: Access) -> float:
+    """How many elements of a tensor there are for each point of the nest: each comes from memory once."""
+    op = access.op
+    assert isinstance(op, loops.LoadOp | loops.TensorWriteOp)
+    tensor = op.source if isinstance(op, loops.LoadOp) else op.target
+    elements = math.prod(analysis.estimate(size) for size in layout.sizes_of(tensor_type_of(tensor)))
+    points = math.prod(analysis.estimate(analysis.sizes[each]) for each in analysis.root.axes)
+    return elements / max(1, points)
+
+
+__all__ = ["Slide", "best_slide", "can_slide", "choose"]

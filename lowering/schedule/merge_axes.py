@@ -1,0 +1,133 @@
+"""Fewer, longer axes: the order of memory, no axes of size 1, and neighbours merged where every address allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
+
+
+def merge_axes(analysis: NestAnalysis) -> None:
+    """Reorders, drops and merges the axes of every loop; addresses are rewritten to match.
+
+    (i : 4, j : 1, k : 8) with addresses 8·i + k  →  (k : 32) with addresses k
+
+    The order of axes stays where it has a meaning: in scans, and in arg-reductions, whose result counts the points.
+    """
+    images: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(analysis.sizes))]
+    merged_into = list(range(len(analysis.sizes)))
+    for loop in analysis.root.walk():
+        _drop_unit_axes(loop, analysis, images)
+        if len(loop.axes) > 1:
+            accesses = [access for inner in loop.walk() for access in inner.accesses]
+            if not _counts_points(loop) and not (analysis.meeting and loop is analysis.root):
+                loop.axes = memory_order(loop.axes, accesses, analysis)
+            _merge(loop, accesses, analysis, images, merged_into)
+    _rewrite(analysis, images, merged_into)
+
+
+def memory_order(axes: Sequence[int], accesses: Sequence[Access], analysis: NestAnalysis) -> list[int]:
+    """The axes, the one with the longest stride first; stores decide before loads, wide accesses before narrow ones."""
+    ranked = sorted(
+        (access for access in accesses if access.width),
+        key=lambda access: (access.is_store, sum(access.varies >> axis & 1 for axis in axes), access.width),
+        reverse=True,
+    )
+    strides: dict[int, int] = {}
+    for axis in axes:
+        for access in ranked:
+            if access.varies >> axis & 1:
+                stride = sym.coefficient(access.address, axis)
+                if stride is not None and stride != 0:
+                    strides[axis] = abs(analysis.estimate(stride))
+                    break
+    # An axis without a stride (only behind floordiv or mod, or in gathers) keeps its place: it takes its neighbour's.
+    previous = max(strides.values(), default=0)
+    keys: dict[int, int] = {}
+    for axis in axes:
+        previous = keys[axis] = strides.get(axis, previous)
+    return sorted(axes, key=lambda axis: -keys[axis])
+
+
+def _counts_points(loop: Loop) -> bool:
+    return isinstance(loop.op, loops.ScanOp) or (isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES)
+
+
+def _drop_unit_axes(loop: Loop, analysis: NestAnalysis, images: list[sym.IndexExpr]) -> None:
+    kept = [axis for axis in loop.axes if analysis.sizes[axis] != 1]
+    op = loop.op
+    if not kept and loop.axes and isinstance(op, loops.ReduceOp) and op.kind in (*EXTREMES, "welford"):
+        kept = loop.axes[-1:]  # their results are not simply what is yielded
+    if not kept and loop.axes and isinstance(op, loops.ScanOp):
+        kept = loop.axes[-1:]  # a running value has a loop to run in
+    for axis in loop.axes:
+        if axis not in kept:
+            images[axis] = 0
+    loop.axes = kept
+
+
+def _merge(
+    loop: Loop, accesses: Sequence[Access], analysis: NestAnalysis, images: list[sym.IndexExpr], merged_into: list[int]
+) -> None:
+    sizes = analysis.sizes
+    addresses = {e for access in accesses for e in (access.address, access.local) if isinstance(e, sym.Expr)}
+    kept: list[int] = []
+    for axis in loop.axes:
+        # Addresses still speak of the unmerged axes. That is no obstacle: a, b and c merge into one when b and c do,
+        # and a merges with what they became, whose size is already their product.
+        while (
+            kept
+            and _meet_alike(analysis, kept[-1], axis)
+            and all(_is_joint(e, kept[-1], axis, sizes[axis]) for e in addresses)
+        ):
+            outer = kept.pop()
+            images[outer] = 0
+            merged_into[outer] = axis
+            sizes[axis] = sizes[outer] * sizes[axis]
+        kept.append(axis)
+    loop.axes = kept
+
+
+def _meet_alike(analysis: NestAnalysis, outer: int, inner: int) -> bool:
+    """Whether both axes, or neither, are such that points which differ along them meet."""
+    return (analysis.meeting >> outer & 1) == (analysis.meeting >> inner & 1)
+
+
+def _is_joint(e: sym.Expr, outer: int, inner: int, size: sym.IndexExpr) -> bool:
+    """Whether e depends on the two axes only as outer · size + inner."""
+    if outer not in e.dims and inner not in e.dims:
+        return True
+    outer_stride, inner_stride = sym.coefficient(e, outer), sym.coefficient(e, inner)
+    if outer_stride is not None and inner_stride is not None:
+        return outer_stride == inner_stride * size
+    images: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(max(*e.dims, outer, inner) + 1)]
+    images[inner] = images[inner] + images[outer] * size
+    images[outer] = 0
+    return sym.substitute(e, images) == e
+
+
+def _rewrite(analysis: NestAnalysis, images: list[sym.IndexExpr], merged_into: list[int]) -> None:
+    if all(image != 0 for image in images):
+        return
+    for access in analysis.accesses.values():
+        access.address = sym.substitute(access.address, images)
+        if access.local is not None:
+            access.local = sym.substitute(access.local, images)
+        access.varies = _renumber(access.varies, images, merged_into)
+        access.indirect = _renumber(access.indirect, images, merged_into)
+
+
+def _renumber(axes: int, images: list[sym.IndexExpr], merged_into: list[int]) -> int:
+    result = axis = 0
+    while axes:
+        if axes & 1:
+            target = axis
+            while merged_into[target] != target:
+                target = merged_into[target]
+            if images[target] != 0:
+                result |= 1 << target
+        axes >>= 1
+        axis += 1
+    return result

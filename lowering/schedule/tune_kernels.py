@@ -1,0 +1,273 @@
+"""`tune-kernels`: schedules, and products fused with what follows them, where a device has shown that they are faster.
+
+A question is a few programs that compute the same; whoever measures says how long each takes (`measuring`). Without
+anybody to measure nothing changes. What is found is written into the program, as choices of its nests:
+
+    loops.nest (%i : 4096) outs(…) schedule #loops.schedule<lanes = 2048, warps = 8> { … }
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from cuesta.dialects import loops
+from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
+from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.layout import device_of, is_tensor_type, sizes_of, tensor_type_of
+from cuesta.dialects.loops.analysis import analyse
+from cuesta.lowering.schedule.gpu.schedule_choices import candidates
+from cuesta.lowering.schedule.gpu.schedule_gpu import GpuOptions
+from cuesta.lowering.schedule.merge_axes import merge_axes
+from cuesta.transforms.products.products import Product, fused_nest, products_of, replace, static
+from cuesta.transforms.products.tiles import tiles_for
+
+Question = Sequence[ModuleOp]
+"""Programs at the `loops` level, ready to schedule, that compute the same of the same arguments."""
+Measure = Callable[[Sequence[Question]], Sequence[Sequence[float]]]
+"""How long each program of each question takes, in µs; infinity for one that cannot be run."""
+
+GAIN = 0.97
+"""What beats the default takes at most this share of its time: less is noise."""
+WITH_PRODUCERS = 3
+"""Tiles that are tried once more with what gives the factors done where they are read."""
+SMALL = 1 << 18
+"""Bytes that a kernel moves at least, for its schedule to matter beside its launch."""
+
+_measure: ContextVar[Measure | None] = ContextVar("measure", default=None)
+
+
+@contextmanager
+def measuring(measure: Measure) -> Generator[None, None, None]:
+    """In the `with` block, `tune-kernels` asks `measure`."""
+    token = _measure.set(measure)
+    try:
+        yield
+    finally:
+        _measure.reset(token)
+
+
+@dataclass(frozen=True)
+class TuneKernelsPass(ModulePass):
+    """Gives every nest for a GPU the choices with which it runs fastest, and products that are faster in one nest."""
+
+    name = "tune-kernels"
+
+    tf32: bool = False
+    """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
+    keep_roundings: bool = False
+    """Whether what follows a product takes it rounded to its type, as in eager."""
+    processors: int = 132
+    """The number of the GPU's multiprocessors."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        measure = _measure.get()
+        if measure is None:
+            return
+        chosen = [one for one in entry_block(op).ops if isinstance(one, loops.NestOp) and one.choices]
+        tune_nests(op, measure, GpuOptions(self.processors))
+        # Now that the nests which follow products are as fast as they can be:
+        tune_products(op, measure, self, chosen)
+
+
+@dataclass
+class _Asked:
+    """A question, and what to do with the answer in each place where it stands."""
+
+    programs: list[ModuleOp]
+    answers: list[Callable[[int], None]] = field(default_factory=list[Callable[[int], None]])
+
+
+def best_of(times: Sequence[float]) -> int:
+    """Which program to take: the first, unless another is clearly faster."""
+    best = min(range(len(times)), key=times.__getitem__)
+    return best if times[best] < times[0] * GAIN or math.isinf(times[0]) > math.isinf(times[best]) else 0
+
+
+def settle(asked: Sequence[_Asked], measure: Measure) -> None:
+    """Asks all questions at once (so that programs can be compiled side by side), and acts on the answers."""
+    if not asked:
+        return
+    for one, times in zip(asked, measure([one.programs for one in asked]), strict=True):
+        best = best_of(times)
+        for answer in one.answers:
+            answer(best)
+
+
+# Schedules
+
+
+def tune_nests(module: ModuleOp, measure: Measure, options: GpuOptions) -> None:
+    """Gives the nests of @main their best choices; nests that are alike are measured once."""
+    asked: dict[Fingerprint, _Asked] = {}
+    every: dict[Fingerprint, list[dict[str, int]]] = {}
+    ranges = symbol_ranges(module)
+    for nest in [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]:
+        if (reason := obstacle(nest)) is not None:
+            no_match(nest, f"its schedule is not tuned: {reason}")
+            continue
+        key = fingerprint(nest)
+        if key not in asked:
+            copy = next(op for op in entry_block(program_of([nest])).ops if isinstance(op, loops.NestOp))
+            analysis = analyse(copy, ranges, tuple(True for _ in copy.results))
+            merge_axes(analysis)
+            every[key] = candidates(analysis, options)
+            asked[key] = _Asked([program_of([nest], choices) for choices in ({}, *every[key])])
+        asked[key].answers.append(lambda best, nest=nest, found=every[key]: choose(nest, found, best))
+    settle([one for one in asked.values() if len(one.programs) > 1], measure)
+
+
+def choose(nest: loops.NestOp, found: Sequence[dict[str, int]], best: int) -> None:
+    """Writes the choices of candidate `best` into a nest; candidate 0 is the default."""
+    if best:
+        nest.properties["schedule"] = loops.ScheduleAttr.of(found[best - 1])
+
+
+def obstacle(nest: loops.NestOp) -> str | None:
+    """Why a nest is not measured."""
+    if not device_of(tensor_type_of(nest.results[0])).startswith("cuda"):
+        return "it is not for a GPU"
+    if nest.choices:
+        return "it has one"
+    moved = 0
+    for value in (*outer_values([nest]), *nest.results):
+        kind = value.type
+        sizes = sizes_of(kind) if is_tensor_type(kind) else ()
+        if not is_tensor_type(kind) or len(static(sizes)) < len(sizes):
+            return "its sizes are not known"
+        moved += math.prod(static(sizes)) * max(1, getattr(kind.element_type, "bitwidth", 32) // 8)
+    if moved < SMALL:
+        return "it moves little"
+    if any(isinstance(op, loops.BoundOp | loops.CombineOp) for op in nest.walk()):
+        return "it has indices made of data, which cannot be made up"
+    return None
+
+
+# Products
+
+
+def tune_products(
+    module: ModuleOp, measure: Measure, options: TuneKernelsPass, untouched: Collection[loops.NestOp]
+) -> None:
+    """Fuses the products for which one of a few tiles beats the library's call and the kernel after it."""
+    asked: dict[Fingerprint, _Asked] = {}
+    for product in products_of(entry_block(module), tf32=options.tf32, untouched=untouched):
+        if not product.device.startswith("cuda"):
+            continue
+        producers = list(product.producers.values())
+        apart = [*producers, *views_before(product), product.call]
+        apart += [] if product.consumer is None else [product.consumer]
+        results = [product.result] if product.is_kept or product.consumer is None else []
+        library = program_of(apart, results=results)
+        key = fingerprint(library)
+        variants = variants_of(product, options)
+        if key not in asked:
+            inputs = outer_values(apart)
+            asked[key] = _Asked([library])
+            for one in variants:
+                together = one.nest(product, options)
+                ops = [together] if one.prologues else [*producers, together]
+                asked[key].programs.append(program_of(ops, one.tile, inputs=inputs))
+                together.erase()
+        asked[key].answers.append(lambda best, product=product, found=variants: fuse(product, found, best, options))
+    settle(list(asked.values()), measure)
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    """A way to compute a product in one nest."""
+
+    tile: dict[str, int]
+    prologues: bool
+
+    def nest(self, product: Product, options: TuneKernelsPass) -> loops.NestOp:
+        """The nest, which stands nowhere yet."""
+        return fused_nest(product, keep_roundings=options.keep_roundings, prologues=self.prologues)
+
+
+def variants_of(product: Product, options: TuneKernelsPass) -> list[_Variant]:
+    """What to try: a few tiles, and where factors are computed by nests of their own, the first ones with those."""
+    tiles = tiles_for(product.sizes, product.batch, product.bits, options.processors)
+    with_producers = tiles[:WITH_PRODUCERS] if product.producers else []
+    return [*(_Variant(tile, False) for tile in tiles), *(_Variant(tile, True) for tile in with_producers)]
+
+
+def fuse(product: Product, found: Sequence[_Variant], best: int, options: TuneKernelsPass) -> None:
+    """Fuses a product as variant `best` says; number 0 is the library."""
+    if best:
+        replace(product, found[best - 1].nest(product, options), found[best - 1].tile)
+
+
+def views_before(product: Product) -> list[Operation]:
+    """The views through which a product reads its operands, in order."""
+    found: dict[Operation, None] = {}
+    for operand in product.call.operands:
+        chain: list[Operation] = []
+        while isinstance(view := operand.owner, loops.ViewOp):
+            chain.append(view)
+            operand = view.source
+        found.update(dict.fromkeys(reversed(chain)))
+    return list(found)
+
+
+# Programs of their own
+
+
+def outer_values(ops: Sequence[Operation]) -> list[SSAValue]:
+    """The values that ops use and that none of them makes, in order of first use."""
+    inside: set[SSAValue] = set()
+    found: dict[SSAValue, None] = {}
+    for top in ops:
+        for op in top.walk():
+            for operand in op.operands:
+                if operand not in inside:
+                    found[operand] = None
+            inside.update(op.results)
+            for region in op.regions:
+                for block in region.blocks:
+                    inside.update(block.args)
+    return list(found)
+
+
+def program_of(
+    ops: Sequence[Operation],
+    choices: dict[str, int] | None = None,
+    *,
+    inputs: Sequence[SSAValue] | None = None,
+    results: Sequence[SSAValue] = (),
+) -> ModuleOp:
+    """A program of copies of ops, which returns the results of the last, and `results`. The text of two programs that
+    are alike is the same: names and locations are left behind.
+
+    `choices` are the nest's, which is the last op.
+    """
+    inputs = outer_values(ops) if inputs is None else inputs
+    block = Block(arg_types=[value.type for value in inputs])
+    values: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    copies = [op.clone(values) for op in ops]
+    block.add_ops(copies)
+    last = copies[-1]
+    if choices:
+        last.properties["schedule"] = loops.ScheduleAttr.of(choices)
+    returned = list(last.results)
+    returned += [values[value] for value in results if values[value] not in returned]
+    block.add_op(ReturnOp(*returned))
+    for op in block.walk():
+        for value in (*op.results, *(argument for region in op.regions for argument in region.block.args)):
+            value.name_hint = None
+    types: list[Attribute] = [value.type for value in inputs]
+    main = FuncOp("main", (types, [value.type for value in returned]), Region(block))
+    return ModuleOp([main])
+
+
+__all__ = ["GAIN", "Measure", "Question", "TuneKernelsPass", "measuring"]

@@ -1,0 +1,1 @@
+"""What may be rounded, or approximated, and what need not be."""

@@ -1,0 +1,1 @@
+"""Rewrites of one nest of the `loops` level."""

@@ -1,0 +1,1 @@
+"""Products of matrices with what is around them."""

@@ -1,0 +1,38 @@
+"""`fuse-products`: products of matrices, with what is done to their results, as nests in the place of library calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from cuesta.dialects.core.entry import entry_block
+from cuesta.transforms.products.products import fused_nest, products_of, replace
+from cuesta.transforms.products.tiles import tiles_for
+
+
+@dataclass(frozen=True)
+class FuseProductsPass(ModulePass):
+    """mm(a, b), and a pointwise nest that reads it  ->  one nest that sums and goes on, scheduled as a contraction.
+
+    Everywhere, whether it pays or not: `tune-kernels` does so where a device has shown that it does.
+    """
+
+    name = "fuse-products"
+
+    tf32: bool = False
+    """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
+    keep_roundings: bool = False
+    """Whether what follows takes the product rounded to its type, as in eager."""
+    prologues: bool = True
+    """Whether what only gives a factor is done where the factor is read."""
+    processors: int = 132
+    """The number of the GPU's multiprocessors."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for product in products_of(entry_block(op), tf32=self.tf32):
+            nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
+            tiles = tiles_for(product.sizes, product.batch, product.bits, self.processors)
+            replace(product, nest, tiles[0] if product.device.startswith("cuda") else {})

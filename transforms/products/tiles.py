@@ -1,0 +1,63 @@
+"""Tiles in which matrix units do a product, and which of them are worth timing."""
+
+from __future__ import annotations
+
+LEAST = 16
+"""The fewest rows, columns and points of a tile that matrix units take."""
+
+# What is worth timing: rows, columns, depth (of 16 bits), warps, stages of tiles.
+_TILES = (
+    (128, 256, 64, 8, 3),
+    (256, 128, 64, 8, 3),
+    (128, 128, 64, 8, 3),
+    (128, 128, 64, 4, 3),
+    (128, 64, 64, 4, 4),
+    (64, 128, 64, 4, 4),
+    (64, 256, 64, 4, 4),
+    (64, 64, 64, 4, 4),
+    (32, 64, 128, 4, 4),
+    (64, 32, 128, 4, 4),
+    (32, 32, 128, 4, 4),
+    (16, 64, 128, 4, 4),
+    (16, 128, 128, 4, 4),
+)
+GROUP = 8
+"""Rows of tiles that are done together."""
+TRIED = 5
+"""How many tiles are timed for one product."""
+
+
+def tiles_for(sizes: tuple[int, int, int], programs_around: int, bits: int, processors: int) -> list[dict[str, int]]:
+    """The choices of the few tiles that should do best for a product of rows × points by points × columns.
+
+    The estimate: rounds in which all processors compute a tile each, times what a tile costs, which is its own size
+    and, at the rate that matrix units outrun memory, its two sides.
+    """
+    rows, columns, points = sizes
+
+    def cost(tile: tuple[int, int, int, int, int]) -> float:
+        height, width, _, warps, _ = tile
+        programs = -(-rows // height) * -(-columns // width) * programs_around
+        together = max(1, 8 // warps)
+        rounds = -(-programs // (processors * together)) * together
+        return rounds * (height * width + 48 * (height + width))
+
+    fitting = [tile for tile in _TILES if fits(tile[0], rows) and fits(tile[1], columns)]
+    best = sorted(fitting or [_TILES[10]], key=cost)[:TRIED]
+    return [
+        {
+            "rows": height,
+            "columns": width,
+            "depth": max(LEAST, min(depth * 16 // bits, 1 << max(0, points - 1).bit_length())),
+            "warps": warps,
+            "stages": stages,
+            "group": GROUP,
+            **({"tf32": 1} if bits == 32 else {}),
+        }
+        for height, width, depth, warps, stages in best
+    ]
+
+
+def fits(tile: int, size: int) -> bool:
+    """Whether a side of a tile is not mostly empty."""
+    return tile <= LEAST or tile < 2 * size

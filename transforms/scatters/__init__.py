@@ -1,0 +1,1 @@
+"""Scatters taken apart: what they start from, and what changes it."""

@@ -1,0 +1,1 @@
+"""Views, and in which order tensors lie in memory."""
