@@ -15,6 +15,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects.core.devices import DeviceTraits, traits_of_device
 from cuesta.dialects.sym.expr import IndexExpr, coefficient, dim, format_expr
 from cuesta.dialects.sym.map import MapAttr
 from cuesta.dialects.sym.simplify import SymbolRanges, simplify
@@ -196,6 +197,11 @@ def device_of(t: TensorType) -> str:
     """The device, as PyTorch writes it."""
     layout = _layout(t)
     return _HOST if layout is None else layout.device
+
+
+def traits_of(value: SSAValue) -> DeviceTraits:
+    """What holds on the device that a tensor lies on. Errors: CuestaError when no target is for it."""
+    return traits_of_device(device_of(tensor_type_of(value)))
 
 
 def contiguous_strides(sizes: Sequence[IndexExpr]) -> tuple[IndexExpr, ...]:

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 from cuesta.dialects import loops
 from cuesta.dialects.aten import AtenOp, CallOp
 from cuesta.dialects.aten.schemas import canonical_name
+from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.tracing import no_match
@@ -164,8 +165,10 @@ def _obstacle(op: AtenCall) -> str | None:
         if not is_tensor_type(value_type):
             continue
         computable, own = _traits_of(value_type)
-        if not computable and (op.overload not in _MOVES or own == "cpu" or kind_of(value_type.element_type) != "s"):
-            return f"there is no arithmetic on {value_type.element_type}"
+        if not computable:
+            moved = kind_of(value_type.element_type) == "s" and traits_of_device(own).floats_of_8_bits
+            if not moved or op.overload not in _MOVES:
+                return f"there is no arithmetic on {value_type.element_type}"
         if device is None:
             device = own
         elif own != device:

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
 from cuesta.dialects.elem import kind_of
-from cuesta.dialects.layout import device_of
+from cuesta.dialects.layout import device_of, traits_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
 from cuesta.lowering.aten.operands import element_of, sizes_of_value, tensor_type_of
 from cuesta.lowering.aten.pointwise import broadcast_indices
@@ -125,8 +125,8 @@ def _philox(rule: Rule) -> Rule:
     """The rule, where eager's stream is not asked for."""
 
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
-        device = device_of(tensor_type_of(op.results[0]))
-        if builder.random == "eager" or (builder.random == "device" and device == "cpu"):
+        eager = builder.random == "device" and traits_of(op.results[0]).eager_random
+        if eager or builder.random == "eager":
             decline("random numbers are drawn from eager's stream")
         if op.has_argument("generator") and op.argument("generator") is not None:
             decline("it has a generator of its own")

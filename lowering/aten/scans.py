@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import Float32Type, f64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects.elem import kind_of
-from cuesta.dialects.layout import device_of
+from cuesta.dialects.layout import traits_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
-from cuesta.lowering.aten.operands import dim_argument, element_of, sizes_of_value, tensor_type_of
+from cuesta.lowering.aten.operands import dim_argument, element_of, sizes_of_value
 from cuesta.lowering.aten.reductions import Split
 
 TypeOf = Callable[[AtenCall], Attribute]
@@ -22,7 +22,7 @@ TypeOf = Callable[[AtenCall], Attribute]
 def _accumulator(op: AtenCall) -> Attribute:
     """The type that a sum or a product of the result's elements is accumulated in."""
     own = element_of(op.results[0])
-    if isinstance(own, Float32Type) and device_of(tensor_type_of(op.results[0])) == "cpu":
+    if isinstance(own, Float32Type) and traits_of(op.results[0]).wide_sums:
         return f64
     return compute_type(own)
 

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
 from cuesta.dialects.elem import kind_of
-from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type
+from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type, traits_of
 from cuesta.lowering.aten.atomics import Held
 from cuesta.lowering.aten.builder import (
     AtenCall,
@@ -78,7 +78,7 @@ def scatter(
     does not count once it is changed.
     """
     result = op.results[0]
-    if device_of(tensor_type_of(result)) != "cpu":
+    if traits_of(result).atomics:
         return _scatter_in_any_order(op, builder, walked, domain, kind, initial, update, include_self=include_self)
     element = element_of(result)
     to = element if kind == "assign" else compute_type(element)
@@ -315,7 +315,7 @@ def _masked_scatter(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     target, mask, source = op.tensor("self"), op.tensor("mask"), op.tensor("source")
     sizes, source_sizes = sizes_of_value(op.results[0]), sizes_of_value(source)
     count = sym.product_of(source_sizes)
-    if device_of(tensor_type_of(target)) != "cpu":
+    if traits_of(target).blocks:
         decline("on a GPU one program would go through all of the mask")
     if not isinstance(count, int) or count == 0:
         decline("the source may have no elements")

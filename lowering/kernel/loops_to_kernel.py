@@ -23,7 +23,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.dialects.core.operation import replace_all_uses
-from cuesta.dialects.layout import device_of, tensor_type_of
+from cuesta.dialects.layout import traits_of
 from cuesta.dialects.loops.analysis import NestAnalysis, analyse
 from cuesta.lowering.kernel.eviction import hint_loads
 from cuesta.lowering.kernel.kernel_builder import KernelBuilder
@@ -109,8 +109,7 @@ class LoopsToKernelPass(ModulePass):
 
     def is_for_gpu(self, nest: loops.NestOp) -> bool:
         """Whether a nest is scheduled for the GPU."""
-        on_gpu = device_of(tensor_type_of(nest.results[0])).startswith("cuda")
-        return on_gpu if self.target == "device" else self.target == "cuda"
+        return traits_of(nest.results[0]).blocks if self.target == "device" else self.target == "cuda"
 
 
 def nests_of(module: builtin.ModuleOp) -> list[loops.NestOp]:

@@ -21,10 +21,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops
+from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.dialects.core.tracing import no_match
-from cuesta.dialects.layout import device_of, is_tensor_type, sizes_of, tensor_type_of
+from cuesta.dialects.layout import is_tensor_type, sizes_of, traits_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.lowering.schedule.gpu.schedule_gpu import GpuOptions
@@ -135,7 +136,7 @@ def choose(nest: loops.NestOp, found: Sequence[dict[str, int]], best: int) -> No
 
 def obstacle(nest: loops.NestOp) -> str | None:
     """Why a nest is not measured."""
-    if not device_of(tensor_type_of(nest.results[0])).startswith("cuda"):
+    if not traits_of(nest.results[0]).tunes:
         return "it is not for a GPU"
     if nest.choices:
         return "it has one"
@@ -162,7 +163,7 @@ def tune_products(
     """Fuses the products for which one of a few tiles beats the library's call and the kernel after it."""
     asked: dict[Fingerprint, _Asked] = {}
     for product in products_of(entry_block(module), tf32=options.tf32, untouched=untouched):
-        if not product.device.startswith("cuda"):
+        if not (traits := traits_of_device(product.device)).contractions or not traits.tunes:
             continue
         producers = list(product.producers.values())
         apart = [*producers, *views_before(product), product.call]

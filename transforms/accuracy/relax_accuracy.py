@@ -30,7 +30,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import replace_all_uses
-from cuesta.dialects.layout import device_of, tensor_type_of
+from cuesta.dialects.layout import traits_of
 
 LIMITS = {"bf16": 2.0**-10, "f16": 2.0**-13}
 """A quarter of a unit in the last place, of the largest number that has that unit."""
@@ -66,7 +66,7 @@ class RelaxAccuracyPass(ModulePass):
 
     def is_for_gpu(self, nest: loops.NestOp) -> bool:
         """Whether the nest will run on a GPU."""
-        return self.target == "cuda" or device_of(tensor_type_of(nest.results[0])).startswith("cuda")
+        return self.target == "cuda" or traits_of(nest.results[0]).approximates
 
 
 def _in_order(block: Block) -> Iterator[Operation]:

@@ -1,9 +1,9 @@
-"""Scatters on a GPU: what their points change is complete when all of them are done, so no other stage joins them."""
+"""Scatters by atomics: what their points change is complete when all of them are done, so no other stage joins them."""
 
 from __future__ import annotations
 
 from cuesta.dialects import loops
-from cuesta.dialects.layout import device_of, tensor_type_of
+from cuesta.dialects.layout import traits_of
 from cuesta.dialects.loops.surgery import combines_of
 
 SCATTERS = "one of the two scatters on a GPU, in a kernel of its own"
@@ -12,7 +12,7 @@ SCATTERS = "one of the two scatters on a GPU, in a kernel of its own"
 
 def scatters_on_gpu(nest: loops.NestOp) -> bool:
     """Whether a nest is a scatter whose points will run side by side."""
-    if device_of(tensor_type_of(nest.results[0])) == "cpu":
+    if not traits_of(nest.results[0]).atomics:
         return False
     return any(isinstance(op, loops.ScanOp) for op in nest.body.ops) and bool(combines_of(nest))
 

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from cuesta.dialects import host, kernel
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.layout import traits_of
 from cuesta.dialects.loops.surgery import remove
 from cuesta.transforms.host.aliasing import may_alias
 from cuesta.transforms.host.in_place import copies_only, may_fail, may_overwrite
@@ -63,11 +64,11 @@ def _safe_from(ops: Sequence[Operation], kernels: Mapping[str, kernel.FuncOp]) -
     """The position from which on no launch may raise an IndexError. A GPU has none: there a failed assertion loses the
     context, and all tensors with it.
     """
-    failing = {
-        name for name, func in kernels.items() if may_fail(func) and func.schedule.choices.get("target") != "cuda"
-    }
+    failing = {name for name, func in kernels.items() if may_fail(func)}
     launches = ((place, op) for place, op in enumerate(ops) if isinstance(op, host.LaunchOp))
-    return max((place + 1 for place, op in launches if op.kernel in failing), default=0)
+    return max(
+        (place + 1 for place, op in launches if op.kernel in failing and traits_of(op.operands[-1]).raises), default=0
+    )
 
 
 def _writer(buffer: SSAValue, positions: Mapping[Operation, int]) -> host.LaunchOp | None:

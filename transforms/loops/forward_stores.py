@@ -14,7 +14,7 @@ from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.tracing import no_match
-from cuesta.dialects.layout import device_of, tensor_type_of
+from cuesta.dialects.layout import traits_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, combines_of, loads_of, remove, stores_of
 from cuesta.transforms.dce import clean_block, drop_unused_outs
 from cuesta.transforms.fusion.cost import FREE_ARITHMETIC, FREE_LOADS, arithmetic_cost
@@ -86,7 +86,7 @@ class _Stage:
         loop = store.parent_op()
         if not isinstance(loop, loops.ForOp | loops.ReduceOp) or loop.parent is not nest.body or store.mask is not None:
             return "it is not stored, without a mask, by a stage of the nest"
-        if isinstance(loop, loops.ReduceOp) and not _is_on_gpu(nest):
+        if isinstance(loop, loops.ReduceOp) and not traits_of(nest.results[0]).arithmetic_is_cheap:
             return "it is stored by a reduction, and a program's memory is close"
         written = Space(store).expressions(store)
         if written is None:
@@ -115,7 +115,8 @@ class _Stage:
         here = volume(self.nest.sizes)
         often = any(Space(load).volume != here for load in reads)
         arithmetic, loads = sum(map(arithmetic_cost, self.ops)), sum(isinstance(op, loops.LoadOp) for op in self.ops)
-        most = (_CHEAPER_THAN_MEMORY, _MOST_LOADS) if _is_on_gpu(self.nest) else (FREE_ARITHMETIC, FREE_LOADS)
+        cheap = traits_of(self.nest.results[0]).arithmetic_is_cheap
+        most = (_CHEAPER_THAN_MEMORY, _MOST_LOADS) if cheap else (FREE_ARITHMETIC, FREE_LOADS)
         if often and (arithmetic > most[0] or loads > most[1]):
             return "it is read as often as it is stored, and computing it costs more than reading it"
         return None
@@ -129,10 +130,6 @@ class _Stage:
         clone_into(self.ops, InsertPoint.before(load), substitution)
         replace_all_uses(load.result, substitution.value(self.value))
         remove(load)
-
-
-def _is_on_gpu(nest: loops.NestOp) -> bool:
-    return device_of(tensor_type_of(nest.results[0])).startswith("cuda")
 
 
 def _slice(value: SSAValue, body: Block) -> list[Operation]:

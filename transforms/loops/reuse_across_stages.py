@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
-from cuesta.dialects.layout import device_of, tensor_type, tensor_type_of
+from cuesta.dialects.layout import device_of, tensor_type, tensor_type_of, traits_of
 from cuesta.dialects.loops.surgery import combines_of
 from cuesta.transforms.fusion.absorb import with_more_outs
 from cuesta.transforms.fusion.cost import arithmetic_cost
@@ -41,7 +41,7 @@ class ReuseAcrossStagesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for nest in ops_of(entry_block(op)):
             # On a GPU what one tile holds stays in registers anyway, and memory is dearer than arithmetic.
-            if isinstance(nest, loops.NestOp) and device_of(tensor_type_of(nest.results[0])) == "cpu":
+            if isinstance(nest, loops.NestOp) and not traits_of(nest.results[0]).arithmetic_is_cheap:
                 stages = [stage for stage in nest.body.ops if isinstance(stage, loops.DomainOp)]
                 if len(stages) > 1:
                     _Nest(nest, stages).run()

@@ -8,6 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
 from cuesta.transforms.products.products import fused_nest, products_of, replace
 from cuesta.transforms.products.tiles import tiles_for
@@ -35,4 +36,4 @@ class FuseProductsPass(ModulePass):
         for product in products_of(entry_block(op), tf32=self.tf32):
             nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
             tiles = tiles_for(product.sizes, product.batch, product.bits, self.processors)
-            replace(product, nest, tiles[0] if product.device.startswith("cuda") else {})
+            replace(product, nest, tiles[0] if traits_of_device(product.device).contractions else {})

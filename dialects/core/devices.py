@@ -1,0 +1,87 @@
+"""What passes may know of a device: the facts of its type, asked for in this one place.
+
+    traits_of_device("cuda:1").atomics  # True
+
+A value's are `layout.traits_of(value)`. Nobody below the targets asks which device it is, only what holds there; what a
+target says of itself (`targets/target.py`) is this value, so that a target from outside is understood everywhere.
+This module imports nothing heavy: who finds a program in the cache comes through here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTraits:
+    """The facts of a type of device, and of who generates code for it. What is said of nothing is false."""
+
+    blocks: bool = False
+    """A program of a kernel is a block of threads, and a small part of the device: schedules say `target = cuda`, and
+    what one program would do alone is cut up for many.
+    """
+    atomics: bool = False
+    """Programs may change one element together: the points of a scatter come in any order."""
+    arithmetic_is_cheap: bool = False
+    """Beside memory: what a few operations give is computed again rather than stored and read."""
+    contractions: bool = False
+    """There is a `kernel.contract`: products of matrices may be kernels of ours."""
+    tunes: bool = False
+    """Schedules and tiles can be measured, as `max-autotune` asks for."""
+    approximates: bool = False
+    """Functions whose results are only ever rounded to 16 bits may be approximations."""
+    floats_of_8_bits: bool = False
+    """They are loaded, stored and converted."""
+    wide_sums: bool = False
+    """Eager accumulates cumulative sums and products of f32 in f64 there."""
+    eager_random: bool = False
+    """Random numbers are drawn from eager's stream unless somebody asks for Philox."""
+    raises: bool = False
+    """An index out of range is an IndexError. Otherwise it is an assertion, after which nothing on the device lives."""
+    asynchronous: bool = False
+    """A launch returns before the kernel has run."""
+    captures: bool = False
+    """Launches can be captured and replayed (CUDA graphs)."""
+    chooser: Callable[..., Any] | None = None
+    """Gives the schedule of a nest's analysis (`NestAnalysis`, its axes merged), or None to leave it to the house's own
+    for such devices. None stands for that, too.
+    """
+
+
+CPU: Final = DeviceTraits(wide_sums=True, eager_random=True, raises=True)
+GPU: Final = DeviceTraits(
+    blocks=True,
+    atomics=True,
+    arithmetic_is_cheap=True,
+    contractions=True,
+    tunes=True,
+    approximates=True,
+    floats_of_8_bits=True,
+    asynchronous=True,
+    captures=True,
+)
+
+TRAITS: Final[Mapping[str, DeviceTraits]] = MappingProxyType({"cpu": CPU, "cuda": GPU})
+"""By type of device, as our own targets have them."""
+
+
+def device_type(device: str) -> str:
+    """`cuda` of `cuda:1`."""
+    return device.partition(":")[0]
+
+
+def traits_of_device(device: str) -> DeviceTraits:
+    """What holds on a device: `cpu`, `cuda:1`.
+
+    Errors: CuestaError when no target is for it.
+    """
+    kind = device_type(device)
+    found = TRAITS.get(kind)
+    if found is None:
+        from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+
+        raise CuestaError(Diagnostic(f"no target is for the device {device}; there are some for {', '.join(TRAITS)}"))
+    return found
