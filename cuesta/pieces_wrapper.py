@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +18,12 @@ from cuesta.opaque import free_symbols, kinds_of
 from cuesta.pieces import Piece, as_symbol, attribute_of, bindings_of, complete_metadata, piece_of, plan_of
 from cuesta.targets.host.python_text import Names, expression, identifier, tuple_text
 from cuesta.targets.host.runtime import check_metadata, with_strides
+from cuesta.targets.python_functions import define
 
 BoxedFunction = Callable[[list[Any]], Any]
 
 _WITH_COMPILED_BODIES = ("cond", "while_loop", "invoke_subgraph")
 """The higher-order operators that only call the graphs they are given."""
-
-_wrappers = 0
 
 
 class PiecesWriter:
@@ -83,11 +81,7 @@ class PiecesWriter:
 
     def function(self, source: str) -> Callable[[list[Any]], Any]:
         """The text as a function."""
-        global _wrappers
-        _wrappers += 1
-        filename = f"<cuesta pieces {_wrappers}>"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        exec(compile(source, filename, "exec"), self.namespace)
+        define(source, "pieces", self.namespace)
         return self.namespace["call"]
 
     def open(self, placeholders: Sequence[Node]) -> None:

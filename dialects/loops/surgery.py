@@ -12,7 +12,6 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import sym
-from cuesta.dialects.core.indexed import IndexedOp
 from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
@@ -132,21 +131,6 @@ def remove(op: Operation) -> None:
     op.erase()
 
 
-def reindex(op: IndexedOp, results: Sequence[sym.IndexExpr], axes: Sequence[SSAValue]) -> IndexedOp:
-    """A copy of a load, store or index op with other index expressions, over `axes`; its other operands are kept."""
-    new: IndexedOp
-    if isinstance(op, LoadOp):
-        new = LoadOp.build(op.source, results, axes, op.mask, op.other)
-    elif isinstance(op, StoreOp):
-        new = StoreOp.build(op.value, op.target, results, axes, op.mask)
-    elif isinstance(op, CombineOp):
-        new = CombineOp.build(op.kind, op.value, op.target, results, axes, op.mask)
-    else:
-        new = IndexOp.build(results[0], axes, op.results[0].type)
-    new.location = op.location
-    return new
-
-
 def loads_of(root: Operation) -> list[LoadOp]:
     """Every load inside `root`, in program order."""
     return [op for op in all_ops(root) if type(op) is LoadOp]
@@ -227,7 +211,6 @@ __all__ = [
     "is_pointwise",
     "loads_of",
     "producers_of",
-    "reindex",
     "remove",
     "stores_of",
     "through_views",

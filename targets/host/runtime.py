@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import linecache
 import re
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from cuesta.targets.program import BoundSite, Program
+from cuesta.targets.python_functions import define
 
 if TYPE_CHECKING:
     import torch
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Wrapper = Callable[[list[Any]], Sequence[Any]]
 """A wrapper's function: it takes a list of inputs, which it empties, and gives the results."""
-
-_wrappers = 0
 
 _CUDA_ALLOCATOR = re.compile(r"\bempty_cuda_(\d+)\(")
 
@@ -171,7 +169,7 @@ def build_unfinished(program: Program, finish: Callable[[], LoadedModule | None]
                 del function.__globals__["_complete"]
 
     function.__globals__["_complete"] = complete
-    function.__code__ = _first_call_code()
+    function.__code__ = _first_call().__code__
     return function
 
 
@@ -183,17 +181,16 @@ def call(args):
 
 
 @functools.cache
-def _first_call_code() -> CodeType:
+def _first_call() -> FunctionType:
     namespace: dict[str, Any] = {}
-    exec(_FIRST_CALL, namespace)
-    return namespace["call"].__code__
+    define(_FIRST_CALL, "first call", namespace)
+    return namespace["call"]
 
 
 def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] | None) -> FunctionType:
     """The wrapper's function, without its native functions."""
     import torch
 
-    global _wrappers
     namespace: dict[str, Any] = {
         "torch": torch,
         "empty_cpu": cpu_allocator(),
@@ -208,11 +205,7 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
         namespace[f"empty_cuda_{device}"] = cuda_allocator(device)
     for name, overload in program.overloads.items():
         namespace[name] = resolve_overload(overload)
-    _wrappers += 1
-    filename = f"<cuesta wrapper {_wrappers}>"
-    # Tracebacks and debuggers show the wrapper's text.
-    linecache.cache[filename] = (len(program.source), None, program.source.splitlines(keepends=True), filename)
-    exec(compile(program.source, filename, "exec"), namespace)
+    define(program.source, "wrapper", namespace)
     return namespace["call"]
 
 

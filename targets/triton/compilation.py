@@ -7,12 +7,12 @@ compile (`worker.py`) import no more than this and Triton.
 from __future__ import annotations
 
 import importlib
-import linecache
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cuesta.targets.program import POINTER_ALIGNMENT, KernelText, MachineCode
+from cuesta.targets.python_functions import define
 
 HEADER = """\
 import triton
@@ -22,8 +22,6 @@ from triton.language.extra import libdevice
 from cuesta.targets.triton import device_functions as functions
 from cuesta.targets.triton import quick_functions as quick
 """
-
-_texts = 0
 
 
 class TritonMissingError(ImportError):
@@ -52,15 +50,11 @@ def module_text(kernels: Iterable[KernelText]) -> str:
 def functions_of(text: str, names: Sequence[str]) -> list[Any]:
     """Runs a text that defines Triton functions; gives those of these names.
 
-    Triton reads a function's text through `inspect`, which finds it in `linecache`.
+    Triton reads a function's text through `inspect`, which finds it as long as the function lives.
     """
     require_triton()
-    global _texts
-    _texts += 1
-    filename = f"<cuesta kernels {_texts}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = {"__name__": "cuesta_kernels"}
-    exec(compile(text, filename, "exec"), namespace)
+    define(text, "kernels", namespace)
     return [namespace[name] for name in names]
 
 

@@ -11,7 +11,7 @@ from xdsl.traits import IsTerminator
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.rewriting import apply_patterns, no_match
 from cuesta.dialects.layout import sizes_of, strided_view, tensor_type_of
-from cuesta.dialects.loops.surgery import index_ranges, reindex, through_views
+from cuesta.dialects.loops.surgery import index_ranges, through_views
 from cuesta.transforms.host.aliasing import escapes
 
 
@@ -28,19 +28,6 @@ class ReadThroughView(RewritePattern):
             results = [sym.simplify(result, sizes) for result in results]
         new = loops.LoadOp.build(source, results, op.indices, op.mask, op.other)
         rewriter.replace(op, new)
-
-
-class SimplifyIndices(RewritePattern):
-    """x[e] -> x[simplify(e)], where simplify knows the range of every induction variable. Exact."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: loops.LoadOp, rewriter: PatternRewriter, /):
-        sizes = index_ranges(op, op.indices)
-        if sizes is None:
-            return
-        results = tuple(sym.simplify(result, sizes) for result in op.map.results)
-        if results != op.map.results:
-            rewriter.replace(op, reindex(op, results, op.indices))
 
 
 class ComposeViews(RewritePattern):
