@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
@@ -29,33 +30,63 @@ INTERPOLATIONS: tuple[tuple[str, int], ...] = (
 """Names, and over how many dims each interpolates."""
 
 
+_Kernels: TypeAlias = "list[tuple[OpOverload, dict[Any, Callable[..., Any]]]]"
+
+_lock = Lock()
+_tracing = 0
+"""How many `with` blocks are open, in all threads."""
+_kept: _Kernels = []
+"""The kernels that the first of them found, and the last puts back."""
+
+
 @contextmanager
 def whole_operators() -> Generator[None]:
     """Keeps these operators whole in what is traced in a `with` block.
 
     The kernels are PyTorch's own, of the whole process; `torch.export` exchanges them in the same way while it traces.
+    Blocks may lie in each other, and in several threads at a time: they are one exchange, from the first to open to the
+    last to close.
     """
+    global _tracing
+    with _lock:
+        if _tracing == 0:
+            _exchange()
+        _tracing += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _tracing -= 1
+            if _tracing == 0:
+                _put_back()
+
+
+def _exchange() -> None:
+    """Puts our kernels in the place of PyTorch's. When that fails, everything is as it was."""
     import torch
     from torch._C import DispatchKey
 
-    before_autograd = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
-    saved: list[tuple[OpOverload, dict[Any, Callable[..., Any]]]] = []
     try:
         for name, rank in INTERPOLATIONS:
             packet: Any = getattr(torch.ops.aten, name)
             for overload in (packet.vec, packet.default):
-                saved.append((overload, overload.py_kernels.copy()))
-                for key in before_autograd:
+                _kept.append((overload, overload.py_kernels.copy()))
+                for key in (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd):
                     kernel = overload.py_kernels.pop(key, None)
                     if kernel is not None and overload is packet.vec:
                         overload.py_kernels[key] = _whole_if_static(packet.default, kernel, rank)
                 _forget_dispatch(overload)
-        yield
-    finally:
-        for overload, kernels in saved:
-            overload.py_kernels.clear()
-            overload.py_kernels.update(kernels)
-            _forget_dispatch(overload)
+    except BaseException:
+        _put_back()
+        raise
+
+
+def _put_back() -> None:
+    while _kept:
+        overload, kernels = _kept.pop()
+        overload.py_kernels.clear()
+        overload.py_kernels.update(kernels)
+        _forget_dispatch(overload)
 
 
 def _forget_dispatch(overload: OpOverload) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from functorch.compile import aot_function, make_boxed_func  # pyright: ignore[reportPrivateImportUsage]
 
+from cuesta.lowering.capture import whole_operators as module
 from cuesta.lowering.capture.decompositions import decomposition_table
 from cuesta.lowering.capture.whole_operators import INTERPOLATIONS, whole_operators
 
@@ -60,14 +62,80 @@ def test_symbolic_sizes_are_taken_apart() -> None:
     assert not any("upsample" in target for target in found)
 
 
+def kernels() -> list[dict[Any, Any]]:
+    packets = [getattr(torch.ops.aten, name) for name, _ in INTERPOLATIONS]
+    return [dict(overload.py_kernels) for packet in packets for overload in (packet.vec, packet.default)]
+
+
 def test_the_kernels_are_put_back() -> None:
-    overloads = [
-        getattr(getattr(torch.ops.aten, name), overload)
-        for name, _ in INTERPOLATIONS
-        for overload in ("vec", "default")
-    ]
-    before = [dict(overload.py_kernels) for overload in overloads]
+    before = kernels()
     with pytest.raises(ZeroDivisionError), whole_operators():
-        assert [dict(overload.py_kernels) for overload in overloads] != before
+        assert kernels() != before
         raise ZeroDivisionError
-    assert [dict(overload.py_kernels) for overload in overloads] == before
+    assert kernels() == before
+
+
+def test_an_exchange_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = kernels()
+    monkeypatch.setattr(module, "INTERPOLATIONS", (*INTERPOLATIONS, ("no_such_operator", 1)))
+    with pytest.raises(AttributeError, match="no_such_operator"), whole_operators():
+        pass
+    monkeypatch.undo()
+    assert kernels() == before
+    with whole_operators():
+        assert kernels() != before
+    assert kernels() == before
+
+
+def test_blocks_lie_in_each_other() -> None:
+    before = kernels()
+    with whole_operators():
+        exchanged = kernels()
+        with whole_operators():
+            assert kernels() == exchanged
+        assert kernels() == exchanged
+    assert kernels() == before
+
+
+def test_threads_that_trace_at_once_share_the_exchange() -> None:
+    """A opens, B opens, A closes, B goes on: whole still, and at the end all is PyTorch's."""
+    before = kernels()
+    both_open, first_closed = Event(), Event()
+    inside: list[list[str]] = []
+
+    def second() -> None:
+        with whole_operators():
+            both_open.set()
+            assert first_closed.wait(60)
+            x = torch.randn(1, 2, 4, 5, requires_grad=True)
+            inside.append(captured(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), x))
+
+    thread = Thread(target=second)
+    with whole_operators():
+        thread.start()
+        assert both_open.wait(60)
+    first_closed.set()
+    thread.join()
+    assert [name for name in inside[0] if "upsample" in name] == [
+        "aten.upsample_bilinear2d.default",
+        "aten.upsample_bilinear2d_backward.default",
+    ]
+    assert kernels() == before
+
+
+def test_many_threads_leave_the_kernels_as_they_were() -> None:
+    before = kernels()
+    start = Barrier(4)
+
+    def work() -> None:
+        start.wait()
+        for _ in range(50):
+            with whole_operators():
+                pass
+
+    threads = [Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kernels() == before
