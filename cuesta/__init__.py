@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta import backend
-    from cuesta.compiler import load
+    from cuesta.loading import load
     from cuesta.record import CompileRecord, Statistics, clear_records, records, statistics
+
+__version__ = "0.1.0.dev0"
+"""As pyproject.toml has it."""
 
 __all__ = ["CompileRecord", "Statistics", "backend", "clear_records", "load", "records", "statistics"]
 
@@ -21,7 +24,7 @@ def __getattr__(name: str) -> Any:
     if name == "backend":
         return importlib.import_module("cuesta.backend")
     if name == "load":
-        return importlib.import_module("cuesta.compiler").load
+        return importlib.import_module("cuesta.loading").load
     if name in __all__:
         return getattr(importlib.import_module("cuesta.record"), name)
     raise AttributeError(f"module 'cuesta' has no attribute '{name}'")

@@ -6,17 +6,15 @@ A program that is in the cache is loaded without any of these: modules of the co
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuesta.options import OptionError, Options
+from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord, GraphKind, records
 from cuesta.targets.program import CudaError
 
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
     from cuesta.cache import DiskCache
     from cuesta.code_generation import Generated
+    from cuesta.dump import Dump
     from cuesta.pipeline import Stage
     from cuesta.targets.cpu.jit import LoadedModule
     from cuesta.targets.host.runtime import Wrapper
@@ -75,6 +74,8 @@ def _in_pieces(gm: torch.fx.GraphModule, kind: GraphKind, options: Options, reco
     record.aten_ops = len(writer.opaque)
     record.fallbacks.update(writer.opaque)
     if options.dump:
+        from cuesta.dump import Dump
+
         dump = Dump.create(options.dump, kind)
         record.dump = str(dump.folder)
         with record.stage(DUMP):
@@ -134,8 +135,11 @@ def _compile_fresh(
         names = ", ".join(sorted(imported.unbacked))
         return _in_eager(gm, f"it has sizes that are known only after some of its ops have run ({names})")
     record.aten_ops = sum(1 for node in gm.graph.nodes if node.op == "call_function")
-    dump = Dump.create(options.dump, record.kind) if options.dump else None
-    if dump is not None:
+    dump: Dump | None = None
+    if options.dump:
+        from cuesta.dump import Dump
+
+        dump = Dump.create(options.dump, record.kind)
         record.dump = str(dump.folder)
         with record.stage(DUMP):
             dump.text("fx.py", gm.print_readable(print_output=False))
@@ -212,24 +216,24 @@ def compile_module(
     dump: Dump | None = None,
     keep: Callable[[Program], None] | None = None,
     key: str | None = None,
+    stages: Sequence[Stage] | None = None,
 ) -> Wrapper:
-    """Compiles a program at any level, by the stages it still has before it. `keep` is shown the compiled program, and
-    `key` is what it keeps it by.
+    """Compiles a program at any level, by `stages`, or else those it still has before it. `keep` is shown the compiled
+    program, and `key` is what it keeps it by.
 
     Returns the wrapper's function, which takes the list of @main's arguments and empties it. LLVM may still be at work
     on a program for the CPU, in a thread: the first call waits for it, and what torch does until then costs no time.
     """
-    import torch
-
     from cuesta.code_generation import begin
     from cuesta.context import make_context
     from cuesta.dialects.core.tracing import trace_rewrites
-    from cuesta.pipeline import default_stages, level_of, remaining_stages, run_pipeline, stages_of
-    from cuesta.targets.cpu.features import host_features
+    from cuesta.pipeline import level_of, run_pipeline
 
+    if stages is None:
+        stages = _stages_for(module, options)
     if dump is not None:
         with record.stage(DUMP):
-            dump.level(level_of(module), module)
+            dump.begin(level_of(module), module, [stage.name for stage in stages])
 
     def after_stage(name: str, current: ModuleOp, seconds: float) -> None:
         record.seconds[name] = record.seconds.get(name, 0.0) + seconds
@@ -237,19 +241,6 @@ def compile_module(
             with record.stage(DUMP):
                 dump.level(name, current)
 
-    if options.pipeline is not None:
-        stages = stages_of(options.pipeline)
-    else:
-        every = default_stages(
-            lanes=host_features().f32_lanes,
-            emulate_precision_casts=options.emulate_precision_casts,
-            relax_accuracy=options.relax_accuracy,
-            deterministic=torch.are_deterministic_algorithms_enabled(),
-            random=options.random,
-            tune=options.tunes,
-            tf32=torch.get_float32_matmul_precision() != "highest",
-        )
-        stages = remaining_stages(module, every)
     with trace_rewrites() if options.trace else nullcontext() as trace, _tuning(options, stages, dump):
         run_pipeline(
             make_context(),
@@ -277,6 +268,27 @@ def compile_module(
     if keep is not None and not generated.in_eager:
         keep(generated.program)
     return load_program(generated.program, record, generated.in_eager)
+
+
+def _stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
+    """The stages that options ask for, those of them that a program at this level still has before it."""
+    import torch
+
+    from cuesta.pipeline import default_stages, remaining_stages, stages_of
+    from cuesta.targets.cpu.features import host_features
+
+    if options.pipeline is not None:
+        return stages_of(options.pipeline)
+    every = default_stages(
+        lanes=host_features().f32_lanes,
+        emulate_precision_casts=options.emulate_precision_casts,
+        relax_accuracy=options.relax_accuracy,
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+        random=options.random,
+        tune=options.tunes,
+        tf32=torch.get_float32_matmul_precision() != "highest",
+    )
+    return remaining_stages(module, every)
 
 
 class _Unfinished:
@@ -343,48 +355,6 @@ def _loaded(program: Program, record: CompileRecord) -> LoadedModule | None:
         return load_object(program.object_code, program.symbols)
 
 
-def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None) -> Callable[..., tuple[Any, ...]]:
-    """Compiles a program from its text, at whatever level it stands: what a dump holds, edited or not.
-
-    The function takes @main's arguments, in order, and gives a tuple of its results; what is not as the text says
-    (dtype, sizes, strides) is a TypeError. `options` are those of `torch.compile(..., backend="cuesta", options=...)`.
-    Errors: CuestaError, xDSL's ParseError (both name file and line), OptionError, OSError.
-    """
-    from xdsl.utils.exceptions import VerifyException
-
-    from cuesta.arguments import check_arguments
-    from cuesta.context import make_context
-    from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
-    from cuesta.dialects.core.dominance import verify_dominance
-    from cuesta.dialects.core.entry import entry_block
-    from cuesta.dialects.core.locations import CuestaParser
-    from cuesta.dialects.loops.reach import verify_reach
-
-    parsed = Options.parse(None, options)
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise CuestaError(Diagnostic("is not text", place=str(path))) from error
-    module = CuestaParser(make_context(), text, str(path)).parse_module()
-    verify_module(module)
-    verify_dominance(module)
-    verify_reach(module)
-    try:
-        types = [argument.type for argument in entry_block(module).args]
-    except VerifyException as error:
-        raise CuestaError(Diagnostic(str(error), place=str(path))) from None
-    record = CompileRecord(kind="inference")
-    records.append(record)
-    dump = Dump.create(parsed.dump, "loaded") if parsed.dump else None
-    compiled = compile_module(module, parsed, record, dump)
-
-    def call(*values: Any) -> tuple[Any, ...]:
-        check_arguments(types, values, str(path))
-        return tuple(compiled(list(values)))
-
-    return call
-
-
 def make_boxed(function: Callable[[list[Any]], Any]) -> BoxedFunction:
     """Marks a function as boxed for AOTAutograd."""
     if getattr(function, "_boxed_call", False):
@@ -427,52 +397,3 @@ def _count(module: ModuleOp, record: CompileRecord) -> None:
                 record.library_calls += 1
             else:
                 record.fallbacks[op.overload] += 1
-
-
-class Dump:
-    """A folder with the text of every level, numbered in order."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.number = 0
-
-    @classmethod
-    def create(cls, root: str, kind: str) -> Dump:
-        """A new folder in `root`: `000_inference`, `001_forward`, … Safe under several processes.
-
-        Errors: OptionError when it cannot be made.
-        """
-        base = Path(root)
-        try:
-            base.mkdir(parents=True, exist_ok=True)
-            number = sum(1 for _ in base.iterdir())
-            while True:
-                folder = base / f"{number:03d}_{kind}"
-                try:
-                    folder.mkdir()
-                    return cls(folder)
-                except FileExistsError:
-                    number += 1
-        except OSError as error:
-            raise OptionError(f"option 'dump': no folder can be made in {root!r}: {error.strerror}") from error
-
-    def level(self, name: str, module: ModuleOp) -> None:
-        """Writes the program after the stage `name`."""
-        from cuesta.dialects.core.locations import print_text
-
-        self.text(f"{self.number:02d}_{name.partition('{')[0]}.mlir", print_text(module, locations=True))
-        self.number += 1
-
-    def before(self, module: ModuleOp, name: str) -> str:
-        """Writes the program as it was before a stage that failed; gives the file's path."""
-        from cuesta.dialects.core.locations import print_text
-
-        return self.text(f"{self.number:02d}_before_{name}.mlir", print_text(module, locations=True))
-
-    def text(self, name: str, text: str) -> str:
-        """Writes a file whole or not at all."""
-        path = self.folder / name
-        temporary = path.with_suffix(path.suffix + ".part")
-        temporary.write_text(text)
-        os.replace(temporary, path)
-        return str(path)

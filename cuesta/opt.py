@@ -22,13 +22,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from cuesta.context import make_context
-from cuesta.dialects.core.diagnostics import CuestaError, verify_module
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.loops.reach import verify_reach
+from cuesta.header import Header, read_header, split_passes
 from cuesta.passes import ALL_PASSES, describe_options, parse_passes
-from cuesta.pipeline import Stage, repeat_command, run_pipeline
+from cuesta.pipeline import Stage, repeat_command, run_pipeline, stages_named
 
 EXIT_OK = 0
 EXIT_INVALID = 1
@@ -55,11 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool on `sys.argv`, or on the arguments given; the value is the exit status."""
     options = _parser().parse_args(arguments)
     try:
+        if options.go_on and options.passes:
+            raise UsageError("--go-on runs what the text says it still has before it: there is nothing to ask for")
         if options.list_passes:
             _list_passes()
             return EXIT_OK
         parse_passes(options.passes)  # an unknown pass is an error whatever the program is
-    except CuestaError as error:
+    except (CuestaError, UsageError) as error:
         print(f"cuesta-opt: {error}", file=sys.stderr)
         return EXIT_USAGE
     try:
@@ -104,7 +107,13 @@ def split_input(text: str) -> Iterator[Chunk]:
 def run_chunk(chunk: Chunk, name: str, options: argparse.Namespace) -> str | None:
     """The program after the passes; None, with the error printed, when it is refused."""
     context = make_context()
+    header = read_header(chunk.text, first_line=chunk.first_line)
+    if header.other_version:
+        print(f"cuesta-opt: {name}: {header.other_version}", file=sys.stderr)
+    passes: str = options.passes
     try:
+        if options.go_on:
+            passes = _remaining(header, name)
         module = parse_module(context, chunk, name)
         if not options.no_verify:
             verify_module(module)
@@ -112,10 +121,10 @@ def run_chunk(chunk: Chunk, name: str, options: argparse.Namespace) -> str | Non
             verify_reach(module)
         if options.trace_rewrites:
             with trace_rewrites() as trace:
-                _run_passes(context, module, options)
+                _run_passes(context, module, passes, options)
             print(trace.summary(), file=sys.stderr)
         else:
-            _run_passes(context, module, options)
+            _run_passes(context, module, passes, options)
         if not options.no_verify:
             verify_module(module)
             verify_dominance(module)
@@ -123,11 +132,24 @@ def run_chunk(chunk: Chunk, name: str, options: argparse.Namespace) -> str | Non
         print(_format_parse_error(error, chunk.first_line), file=sys.stderr)
         return None
     except CuestaError as error:
-        if options.passes:
-            error.add_context(repeat=repeat_command(name, options.passes))
+        if passes:
+            error.add_context(repeat=repeat_command(name, passes))
         print(_with_source_line(error, chunk, name), file=sys.stderr)
         return None
-    return print_text(module, locations=options.locations, generic=options.generic)
+    after = header.then(split_passes(passes))
+    text = print_text(module, locations=options.locations, generic=options.generic)
+    return text if after is None else f"{after}{text}"
+
+
+def _remaining(header: Header, name: str) -> str:
+    """The passes that a text says it still has before it.
+
+    Errors: CuestaError when it says nothing, or names a pass that there is not.
+    """
+    if header.remaining is None:
+        raise CuestaError(Diagnostic("the text does not say which stages remain: it has no line `// remaining: …`"))
+    stages_named(header.remaining, place=f"{name}:{header.line}")
+    return ",".join(header.remaining)
 
 
 def parse_module(context: Context, chunk: Chunk, name: str) -> ModuleOp:
@@ -142,12 +164,12 @@ def parse_module(context: Context, chunk: Chunk, name: str) -> ModuleOp:
         parser.raise_error(str(error))
 
 
-def _run_passes(context: Context, module: ModuleOp, options: argparse.Namespace) -> None:
+def _run_passes(context: Context, module: ModuleOp, passes: str, options: argparse.Namespace) -> None:
     def show(name: str, module: ModuleOp, seconds: float) -> None:
         print(f"// ----- after {name} ({seconds * 1e3:.2f} ms)", file=sys.stderr)
         print(print_text(module, locations=options.locations, generic=options.generic), file=sys.stderr)
 
-    stages = [Stage(str(one.spec()), "asked for on the command line") for one in parse_passes(options.passes)]
+    stages = [Stage(str(one.spec()), "asked for on the command line") for one in parse_passes(passes)]
     if options.print_between:
         print("// ----- input", file=sys.stderr)
         print(print_text(module, locations=options.locations, generic=options.generic), file=sys.stderr)
@@ -249,6 +271,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("input", nargs="?", default="-", help="the file to read; - is standard input")
     parser.add_argument("-p", "--passes", default="", metavar="A,B{X=1}", help="the passes to run, in order")
+    parser.add_argument("--go-on", action="store_true", help="run the stages that the text's first lines say remain")
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to write; - is standard output")
     parser.add_argument("--list-passes", action="store_true", help="list the passes with their options")
     parser.add_argument("--print-between", action="store_true", help="print the program after every pass, on stderr")

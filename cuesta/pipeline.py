@@ -111,6 +111,31 @@ def stages_of(passes: str) -> tuple[Stage, ...]:
     return tuple(Stage(str(one.spec()), "asked for by the caller") for one in parse_passes(passes))
 
 
+def stages_named(names: Sequence[str], *, place: str) -> tuple[Stage, ...]:
+    """The stages that a text says it still has before it: each with its contract, where it is one of `STAGES`.
+
+    Errors: CuestaError at `place` for an unknown pass.
+    """
+    try:
+        parse_passes(",".join(names))
+    except CuestaError as error:
+        error.add_context(place=place)
+        raise
+    passes = [name.partition("{")[0] for name in names]
+    places: dict[str, list[int]] = {}
+    for position, stage in enumerate(STAGES):
+        places.setdefault(stage.name, []).append(position)
+    only = [places[one][0] if len(places.get(one, ())) == 1 else None for one in passes]
+    found: list[Stage] = []
+    for number, (name, pass_name) in enumerate(zip(names, passes, strict=True)):
+        # Of several stages of one pass, the one between those around it.
+        after = next((one for one in reversed(only[:number]) if one is not None), -1)
+        before = next((one for one in only[number:] if one is not None), len(STAGES))
+        meant = [one for one in places.get(pass_name, ()) if one == only[number] or after < one < before]
+        found.append(replace(STAGES[meant[-1]] if meant else Stage(pass_name, "named by the text"), name=name))
+    return tuple(found)
+
+
 _FIRST_STAGE = {"loops": "eliminate-views", "kernel": "split-index-sets", "host": None}
 
 

@@ -25,6 +25,8 @@ class Diagnostic:
     stage: str = ""
     repeat: str = ""
     """A command that shows the same error."""
+    note: str = ""
+    """What else there is to know."""
 
     @classmethod
     def on(cls, op: Operation, message: str, *, got: str | None = None) -> Diagnostic:
@@ -44,6 +46,8 @@ class Diagnostic:
             lines.append("  " + "    ".join(rows))
         if self.repeat:
             lines.append(f"  repeat: {self.repeat}")
+        if self.note:
+            lines.append(f"  {self.note}")
         return "\n".join(lines)
 
 
@@ -57,10 +61,17 @@ class CuestaError(DiagnosticException):
     def __str__(self) -> str:
         return "\n".join(str(diagnostic) for diagnostic in self.diagnostics)
 
-    def add_context(self, *, stage: str = "", repeat: str = "") -> None:
-        """Say at which stage it happened and how to repeat it, where that is not said yet."""
+    def add_context(self, *, stage: str = "", repeat: str = "", place: str = "", note: str = "") -> None:
+        """Say at which stage it happened, how to repeat it, where, and what else, each where that is not said yet."""
         self.diagnostics = tuple(
-            replace(one, stage=one.stage or stage, repeat=one.repeat or repeat) for one in self.diagnostics
+            replace(
+                one,
+                stage=one.stage or stage,
+                repeat=one.repeat or repeat,
+                place=one.place or place,
+                note=one.note or note,
+            )
+            for one in self.diagnostics
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import cuesta
 from cuesta.opt import EXIT_INVALID, EXIT_OK, EXIT_USAGE, run_captured
 
 GOOD = "func.func @main(%a: i32) -> i32 {\n  func.return %a : i32\n}\n"
@@ -135,3 +136,34 @@ def test_text_tools_start_without_torch(good: Path, command: list[str]) -> None:
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert finished.stdout == "0  []\n"
+
+
+def test_it_goes_on_as_the_text_says(tmp_path: Path) -> None:
+    """--go-on runs what the first lines name; what is written says what is left, where that is known."""
+    path = tmp_path / "dumped.mlir"
+    head = f"// cuesta {cuesta.__version__} · after import · 0 of 2\n// remaining: cse,dce\n"
+    path.write_text(head + GOOD)
+    status, output, errors = run_captured([str(path), "--go-on"])
+    assert (status, errors) == (EXIT_OK, "")
+    assert output.startswith(f"// cuesta {cuesta.__version__} · after dce · 2 of 2\n// remaining:\nbuiltin.module")
+    _, output, _ = run_captured([str(path), "-p", "cse"])
+    assert output.startswith(f"// cuesta {cuesta.__version__} · after cse · 1 of 2\n// remaining: dce\nbuiltin.module")
+    assert run_captured([str(path)])[1].startswith(head)
+    assert run_captured([str(path), "-p", "dce"])[1].startswith("builtin.module"), "who knows what is left now"
+    again = tmp_path / "again.mlir"
+    again.write_text(output)
+    assert run_captured([str(again), "--go-on", "--print-between"])[2].count("// ----- after dce") == 1
+
+
+def test_it_cannot_go_on(good: Path, tmp_path: Path) -> None:
+    status, _, errors = run_captured([str(good), "--go-on"])
+    assert status == EXIT_INVALID and "the text does not say which stages remain" in errors
+    status, _, errors = run_captured([str(good), "--go-on", "-p", "cse"])
+    assert status == EXIT_USAGE and "--go-on runs what the text says" in errors
+    path = tmp_path / "wrong.mlir"
+    path.write_text("// remaining: cse,dec\n" + GOOD)
+    status, _, errors = run_captured([str(path), "--go-on"])
+    assert status == EXIT_INVALID and f"{path}:1  there is no pass dec, did you mean dce?" in errors
+    path.write_text("// cuesta 0.0.1 · after import · 0 of 1\n// remaining: cse\n" + GOOD)
+    status, _, errors = run_captured([str(path), "--go-on"])
+    assert status == EXIT_OK and f"{path}: the text was written by cuesta 0.0.1, and this is" in errors

@@ -14,7 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from xdsl.dialects.builtin import ModuleOp
 
 import cuesta.tuning
-from cuesta.compiler import Dump, compile_module
+from cuesta.compiler import compile_module
+from cuesta.dump import Dump
 from cuesta.options import Options
 from cuesta.pipeline import default_stages
 from cuesta.record import CompileRecord

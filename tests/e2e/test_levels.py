@@ -12,6 +12,7 @@ from torch.nn import functional
 from cuesta.dialects.core.entry import entry_function
 from examples import models
 from tests.support.levels import Captured, capture, check_levels
+from tests.support.small_models import make_models_small
 
 
 class Perceptron(nn.Module):
@@ -114,29 +115,12 @@ def test_reduced_precision() -> None:
     check_levels(graph)
 
 
-@pytest.fixture
-def small_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the demo's models as small as they go: what they are made of stays."""
-    transformers = pytest.importorskip("transformers")
-    sizes = {"LAYERS": 1, "HIDDEN": 16, "HEADS": 4, "SEQUENCE": 6, "BATCH": 1, "VOCABULARY": 30}
-    for name, size in sizes.items():
-        monkeypatch.setattr(models, name, size)
-    smaller = {
-        "LlamaConfig": {"intermediate_size": 24},
-        "ResNetConfig": {"embedding_size": 4, "hidden_sizes": [8, 12], "depths": [2, 1]},
-    }
-    for name, chosen in smaller.items():
-        config = getattr(transformers, name)
-        monkeypatch.setattr(
-            transformers, name, lambda config=config, chosen=chosen, **given: config(**{**given, **chosen})
-        )
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("small_models")
 @pytest.mark.parametrize("step", ["inference", "training"])
 @pytest.mark.parametrize("name", models.MODELS)
-def test_demo_model(name: str, step: str) -> None:
+def test_demo_model(name: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    make_models_small(monkeypatch)
     model, inputs = getattr(models.MODELS[name], step)()
     if name == "resnet":
         inputs["pixel_values"] = inputs["pixel_values"][..., :24, :24].contiguous()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from xdsl.utils.exceptions import ParseError
 
 import cuesta
 from cuesta.dialects.core.diagnostics import CuestaError
+from cuesta.options import OptionError
 
 
 def layer(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -53,6 +55,64 @@ def test_the_schedule_can_be_edited(dumped: Path, tmp_path: Path) -> None:
     assert "schedule #kernel.schedule<grid = [5]" in text
     edited.write_text(text.replace("unroll = 1", "unroll = 2").replace("parallel = 0", "parallel = 1"))
     torch.testing.assert_close(cuesta.load(edited)(*arguments())[0], layer(*arguments()))
+
+
+def test_it_goes_on_where_the_dump_was_made(dumped: Path, tmp_path: Path) -> None:
+    """The line that names the stages is obeyed: as it was written, without it, edited, and in spite of it."""
+    file = max(dumped.glob("*_dce.mlir"))
+    _, _, text = file.read_text().split("\n", 2)
+    first, remaining = file.read_text().splitlines()[:2]
+    assert "split-index-sets" in remaining
+    edited, root = tmp_path / "edited.mlir", tmp_path / "dump"
+    for number, (lines, options, expected) in enumerate(
+        (
+            ([first, remaining], {}, remaining.removeprefix("// remaining: ")),
+            ([], {"pipeline": "cse,loops-to-kernel,kernel-to-host"}, "cse,loops-to-kernel,kernel-to-host"),
+            ([first, remaining.replace("split-index-sets,", "dce,")], {}, "dce,kernel-to-host"),
+            ([first, remaining], {"pipeline": "loops-to-kernel,kernel-to-host"}, "loops-to-kernel,kernel-to-host"),
+        )
+    ):
+        edited.write_text("\n".join([*lines, text]))
+        function = cuesta.load(edited, options={**options, "dump": str(root / str(number))})
+        torch.testing.assert_close(function(*arguments())[0], layer(*arguments()))
+        folder = root / str(number) / "000_loaded"
+        texts = [path.read_text() for path in sorted(folder.glob("*.mlir"))]
+        assert expected in texts[0].splitlines()[1]
+        assert len(texts) == len(texts[0].splitlines()[1].split(",")) + 1, "one text a stage, and the one before"
+        if lines:
+            after = " · after dce · "
+            assert texts[0].splitlines()[0].partition(after)[2].split()[0] == first.partition(after)[2].split()[0]
+        assert texts[-1].splitlines()[1] == "// remaining:"
+
+
+def test_what_the_header_says_and_somebody_else_does_not(dumped: Path, tmp_path: Path) -> None:
+    file = dumped / "00_aten.mlir"
+    with pytest.raises(OptionError, match=r"option 'relax_accuracy': .*00_aten.mlir says on line 2 which stages"):
+        cuesta.load(file, options={"relax_accuracy": True})
+    with pytest.raises(OptionError, match=r"option 'mode': .* says on line 2"):
+        cuesta.load(file, options={"mode": "max-autotune"})
+    text = file.read_text()
+    edited = tmp_path / "edited.mlir"
+    edited.write_text(text.replace("fuse-nests", "fuse-nets"))
+    with pytest.raises(CuestaError, match=r"edited.mlir:2  there is no pass fuse-nets, did you mean fuse-nests\?"):
+        cuesta.load(edited)
+
+
+def test_a_text_of_another_version_says_so(dumped: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.mlir"
+    said = rf"the text was written by cuesta 0\.0\.1, and this is {re.escape(cuesta.__version__)}"
+    text = (dumped / "00_aten.mlir").read_text().replace(f"cuesta {cuesta.__version__}", "cuesta 0.0.1", 1)
+    old.write_text(text)
+    with pytest.warns(UserWarning, match=f"old.mlir: {said}"):
+        function = cuesta.load(old)
+    torch.testing.assert_close(function(*arguments())[0], layer(*arguments()))
+    for edit, error in (
+        (("aten.mm.default", "aten.mm.nothing"), (ParseError, CuestaError)),
+        (("fuse-nests", "melt-nests"), CuestaError),
+    ):
+        old.write_text(text.replace(*edit))
+        with pytest.warns(UserWarning, match=said), pytest.raises(error, match=said):
+            cuesta.load(old)
 
 
 def test_wrong_numbers_of_arguments_are_told(dumped: Path) -> None:

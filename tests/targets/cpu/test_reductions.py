@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cuesta.compiler import load
+from cuesta.loading import load
 from tests.support.differential import compiled_of
 
 SIZES = (1, 3, 15, 16, 17, 63, 64, 100, 130, 1000)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuesta.compiler import Dump, compile_module
+from cuesta.compiler import compile_module
+from cuesta.dump import Dump
 from cuesta.options import Options
 from cuesta.record import CompileRecord
 from cuesta.targets.program import Program

@@ -1,0 +1,108 @@
+"""`cuesta.load`: from the text of a program, at whatever level it stands, to a function."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuesta.options import OptionError, Options
+from cuesta.record import CompileRecord, records
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from cuesta.header import Header
+    from cuesta.pipeline import Stage
+
+CHOOSE_STAGES = ("random", "emulate_precision_casts", "relax_accuracy", "max_autotune")
+"""The options that say which stages there are, and how they run: a text that names its stages has been through that."""
+
+
+def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None) -> Callable[..., tuple[Any, ...]]:
+    """Compiles a program from its text, at whatever level it stands: what a dump holds, edited or not.
+
+    It goes on where the dump was made, with the stages that the text's first lines name (`cuesta/header.py`); a text
+    that names none goes on from its level. The option `pipeline` says others.
+
+    The function takes @main's arguments, in order, and gives a tuple of its results; what is not as the text says
+    (dtype, sizes, strides) is a TypeError. `options` are those of `torch.compile(..., backend="cuesta", options=...)`.
+    A text that another version of Cuesta wrote is a warning, which errors repeat.
+    Errors: CuestaError, xDSL's ParseError (both name file and line), OptionError, OSError.
+    """
+    from cuesta.arguments import check_arguments
+    from cuesta.compiler import compile_module
+    from cuesta.dialects.core.entry import entry_block
+    from cuesta.dump import Dump
+
+    parsed = Options.parse(None, options)
+    module, header, stages = read(path, parsed, given=options or {})
+    types = [argument.type for argument in entry_block(module).args]
+    record = CompileRecord(kind="inference")
+    records.append(record)
+    dump: Dump | None = None
+    if parsed.dump:
+        dump = Dump.create(parsed.dump, "loaded")
+        dump.header = header
+    compiled = compile_module(module, parsed, record, dump, stages=stages)
+
+    def call(*values: Any) -> tuple[Any, ...]:
+        check_arguments(types, values, str(path))
+        return tuple(compiled(list(values)))
+
+    return call
+
+
+def read(
+    path: str | os.PathLike[str], options: Options, *, given: Mapping[str, Any]
+) -> tuple[ModuleOp, Header, Sequence[Stage] | None]:
+    """The program in a file, checked, its header, and the stages that it names; None where it names none, or `options`
+    say others. `given` are the options that somebody set.
+
+    Errors: as `load`.
+    """
+    from xdsl.utils.exceptions import ParseError, VerifyException
+
+    from cuesta.context import make_context
+    from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
+    from cuesta.dialects.core.dominance import verify_dominance
+    from cuesta.dialects.core.entry import entry_block
+    from cuesta.dialects.core.locations import CuestaParser
+    from cuesta.dialects.loops.reach import verify_reach
+    from cuesta.header import read_header
+    from cuesta.pipeline import stages_named
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CuestaError(Diagnostic("is not text", place=str(path))) from error
+    header = read_header(text)
+    if header.other_version:
+        warnings.warn(f"{path}: {header.other_version}: stages and levels may mean something else", stacklevel=3)
+    try:
+        module = CuestaParser(make_context(), text, str(path)).parse_module()
+        verify_module(module)
+        verify_dominance(module)
+        verify_reach(module)
+        try:
+            entry_block(module)
+        except VerifyException as error:
+            raise CuestaError(Diagnostic(str(error), place=str(path))) from None
+        if header.remaining is None or options.pipeline is not None:
+            return module, header, None
+        chosen = [name for name in CHOOSE_STAGES if name in given]
+        if chosen or options.tunes:
+            raise OptionError(
+                f"option {(chosen or ['mode'])[0]!r}: {path} says on line {header.line} which stages it still has "
+                "before it, and how they run; edit that line, or remove it, or give the option 'pipeline'"
+            )
+        return module, header, stages_named(header.remaining, place=f"{path}:{header.line}")
+    except CuestaError as error:
+        error.add_context(note=header.other_version)
+        raise
+    except ParseError as error:
+        if header.other_version:
+            raise ParseError(error.span, f"{error.msg}\n  {header.other_version}") from None
+        raise

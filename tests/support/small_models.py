@@ -1,0 +1,25 @@
+"""The demo's models as small as they go: what they are made of stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from examples import models
+
+
+def make_models_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes them small for one test."""
+    import transformers
+
+    sizes = {"LAYERS": 1, "HIDDEN": 16, "HEADS": 4, "SEQUENCE": 6, "BATCH": 1, "VOCABULARY": 30}
+    for name, size in sizes.items():
+        monkeypatch.setattr(models, name, size)
+    smaller = {
+        "LlamaConfig": {"intermediate_size": 24},
+        "ResNetConfig": {"embedding_size": 4, "hidden_sizes": [8, 12], "depths": [2, 1]},
+    }
+    for name, chosen in smaller.items():
+        config = getattr(transformers, name)
+        monkeypatch.setattr(
+            transformers, name, lambda config=config, chosen=chosen, **given: config(**{**given, **chosen})
+        )
