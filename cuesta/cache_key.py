@@ -73,6 +73,7 @@ def _process_lines() -> tuple[str, ...]:
     """What stays as it is while a process lives."""
     import llvmlite.binding as llvm
 
+    from cuesta.machine import detect
     from cuesta.targets.cpu.features import host_features
     from cuesta.targets.cpu.libraries import library_addresses
 
@@ -83,7 +84,7 @@ def _process_lines() -> tuple[str, ...]:
         f"torch {torch.__version__} {torch.version.git_version}",
         f"xdsl {importlib.metadata.version('xdsl')} sympy {importlib.metadata.version('sympy')}",
         f"llvmlite {importlib.metadata.version('llvmlite')} llvm {llvm.llvm_version_info}",
-        f"machine {features.triple} {features.cpu_name} {features.f32_lanes} {features.feature_string}",
+        f"machine {features.triple} {features.cpu_name} {features.f32_lanes} {features.feature_string} {detect()}",
         f"functions {' '.join(sorted(library_addresses()))}",
     )
 

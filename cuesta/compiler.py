@@ -226,9 +226,12 @@ def compile_module(
     """
     from cuesta.code_generation import begin
     from cuesta.context import make_context
+    from cuesta.dialects.core.machine import state_machine
     from cuesta.dialects.core.tracing import trace_rewrites
+    from cuesta.machine import machine_for
     from cuesta.pipeline import level_of, run_pipeline
 
+    state_machine(module, machine_for(module))
     if stages is None:
         stages = _stages_for(module, options)
     if dump is not None:
@@ -275,12 +278,10 @@ def _stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
     import torch
 
     from cuesta.pipeline import default_stages, remaining_stages, stages_of
-    from cuesta.targets.cpu.features import host_features
 
     if options.pipeline is not None:
         return stages_of(options.pipeline)
     every = default_stages(
-        lanes=host_features().f32_lanes,
         emulate_precision_casts=options.emulate_precision_casts,
         relax_accuracy=options.relax_accuracy,
         deterministic=torch.are_deterministic_algorithms_enabled(),

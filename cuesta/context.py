@@ -9,6 +9,7 @@ from xdsl.context import Context
 from xdsl.ir import Dialect
 
 DIALECTS: dict[str, str] = {
+    "cuesta": "cuesta.dialects.core.machine:CUESTA",
     "sym": "cuesta.dialects.sym:SYM",
     "elem": "cuesta.dialects.elem:ELEM",
     "aten": "cuesta.dialects.aten:ATEN",

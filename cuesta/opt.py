@@ -25,11 +25,12 @@ from cuesta.context import make_context
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.locations import CuestaParser, print_text
+from cuesta.dialects.core.machine import ATTRIBUTE, Machine, MachineAttr
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.loops.reach import verify_reach
 from cuesta.header import Header, read_header, split_passes
 from cuesta.passes import ALL_PASSES, describe_options, parse_passes
-from cuesta.pipeline import Stage, repeat_command, run_pipeline, stages_named
+from cuesta.pipeline import STAGES, Stage, repeat_command, run_pipeline, stages_named
 
 EXIT_OK = 0
 EXIT_INVALID = 1
@@ -61,6 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.list_passes:
             _list_passes()
             return EXIT_OK
+        if options.list_stages:
+            _list_stages()
+            return EXIT_OK
+        if options.machine is not None:
+            Machine.parse(options.machine)
         parse_passes(options.passes)  # an unknown pass is an error whatever the program is
     except (CuestaError, UsageError) as error:
         print(f"cuesta-opt: {error}", file=sys.stderr)
@@ -115,6 +121,8 @@ def run_chunk(chunk: Chunk, name: str, options: argparse.Namespace) -> str | Non
         if options.go_on:
             passes = _remaining(header, name)
         module = parse_module(context, chunk, name)
+        if options.machine is not None:
+            module.attributes[ATTRIBUTE] = MachineAttr(Machine.parse(options.machine))
         if not options.no_verify:
             verify_module(module)
             verify_dominance(module)
@@ -263,6 +271,14 @@ def _list_passes() -> None:
         print(f"{name:28} {summary}" + (f"  [{options}]" if options else ""))
 
 
+def _list_stages() -> None:
+    width = max(len(stage.label) for stage in STAGES)
+    for stage in STAGES:
+        print(f"{stage.label:{width}}  {stage.why}")
+        if stage.begins is not None:
+            print(f"{'':{width}}  -- here begins: {stage.begins.level}")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cuesta-opt",
@@ -274,6 +290,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--go-on", action="store_true", help="run the stages that the text's first lines say remain")
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to write; - is standard output")
     parser.add_argument("--list-passes", action="store_true", help="list the passes with their options")
+    parser.add_argument("--list-stages", action="store_true", help="list the stages of the compiler, each with its why")
+    parser.add_argument("--machine", metavar="LANES=4", help="the machine to compile for, in place of the stated one")
     parser.add_argument("--print-between", action="store_true", help="print the program after every pass, on stderr")
     parser.add_argument("--verify-each", action="store_true", help="verify after every pass, not only at the end")
     parser.add_argument("--no-verify", action="store_true", help="do not verify input and output")

@@ -31,6 +31,12 @@ class Stage:
     why: str
     begins: Contract | None = None
     """The level that begins after this stage; its contract is checked then, always."""
+    label: str = ""
+    """What this place is called: the pass's name, but where that stands twice, another. No two stages share one."""
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            object.__setattr__(self, "label", self.name.partition("{")[0])
 
 
 STAGES: tuple[Stage, ...] = (
@@ -45,12 +51,19 @@ STAGES: tuple[Stage, ...] = (
     Stage("forward-stores", "fusion brought reads of a few elements next to what stores all of them"),
     Stage("elide-roundings", "fusion brought casts face to face that memory kept apart"),
     Stage("hoist-invariants", "what a row shares is computed once a row"),
-    Stage("cse", "inlined bodies repeat one another's loads, and hoisted ones one another's constants"),
+    Stage("cse", "inlined bodies repeat one another's loads, hoisted ones one another's constants", label="cse-2"),
     Stage("reuse-across-stages", "an exponential of the sum is not computed again for the quotient"),
     Stage("relax-accuracy", "it is known now what is only ever rounded to 16 bits"),
-    Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED),
+    Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED, label="dce-2"),
     Stage("tune-kernels", "under max-autotune only: the nests are final, and nothing has a schedule yet"),
-    Stage("loops-to-kernel", "choose a schedule; identical layers become one kernel", begins=KERNEL),
+    Stage("sum-columns-with-rows", "on a GPU: what one nest reads by rows and another by columns is read once"),
+    Stage("choose-parts", "what is reduced is final; whether in parts is written down before anything obeys"),
+    Stage("split-reductions", "large reductions with little around them would leave most of a machine idle"),
+    Stage("split-scatters", "what a scatter starts from is written in order, by all; then it is changed"),
+    Stage("spread-scans", "on a GPU points that may come in any order need not come one by one"),
+    Stage("add-counters", "points that meet are counted; by now it is known which do"),
+    Stage("loops-to-kernel", "choose a schedule and write the kernel; identical layers become one", begins=KERNEL),
+    Stage("hint-loads", "only a kernel says which program reads what, and when"),
     Stage("split-index-sets", "only a schedule has loops to split; a window's inner points need no masks"),
     Stage("kernel-to-host", "values become buffers"),
     Stage("write-in-place", "what ends up in an input is written there, while every buffer still has one writer"),
@@ -63,7 +76,6 @@ STAGES: tuple[Stage, ...] = (
 
 def default_stages(
     *,
-    lanes: int,
     emulate_precision_casts: bool = False,
     relax_accuracy: bool = True,
     deterministic: bool = False,
@@ -71,13 +83,12 @@ def default_stages(
     tune: bool = False,
     tf32: bool = False,
 ) -> tuple[Stage, ...]:
-    """The stages for a machine with vectors of `lanes` f32. With `emulate_precision_casts`, every rounding stays, and
+    """The stages as options ask for them. With `emulate_precision_casts`, every rounding stays, and
     is of what eager rounds; without `relax_accuracy`, too, every function is exact. `deterministic` and `random` are
     options of `aten-to-loops`. With `tune`, schedules are measured; `tf32` says that products of f32 may be rounded.
     """
     options = {
         "aten-to-loops": {"deterministic": "true"} if deterministic else {},
-        "loops-to-kernel": {"lanes": str(lanes)},
         "tune-kernels": dict[str, str](),
     }
     if random != "device":
@@ -136,7 +147,7 @@ def stages_named(names: Sequence[str], *, place: str) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "split-index-sets", "host": None}
+_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "hint-loads", "host": None}
 
 
 def level_of(module: ModuleOp) -> str:
@@ -155,7 +166,7 @@ def remaining_stages(module: ModuleOp, stages: Sequence[Stage]) -> tuple[Stage, 
     if level == "aten":
         return tuple(stages)
     first = _FIRST_STAGE[level]
-    names = [stage.name.partition("{")[0] for stage in stages]
+    names = [stage.label for stage in stages]
     return tuple(stages[names.index(first) :]) if first is not None else ()
 
 

@@ -28,6 +28,15 @@ def views_are_strided(module: ModuleOp) -> Iterator[Finding]:
             yield op, "strides cannot say this view; materialize-views should have made it a copy"
 
 
+def updates_take_over(module: ModuleOp) -> Iterator[Finding]:
+    """What a nest updates is what another nest made, for it alone: it takes over the memory."""
+    for op in ops_of(entry_block(module)):
+        if isinstance(op, loops.NestOp):
+            for operand in op.operands:
+                if not isinstance(operand.owner, loops.NestOp) or operand.has_more_than_one_use():
+                    yield op, "updates what is not the result of a nest, or has other users"
+
+
 def launches_fit(module: ModuleOp) -> Iterator[Finding]:
     """Every launch names a kernel of the module and passes what it takes."""
     kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
@@ -58,7 +67,10 @@ def launches_fit(module: ModuleOp) -> Iterator[Finding]:
 
 LOOPS = Contract(
     "loops",
-    (entry_holds_only(loops.NestOp, loops.ViewOp, loops.ExternOp, aten.LiteralOp, sym.ValueOp, func.ReturnOp),),
+    (
+        entry_holds_only(loops.NestOp, loops.ViewOp, loops.ExternOp, aten.LiteralOp, sym.ValueOp, func.ReturnOp),
+        updates_take_over,
+    ),
 )
 FUSED = Contract("loops, ready to schedule", (*LOOPS.rules, loads_read_no_views, views_are_strided))
 KERNEL = Contract(

@@ -73,7 +73,9 @@ class MlirFile(pytest.File):
                 command = directive[2].strip()
                 yield RunItem.from_parent(self, name=f"run{suffix}", command=command)
                 if passes := _passes_of(command):
-                    yield EquivalenceItem.from_parent(self, name=f"same{suffix}", passes=passes)
+                    yield EquivalenceItem.from_parent(
+                        self, name=f"same{suffix}", passes=passes, machine=_option_of(command, "--machine")
+                    )
             else:
                 yield RoundTripItem.from_parent(self, name=f"roundtrip{suffix}")
 
@@ -135,16 +137,17 @@ class RunItem(MlirItem):
 class EquivalenceItem(MlirItem):
     """The passes of a RUN line leave what the program computes as it was: the interpreter runs it before and after."""
 
-    def __init__(self, *, passes: str, **kwargs: object) -> None:
+    def __init__(self, *, passes: str, machine: str, **kwargs: object) -> None:
         super().__init__(**kwargs)  # pyright: ignore[reportArgumentType]  # what pytest passes on
         self.passes = passes
+        self.machine = machine
 
     def runtest(self) -> None:
         # Imports torch: only those who test programs wait for that.
         from tests.support.equivalence import NotEquivalentError, check_example
 
         try:
-            check_example(self.path, self.passes)
+            check_example(self.path, self.passes, self.machine)
         except NotEquivalentError as error:
             raise MlirFailure(f"{self.path}\n{error}") from error
 
@@ -171,7 +174,13 @@ def _passes_of(command: str) -> str:
     words = shlex.split(command.partition("|")[0])
     if words[:1] != ["cuesta-opt"]:
         return ""
-    return next((after for word, after in pairwise(words) if word in ("-p", "--passes")), "")
+    return _option_of(command, "-p", "--passes")
+
+
+def _option_of(command: str, *names: str) -> str:
+    """What a RUN line says after an option; empty when it does not have it."""
+    words = shlex.split(command.partition("|")[0])
+    return next((after for word, after in pairwise(words) if word in names), "")
 
 
 def _check_prefixes(arguments: list[str]) -> list[str]:

@@ -65,8 +65,13 @@ def merge_body(block: Block, known: dict[_Key, Operation], handles: frozenset[SS
 def merge_graph(block: Block) -> None:
     """Merges views, nests, literals and pure library calls of @main."""
     known: dict[object, Operation] = {}
-    for op in ops_of(block):
+    ops = ops_of(block)
+    # Of what a nest takes over there has to be one for each that does.
+    taken_over = {operand.owner for op in ops if type(op) is loops.NestOp for operand in op.operands}
+    for op in ops:
         if isinstance(op, loops.NestOp):
+            if op in taken_over:
+                continue
             key: object = fingerprint(op, by_identity=True)
         elif isinstance(op, loops.ViewOp | aten.LiteralOp) or (isinstance(op, loops.ExternOp) and op.is_pure):
             key = _key(op)

@@ -87,14 +87,16 @@ def _raises(op: Operation) -> bool:
 
 
 def drop_unused_outs(nest: loops.NestOp) -> loops.NestOp | None:
-    """The nest without the outs that neither it nor anyone else reads; None when nothing is left of it."""
+    """The nest without the outs that neither it nor anyone else reads; None when nothing is left of it. One that
+    updates others' memory keeps all of its outs as long as one is read.
+    """
     read = {load.source for load in loads_of(nest)}
     dead = [
         k
         for k, (handle, result) in enumerate(zip(nest.handles, nest.results, strict=True))
         if not result.uses and handle not in read
     ]
-    if not dead:
+    if not dead or (nest.operands and len(dead) < len(nest.results)):
         return nest
     if len(dead) == len(nest.results) and not any(isinstance(op, loops.BoundOp) for op in nest.walk()):
         remove(nest)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from xdsl.dialects.builtin import StringAttr, VectorType, i64
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, StringAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
@@ -67,6 +67,24 @@ COMBINATIONS: Mapping[str, str] = {
 
 ASSIGNMENTS = ("assign", "assign_any")
 """The kinds that do not look at the old element."""
+
+ATOMICS: Mapping[str, str] = {
+    "assign_any": "v of one of those who change it, whichever",
+    "sum": "old + v, for integers of 32 and 64 bits, f32 and f64; reassociates",
+    "maximum": "the greater, for integers of 32 and 64 bits",
+    "minimum": "the lesser, for integers of 32 and 64 bits",
+}
+"""Every kind of `loops.atomic` and `kernel.atomic`: what an element becomes."""
+
+
+def is_atomic(kind: str, element: Attribute) -> bool:
+    """Whether elements of a type can be changed so by many at a time."""
+    if kind == "assign_any":
+        return True
+    is_number = kind_of(element) in "iu"
+    if isinstance(element, IntegerType):
+        return kind in ATOMICS and is_number and element.bitwidth >= 32
+    return kind == "sum" and isinstance(element, Float32Type | Float64Type)
 
 
 class RunningOp(PlainOperation):
@@ -182,10 +200,12 @@ def verify_combination(
 
 __all__ = [
     "ASSIGNMENTS",
+    "ATOMICS",
     "COMBINATIONS",
     "RUNNING",
     "CombinationOp",
     "Running",
     "RunningOp",
+    "is_atomic",
     "verify_combination",
 ]

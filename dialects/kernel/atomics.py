@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from cuesta.dialects.core.scans import CombinationOp
-from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.dialects.core.scans import ATOMICS, CombinationOp, is_atomic
+from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.access import LoadOp, MemoryWriteOp
 from cuesta.dialects.kernel.function import FuncOp
 from cuesta.dialects.kernel.shapes import shape_of
 from cuesta.dialects.kernel.structure import LoopOp
-
-ATOMICS: Mapping[str, str] = {
-    "assign_any": "v of one of those who change it, whichever",
-    "sum": "old + v, for integers of 32 and 64 bits, f32 and f64; reassociates",
-    "maximum": "the greater, for integers of 32 and 64 bits",
-    "minimum": "the lesser, for integers of 32 and 64 bits",
-}
-"""Every kind of `kernel.atomic`: what an element becomes."""
-
-
-def is_atomic(kind: str, element: Attribute) -> bool:
-    """Whether elements of a type can be changed so by many at a time."""
-    if kind == "assign_any":
-        return True
-    is_number = kind_of(element) in "iu"
-    if isinstance(element, IntegerType):
-        return kind in ATOMICS and is_number and element.bitwidth >= 32
-    return kind == "sum" and isinstance(element, Float32Type | Float64Type)
 
 
 class AtomicOp(CombinationOp, MemoryWriteOp):

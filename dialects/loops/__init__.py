@@ -2,8 +2,8 @@
 
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.graph import LOOPS, ExternOp, ViewOp
-from cuesta.dialects.loops.meeting import MeetOp, meeting_of
-from cuesta.dialects.loops.scans import CombineOp, RunningOp, ScanOp
+from cuesta.dialects.loops.meeting import MeetOp, counters_of, meeting_of
+from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.schedule import ScheduleAttr
 from cuesta.dialects.loops.structure import (
     REDUCTIONS,
@@ -20,6 +20,7 @@ from cuesta.dialects.loops.structure import (
 __all__ = [
     "LOOPS",
     "REDUCTIONS",
+    "AtomicOp",
     "BoundOp",
     "CombineOp",
     "DomainOp",
@@ -38,6 +39,7 @@ __all__ = [
     "TensorWriteOp",
     "ViewOp",
     "YieldOp",
+    "counters_of",
     "enclosing_nest",
     "enclosing_sizes",
     "meeting_of",

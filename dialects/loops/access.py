@@ -26,7 +26,7 @@ from cuesta.dialects.core.indexed import (
 )
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import element_type_of, is_tensor_type
-from cuesta.dialects.loops.structure import NestOp
+from cuesta.dialects.loops.structure import NestOp, enclosing_nest
 from cuesta.dialects.sym.syntax import canonical_operands, parse_indices
 
 
@@ -191,6 +191,8 @@ class StoreOp(TensorWriteOp):
     def verify_(self) -> None:
         """Checks that the target is a handle of an enclosing nest, the indices and the types."""
         self.verify_write()
+        if self.target in enclosing_nest(self).updated:
+            raise VerifyException("loops.store: what the nest updates is there already; it is combined, not stored")
 
 
 class IndexOp(IndexValueOp):

@@ -88,8 +88,8 @@ class NestAnalysis:
     """The handles that may become scratch memory of the program, and their sizes."""
     meeting: int = 0
     """The parallel axes along which those who meet (`loops.meet`) differ. They stay the last, and by themselves."""
-    spread: frozenset[Operation] = frozenset()
-    """The scans whose points are points of the parallel domain (`spread_scans`): what they combine is atomic."""
+    atomic: bool = False
+    """Whether the nest changes elements in whatever order: every one of its points, and lanes, makes a change."""
 
     def estimate(self, size: sym.IndexExpr) -> int:
         """A size as a number, with a guess for every symbol."""
@@ -147,6 +147,7 @@ class _Analyser:
             self.symbol_ranges,
             {handle: size for handle in self.touched if (size := self.local(handle)) is not None},
             self.meeting(root),
+            any(isinstance(op, loops.AtomicOp) for op in self.accesses),
         )
 
     def meeting(self, root: Loop) -> int:
@@ -231,8 +232,8 @@ class _Analyser:
             if origin != 1 << axis:
                 indirect |= origin
         access = Access(op, address, varies, indirect, width)
-        if isinstance(op, loops.CombineOp):
-            access.ordered = self.ordered
+        if isinstance(op, loops.CombineOp | loops.AtomicOp):
+            access.ordered = self.ordered if isinstance(op, loops.CombineOp) else 0
             loop.work += 1 + width / 4
         loop.accesses.append(access)
         self.accesses[op] = access

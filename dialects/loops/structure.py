@@ -94,14 +94,22 @@ def _block_of(sizes: Sequence[sym.IndexExpr], extra_types: Sequence[Attribute] =
 
 
 class NestOp(DomainOp):
-    """A parallel nest, one future kernel. Its results are its outs: every element of each is stored exactly once."""
+    """A parallel nest, one future kernel. Its results are its outs: every element of each is stored exactly once.
+
+    The operands are what the last outs hold from the start: the nest `updates` them, and takes over their memory.
+    """
 
     name = "loops.nest"
 
     @classmethod
-    def build(cls, sizes: Sequence[sym.IndexExpr], outs: Sequence[Attribute]) -> NestOp:
-        """A nest with an empty body; fill `nest.body`, with arguments `nest.induction_variables` and `nest.handles`."""
+    def build(
+        cls, sizes: Sequence[sym.IndexExpr], outs: Sequence[Attribute], updates: Sequence[SSAValue] = ()
+    ) -> NestOp:
+        """A nest with an empty body; fill `nest.body`, with arguments `nest.induction_variables` and `nest.handles`.
+        The last outs hold `updates` from the start.
+        """
         return cls.create(
+            operands=updates,
             result_types=outs,
             properties={"sizes": sym.MapAttr.get(0, tuple(sizes))},
             regions=[Region(_block_of(sizes, outs))],
@@ -113,6 +121,12 @@ class NestOp(DomainOp):
         return self.body.args[len(self.sizes) :]
 
     @property
+    def updated(self) -> tuple[BlockArgument, ...]:
+        """The last handles, one for each operand: what is there from the start."""
+        handles = self.handles
+        return handles[len(handles) - len(self.operands) :]
+
+    @property
     def choices(self) -> dict[str, int]:
         """How it is to run, as far as that is said."""
         schedule = self.properties.get("schedule")
@@ -120,24 +134,40 @@ class NestOp(DomainOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> NestOp:
-        """Parses `(%i : 4) outs(%o : tensor<4xf32>) schedule #loops.schedule<warps = 8> { … }`; the schedule may be
-        left out.
+        """Parses `(%i : 4) outs(%o : tensor<4xf32>) updates(%x) schedule #loops.schedule<warps = 8> { … }`; `updates`
+        and the schedule may be left out.
         """
         arguments, sizes = _parse_domain(parser)
         parser.parse_keyword("outs")
         outs = parse_arguments(parser)
+        taken_over: list[SSAValue] = []
+        if parser.parse_optional_keyword("updates"):
+            names = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+            if len(names) > len(outs):
+                parser.raise_error(f"updates {len(names)} values, but there are {len(outs)} outs to hold them")
+            for name, out in zip(names, outs[len(outs) - len(names) :], strict=True):
+                taken_over.append(parser.resolve_operand(name, out.type))
         properties: dict[str, Attribute] = {"sizes": sym.MapAttr.get(0, tuple(sizes))}
         if parser.parse_optional_keyword("schedule"):
             properties["schedule"] = parser.parse_attribute()
         region = parse_body(parser, [*arguments, *outs])
-        return cls.create(result_types=[out.type for out in outs], properties=properties, regions=[region])
+        return cls.create(
+            operands=taken_over,
+            result_types=[out.type for out in outs],
+            properties=properties,
+            regions=[region],
+        )
 
     def print(self, printer: Printer) -> None:
-        """Prints the domain, the outs, the schedule and the body."""
+        """Prints the domain, the outs, what they update, the schedule and the body."""
         printer.enter_scope()
         _print_domain(printer, self)
         printer.print_string(" outs")
         print_arguments(printer, self.handles)
+        if self.operands:
+            printer.print_string(" updates(")
+            printer.print_list(self.operands, printer.print_ssa_value)
+            printer.print_string(")")
         if "schedule" in self.properties:
             printer.print_string(" schedule ")
             printer.print_attribute(self.properties["schedule"])
@@ -145,7 +175,7 @@ class NestOp(DomainOp):
         printer.exit_scope()
 
     def verify_(self) -> None:
-        """Checks the domain and that the handles have the results' tensor types."""
+        """Checks the domain, that the handles have the results' tensor types, and what is updated."""
         self.verify_domain(len(self.results))
         for handle, result in zip(self.handles, self.results, strict=True):
             handle_type, result_type = handle.type, result.type
@@ -153,8 +183,13 @@ class NestOp(DomainOp):
                 raise VerifyException(f"loops.nest: a handle of type {handle_type} for a result of type {result.type}")
         if not isinstance(self.properties.get("schedule", None), ScheduleAttr | None):
             raise VerifyException("loops.nest: its schedule is a #loops.schedule")
-        if self.operands:
-            raise VerifyException("loops.nest has no operands: the body reads outer values directly")
+        if len(self.operands) > len(self.results):
+            raise VerifyException(f"loops.nest updates {len(self.operands)} values, but has {len(self.results)} outs")
+        for operand, handle in zip(self.operands, self.updated, strict=True):
+            if operand.type != handle.type:
+                raise VerifyException(
+                    f"loops.nest: an out of type {handle.type} updates a value of type {operand.type}"
+                )
 
 
 class StatementOp(DomainOp):

@@ -16,7 +16,7 @@ from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.graph import ViewOp
-from cuesta.dialects.loops.scans import CombineOp
+from cuesta.dialects.loops.scans import AtomicOp, CombineOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp, StatementOp
 
 
@@ -78,11 +78,11 @@ def clone_op(op: Operation, substitution: Substitution) -> Operation:
         new = StoreOp.build(
             values(op.value), values(op.target), results, substitution.axes, None if mask is None else values(mask)
         )
-    elif isinstance(op, CombineOp):
+    elif isinstance(op, CombineOp | AtomicOp):
         mask = op.mask
         results = substitution.expressions(op.map.results, op.indices)
         kept = None if mask is None else values(mask)
-        new = CombineOp.build(op.kind, values(op.value), values(op.target), results, substitution.axes, kept)
+        new = type(op).build(op.kind, values(op.value), values(op.target), results, substitution.axes, kept)
     elif isinstance(op, IndexOp):
         expression = substitution.expressions(op.map.results, op.indices)[0]
         new = IndexOp.build(expression, substitution.axes, op.result.type)
@@ -141,9 +141,9 @@ def stores_of(root: Operation) -> list[StoreOp]:
     return [op for op in all_ops(root) if type(op) is StoreOp]
 
 
-def combines_of(root: Operation) -> list[CombineOp]:
-    """Every change of a stored element inside `root`, in program order."""
-    return [op for op in all_ops(root) if type(op) is CombineOp]
+def combines_of(root: Operation) -> list[CombineOp | AtomicOp]:
+    """Every change of an element that is there already inside `root`, in program order."""
+    return [op for op in all_ops(root) if isinstance(op, CombineOp | AtomicOp)]
 
 
 def producers_of(nest: NestOp) -> dict[SSAValue, list[LoadOp]]:

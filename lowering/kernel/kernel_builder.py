@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, cast
 
-from xdsl.dialects.builtin import TensorType, UnitAttr, i1
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from cuesta.dialects import elem, kernel, loops, sym
@@ -83,6 +83,8 @@ class KernelBuilder:
             regions=[Region(block)],
         )
         func.location = nest.location
+        if nest.operands:
+            func.properties["updates"] = IntegerAttr(len(nest.operands), i64)
         return func
 
     # The parallel domain
@@ -329,9 +331,6 @@ class KernelBuilder:
         return () if op.mask is None else (self.value(op.mask, shape),)
 
     def combine(self, op: loops.CombineOp) -> None:
-        if self.analysis.spread:
-            self.atomic(op)
-            return
         used, address = self.address(op, op.target)
         mask = op.mask
         shape = joint_shape(used)
@@ -346,7 +345,7 @@ class KernelBuilder:
         )
         self.finish(op, new, len(self.scopes) - 1)
 
-    def atomic(self, op: loops.CombineOp) -> None:
+    def atomic(self, op: loops.AtomicOp) -> None:
         """One change for every lane, also where neither the address nor the value varies along the lanes."""
         used, address = self.address(op, op.target)
         shape = joint_shape([*used, *(scope.lane for scope in self.scopes if scope.lane is not None)])
@@ -371,7 +370,10 @@ class KernelBuilder:
         self.finish(op, kernel.RunningOp.build(op.kind, value), len(self.scopes) - 1)
 
     def meet(self, op: loops.MeetOp) -> None:
-        raise CuestaError(Diagnostic.on(op, "points of a nest meet on a GPU only"))
+        if op.counter is None:
+            raise CuestaError(Diagnostic.on(op, "counts in nothing; add-counters should have seen to that"))
+        axes = sum(self.analysis.meeting >> parallel.axis & 1 for parallel in self.schedule.parallel)
+        self.finish(op, kernel.MeetOp.build(self.values[op.counter], axes), 0)
 
     def index(self, op: loops.IndexOp) -> None:
         used, expression = self.expression(self.analysis.accesses[op].address)
@@ -395,9 +397,6 @@ class KernelBuilder:
     # Inner loops
 
     def loop(self, op: loops.StatementOp) -> None:
-        if op in self.analysis.spread:  # its axes are parallel
-            self.body(op.body)
-            return
         axes, lanes = self.schedule.loops[op]
         if not axes:
             self.body(op.body)
@@ -492,13 +491,14 @@ _TRANSLATE: dict[type[Operation], Callable[[KernelBuilder, Any], None]] = {
         lambda builder, op: builder.elementwise(op),  # a builder may have its own way
     ),
     elem.ConstantOp: KernelBuilder.remember,
+    loops.AtomicOp: KernelBuilder.atomic,
     loops.LoadOp: KernelBuilder.load,
     loops.StoreOp: KernelBuilder.store,
     loops.IndexOp: KernelBuilder.index,
     loops.BoundOp: KernelBuilder.bound,
     loops.CombineOp: KernelBuilder.combine,
     loops.ForOp: KernelBuilder.loop,
-    loops.MeetOp: lambda builder, op: builder.meet(op),
+    loops.MeetOp: KernelBuilder.meet,
     loops.RunningOp: KernelBuilder.running,
     loops.ScanOp: KernelBuilder.loop,
     loops.ReduceOp: lambda builder, op: builder.reduce(op),

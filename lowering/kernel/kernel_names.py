@@ -33,7 +33,7 @@ def describe(nest: loops.NestOp) -> str:
             words[word] = words.get(word, 0) + 1
         elif isinstance(op, loops.RunningOp):
             words[_RUNNING[op.kind]] = 1
-        elif isinstance(op, loops.CombineOp):
+        elif isinstance(op, loops.CombineOp | loops.AtomicOp):
             scatter = True
         elif isinstance(op, loops.BoundOp):
             indirect = True

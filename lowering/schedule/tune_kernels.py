@@ -24,11 +24,11 @@ from cuesta.dialects import loops
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
+from cuesta.dialects.core.machine import Machine, machine_of, state_machine
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import is_tensor_type, sizes_of, traits_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
-from cuesta.lowering.schedule.gpu.schedule_gpu import GpuOptions
 from cuesta.lowering.schedule.merge_axes import merge_axes
 from cuesta.transforms.products.products import Product, fused_nest, products_of, replace, static
 from cuesta.transforms.products.tiles import tiles_for
@@ -68,17 +68,28 @@ class TuneKernelsPass(ModulePass):
     """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
     keep_roundings: bool = False
     """Whether what follows a product takes it rounded to its type, as in eager."""
-    processors: int = 132
-    """The number of the GPU's multiprocessors."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         measure = _measure.get()
         if measure is None:
             return
         chosen = [one for one in entry_block(op).ops if isinstance(one, loops.NestOp) and one.choices]
-        tune_nests(op, measure, GpuOptions(self.processors))
+        machine = machine_of(op)
+        measure = _on(machine, measure)
+        tune_nests(op, measure, machine)
         # Now that the nests which follow products are as fast as they can be:
-        tune_products(op, measure, self, chosen)
+        tune_products(op, measure, self, chosen, machine)
+
+
+def _on(machine: Machine, measure: Measure) -> Measure:
+    """Measures programs that state the machine."""
+
+    def stated(questions: Sequence[Sequence[ModuleOp]]) -> Sequence[Sequence[float]]:
+        for program in (program for question in questions for program in question):
+            state_machine(program, machine)
+        return measure(questions)
+
+    return stated
 
 
 @dataclass
@@ -108,7 +119,7 @@ def settle(asked: Sequence[_Asked], measure: Measure) -> None:
 # Schedules
 
 
-def tune_nests(module: ModuleOp, measure: Measure, options: GpuOptions) -> None:
+def tune_nests(module: ModuleOp, measure: Measure, machine: Machine) -> None:
     """Gives the nests of @main their best choices; nests that are alike are measured once."""
     asked: dict[Fingerprint, _Asked] = {}
     every: dict[Fingerprint, list[dict[str, int]]] = {}
@@ -122,7 +133,7 @@ def tune_nests(module: ModuleOp, measure: Measure, options: GpuOptions) -> None:
             copy = next(op for op in entry_block(program_of([nest])).ops if isinstance(op, loops.NestOp))
             analysis = analyse(copy, ranges, tuple(True for _ in copy.results))
             merge_axes(analysis)
-            every[key] = candidates(analysis, options)
+            every[key] = candidates(analysis, machine)
             asked[key] = _Asked([program_of([nest], choices) for choices in ({}, *every[key])])
         asked[key].answers.append(lambda best, nest=nest, found=every[key]: choose(nest, found, best))
     settle([one for one in asked.values() if len(one.programs) > 1], measure)
@@ -149,6 +160,8 @@ def obstacle(nest: loops.NestOp) -> str | None:
         moved += math.prod(static(sizes)) * max(1, getattr(kind.element_type, "bitwidth", 32) // 8)
     if moved < SMALL:
         return "it moves little"
+    if nest.operands:
+        return "it changes what another nest made"
     if any(isinstance(op, loops.BoundOp | loops.CombineOp) for op in nest.walk()):
         return "it has indices made of data, which cannot be made up"
     return None
@@ -158,7 +171,11 @@ def obstacle(nest: loops.NestOp) -> str | None:
 
 
 def tune_products(
-    module: ModuleOp, measure: Measure, options: TuneKernelsPass, untouched: Collection[loops.NestOp]
+    module: ModuleOp,
+    measure: Measure,
+    options: TuneKernelsPass,
+    untouched: Collection[loops.NestOp],
+    machine: Machine,
 ) -> None:
     """Fuses the products for which one of a few tiles beats the library's call and the kernel after it."""
     asked: dict[Fingerprint, _Asked] = {}
@@ -171,7 +188,7 @@ def tune_products(
         results = [product.result] if product.is_kept or product.consumer is None else []
         library = program_of(apart, results=results)
         key = fingerprint(library)
-        variants = variants_of(product, options)
+        variants = variants_of(product, machine)
         if key not in asked:
             inputs = outer_values(apart)
             asked[key] = _Asked([library])
@@ -196,9 +213,9 @@ class _Variant:
         return fused_nest(product, keep_roundings=options.keep_roundings, prologues=self.prologues)
 
 
-def variants_of(product: Product, options: TuneKernelsPass) -> list[_Variant]:
+def variants_of(product: Product, machine: Machine) -> list[_Variant]:
     """What to try: a few tiles, and where factors are computed by nests of their own, the first ones with those."""
-    tiles = tiles_for(product.sizes, product.batch, product.bits, options.processors)
+    tiles = tiles_for(product.sizes, product.batch, product.bits, machine.processors)
     with_producers = tiles[:WITH_PRODUCERS] if product.producers else []
     return [*(_Variant(tile, False) for tile in tiles), *(_Variant(tile, True) for tile in with_producers)]
 

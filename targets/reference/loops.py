@@ -60,9 +60,13 @@ def run_nest(
     body = LoopsBody(numerics, symbols, tensors)
     loaded = {inner.source for inner in op.walk() if isinstance(inner, loops.LoadOp)}
     loaded |= {inner.target for inner in op.walk() if isinstance(inner, loops.CombineOp)}
+    start = dict(zip(op.updated, op.operands, strict=True))
     for handle, sizes in zip(op.handles, out_sizes, strict=True):
-        data = torch.empty(math.prod(sizes), dtype=numerics.dtype(handle.type))
-        body.handles[handle] = Memory(data, read_back=handle in loaded), sizes
+        if handle in start:
+            data = body.tensor(op, start[handle]).reshape(-1).clone()
+        else:
+            data = torch.empty(math.prod(sizes), dtype=numerics.dtype(handle.type))
+        body.handles[handle] = Memory(data, read_back=handle in loaded, given=handle in start), sizes
     domain = [body.size(op, size) for size in op.sizes]
     budget = max(1, POINTS_PER_CHUNK // max(1, _inner_points(body, op.body)))
     meeting = loops.meeting_of(op)
@@ -134,7 +138,7 @@ def _store(body: LoopsBody, op: loops.StoreOp) -> None:
     memory.store(op, body.scope, offsets, value, mask)
 
 
-def _combine(body: LoopsBody, op: loops.CombineOp) -> None:
+def _combine(body: LoopsBody, op: loops.CombineOp | loops.AtomicOp) -> None:
     memory, offsets, value, mask = _written(body, op)
     scans.combine(memory, op, op.kind, body.scope, body.scope.align(offsets), value, mask)
 
@@ -190,6 +194,7 @@ def _running(body: LoopsBody, op: loops.RunningOp) -> None:
 
 LoopsBody.handlers = {
     **ELEM_HANDLERS,
+    loops.AtomicOp: _combine,
     loops.BoundOp: _bound,
     loops.CombineOp: _combine,
     loops.ForOp: _for,

@@ -18,6 +18,6 @@ from cuesta.pipeline import default_stages
     ],
 )
 def test_options_about_accuracy(options: dict[str, Any], left_out: set[str]) -> None:
-    names = {stage.name for stage in default_stages(lanes=8, **options)}
+    names = {stage.name for stage in default_stages(**options)}
     for stage in ("elide-roundings", "relax-accuracy"):
         assert (stage in names) == (stage not in left_out)

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from cuesta.dialects.core.machine import REFERENCE
 from cuesta.transforms.reductions import gpu_cost
 from cuesta.transforms.reductions.gpu_cost import Rows
-from cuesta.transforms.reductions.split_reductions_gpu import WORTH
+from cuesta.transforms.reductions.when import WORTH
 
-PROCESSORS = 132
+MACHINE = REFERENCE
 ELEMENTS = 2**26
 
 
@@ -23,7 +24,7 @@ def softmax(columns: int, width: int = 4) -> Rows:
 
 
 def is_split(rows: Rows) -> bool:
-    return gpu_cost.of_parts(rows, PROCESSORS) <= WORTH * gpu_cost.of_whole_rows(rows, PROCESSORS)
+    return gpu_cost.of_parts(rows, MACHINE) <= WORTH * gpu_cost.of_whole_rows(rows, MACHINE)
 
 
 @pytest.mark.parametrize(("columns", "split"), [(128, False), (4096, False), (32768, False), (400_000, True)])
@@ -41,18 +42,18 @@ def test_what_an_h200_showed() -> None:
 
 def test_few_rows_of_any_length_that_pays_a_launch_are_split() -> None:
     few = replace(softmax(2**22), programs=1)
-    assert gpu_cost.of_whole_rows(few, PROCESSORS) > 10 * gpu_cost.of_parts(few, PROCESSORS)
+    assert gpu_cost.of_whole_rows(few, MACHINE) > 10 * gpu_cost.of_parts(few, MACHINE)
     elements = 64 * 40_000  # which 64 programs read in the time of two launches
     assert not is_split(Rows(64, 40_000, elements, 4 * elements, 4 * elements, stages=3, after=1))
 
 
 def test_several_tensors_that_stages_share_do_not_fit_one_tile() -> None:
     one = softmax(32768)
-    assert gpu_cost.of_whole_rows(replace(one, kept=2), PROCESSORS) > gpu_cost.of_whole_rows(one, PROCESSORS)
+    assert gpu_cost.of_whole_rows(replace(one, kept=2), MACHINE) > gpu_cost.of_whole_rows(one, MACHINE)
 
 
 def test_parallelism() -> None:
-    assert gpu_cost.parallelism(16, PROCESSORS) == pytest.approx(2 * 16 / 132)
-    assert gpu_cost.parallelism(132, PROCESSORS) == 1
-    assert gpu_cost.parallelism(198, PROCESSORS) < 0.8
-    assert gpu_cost.parallelism(10_000, PROCESSORS) == 1
+    assert gpu_cost.parallelism(16, MACHINE) == pytest.approx(2 * 16 / 132)
+    assert gpu_cost.parallelism(132, MACHINE) == 1
+    assert gpu_cost.parallelism(198, MACHINE) < 0.8
+    assert gpu_cost.parallelism(10_000, MACHINE) == 1

@@ -11,8 +11,9 @@ from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.dominance import verify_dominance
-from cuesta.lowering.kernel.loops_to_kernel import LoopsToKernelPass
+from cuesta.dialects.core.machine import Machine
 from cuesta.targets import reference
+from tests.support.lowering import to_kernel
 
 
 def parse(text: str) -> ModuleOp:
@@ -23,7 +24,7 @@ def parse(text: str) -> ModuleOp:
 
 def lower(text: str, lanes: int = 8) -> ModuleOp:
     module = parse(text)
-    LoopsToKernelPass(lanes=lanes).apply(make_context(), module)
+    to_kernel(module, machine=Machine(lanes=lanes), verify_each=False)
     module.verify()
     verify_dominance(module)
     printed = str(module)

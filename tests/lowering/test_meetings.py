@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.diagnostics import CuestaError
-from cuesta.lowering.kernel.loops_to_kernel import LoopsToKernelPass, nests_of
+from cuesta.dialects.core.machine import REFERENCE
+from cuesta.lowering.kernel.loops_to_kernel import nests_of
 from cuesta.targets.reference import check_equivalent
-from cuesta.transforms.reductions import gpu_cost, split_reductions_gpu
+from cuesta.transforms.reductions import gpu_cost, when
 from cuesta.transforms.reductions.gpu_cost import Rows
-from cuesta.transforms.reductions.split_reductions_gpu import split_reduction
+from cuesta.transforms.reductions.split_reductions import replace_by_parts
+from cuesta.transforms.reductions.when import choose_part_on_gpu
+from tests.support.lowering import to_kernel
 from tests.support.text import parse
 
 LAYER_NORM = """
@@ -57,13 +59,13 @@ def test_parts_that_meet_are_the_row(part: int) -> None:
     before = parse(program(f"part = {part}, cooperative = 1"))
     after = before.clone()
     (nest,) = nests_of(after)
-    assert split_reduction(nest, 132) is not None
+    assert len(replace_by_parts(nest)) == 1
     after.verify()
     (nest,) = nests_of(after)
     assert loops.meeting_of(nest) is not None
     check_equivalent(before, after, exact=False)
     lowered = before.clone()
-    LoopsToKernelPass(target="cuda").apply(make_context(), lowered)
+    to_kernel(lowered, "cuda")
     lowered.verify()
     assert any(isinstance(op, kernel.MeetOp) for op in lowered.walk())
     check_equivalent(before, lowered, exact=False)
@@ -71,7 +73,7 @@ def test_parts_that_meet_are_the_row(part: int) -> None:
 
 def test_warps_said_by_hand_stay() -> None:
     module = parse(program("part = 64, cooperative = 1, warps = 4"))
-    LoopsToKernelPass(target="cuda").apply(make_context(), module)
+    to_kernel(module, "cuda")
     func = next(op for op in module.body.ops if isinstance(op, kernel.FuncOp) and kernel.meeting_of(op))
     assert func.schedule.choices["warps"] == 4
 
@@ -90,14 +92,14 @@ def test_what_cannot_meet_is_refused_when_it_is_asked_for(part: int, changes: di
     for old, new in changes.items():
         text = text.replace(old, new)
     with pytest.raises(CuestaError, match="its schedule says cooperative = 1, but it cannot be split"):
-        LoopsToKernelPass(target="cuda").apply(make_context(), parse(text))
+        to_kernel(parse(text), "cuda")
 
 
 def test_who_cannot_meet_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split_reductions_gpu, "MEET", True)
-    monkeypatch.setattr(split_reductions_gpu, "LARGE", 8)
-    monkeypatch.setattr(split_reductions_gpu, "TILE", 64)
-    monkeypatch.setattr(split_reductions_gpu, "LEAST", 8)
+    monkeypatch.setattr(when, "MEET", True)
+    monkeypatch.setattr(when, "LARGE_GPU", 8)
+    monkeypatch.setattr(when, "TILE", 64)
+    monkeypatch.setattr(when, "LEAST", 8)
     monkeypatch.setattr(gpu_cost, "of_meeting", lambda *_: 0.0)
     monkeypatch.setattr(gpu_cost, "of_parts", lambda *_: 0.0)
     for old, new, kernels in (
@@ -106,15 +108,15 @@ def test_who_cannot_meet_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None
     ):
         module = parse(LAYER_NORM.replace(" schedule #loops.schedule<SCHEDULE>", "").replace(old or "\0", new))
         (nest,) = nests_of(module)
-        new_nests = split_reduction(nest, 132)
-        assert new_nests is None or len(new_nests) == kernels
+        nest.properties["schedule"] = loops.ScheduleAttr.of(choose_part_on_gpu(nest, REFERENCE))
+        assert len(replace_by_parts(nest)) == kernels
 
 
 def test_a_meeting_is_for_a_gpu() -> None:
     from tests.dialects.loops.test_meeting import MEETING
 
     with pytest.raises(CuestaError, match="on a GPU only"):
-        LoopsToKernelPass(target="cpu").apply(make_context(), parse(MEETING))
+        to_kernel(parse(MEETING), "cpu")
 
 
 SOFTMAX, LOG_SOFTMAX, NORM = 23.0, 13.0, 8.0
@@ -148,19 +150,19 @@ def rows(columns: int, width: int, work: float) -> Rows:
 )
 def test_where_a_meeting_pays(columns: int, width: int, work: float, pays: bool) -> None:
     one = rows(columns, width, work)
-    meeting = gpu_cost.of_meeting(one, -(-columns // split_reductions_gpu.TILE), 132)
-    whole = split_reductions_gpu.WORTH * gpu_cost.of_whole_rows(one, 132)
-    assert (meeting <= min(whole, split_reductions_gpu.SURE * gpu_cost.of_parts(one, 132))) == pays
+    meeting = gpu_cost.of_meeting(one, -(-columns // when.TILE), REFERENCE)
+    whole = when.WORTH * gpu_cost.of_whole_rows(one, REFERENCE)
+    assert (meeting <= min(whole, when.SURE * gpu_cost.of_parts(one, REFERENCE))) == pays
 
 
 def test_no_group_is_larger_than_the_device_and_no_device_is_left_idle() -> None:
-    assert gpu_cost.of_meeting(rows(2**22, 4, 0.0), 133, 132) == float("inf")
+    assert gpu_cost.of_meeting(rows(2**22, 4, 0.0), 133, REFERENCE) == float("inf")
     few = replace(rows(65535, 4, LOG_SOFTMAX), programs=50)
-    assert gpu_cost.of_meeting(few, 8, 132) == float("inf")
+    assert gpu_cost.of_meeting(few, 8, REFERENCE) == float("inf")
 
 
 def test_what_is_worth_timing() -> None:
     text = LAYER_NORM.replace(" schedule #loops.schedule<SCHEDULE>", "")
-    assert split_reductions_gpu.candidates(nests_of(parse(text))[0]) == []
+    assert when.candidates(nests_of(parse(text))[0]) == []
     (nest,) = nests_of(parse(text.replace("x4x50", "x400x50").replace("<4x50", "<400x50").replace(": 4,", ": 400,")))
-    assert {"part": split_reductions_gpu.TILE, "cooperative": 1} in split_reductions_gpu.candidates(nest)
+    assert {"part": when.TILE, "cooperative": 1} in when.candidates(nest)

@@ -10,16 +10,17 @@ from xdsl.dialects.builtin import ModuleOp
 from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.lowering.capture.decompositions import decomposition_table
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
-from cuesta.lowering.schedule.gpu.schedule_gpu import GpuOptions
 from cuesta.lowering.schedule.merge_axes import merge_axes
 from cuesta.lowering.schedule.tune_kernels import program_of
-from cuesta.pipeline import STAGES, Stage, run_pipeline
+from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import check_equivalent
 from cuesta.targets.triton.emit_kernel import emit_kernel
+from tests.support.lowering import to_kernel
 from tests.support.random_programs import program
 from tests.support.triton_interpreter import on_cuda, parse
 
@@ -38,7 +39,7 @@ def tried(nest: loops.NestOp, module: ModuleOp) -> list[dict[str, int]]:
     copy = next(op for op in entry_block(module.clone()).ops if isinstance(op, loops.NestOp))
     analysis = analyse(copy, symbol_ranges(module), tuple(True for _ in nest.results))
     merge_axes(analysis)
-    return candidates(analysis, GpuOptions(4))
+    return candidates(analysis, Machine(processors=4))
 
 
 @pytest.mark.parametrize(
@@ -54,8 +55,7 @@ def test_whatever_is_tried_means_the_same(seeds: range) -> None:
             for choices in tried(nest, module):
                 nest.properties["schedule"] = loops.ScheduleAttr.of(choices)
                 after = module.clone()
-                stage = Stage("loops-to-kernel{processors=4}", "under test")
-                run_pipeline(make_context(), after, [stage], verify_each=True)
+                to_kernel(after, machine=Machine(processors=4))
                 check_equivalent(module, after, pass_name=f"{choices} on the program of seed {seed}", seed=seed)
                 for func in after.body.ops:
                     if isinstance(func, kernel.FuncOp):
@@ -80,7 +80,7 @@ def test_several_rows_of_a_row_that_does_not_merge() -> None:
     }"""
     module = on_cuda(parse(text))
     after = module.clone()
-    run_pipeline(make_context(), after, [Stage("loops-to-kernel", "under test")], verify_each=True)
+    to_kernel(after)
     (func,) = [op for op in after.body.ops if isinstance(op, kernel.FuncOp)]
     assert func.schedule.grid == (4,)
     check_equivalent(module, after, [torch.randn(6, 5, 40), torch.randn(5)])
@@ -101,5 +101,5 @@ def test_no_points_along_axes_that_become_one(rows: int) -> None:
     }}"""
     module = on_cuda(parse(text))
     after = module.clone()
-    run_pipeline(make_context(), after, [Stage("loops-to-kernel", "under test")], verify_each=True)
+    to_kernel(after)
     check_equivalent(module, after)

@@ -14,9 +14,9 @@ from xdsl.dialects.builtin import ModuleOp
 from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.locations import print_text
+from cuesta.dialects.core.machine import REFERENCE, Machine, state_machine
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
-from cuesta.lowering.schedule.gpu.schedule_gpu import GpuOptions
 from cuesta.lowering.schedule.merge_axes import merge_axes
 from cuesta.pipeline import Stage, run_pipeline
 from cuesta.targets.reference import check_equivalent
@@ -174,7 +174,7 @@ def test_a_tuner_tries_other_distances() -> None:
     nests = [op for op in module.walk() if isinstance(op, loops.NestOp)]
     analysis = analyse(nests[0], {}, (True, True))
     merge_axes(analysis)
-    assert candidates(analysis, GpuOptions()) == [{"slide": 1}, {"slide": 8}, {"slide": 16}]
+    assert candidates(analysis, REFERENCE) == [{"slide": 1}, {"slide": 8}, {"slide": 16}]
 
 
 @pytest.mark.slow
@@ -203,13 +203,13 @@ BESIDE = [Windows("argmax", size=7, stride=7, images=(3, 70, 63)), Windows("sum"
 def test_large_windows_side_by_side_are_a_lane_each(windows: Windows) -> None:
     torch.manual_seed(0)
     before, after = parse(windows.text()), parse(windows.text())
-    lowering = Stage("loops-to-kernel{target=cuda processors=1}", "")
-    run_pipeline(make_context(), after, [lowering], verify_each=True)
+    state_machine(after, Machine(processors=1))
+    run_pipeline(make_context(), after, [LOWERING], verify_each=True)
     (reduce,) = (op for op in after.walk() if isinstance(op, kernel.ReduceOp))
     assert reduce.lanes == 1
     assert len(reduce.induction_variables) == 2
     assert reduce.results[0].type == reduce.yielded.type
-    check_equivalent(before, after, windows.inputs(), exact=True, pass_name=lowering.name, seed=0)
+    check_equivalent(before, after, windows.inputs(), exact=True, pass_name=LOWERING.name, seed=0)
 
 
 def test_what_all_lanes_share_is_no_reason_to_slide() -> None:

@@ -12,11 +12,11 @@ from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.locations import print_text
-from cuesta.lowering.kernel.loops_to_kernel import LoopsToKernelPass
 from cuesta.lowering.schedule import tune_kernels
 from cuesta.lowering.schedule.tune_kernels import GAIN, TuneKernelsPass, measuring
 from cuesta.targets.reference import check_equivalent
 from tests.support.levels import check_text
+from tests.support.lowering import to_kernel
 from tests.support.triton_interpreter import on_cuda, parse
 
 ROWS = """
@@ -108,7 +108,7 @@ def test_the_fastest_schedule_is_written_into_every_nest_that_is_alike() -> None
     first, second = choices(module)
     assert first == second
     assert first["warps"] == 1
-    LoopsToKernelPass().apply(make_context(), module)
+    to_kernel(module)
     (func,) = [op for op in module.body.ops if isinstance(op, kernel.FuncOp)]
     assert func.schedule.choices["warps"] == 1
 

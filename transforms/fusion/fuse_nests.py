@@ -79,7 +79,7 @@ class _Fusion:
         for op in ops:
             if isinstance(op, loops.ExternOp):
                 self.calls.append(self.order[op])
-            if isinstance(op, loops.NestOp) and op.parent is self.block:
+            if isinstance(op, loops.NestOp) and op.parent is self.block and not op.operands:
                 nest = self.fuse_producers_into(op)
                 nest = self.merge_with_sibling(nest)
                 self.siblings.add(nest, self.facts.sites(nest))
@@ -137,6 +137,7 @@ class _Fusion:
                 if isinstance(producer := source.owner, loops.NestOp)
                 and source not in refused
                 and producer is not consumer
+                and not producer.operands  # what is updated is complete when all points are done
             }
             if not candidates:
                 return consumer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.layout import sizes_of, tensor_type_of
-from cuesta.dialects.loops.splitting import Splitting, split_nest, splittable_reductions
 from cuesta.dialects.loops.surgery import loads_of
 from cuesta.transforms.fusion.space import Space, volume
 from cuesta.transforms.fusion.tiling import walk_as_stored, walk_like
+from cuesta.transforms.reductions.splitting import Splitting, split_nest, splittable_reductions
 
 
 def partial(producer: loops.NestOp, consumer: loops.NestOp) -> loops.NestOp | str:

@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.machine import machine_of
 from cuesta.transforms.products.products import fused_nest, products_of, replace
 from cuesta.transforms.products.tiles import tiles_for
 
@@ -29,11 +30,9 @@ class FuseProductsPass(ModulePass):
     """Whether what follows takes the product rounded to its type, as in eager."""
     prologues: bool = True
     """Whether what only gives a factor is done where the factor is read."""
-    processors: int = 132
-    """The number of the GPU's multiprocessors."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for product in products_of(entry_block(op), tf32=self.tf32):
             nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
-            tiles = tiles_for(product.sizes, product.batch, product.bits, self.processors)
+            tiles = tiles_for(product.sizes, product.batch, product.bits, machine_of(op).processors)
             replace(product, nest, tiles[0] if traits_of_device(product.device).contractions else {})

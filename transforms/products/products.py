@@ -157,7 +157,7 @@ def consumer_of(
             top = parent
         users[top] = None
     first = min(users, key=positions.__getitem__)
-    if not isinstance(first, loops.NestOp) or first in taken or not is_pointwise(first):
+    if not isinstance(first, loops.NestOp) or first in taken or first.operands or not is_pointwise(first):
         return None, False
     loads = [load for load in loads_of(first) if load.source is result]
     if any(load.mask is not None or load.map != loads[0].map or load.indices != loads[0].indices for load in loads):
@@ -172,7 +172,7 @@ def producer_of(factor: SSAValue) -> loops.NestOp | None:
     nest = factor.owner
     if not isinstance(nest, loops.NestOp) or len(nest.results) != 1 or not factor.has_one_use():
         return None
-    if not is_pointwise(nest) or any(isinstance(op, loops.BoundOp) for op in nest.body.ops):
+    if nest.operands or not is_pointwise(nest) or any(isinstance(op, loops.BoundOp) for op in nest.body.ops):
         return None
     users = [use.operation for use in nest.handles[0].uses]
     if len(users) != 1 or not isinstance(store := users[0], loops.StoreOp) or store.mask is not None:

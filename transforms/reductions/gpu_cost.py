@@ -1,6 +1,6 @@
 """What a nest that reduces costs on a GPU, by bytes and parallelism: whole rows, a program each, or rows in parts.
 
-Units: a cost is bytes moved at the full speed of the memory; the machine is an H100 or H200, scaled by its processors.
+Units: a cost is bytes moved at the full speed of the memory.
 
     a row in one tile      reads once
     a row in a loop        reads once for every stage; what fits into the second-level cache is cheaper the second time
@@ -15,28 +15,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from cuesta.dialects.core.machine import Machine
+
 PERSISTENT = 32768
 """The most elements that a tile holds of a row, or of the rows of all tensors that several stages read."""
-COLUMN_BYTES = 128
-"""Of a row of a tile that reduces columns: a whole cache line."""
-
-CACHE = 40 << 20
-"""Bytes of the second-level cache that rows can count on."""
-FROM_CACHE = 0.4
-"""What reading there costs, next to memory."""
 WORD = 4
 """Bytes that an element costs at least where it is read by itself."""
-SHARE = 2
-"""A processor can take in at most so many times its share of the memory's speed."""
-LAUNCH = 8 << 20
-"""The bytes that could be moved while a kernel begins and ends."""
-
 AT_ONCE = 4
 """Programs that keep parts in registers and that a processor has at a time."""
-WAIT = 0.1
-"""What such a program waits at its meeting, in launches, for every power of two of programs that meet."""
-WORK = 0.12
-"""The bytes that could be moved while such a program computes as much as a float add: it does not load meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +57,33 @@ def of_reading(rows: Rows, times: float) -> float:
     return max(rows.read * times, 0 if rows.aligned else rows.elements * WORD)
 
 
-def of_whole_rows(rows: Rows, processors: int) -> float:
+def of_whole_rows(rows: Rows, machine: Machine) -> float:
     """The cost of one kernel, whose programs are whole rows."""
     cost = of_reading(rows, 1) + of_writing(rows)
     if rows.strips or rows.points * rows.kept > PERSISTENT:
-        at_once = rows.read / max(1, rows.programs) * min(rows.programs, processors)
-        again = FROM_CACHE if at_once <= CACHE else 1.0
+        at_once = rows.read / max(1, rows.programs) * min(rows.programs, machine.processors)
+        again = machine.cache_cost if at_once <= machine.cache else 1.0
         cost += (rows.stages - 1) * of_reading(rows, again)
-    return cost / parallelism(rows.programs, processors)
+    return cost / parallelism(rows.programs, machine)
 
 
-def of_parts(rows: Rows, processors: int) -> float:
+def of_parts(rows: Rows, machine: Machine) -> float:
     """The cost of kernels for the parts, for their combination, and for what comes after."""
     after = rows.after * rows.read + rows.written  # point by point, at any alignment
-    return of_reading(rows, 1) + after + (1 + (rows.after > 0)) * LAUNCH * processors / 132
+    return of_reading(rows, 1) + after + (1 + (rows.after > 0)) * machine.launch_bytes
 
 
-def of_meeting(rows: Rows, members: int, processors: int) -> float:
+def of_meeting(rows: Rows, members: int, machine: Machine) -> float:
     """The cost of one kernel whose programs share rows, so many each, and meet. Infinite where there might not be room
     for all of them at once, and where they are too few to fill the device: smaller parts of a kernel more do that.
     """
     points = rows.programs * rows.points
-    rounds = rows.programs * members / (AT_ONCE * processors)
-    if members > processors or rounds < 1:
+    rounds = rows.programs * members / (AT_ONCE * machine.processors)
+    if members > machine.processors or rounds < 1:
         return math.inf
-    waiting = WAIT * math.log2(members) * rounds + 1
-    return of_reading(rows, 1) + of_writing(rows) + WORK * rows.work * points + waiting * LAUNCH * processors / 132
+    waiting = machine.waiting * math.log2(members) * rounds + 1
+    computing = machine.work * rows.work * points
+    return of_reading(rows, 1) + of_writing(rows) + computing + waiting * machine.launch_bytes
 
 
 def of_writing(rows: Rows) -> float:
@@ -104,13 +91,14 @@ def of_writing(rows: Rows) -> float:
     return max(rows.written, 0 if rows.aligned or not rows.written else rows.elements * WORD)
 
 
-def parallelism(programs: int, processors: int) -> float:
+def parallelism(programs: int, machine: Machine) -> float:
     """The share of the memory's speed that so many programs of equal size reach, at most."""
+    processors = machine.processors
     if programs < processors:
-        return min(1.0, programs * SHARE / processors)
+        return min(1.0, programs * machine.share / processors)
     rounds = programs / processors
     # Several programs run on a processor at a time, and the last ones can take more than their share.
-    return 1.0 if rounds >= 8 else rounds / (math.floor(rounds) + min(1.0, (rounds % 1) * SHARE))
+    return 1.0 if rounds >= 8 else rounds / (math.floor(rounds) + min(1.0, (rounds % 1) * machine.share))
 
 
 __all__ = ["Rows", "of_meeting", "of_parts", "of_whole_rows"]

@@ -1,132 +1,46 @@
-"""What a scatter starts from is written by a nest of its own, which runs through memory in order on all threads.
+"""`split-scatters`: what a scatter starts from is made by a nest of its own; another one changes it.
 
-    loops.nest (%d : 64) { for (%r : 30000) { store 0, %o[%r, %d] }; scan (%t : 512) { … combine sum %v, %o[…, %d] } }
+    nest (%d : 64) outs(%o) { for (%r : 30000) { store 0, %o[%r, %d] }; scan (%t : 512) { combine sum %v, %o[…] } }
     →
-    %f = loops.nest (%d : 64, %r : 30000) { store 0, %o[%r, %d] }
-    loops.nest (%d : 64) { scan (%t : 512) { … combine sum %v, %o[…, %d] } }    which takes over the memory of %f
+    %f = nest (%d : 64, %r : 30000) outs(%o) { store 0, %o[%r, %d] }
+    nest (%d : 64) outs(%o) updates(%f) { scan (%t : 512) { combine sum %v, %o[…] } }
 
-Exact. The second nest alone is no program at the level `loops`: there every nest stores its outs. It becomes a kernel
-that `updates` an out, and so it is made here, on the way down.
+Exact. On a processor where the start is large: it is then written in the order of memory, by all threads (`starts.py`).
+On a GPU always, stage by stage, because what many programs change has to be there before (`stages.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
-from cuesta.dialects import elem, loops, sym
-from cuesta.dialects.core.operation import ops_of, replace_all_uses
-from cuesta.dialects.loops.surgery import Substitution, clone_into, combines_of, remove, stores_of
-
-WORTH_SPLITTING = 16384
-"""Elements of an out from which on it is worth a kernel of its own."""
-
-_MOVABLE = (elem.ElementwiseOp, loops.IndexOp, loops.LoadOp)
-
-
-def split_scatters(nests: Sequence[loops.NestOp]) -> dict[loops.NestOp, list[SSAValue]]:
-    """Splits what is worth it. Gives what each nest that updates outs starts from: they are its last outs, in order."""
-    updates: dict[loops.NestOp, list[SSAValue]] = {}
-    for nest in nests:
-        started: list[SSAValue] = []
-        while (found := _stage_to_split(nest)) is not None:
-            stage, store = found
-            started.append(_first_nest(nest, stage))
-            nest = _without_stage(nest, stage, store)
-        if started:
-            updates[nest] = started
-    return updates
+from cuesta.dialects import loops
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import ops_of
+from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.scatters.stages import take_apart
+from cuesta.transforms.scatters.starts import split_start
 
 
-def _stage_to_split(nest: loops.NestOp) -> tuple[loops.ForOp, loops.StoreOp] | None:
-    """The first stage that does nothing but store all of an out that a scan changes later."""
-    combined = {combine.target for combine in combines_of(nest)}
-    if not combined:
-        return None
-    stores = stores_of(nest)
-    for stage in nest.body.ops:
-        if not isinstance(stage, loops.ForOp):
-            continue
-        own = [store for store in stores if store.parent is stage.body]
-        if len(own) != 1 or own[0].mask is not None or own[0].target not in combined:
-            continue
-        target = own[0].target
-        alone = sum(store.target is target for store in stores) == 1
-        if alone and _is_worth_it((*nest.sizes, *stage.sizes)) and _can_move(nest, stage):
-            return stage, own[0]
-    return None
+@dataclass(frozen=True)
+class SplitScattersPass(ModulePass):
+    """Takes scatters apart, where that pays, or where it must be.
 
+    Near misses: an out that is stored in two places, or that an earlier stage reads; a small one, on a processor.
+    """
 
-def _is_worth_it(sizes: Sequence[sym.IndexExpr]) -> bool:
-    count = sym.product_of(sizes)
-    return not isinstance(count, int) or count >= WORTH_SPLITTING
+    name = "split-scatters"
 
+    target: str = DEVICE
+    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
-def _can_move(nest: loops.NestOp, stage: loops.ForOp) -> bool:
-    """Whether the stage, and what it needs of the nest's own body, reads nothing that the nest writes."""
-    handles = set(nest.handles)
-    for op in (*stage.body.ops, *_needed(nest, stage)):
-        if not isinstance(op, (*_MOVABLE, loops.StoreOp)) or (isinstance(op, loops.LoadOp) and op.source in handles):
-            return False
-    return True
-
-
-def _needed(nest: loops.NestOp, stage: loops.ForOp) -> list[Operation]:
-    """The ops of the nest's own body that a stage depends on, in order."""
-    wanted: set[Operation] = set()
-    work: list[Operation] = ops_of(stage.body)
-    while work:
-        for operand in work.pop().operands:
-            owner = operand.owner
-            if isinstance(owner, Operation) and owner.parent is nest.body and owner not in wanted:
-                wanted.add(owner)
-                work.append(owner)
-    return [op for op in nest.body.ops if op in wanted]
-
-
-def _first_nest(nest: loops.NestOp, stage: loops.ForOp) -> SSAValue:
-    """Puts the stage before the nest, as a nest of its own; gives what it stores."""
-    (store,) = (op for op in stage.body.ops if isinstance(op, loops.StoreOp))
-    first = loops.NestOp.build((*nest.sizes, *stage.sizes), [store.target.type])
-    first.location = stage.location
-    Rewriter.insert_op(first, InsertPoint.before(nest))
-    substitution = Substitution(first.induction_variables)
-    old_variables = (*nest.induction_variables, *stage.induction_variables)
-    for old, new in zip(old_variables, first.induction_variables, strict=True):
-        substitution.set_index(old, substitution.axis(new))
-        new.name_hint = old.name_hint
-    substitution.values[store.target] = first.handles[0]
-    clone_into([*_needed(nest, stage), *stage.body.ops], InsertPoint.at_end(first.body), substitution)
-    return first.results[0]
-
-
-def _without_stage(nest: loops.NestOp, stage: loops.ForOp, store: loops.StoreOp) -> loops.NestOp:
-    """The nest without the stage; the out that it stored becomes the last one."""
-    needed = _needed(nest, stage)
-    position = nest.handles.index(store.target)  # pyright: ignore[reportArgumentType] # a handle, says the verifier
-    remove(stage)
-    for op in reversed(needed):
-        if not any(result.first_use for result in op.results):
-            remove(op)
-    body = nest.body
-    old = body.args[len(nest.sizes) + position]
-    new = body.insert_arg(old.type, len(body.args))
-    new.name_hint = old.name_hint
-    replace_all_uses(old, new)
-    body.erase_arg(old)
-    results = [*nest.results[:position], *nest.results[position + 1 :], nest.results[position]]
-    rest = loops.NestOp.create(
-        result_types=[result.type for result in results],
-        properties=nest.properties.copy(),
-        attributes=nest.attributes.copy(),
-        regions=[nest.detach_region(0)],
-    )
-    rest.location = nest.location
-    Rewriter.insert_op(rest, InsertPoint.before(nest))
-    for before, after in zip(results, rest.results, strict=True):
-        after.name_hint = before.name_hint
-        replace_all_uses(before, after)
-    remove(nest)
-    return rest
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for nest in ops_of(entry_block(op)):
+            if isinstance(nest, loops.NestOp):
+                if traits_for(nest, self.target).atomics:
+                    take_apart(nest)
+                else:
+                    split_start(nest)

@@ -80,7 +80,7 @@ def _follow(first: Operation) -> None:
     """
     block = first.parent
     assert block is not None
-    for nest in [op for op in block.ops if isinstance(op, loops.NestOp)]:
+    for nest in [op for op in block.ops if isinstance(op, loops.NestOp) and not op.operands]:
         images = {load.source for load in loads_of(nest) if _is_image(load.source)}
         last = [value for value in images if not _has_choice(value)]
         if 2 * len(last) <= len(images):
@@ -115,7 +115,7 @@ def _has_choice(value: SSAValue) -> bool:
 
 def _is_ours(value: SSAValue, convolutions: set[loops.ExternOp]) -> bool:
     """Whether its layout is for us to choose."""
-    return isinstance(value.owner, loops.NestOp) or value.owner in convolutions
+    return (isinstance(value.owner, loops.NestOp) and not value.owner.operands) or value.owner in convolutions
 
 
 def _particular_uses(value: SSAValue, convolutions: set[loops.ExternOp]) -> list[Use]:

@@ -12,9 +12,10 @@ accesses contiguous is cheap, and wins.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from cuesta.dialects import loops, sym
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
@@ -31,8 +32,6 @@ SHUFFLED_STRIDE = 4
 """The widest stride of a load that is made of contiguous ones and shuffles."""
 WINDOW_POINTS = 16
 """Up to so many points, an inner loop is a window: it is over before a chain of adds is long."""
-CACHE_LINE = 64
-"""Bytes."""
 MANY_VECTORS = 8
 """From this many vectors on, what is left over at the end of an axis does not matter."""
 MOST_SIDE_BY_SIDE = 16
@@ -43,10 +42,6 @@ FEWEST_STRIPS = 4
 """How many strips of columns are left for the threads at least."""
 SCATTER_STRIPS = 8
 """About how many strips of columns share the work of a scatter."""
-ADD_LATENCY = 4
-"""Steps of a processor until a sum can be added to again."""
-PARALLEL_WORK = 65536
-"""The work, in float adds and accesses, from which on it pays to wake the other threads."""
 UNSURE = 8
 """How much less it may seem where loops have sizes that only the call knows: woken in vain is better than all alone."""
 PROGRAM = 10.0
@@ -67,23 +62,25 @@ _SHUFFLED = 1.5
 _TRANSPOSED = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class CpuOptions:
-    """What the schedule needs to know of the machine."""
+def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
+    """The schedule of a nest whose axes are merged.
 
-    lanes: int
-    """Lanes of a vector register for f32, a power of two."""
-
-
-def choose(analysis: NestAnalysis, options: CpuOptions) -> Schedule:
-    """The schedule of a nest whose axes are merged."""
-    return _Chooser(analysis, options).choose()
+    Errors: CuestaError for what a processor cannot do, or a choice of the nest that it cannot have.
+    """
+    if analysis.meeting:
+        raise CuestaError(Diagnostic.on(analysis.nest, "points of a nest meet on a GPU only"))
+    if analysis.atomic:
+        raise CuestaError(
+            Diagnostic.on(analysis.nest, "changes elements in any order, for which a processor has no way")
+        )
+    return _Chooser(analysis, machine).choose()
 
 
 class _Chooser:
-    def __init__(self, analysis: NestAnalysis, options: CpuOptions) -> None:
+    def __init__(self, analysis: NestAnalysis, machine: Machine) -> None:
         self.analysis = analysis
-        self.max_lanes = options.lanes
+        self.machine = machine
+        self.max_lanes = machine.lanes
         self.points = [size if isinstance(size, int) else max(1, analysis.estimate(size)) for size in analysis.sizes]
         self.lane_choice: dict[Loop, tuple[int | None, float]] = {}
         self.tiled = not analysis.root.loops and self.suits_tiles(analysis.root)
@@ -107,11 +104,11 @@ class _Chooser:
         programs, total = self.programs(schedule), self.total(root)
         if all(isinstance(self.analysis.sizes[axis], int) for axis in root.axes):
             known = all(isinstance(size, int) for size in self.analysis.sizes)
-            least = PARALLEL_WORK if known else PARALLEL_WORK // UNSURE
+            least = self.machine.waking if known else self.machine.waking // UNSURE
             schedule.choices["parallel"] = int(programs > 1 and total >= least)
             return
         schedule.choices["parallel"] = 1
-        schedule.choices["grain"] = max(1, round(PARALLEL_WORK * programs / max(1.0, total)))
+        schedule.choices["grain"] = max(1, round(self.machine.waking * programs / max(1.0, total)))
 
     def programs(self, schedule: Schedule) -> int:
         """The number of programs."""
@@ -174,7 +171,7 @@ class _Chooser:
             return _SHUFFLED * abs(stride) * weight
         if self.tiled and self.is_read_across(access, lane):
             return _TRANSPOSED * weight
-        near = stride is not None and abs(stride) * access.width <= CACHE_LINE // 2
+        near = stride is not None and abs(stride) * access.width <= self.machine.line // 2
         return (_NEAR_LANE if near else _FAR_LANE) * self.lanes(lane) * (2.0 if access.is_store else 1.0)
 
     @staticmethod
@@ -221,7 +218,10 @@ class _Chooser:
         best, best_time = lanes, math.inf
         width = lanes
         while width <= MOST_SIDE_BY_SIDE * lanes and width * FEWEST_STRIPS <= max(size, lanes * FEWEST_STRIPS):
-            time = size // width * max(ADD_LATENCY, width // lanes) + (size % width).bit_count() * ADD_LATENCY
+            time = (
+                size // width * max(self.machine.latency, width // lanes)
+                + (size % width).bit_count() * self.machine.latency
+            )
             if time <= best_time:
                 best, best_time = width, time
             width *= 2

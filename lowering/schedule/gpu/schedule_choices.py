@@ -1,22 +1,6 @@
-"""The scheduling choices of a nest for the GPU: what each means, how it changes a schedule, and which are worth trying.
+"""The scheduling choices of a nest for the GPU: how they change a schedule, and which are worth trying.
 
-    loops.nest (…) outs(…) schedule #loops.schedule<lanes = 2048, warps = 8> { … }
-
-    lanes     of the innermost loops: along what is reduced, or of a pointwise tile
-    rows      of a tile: lanes along the parallel axis around those loops; of a contraction, of its tile
-    warps     of a program
-    slide     how many points of an axis a program writes out, where windows overlap; 1 for no sliding
-    columns, depth, stages, group, tf32
-              of a contraction: the other sides of its tile, the tiles that are on their way from memory at a time, the
-              rows of tiles that are done together (so that they find each other's columns in the cache), and whether
-              f32 may be rounded to TF32
-    part      points of a row that are reduced by one program: `split_reductions_gpu` makes several nests of this one
-    cooperative
-              with 1, the programs that have a part of a row each meet (`loops.meet`), and stay one nest
-    reread    with 1, the next kernel reads the same again, with 0 nobody does: the cache is told (`eviction.py`)
-    reversed  the last program begins: it finds in the cache what the kernel before read last
-
-What is not said is as `schedule_gpu` chooses it. All but `tf32` change only how long a kernel takes.
+What each means is in `lowering/schedule/choices.py`; what is not said is as `schedule_gpu` chooses it.
 """
 
 from __future__ import annotations
@@ -26,61 +10,39 @@ from collections.abc import Mapping
 
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.integers import power_of_two
+from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.lowering.schedule.flatten_axes import flatten_axes
 from cuesta.lowering.schedule.gpu import schedule_gpu
 from cuesta.lowering.schedule.gpu.contractions import schedule_contraction
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 from cuesta.transforms.products.tiles import LEAST
-from cuesta.transforms.reductions import split_reductions_gpu
+from cuesta.transforms.reductions import when
 
-KNOWN = (
-    "lanes",
-    "rows",
-    "warps",
-    "slide",
-    "columns",
-    "depth",
-    "stages",
-    "group",
-    "tf32",
-    "reversed",
-    "part",
-    "cooperative",
-    "reread",
-)
-_SWITCHES = ("tf32", "reversed", "cooperative", "reread")
-_POWERS = ("lanes", "rows", "warps", "columns", "depth")
 CONTRACTION = ("rows", "columns", "depth")
 """What every contraction has to say; `depth` is what tells it from others."""
 LARGEST_TILE = 65536
 """Elements of a tile that are tried at most."""
 
 
-def choose(analysis: NestAnalysis, options: schedule_gpu.GpuOptions) -> Schedule:
+def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
     """The schedule of a nest for the GPU, as its choices say, and as `schedule_gpu` does where they say nothing.
 
-    Errors: CuestaError for a choice that does not exist, or that the nest cannot have.
+    Requires: the choices exist, and have values that make sense.
+    Errors: CuestaError for one that the nest cannot have.
     """
     choices = analysis.nest.choices
     check(analysis, choices)
     if "depth" in choices:
         return schedule_contraction(analysis, choices, schedule_gpu.index_bits(analysis))
-    schedule = schedule_gpu.choose(analysis, options)
+    schedule = schedule_gpu.choose(analysis, machine)
     if choices:
         apply_choices(analysis, schedule, choices)
     return schedule
 
 
 def check(analysis: NestAnalysis, choices: Mapping[str, int]) -> None:
-    """Errors: CuestaError for a choice that does not exist or has no meaning."""
-    for key, value in choices.items():
-        if key not in KNOWN:
-            known = ", ".join(KNOWN)
-            raise CuestaError(Diagnostic.on(analysis.nest, f"no scheduling choice is called {key}; there are {known}"))
-        if value < (key not in _SWITCHES) or (key in _POWERS and value & (value - 1)):
-            what = "a power of 2" if key in _POWERS else "a positive number"
-            raise CuestaError(Diagnostic.on(analysis.nest, f"its schedule says {key} = {value}, which is not {what}"))
+    """Errors: CuestaError for choices that do not go together."""
     if "depth" in choices:
         for key in CONTRACTION:
             if choices.get(key, 0) < LEAST:
@@ -99,6 +61,8 @@ def apply_choices(analysis: NestAnalysis, schedule: Schedule, choices: Mapping[s
         schedule.choices["warps"] = choices["warps"]
     if choices.get("reversed"):
         schedule.choices["reversed"] = 1
+    if "reread" in choices:
+        schedule.choices["reread"] = choices["reread"]
 
 
 def is_plain(schedule: Schedule) -> bool:
@@ -158,9 +122,9 @@ def fitting(analysis: NestAnalysis, axis: int, lanes: int) -> int:
     return max(2, min(lanes, power_of_two(size))) if isinstance(size, int) else lanes
 
 
-def candidates(analysis: NestAnalysis, options: schedule_gpu.GpuOptions) -> list[dict[str, int]]:
+def candidates(analysis: NestAnalysis, machine: Machine) -> list[dict[str, int]]:
     """Choices for a nest that are worth timing, beside the schedule it has by default."""
-    schedule = schedule_gpu.choose(analysis, options)
+    schedule = schedule_gpu.choose(analysis, machine)
     warps = int(schedule.choices.get("warps", 4))
     found: list[dict[str, int]] = []
     if is_pointwise(schedule):
@@ -179,11 +143,11 @@ def candidates(analysis: NestAnalysis, options: schedule_gpu.GpuOptions) -> list
             found += [{"lanes": lanes // 4, "warps": max(1, warps // 2)}, {"lanes": lanes // 2}, {"lanes": lanes * 2}]
         if has_rows(schedule) and analysis.root.axes:
             found += [{"rows": rows * 2}, {"rows": max(1, rows // 2)}]
-    sensible = [one for one in found if is_sensible(schedule, one, warps)]
-    return [*sensible, *split_reductions_gpu.candidates(analysis.nest)]
+    sensible = [one for one in found if is_sensible(schedule, one, warps, machine)]
+    return [*sensible, *when.candidates(analysis.nest)]
 
 
-def is_sensible(schedule: Schedule, choices: Mapping[str, int], warps: int) -> bool:
+def is_sensible(schedule: Schedule, choices: Mapping[str, int], warps: int, machine: Machine) -> bool:
     """Whether choices say another thing than the schedule, and a thing that a device can do."""
     lanes = max((lanes for _, lanes in schedule.loops.values()), default=schedule.lanes)
     rows = schedule.lanes if schedule.loops else 1
@@ -193,8 +157,8 @@ def is_sensible(schedule: Schedule, choices: Mapping[str, int], warps: int) -> b
         wanted != (lanes, rows, warps)
         and wanted[0] > 1
         and wanted[0] * wanted[1] * around <= LARGEST_TILE
-        and 1 <= wanted[2] <= schedule_gpu.MOST_WARPS
+        and 1 <= wanted[2] <= machine.warps
     )
 
 
-__all__ = ["KNOWN", "apply_choices", "candidates", "choose"]
+__all__ = ["apply_choices", "candidates", "choose"]

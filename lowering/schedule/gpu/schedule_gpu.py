@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.integers import power_of_two
+from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.lowering.schedule.flatten_axes import flatten_axes
 from cuesta.lowering.schedule.gpu import sliding_windows
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
-from cuesta.transforms.reductions.gpu_cost import COLUMN_BYTES, PERSISTENT
+from cuesta.transforms.reductions.gpu_cost import PERSISTENT
 
 TILE = 1024
 """Elements of a program of a pointwise kernel."""
@@ -40,7 +40,6 @@ CACHED = 8192
 """The same where the row comes from memory once and then from the cache."""
 LONG, LONGEST = 4096, 16384
 """Rows of so many elements have up to 16 warps, and all that there can be."""
-MOST_WARPS = 32
 SCANNED = 2048
 """The most elements of a tile whose lanes are scanned."""
 UNKNOWN = 512
@@ -61,43 +60,47 @@ ROW_WARP_BYTES = 2048
 """Of the elements of a warp of a tile that is reduced, as they lie in memory."""
 MEETING_WARP = 1024
 """Elements of a warp where programs meet: few threads keep many, so that a processor has several programs."""
-MEETING_REGISTERS, MOST_REGISTERS = 64, 255
-"""Of a thread there, for every tensor that it keeps; and of any."""
-SECTOR = 32
-"""Bytes that are read together."""
-VECTOR = 16
-"""Bytes that one load of a thread takes at most."""
+MEETING_REGISTERS = 64
+"""Of a thread there, for every tensor that it keeps."""
 WAVES = 2
 """Programs per processor that are left at least, before a program takes several rows."""
 LARGE = 2**31 - 2**24
 """Addresses up to here are computed with 32 bits; a tile may reach beyond the end of its axis."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuOptions:
-    """What the schedule needs to know of the machine."""
-
-    processors: int = 132
-
-
-def choose(analysis: NestAnalysis, options: GpuOptions) -> Schedule:
+def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
     """The schedule of a nest whose axes are merged."""
-    return _Chooser(analysis, options).choose()
+    return _Chooser(analysis, machine).choose()
 
 
 def index_bits(analysis: NestAnalysis) -> int:
     """The bits that addresses of a nest take: 32 or 64."""
-    return 64 if _Chooser(analysis, GpuOptions()).needs_wide_indices() else 32
+    return 64 if needs_wide_indices(analysis) else 32
+
+
+def needs_wide_indices(analysis: NestAnalysis) -> bool:
+    """Whether an address, or the number of points, may not fit 32 bits."""
+    ranges = analysis.symbol_ranges
+    every: list[sym.IndexExpr] = [access.address for access in analysis.accesses.values()]
+    for loop in analysis.root.walk():
+        every.append(math.prod((analysis.sizes[axis] for axis in loop.axes), start=1))
+    sizes = analysis.sizes
+    for e in every:
+        low, high = sym.bounds(e, sizes, ranges)
+        if low is None or high is None or low < -LARGE or high > LARGE:
+            return True
+    return False
 
 
 class _Chooser:
-    def __init__(self, analysis: NestAnalysis, options: GpuOptions) -> None:
+    def __init__(self, analysis: NestAnalysis, machine: Machine) -> None:
         self.analysis = analysis
-        self.processors = options.processors
-        self.programs = options.processors * WAVES
+        self.machine = machine
+        self.processors = machine.processors
+        self.programs = machine.processors * WAVES
 
     def choose(self) -> Schedule:
-        wide = self.needs_wide_indices()
+        wide = needs_wide_indices(self.analysis)
         root = self.analysis.root
         schedule = None if self.analysis.meeting else sliding_windows.choose(self.analysis, self.processors)
         if schedule is None:
@@ -115,20 +118,6 @@ class _Chooser:
         """By how many elements an access moves along an axis; None when that is not one number."""
         stride = None if access.indirect >> axis & 1 else sym.coefficient(access.address, axis)
         return stride if isinstance(stride, int) else None
-
-    def needs_wide_indices(self) -> bool:
-        """Whether an address, or the number of points, may not fit 32 bits."""
-        analysis = self.analysis
-        ranges = analysis.symbol_ranges
-        every: list[sym.IndexExpr] = [access.address for access in analysis.accesses.values()]
-        for loop in analysis.root.walk():
-            every.append(math.prod((analysis.sizes[axis] for axis in loop.axes), start=1))
-        sizes = analysis.sizes
-        for e in every:
-            low, high = sym.bounds(e, sizes, ranges)
-            if low is None or high is None or low < -LARGE or high > LARGE:
-                return True
-        return False
 
     def width(self) -> int:
         """The bytes of an element of the large tensors, the widest of them."""
@@ -168,7 +157,7 @@ class _Chooser:
         return not any(
             access.is_store
             and isinstance(stride := sym.coefficient(access.address, axis), int)
-            and stride * access.width % VECTOR
+            and stride * access.width % self.machine.vector
             for access in root.accesses
             for axis in root.axes
             if axis != lane
@@ -195,7 +184,7 @@ class _Chooser:
         strides = [self.stride(access, axis) for axis in root.axes if axis != lane]
         places = [*strides, start if isinstance(start, int) else None]
         return self.stride(access, lane) == 1 and all(
-            place is not None and place * access.width % VECTOR == 0 for place in places
+            place is not None and place * access.width % self.machine.vector == 0 for place in places
         )
 
     def is_one_piece(self, access: Access, root: Loop) -> bool:
@@ -251,8 +240,8 @@ class _Chooser:
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
             axis, width = self.contiguous_axis(root, leaves)
-            lanes = min(COLUMN_BYTES // width, power_of_two(self.points(axis)))
-            while rows < lanes * self.processors and lanes * width > SECTOR:
+            lanes = min(self.machine.segment // width, power_of_two(self.points(axis)))
+            while rows < lanes * self.processors and lanes * width > self.machine.sector:
                 lanes //= 2
             return self.columns(root, lanes, min(power_of_two(points), max(1, COLUMN_TILE // lanes)), axis)
         lanes = power_of_two(points) if static else UNKNOWN
@@ -291,7 +280,7 @@ class _Chooser:
             if loop is not root
             and any(isinstance(access.op, loops.LoadOp) and access.op.source in inputs for access in loop.accesses)
         ]
-        return min(MOST_REGISTERS, MEETING_REGISTERS * self.kept(reads_rows))
+        return min(self.machine.registers, MEETING_REGISTERS * self.kept(reads_rows))
 
     def serial(self, root: Loop) -> Schedule:
         """One program, one thing after the other."""
@@ -372,13 +361,13 @@ class _Chooser:
         if inner == 1:
             return max(1, min(8, outer // WINDOW_WARP))
         if self.analysis.meeting:
-            return max(1, min(MOST_WARPS, inner // MEETING_WARP))
+            return max(1, min(self.machine.warps, inner // MEETING_WARP))
         if inner >= LONGEST:
-            return MOST_WARPS
+            return self.machine.warps
         # What is carried is as wide as it is computed.
         carried = any(isinstance(op, loops.ScanOp) and lanes == 1 for op, (_, lanes) in schedule.loops.items())
         width = max(self.width(), 4 if carried else 0)
         return max(1, min(16 if inner >= LONG else 8, outer * inner * width // ROW_WARP_BYTES))
 
 
-__all__ = ["GpuOptions", "choose", "index_bits"]
+__all__ = ["choose", "index_bits"]

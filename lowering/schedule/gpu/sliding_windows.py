@@ -121,7 +121,7 @@ def are_beside(analysis: NestAnalysis, processors: int) -> bool:
     """Whether there are large windows of several rows, whose rows lie side by side, and one for every thread."""
     root = analysis.root
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in root.axes)
-    if len(root.loops) != 1 or not root.axes or analysis.spread or points < 2 * LANES * processors:
+    if len(root.loops) != 1 or not root.axes or analysis.atomic or points < 2 * LANES * processors:
         return False
     (window,) = root.loops
     sizes = [size for axis in window.axes if isinstance(size := analysis.sizes[axis], int)]
@@ -143,7 +143,7 @@ def are_beside(analysis: NestAnalysis, processors: int) -> bool:
 def can_slide(analysis: NestAnalysis) -> bool:
     """Whether a nest is as `SlidingBuilder` requires, and its lanes would read what lies together."""
     root = analysis.root
-    if len(root.axes) < 2 or not root.loops or analysis.spread:
+    if len(root.axes) < 2 or not root.loops or analysis.atomic:
         return False
     for loop in root.loops:
         op = loop.op

@@ -12,9 +12,9 @@ from cuesta.dialects.core.diagnostics import verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.locations import print_text
-from cuesta.dialects.loops.part_laws import members_of
-from cuesta.dialects.loops.parts import Parts, split_in_parts
 from cuesta.targets import reference
+from cuesta.transforms.reductions.laws import members_of
+from cuesta.transforms.reductions.parts import Parts, split_in_parts
 from tests.support.text import parse
 
 ROWS = 6

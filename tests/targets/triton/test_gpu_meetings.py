@@ -13,7 +13,7 @@ from torch import Tensor
 import cuesta
 from cuesta.targets.triton import emit_meet
 from cuesta.testing import assert_close_to_float64
-from cuesta.transforms.reductions import gpu_cost, split_reductions_gpu
+from cuesta.transforms.reductions import gpu_cost, when
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.gpu
@@ -31,8 +31,8 @@ CASES: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] = {
 @pytest.fixture(autouse=True)
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs meet wherever they can. Memory holds no results of an earlier test."""
-    monkeypatch.setattr(split_reductions_gpu, "MEET", True)
-    monkeypatch.setattr(split_reductions_gpu, "WORTH", 1e9)
+    monkeypatch.setattr(when, "MEET", True)
+    monkeypatch.setattr(when, "WORTH", 1e9)
     monkeypatch.setattr(gpu_cost, "of_meeting", lambda *_: 0.0)
     everything = [torch.full((1 << size,), torch.nan, device="cuda") for size in range(4, 26) for _ in range(3)]
     del everything

@@ -26,8 +26,8 @@ def precision() -> Iterator[None]:
 
 def always_fused(tf32: bool) -> str:
     """The pipeline in which every product becomes a nest."""
-    names = [stage.name for stage in default_stages(lanes=8)]
-    names.insert(names.index("loops-to-kernel{lanes=8}"), f"fuse-products{{tf32={str(tf32).lower()}}}")
+    names = [stage.name for stage in default_stages()]
+    names.insert(names.index("sum-columns-with-rows"), f"fuse-products{{tf32={str(tf32).lower()}}}")
     return ",".join(names)
 
 

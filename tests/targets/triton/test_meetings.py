@@ -14,7 +14,7 @@ from cuesta.targets.triton import emit_meet
 from cuesta.targets.triton.compilation import amd_assembly, compile_kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import assert_close_to_float64
-from cuesta.transforms.reductions import split_reductions_gpu
+from cuesta.transforms.reductions import when
 from tests.support.triton_interpreter import ask, check, interpreted_cuda, on_cuda, parse, run, to_host
 
 pytest.importorskip("triton")
@@ -116,12 +116,12 @@ FORWARD: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = 
 @pytest.fixture
 def cooperative(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets programs meet wherever they can, whatever the sizes."""
-    monkeypatch.setattr(split_reductions_gpu, "LARGE", 8)
-    monkeypatch.setattr(split_reductions_gpu, "LEAST", 4)
-    monkeypatch.setattr(split_reductions_gpu, "TILE", 32)
-    monkeypatch.setattr(split_reductions_gpu, "FEW", 0)
-    monkeypatch.setattr(split_reductions_gpu, "WORTH", 1e9)
-    monkeypatch.setattr(split_reductions_gpu, "MEET", True)
+    monkeypatch.setattr(when, "LARGE_GPU", 8)
+    monkeypatch.setattr(when, "LEAST", 4)
+    monkeypatch.setattr(when, "TILE", 32)
+    monkeypatch.setattr(when, "FEW_PROGRAMS", 0)
+    monkeypatch.setattr(when, "WORTH", 1e9)
+    monkeypatch.setattr(when, "MEET", True)
     monkeypatch.setattr("cuesta.transforms.reductions.gpu_cost.of_meeting", lambda *_: 0.0)
 
 

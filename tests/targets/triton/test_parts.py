@@ -13,7 +13,7 @@ from cuesta.dialects import kernel
 from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import assert_close_to_float64
-from cuesta.transforms.reductions import column_sums_gpu, split_reductions_gpu
+from cuesta.transforms.reductions import sum_columns_with_rows, when
 from tests.support.triton_interpreter import check, interpreted_cuda, on_cuda, parse, to_host
 
 pytest.importorskip("triton")
@@ -24,15 +24,15 @@ slow = pytest.mark.slow  # the interpreter takes seconds for a kernel
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Splits, whatever the sizes."""
-    monkeypatch.setattr(split_reductions_gpu, "LARGE", 8)
-    monkeypatch.setattr(split_reductions_gpu, "LEAST", 4)
-    monkeypatch.setattr(split_reductions_gpu, "TILE", 32)
-    monkeypatch.setattr(split_reductions_gpu, "FEW", 0)
-    monkeypatch.setattr(split_reductions_gpu, "WORTH", 1e9)
-    monkeypatch.setattr(split_reductions_gpu, "MEET", False)
-    monkeypatch.setattr(column_sums_gpu, "LEAST", 8)
-    monkeypatch.setattr(column_sums_gpu, "FEW", 0)
-    monkeypatch.setattr(column_sums_gpu, "BUSY", 0)
+    monkeypatch.setattr(when, "LARGE_GPU", 8)
+    monkeypatch.setattr(when, "LEAST", 4)
+    monkeypatch.setattr(when, "TILE", 32)
+    monkeypatch.setattr(when, "FEW_PROGRAMS", 0)
+    monkeypatch.setattr(when, "WORTH", 1e9)
+    monkeypatch.setattr(when, "MEET", False)
+    monkeypatch.setattr(sum_columns_with_rows, "LEAST", 8)
+    monkeypatch.setattr(sum_columns_with_rows, "FEW", 0)
+    monkeypatch.setattr(sum_columns_with_rows, "BUSY", 0)
 
 
 def kernels_of(program: object) -> list[kernel.FuncOp]:

@@ -87,7 +87,7 @@ def test_a_deterministic_form_is_left_to_eager() -> None:
     (program,) = interpreted_programs(function, inputs)
     for deterministic, atomics in ((False, True), (True, False)):
         module = program.clone()
-        stages = default_stages(lanes=8, deterministic=deterministic)
+        stages = default_stages(deterministic=deterministic)
         run_pipeline(make_context(), module, stages, verify_each=True)
         externs = {op.overload for op in module.walk() if isinstance(op, host.ExternOp)}
         assert any(isinstance(op, kernel.AtomicOp) for op in module.walk()) == atomics

@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "loops-to-kernel{target=cuda processors=4}" --split-input-file
+// RUN: cuesta-opt %s --machine "processors=4" -p "choose-parts{target=cuda},split-reductions{target=cuda},loops-to-kernel{target=cuda}" --split-input-file
 
 // Pointwise: a program is one tile. The text of a tile is a loop that runs once.
 // CHECK:      kernel.func @exp_0({{.*}}) outs({{.*}}) schedule #kernel.schedule<grid = [20], target = cuda, warps = 4, index = 32> {

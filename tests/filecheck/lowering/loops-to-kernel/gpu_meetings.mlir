@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "loops-to-kernel{target=cuda processors=4}" --split-input-file
+// RUN: cuesta-opt %s --machine "processors=4" -p "choose-parts{target=cuda},split-reductions{target=cuda},add-counters,loops-to-kernel{target=cuda},hint-loads" --split-input-file
 
 // By hand: programs that have a part of a row each and meet. What they count in is 0 at first: 3 groups, 3 · 4 programs.
 // What the row gives besides (%l), its first part stores.

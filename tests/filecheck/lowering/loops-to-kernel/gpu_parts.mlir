@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "loops-to-kernel{target=cuda processors=4}" --split-input-file
+// RUN: cuesta-opt %s --machine "processors=4" -p "sum-columns-with-rows{target=cuda},choose-parts{target=cuda},split-reductions{target=cuda},loops-to-kernel{target=cuda}" --split-input-file
 
 // Softmax of few long rows: parts that one tile holds, their combination, and the output point by point, from the end.
 // CHECK:      kernel.func @{{.*}} schedule #kernel.schedule<grid = [3, 25], target = cuda

@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "loops-to-kernel{target=cuda processors=4}" --split-input-file
+// RUN: cuesta-opt %s --machine "processors=4" -p "split-scatters{target=cuda},spread-scans{target=cuda},loops-to-kernel{target=cuda}" --split-input-file
 
 // A scatter is two kernels: what it starts from, and atomic changes of that, a lane for every point of the index.
 // CHECK:      kernel.func @copy_0() outs(%o: !kernel.ptr<f32>) schedule

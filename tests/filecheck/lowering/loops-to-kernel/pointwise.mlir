@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "loops-to-kernel{lanes=8}" --split-input-file
+// RUN: cuesta-opt %s -p "loops-to-kernel" --split-input-file
 
 // Contiguous: the axes become one, and a program is a tile of it.
 // CHECK:      kernel.func @exp_0({{.*}}) outs({{.*}}) schedule #kernel.schedule<grid = [8], parallel = 1, unroll = 2> {

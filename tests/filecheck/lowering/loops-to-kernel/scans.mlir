@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s --split-input-file -p "loops-to-kernel{lanes=8}"
+// RUN: cuesta-opt %s -p "split-scatters,loops-to-kernel" --split-input-file
 
 // A scan along the contiguous axis has the lanes; down columns, the lanes are the columns.
 // CHECK:      kernel.func @cumsum_0

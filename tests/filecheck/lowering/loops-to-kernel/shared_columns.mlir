@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s --split-input-file -p loops-to-kernel
+// RUN: cuesta-opt %s -p "choose-parts,split-reductions,loops-to-kernel" --split-input-file
 
 // Two reductions over the same columns of one large tensor: in pieces of the columns, so that the second reads the cache.
 // CHECK:      func.func @main

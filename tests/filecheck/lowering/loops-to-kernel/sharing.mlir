@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "loops-to-kernel{lanes=8}"
+// RUN: cuesta-opt %s -p "loops-to-kernel"
 
 // Nests that do the same share a kernel; one that reads another layout has its own.
 // CHECK:     kernel.func @exp_0(

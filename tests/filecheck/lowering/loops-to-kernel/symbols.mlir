@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "loops-to-kernel{lanes=8}" --split-input-file
+// RUN: cuesta-opt %s -p "choose-parts,split-reductions,loops-to-kernel" --split-input-file
 
 // Sizes known at run time: the axes still merge, the last tile may be smaller.
 // CHECK:      kernel.func @add_0({{.*}}) outs({{.*}}) symbols(s0) schedule #kernel.schedule<grid = [(s0 * 1024 + 4095) floordiv 4096], parallel = 1, grain = 5, unroll = 4> {

@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "loops-to-kernel{lanes=8}" --split-input-file
+// RUN: cuesta-opt %s -p "loops-to-kernel" --split-input-file
 
 // What is read across gets a tile: lanes along both axes, so that the target can transpose in registers.
 // CHECK:      kernel.func @{{.*}} schedule #kernel.schedule<grid = [16, 2], parallel = 1, {{.*}}> {

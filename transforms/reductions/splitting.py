@@ -69,6 +69,11 @@ def split_nest(nest: NestOp, reductions: Sequence[ReduceOp], splitting: Splittin
     return first
 
 
+def can_split(nest: NestOp, reductions: Sequence[ReduceOp]) -> bool:
+    """Whether `split_nest` would split the nest."""
+    return _needed_before(nest, reductions) is not None
+
+
 def _needed_before(nest: NestOp, reductions: Sequence[ReduceOp]) -> list[Operation] | None:
     """The ops of the nest's own body that the reductions depend on, in order; None when the reductions cannot move."""
     wanted: set[Operation] = set()
@@ -161,4 +166,4 @@ def _left_over(reduction: ReduceOp, sizes: Sequence[sym.IndexExpr], start: Seque
     return new
 
 
-__all__ = ["SPLITTABLE", "Splitting", "split_nest", "splittable_reductions"]
+__all__ = ["SPLITTABLE", "Splitting", "can_split", "split_nest", "splittable_reductions"]

@@ -16,6 +16,7 @@ parts stores.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import i32
@@ -26,11 +27,11 @@ from cuesta.dialects import sym
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.loops.access import BoundOp, IndexOp, StoreOp
 from cuesta.dialects.loops.meeting import MeetOp
-from cuesta.dialects.loops.part_laws import Member
-from cuesta.dialects.loops.parts import Parts, Plan, Splitter, plan_of
 from cuesta.dialects.loops.structure import ForOp, NestOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
 from cuesta.dialects.loops.writing import BodyWriter, read_only_where, store_only_where
+from cuesta.transforms.reductions.laws import Member
+from cuesta.transforms.reductions.parts import Parts, Plan, Splitter, plan_of
 
 
 def cooperate_in_parts(nest: NestOp, members: Sequence[Member], parts: Parts) -> NestOp | None:
@@ -40,10 +41,21 @@ def cooperate_in_parts(nest: NestOp, members: Sequence[Member], parts: Parts) ->
     nor made of their results.
     Requires: `members` are some that `members_of(nest)` gives, with the partners of each.
     """
+    plan = _joint_plan(nest, members, parts)
+    return None if plan is None else _Cooperation(nest, plan, parts).join()
+
+
+def can_cooperate(nest: NestOp, members: Sequence[Member], parts: Parts) -> bool:
+    """Whether `cooperate_in_parts` would replace the nest, by one whose rows have several parts."""
+    several = math.prod(size for size in parts.outer if isinstance(size, int)) > 1
+    return several and _joint_plan(nest, members, parts) is not None
+
+
+def _joint_plan(nest: NestOp, members: Sequence[Member], parts: Parts) -> Plan | None:
     plan = plan_of(nest, members, parts)
     if plan is None or plan.rest or not all(_is_over(loop, nest, members, parts) for loop in plan.pointwise):
         return None
-    return _Cooperation(nest, plan, parts).join()
+    return plan
 
 
 def _is_over(loop: ForOp, nest: NestOp, members: Sequence[Member], parts: Parts) -> bool:
@@ -123,4 +135,4 @@ class _Cooperation(Splitter):
             store_only_where(there, stores_of(own))
 
 
-__all__ = ["cooperate_in_parts"]
+__all__ = ["can_cooperate", "cooperate_in_parts"]

@@ -1,12 +1,6 @@
-"""On a GPU a scatter is a kernel for each of its stages: atomics want all that was there before to be in memory.
+"""A scatter on a GPU is a nest for each of its stages: atomics want all that was there before to be in memory.
 
-    loops.nest (%d : 64) { for (%r : 30000) { store 0, %o[%r, %d] }; scan (%t : 512) { … combine sum %v, %o[…, %d] } }
-    →
-    %f = loops.nest (%d : 64, %r : 30000) { store 0, %o[%r, %d] }
-    loops.nest (%d : 64) { scan (%t : 512) { … combine sum %v, %o[…, %d] } }    which takes over the memory of %f
-
-Exact. As in `split_scatters`, the second nest alone is no program at the level `loops`: it becomes a kernel that
-`updates` an out. A nest that cannot be taken apart so stays whole, and its scans run one point after the other.
+A nest that cannot be taken apart so stays whole, and its scans run one point after the other.
 """
 
 from __future__ import annotations
@@ -24,18 +18,10 @@ from cuesta.dialects.loops.surgery import Substitution, all_ops, clone_into, com
 _PURE = (elem.ElementwiseOp, loops.IndexOp, loops.LoadOp, loops.BoundOp, loops.YieldOp, loops.ReduceOp)
 
 
-def split_scatters(nests: Sequence[loops.NestOp]) -> dict[loops.NestOp, list[SSAValue]]:
-    """Splits those that combine. Gives what each nest that updates outs starts from: they are all of its outs, in
-    order.
-    """
-    updates: dict[loops.NestOp, list[SSAValue]] = {}
-    for nest in nests:
-        if not combines_of(nest):
-            continue
-        stages = _stages_of(nest)
-        if stages is not None:
-            updates.update(_taken_apart(nest, stages))
-    return updates
+def take_apart(nest: loops.NestOp) -> None:
+    """Puts a nest for every stage in the place of one that combines, if its stages can be told apart."""
+    if combines_of(nest) and (stages := _stages_of(nest)) is not None:
+        _take_apart(nest, stages)
 
 
 @dataclass(slots=True)
@@ -105,9 +91,8 @@ def _is_separable(nest: loops.NestOp, stages: Sequence[_Stage]) -> bool:
     return whole == handles
 
 
-def _taken_apart(nest: loops.NestOp, stages: Sequence[_Stage]) -> dict[loops.NestOp, list[SSAValue]]:
+def _take_apart(nest: loops.NestOp, stages: Sequence[_Stage]) -> None:
     """Puts a nest for every stage in the place of the nest."""
-    updates: dict[loops.NestOp, list[SSAValue]] = {}
     now: dict[SSAValue, SSAValue] = {}
     for stage in stages:
         outs = stage.stored or stage.combined
@@ -115,7 +100,8 @@ def _taken_apart(nest: loops.NestOp, stages: Sequence[_Stage]) -> dict[loops.Nes
         (first, *_) = stage.ops
         inner = first if isinstance(first, loops.ForOp) and not stage.combined else None
         sizes = (*nest.sizes, *(inner.sizes if inner is not None else ()))
-        new = loops.NestOp.build(sizes, [out.type for out in outs])
+        updates = [now[out] for out in outs] if stage.combined else ()
+        new = loops.NestOp.build(sizes, [out.type for out in outs], updates)
         new.location = first.location
         Rewriter.insert_op(new, InsertPoint.before(nest))
         variables = [*nest.induction_variables, *(inner.induction_variables if inner is not None else ())]
@@ -131,17 +117,14 @@ def _taken_apart(nest: loops.NestOp, stages: Sequence[_Stage]) -> dict[loops.Nes
         clone_into([*stage.needed, *body], InsertPoint.at_end(new.body), substitution)
         for old, value in substitution.values.items():
             value.name_hint = value.name_hint or old.name_hint
-        if stage.combined:
-            if "schedule" in nest.properties:  # said of the scatter, not of what it starts from
-                new.properties["schedule"] = nest.properties["schedule"]
-            updates[new] = [now[out] for out in outs]
+        if stage.combined and "schedule" in nest.properties:  # said of the scatter, not of what it starts from
+            new.properties["schedule"] = nest.properties["schedule"]
         for out, result in zip(outs, new.results, strict=True):
             now[out] = result
     for handle, result in zip(nest.handles, nest.results, strict=True):
         now[handle].name_hint = result.name_hint
         replace_all_uses(result, now[handle])
     remove(nest)
-    return updates
 
 
-__all__ = ["split_scatters"]
+__all__ = ["take_apart"]

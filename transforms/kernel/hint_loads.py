@@ -1,7 +1,7 @@
-"""What a GPU's cache is told about the elements that a kernel reads: whether somebody reads them again.
+"""`hint-loads`: what a GPU's cache is told about the elements that a kernel reads: whether somebody reads them again.
 
     a part of a row that a program keeps in registers        evict_first
-    a nest whose schedule says `reread = 0`                  evict_first
+    a kernel whose schedule says `reread = 0`                evict_first
     one that says `reread = 1`                               evict_last
 
 Only of what each program reads for itself, in order: what many of them read is in the cache as it is. Where several
@@ -14,15 +14,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
 
 from cuesta.dialects import kernel
 
 FIRST, LAST = "evict_first", "evict_last"
 
 
-def hint_loads(func: kernel.FuncOp, reread: int | None) -> None:
-    """Sets what the loads of a kernel tell the cache. `reread`: whether what it reads is read again, if it is said."""
+class HintLoadsPass(ModulePass):
+    """Loads of kernels for a GPU say `evict_first` or `evict_last`. Exact.
+
+    Near misses: a kernel that says nothing of it and does not meet; what many programs read; an index made of data.
+    """
+
+    name = "hint-loads"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.body.ops:
+            if isinstance(func, kernel.FuncOp) and "warps" in func.schedule.choices:
+                hint_loads(func)
+
+
+def hint_loads(func: kernel.FuncOp) -> None:
+    """Sets what the loads of a kernel tell the cache."""
+    reread = func.schedule.choices.get("reread")
     if reread is None:
         if kernel.meeting_of(func) is None:
             return
@@ -80,6 +98,3 @@ def _axes_of(indices: Sequence[SSAValue]) -> set[int] | None:
             return None
         found |= axes
     return found
-
-
-__all__ = ["hint_loads"]

@@ -6,7 +6,7 @@
     loops.nest (%i : 16) { %s, %q from their parts; store them }                      their combination
     loops.nest (%i : 16, %j : n) { store h(f, %s, %q) }                               what comes after
 
-By the laws of `part_laws.py`; taking stages apart is exact.
+By the laws of `laws.py`; taking stages apart is exact.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import layout, sym
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, TensorWriteOp
-from cuesta.dialects.loops.part_laws import EXPONENTIAL, PLAIN, SQUARES, Member, has_scans, read_from
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove
 from cuesta.dialects.loops.writing import BodyWriter, leading_to, only_where
+from cuesta.transforms.reductions.laws import EXPONENTIAL, PLAIN, SQUARES, Member, has_scans, read_from
 
 _INFINITY = float("inf")
 _SMALL = 2**30

@@ -1,4 +1,5 @@
-"""Sums over the columns of what another nest reads by rows become part of that nest, a block of rows at a time.
+"""`sum-columns-with-rows`: on a GPU sums over columns of what another nest reads by rows become part of that nest, a
+block of rows at a time.
 
     loops.nest (%i : 16384) { … rows of %g and %x … }                            a norm's derivative by its input
     loops.nest (%j : 4096) { %s = sum (%i : 16384) of f(%g[%i, %j], %x[%i, %j]); … }      and by its weight
@@ -22,15 +23,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, layout, loops, sym
+from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.indexed import IndexedOp
+from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.reductions import identity
-from cuesta.dialects.loops.part_laws import PLAIN, has_scans, members_of, read_from
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
+from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.reductions.laws import PLAIN, has_scans, members_of, read_from
 
 HEIGHTS = (64, 32, 16, 8)
 """Rows of a block: the first of these that divides the rows and leaves enough blocks."""
@@ -44,9 +51,27 @@ KINDS = frozenset({"sum", "prod", "maximum", "minimum"})
 """The reductions that `loops.combine` knows, too."""
 
 
-def sum_columns_with_rows(nests: Sequence[loops.NestOp], processors: int) -> set[loops.NestOp]:
-    """Joins what is worth it; gives the joint nests, whose scans are no scatters."""
-    joint: set[loops.NestOp] = set()
+@dataclass(frozen=True)
+class SumColumnsWithRowsPass(ModulePass):
+    """Joins the nests that read the same tensors, the one by rows and the others by columns.
+
+    Near misses: columns that need another reduction first; rows too wide for registers, or too few of them.
+    """
+
+    name = "sum-columns-with-rows"
+
+    target: str = DEVICE
+    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        nests = [nest for nest in entry_block(op).ops if isinstance(nest, loops.NestOp)]
+        on_gpu = [nest for nest in nests if not nest.operands and traits_for(nest, self.target).blocks]
+        if on_gpu:
+            sum_columns(on_gpu, machine_of(op).processors)
+
+
+def sum_columns(nests: Sequence[loops.NestOp], processors: int) -> None:
+    """Joins what is worth it."""
     columns: dict[tuple[sym.IndexExpr, ...], list[_Columns]] = {}
     for nest in nests:
         if sums := _column_sums(nest):
@@ -56,8 +81,7 @@ def sum_columns_with_rows(nests: Sequence[loops.NestOp], processors: int) -> set
         height = _height(rows, found, processors) if found else None
         if height is not None:
             columns[rows.sizes] = [one for one in columns[rows.sizes] if one not in found]
-            joint.add(_join(rows, found, height))
-    return joint
+            _join(rows, found, height)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +293,3 @@ def _from_parts(reduction: loops.ReduceOp, part: SSAValue, columns: loops.NestOp
     new.results[0].name_hint = reduction.results[0].name_hint
     replace_all_uses(reduction.results[0], new.results[0])
     remove(reduction)
-
-
-__all__ = ["sum_columns_with_rows"]

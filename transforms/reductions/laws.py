@@ -27,9 +27,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from cuesta.dialects import elem
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import LoadOp, TensorWriteOp
-from cuesta.dialects.loops.scans import CombineOp, RunningOp, ScanOp
-from cuesta.dialects.loops.splitting import SPLITTABLE
+from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
+from cuesta.transforms.reductions.splitting import SPLITTABLE
 
 PLAIN, EXPONENTIAL, SQUARES = "plain", "exponential", "squares"
 
@@ -52,8 +52,8 @@ class Member:
 
 
 def has_scans(nest: NestOp) -> bool:
-    """Whether something in the nest comes in order."""
-    return any(isinstance(op, ScanOp | RunningOp | CombineOp) for op in nest.walk())
+    """Whether something in the nest comes in order, or changes what is there already."""
+    return any(isinstance(op, ScanOp | RunningOp | CombineOp | AtomicOp) for op in nest.walk())
 
 
 def members_of(nest: NestOp) -> list[Member]:

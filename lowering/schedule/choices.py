@@ -1,0 +1,86 @@
+"""The scheduling choices of a nest, `#loops.schedule<lanes = 16, unroll = 2>`: which there are, and who knows them.
+
+One table. A target obeys the choices that it knows, and refuses every other by name; what is not said its chooser
+chooses. All but `tf32` change only how long a kernel takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cuesta.dialects import loops
+from cuesta.dialects.core.devices import DeviceTraits
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+
+_COUNT, _POWER, _SWITCH = "a positive number", "a power of 2", "0 or 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What may be chosen of a nest."""
+
+    values: str
+    """Which values there are."""
+    cpu: str = ""
+    """What it means on a processor; nothing where it has no meaning."""
+    gpu: str = ""
+    """What it means where programs are blocks of threads; nothing where it has no meaning."""
+
+
+CHOICES: Mapping[str, Choice] = {
+    "lanes": Choice(
+        _POWER,
+        cpu="of the vectors, along the axis that suits them best",
+        gpu="of the innermost loops: along what is reduced, or of a pointwise tile",
+    ),
+    "rows": Choice(_POWER, gpu="lanes along the parallel axis around those loops; of a contraction, of its tile"),
+    "warps": Choice(_POWER, gpu="of a program"),
+    "part": Choice(
+        _COUNT,
+        cpu="points that are reduced together, all parts being equal: `split-reductions` makes two nests of this one",
+        gpu="points of a row that are reduced by one program: `split-reductions` makes several nests of this one",
+    ),
+    "unroll": Choice(_COUNT, cpu="vectors that are done in one step of a loop"),
+    "parallel": Choice(_SWITCH, cpu="with 1 all threads share the programs, with 0 one does them all"),
+    "slide": Choice(_COUNT, gpu="points of an axis that a program writes out, where windows overlap; 1 for no sliding"),
+    "columns": Choice(_POWER, gpu="of the tile of a contraction"),
+    "depth": Choice(_POWER, gpu="of the tile of a contraction; it is what tells one from other nests"),
+    "stages": Choice(_COUNT, gpu="tiles of a contraction that are on their way from memory at a time"),
+    "group": Choice(
+        _COUNT, gpu="rows of tiles of a contraction done together, which find each other's columns in the cache"
+    ),
+    "tf32": Choice(_SWITCH, gpu="with 1, factors of a contraction of type f32 are rounded to TF32"),
+    "cooperative": Choice(
+        _SWITCH, gpu="with 1, programs that have a part of a row each meet (`loops.meet`), and stay one nest"
+    ),
+    "reread": Choice(_SWITCH, gpu="with 1 the next kernel reads the same again, with 0 nobody does: `hint-loads`"),
+    "reversed": Choice(_SWITCH, gpu="the last program begins: it finds in the cache what the kernel before read last"),
+}
+"""Every choice by name."""
+
+
+def known_to(traits: DeviceTraits) -> list[str]:
+    """The choices that have a meaning on a device."""
+    return [name for name, choice in CHOICES.items() if (choice.gpu if traits.blocks else choice.cpu)]
+
+
+def check_choices(nest: loops.NestOp, traits: DeviceTraits) -> None:
+    """Errors: CuestaError for a choice that does not exist, has no meaning on the device, or no such value."""
+    for name, value in nest.choices.items():
+        choice = CHOICES.get(name)
+        if choice is None or not (choice.gpu if traits.blocks else choice.cpu):
+            kind = "GPU" if traits.blocks else "processor"
+            what = f"no scheduling choice is called {name}" if choice is None else f"{name} means nothing on a {kind}"
+            raise CuestaError(Diagnostic.on(nest, f"{what}; there are {', '.join(known_to(traits))}"))
+        if not _is_among(value, choice.values):
+            raise CuestaError(Diagnostic.on(nest, f"its schedule says {name} = {value}, which is not {choice.values}"))
+
+
+def _is_among(value: int, values: str) -> bool:
+    if values == _SWITCH:
+        return value in (0, 1)
+    return value > 0 and (values == _COUNT or value & (value - 1) == 0)
+
+
+__all__ = ["CHOICES", "Choice", "check_choices", "known_to"]

@@ -1,0 +1,147 @@
+"""How a domain falls into parts: equal ones, ones of a size and a rest, or runs of neighbours in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.integers import power_of_two
+from cuesta.dialects.loops.analysis import UNKNOWN_SIZE, NestAnalysis
+from cuesta.transforms.reductions.laws import Member
+from cuesta.transforms.reductions.parts import Parts
+from cuesta.transforms.reductions.splitting import Splitting
+
+ROWS = 8
+"""The most rows of a part where neither their number nor a row's length is known."""
+
+
+def split_domain(sizes: Sequence[sym.IndexExpr], part: int) -> Splitting | None:
+    """The points of a domain in parts of `part` points each, or about that, and a rest where a size is not known; None
+    where there are no such equal parts.
+    """
+    static = [size for size in sizes if isinstance(size, int)]
+    return _equal_parts(static, part) if len(static) == len(sizes) else _parts_of_some_size(sizes, part)
+
+
+def _equal_parts(sizes: Sequence[int], part: int) -> Splitting | None:
+    """The outermost axis that can be cut so is."""
+    points = math.prod(sizes)
+    if points == 0 or points % part:
+        return None
+    parts = points // part
+    axis = next((axis for axis, size in enumerate(sizes) if size and size % parts == 0), None)
+    if axis is None:
+        return None
+    inner = [size // parts if k == axis else size for k, size in enumerate(sizes)]
+    indices: list[sym.IndexExpr] = [sym.dim(k + 1) for k in range(len(sizes))]
+    indices[axis] = sym.dim(0) * inner[axis] + indices[axis]
+    return Splitting((parts,), tuple(inner), tuple(indices))
+
+
+def _parts_of_some_size(sizes: Sequence[sym.IndexExpr], part: int) -> Splitting:
+    """The points of a domain, the first symbolic axis of which is cut into parts of one size, and a rest."""
+    axis = next(k for k, size in enumerate(sizes) if not isinstance(size, int))
+    others = [size for k, size in enumerate(sizes) if k != axis]
+    around = math.prod(size if isinstance(size, int) else UNKNOWN_SIZE for size in others)
+    length = max(1, part // max(1, around))
+    if not all(isinstance(size, int) for size in others):
+        length = min(length, ROWS)
+    size = sizes[axis]
+    parts, left = size // length, size % length
+    inner = [length if k == axis else size for k, size in enumerate(sizes)]
+    indices: list[sym.IndexExpr] = [sym.dim(k + 1) for k in range(len(sizes))]
+    indices[axis] = sym.dim(0) * length + indices[axis]
+    if left == 0:
+        return Splitting((parts,), tuple(inner), tuple(indices))
+    rest = [left if k == axis else size for k, size in enumerate(sizes)]
+    start = [parts * length if k == axis else 0 for k in range(len(sizes))]
+    return Splitting((parts,), tuple(inner), tuple(indices), tuple(rest), tuple(start))
+
+
+class Runs:
+    """The domain of a nest's `members`, by how what they read lies in memory."""
+
+    def __init__(self, analysis: NestAnalysis, members: Sequence[Member]) -> None:
+        self.analysis = analysis
+        self.members = members
+        self.sizes = [int(size) for size in members[0].reduction.sizes if isinstance(size, int)]
+
+    def parts(self, points: int) -> Parts:
+        """The domain of the reductions in parts of about so many points: a run of neighbours, or several short runs."""
+        order, run = self.memory_order()
+        sizes = [self.sizes[axis] for axis in order]
+        length = math.prod(sizes[run:])
+        if length < points and run:
+            return self.runs_together(order, run, max(1, points // length))
+        return self.pieces_of_runs(order, run, min(points, power_of_two(length)))
+
+    def memory_order(self) -> tuple[list[int], int]:
+        """The axes of the domain, those with long strides first, and from which on they are neighbours in memory."""
+        strides = self.strides()
+        order = list(range(len(self.sizes)))
+        if not strides or any(stride is None for access in strides for stride in access):
+            return order, max(0, len(order) - 1)
+        order.sort(key=lambda axis: -max(abs(access[axis] or 0) for access in strides))
+        run = len(order) - 1
+        while run > 0 and all(
+            access[order[run - 1]] == (access[order[run]] or 0) * self.sizes[order[run]] for access in strides
+        ):
+            run -= 1
+        return order, max(0, run)
+
+    def strides(self) -> list[list[int | None]]:
+        """For every load of the members its strides along the axes of the domain."""
+        found: list[list[int | None]] = []
+        for member in self.members:
+            for op in member.reduction.walk():
+                if isinstance(op, loops.LoadOp):
+                    access = self.analysis.accesses[op]
+                    own: list[int | None] = []
+                    for variable in member.reduction.induction_variables:
+                        stride = sym.coefficient(access.address, self.analysis.number[variable])
+                        own.append(stride if isinstance(stride, int) else None)
+                    if any(own):
+                        found.append(own)
+        return found
+
+    def pieces_of_runs(self, order: Sequence[int], run: int, points: int) -> Parts:
+        """Parts of one run of neighbours each: all outer axes, and pieces of the inner ones, taken as one."""
+        sizes = [self.sizes[axis] for axis in order]
+        length = math.prod(sizes[run:])
+        outer = (*sizes[:run], -(-length // points))
+        position = sym.dim(run) * points + sym.dim(run + 1)
+        space = (*outer, points)
+        inner = [sym.simplify(e, space) for e in sym.delinearize(position, sizes[run:])]
+        indices = self.in_order(order, [*(sym.dim(k) for k in range(run)), *inner])
+        if length % points == 0:
+            return Parts(outer, (points,), indices, points)
+        count = sym.minimum(points, length - sym.dim(run) * points)
+        return Parts(outer, (points,), indices, count, ((position, length),))
+
+    def runs_together(self, order: Sequence[int], run: int, height: int) -> Parts:
+        """Parts of several short runs: pieces of the axis around them, and all of the inner ones."""
+        sizes = [self.sizes[axis] for axis in order]
+        cut = run - 1
+        height = min(height, sizes[cut])
+        outer = (*sizes[:cut], -(-sizes[cut] // height))
+        inner = (height, *sizes[run:])
+        position = sym.dim(cut) * height + sym.dim(cut + 1)
+        whole = [sym.dim(cut + 2 + k) for k in range(len(sizes) - run)]
+        indices = self.in_order(order, [*(sym.dim(k) for k in range(cut)), position, *whole])
+        length = math.prod(sizes[run:])
+        if sizes[cut] % height == 0:
+            return Parts(outer, inner, indices, height * length)
+        count = sym.minimum(height, sizes[cut] - sym.dim(cut) * height) * length
+        return Parts(outer, inner, indices, count, ((position, sizes[cut]),))
+
+    @staticmethod
+    def in_order(order: Sequence[int], indices: Sequence[sym.IndexExpr]) -> tuple[sym.IndexExpr, ...]:
+        """Indices of reordered axes, in the order that the axes have."""
+        found: list[sym.IndexExpr] = [0] * len(order)
+        for axis, index in zip(order, indices, strict=True):
+            found[axis] = index
+        return tuple(found)
+
+
+__all__ = ["ROWS", "Runs", "split_domain"]

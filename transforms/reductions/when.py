@@ -1,0 +1,297 @@
+"""When reductions are computed in parts: the one place that says so, for a processor and for a GPU. (Fusion begins a
+sum where what it adds up is made, `transforms/fusion/partial.py`, when that saves bytes, as it asks of every move.)
+
+On a processor: large reductions with hardly any parallel points around them, so that all threads have work; and several
+over the same columns of one large tensor, since in short pieces of columns the second finds in the cache what the first
+one read. On a GPU: what would leave most of it idle, or read memory too often, by the costs of `gpu_cost.py`.
+
+The answer is a choice in the words of `#loops.schedule`: `part`, the points of a part, and `cooperative`. Nothing is
+changed here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.integers import power_of_two
+from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.loops.analysis import Access, NestAnalysis, analyse
+from cuesta.dialects.loops.surgery import loads_of
+from cuesta.transforms.reductions import gpu_cost
+from cuesta.transforms.reductions.cooperation import can_cooperate
+from cuesta.transforms.reductions.domains import Runs
+from cuesta.transforms.reductions.laws import PLAIN, Member, members_of
+from cuesta.transforms.reductions.parts import plan_of
+from cuesta.transforms.reductions.splitting import can_split, splittable_reductions
+
+# On a processor
+
+LARGE = 65536
+"""Points of a reduction from which on it is worth a second kernel."""
+FEW = 16
+"""Parallel points from which on there is work for all threads anyway."""
+PARTS = 32
+"""About how many parts a reduction is split into."""
+PART = 4096
+"""About how many points a part has where only the call knows how many parts there are."""
+MANY_ROWS = 1024
+"""Points of a reduction of columns that do not stay in the cache for the next one."""
+
+# On a GPU
+
+LARGE_GPU = 16384
+"""Points of a reduction from which on a second launch pays."""
+LEAST = 1024
+"""The fewest points of a part."""
+COLUMNS = 64
+"""Parallel points that one program takes at most when it reduces columns."""
+FEW_PROGRAMS, MANY_PROGRAMS = 2, 8
+"""Programs per processor: with fewer than the first a reduction is split, so that there are about the second."""
+TILE = 8192
+"""Elements of a part that is to stay in registers."""
+WORTH = 0.9
+"""The share of the cost below which parts are taken."""
+MEET = True
+"""Whether programs that share a row may meet where no schedule says so."""
+SURE = 0.93
+"""The share of the cost of parts below which they do."""
+SMALL = 8
+"""What has fewer than one element per so many points stays in the caches."""
+
+
+def choose_part(nest: loops.NestOp, ranges: sym.SymbolRanges) -> dict[str, int]:
+    """What to choose for a nest on a processor; nothing where its reductions are better left whole."""
+    reductions = splittable_reductions(nest)
+    part = None if reductions is None else _part(nest, reductions, ranges)
+    if part is None or reductions is None or not can_split(nest, reductions):
+        return {}
+    return {"part": part}
+
+
+def _part(nest: loops.NestOp, reductions: Sequence[loops.ReduceOp], ranges: sym.SymbolRanges) -> int | None:
+    """The points of a part; None where parts do not pay."""
+    sizes = reductions[0].sizes
+    static = [size for size in (*nest.sizes, *sizes) if isinstance(size, int)]
+    if len(static) < len(nest.sizes) + len(sizes):
+        return PART if _may_be_large(nest.sizes, sizes, ranges) else None
+    points, around = math.prod(static[len(nest.sizes) :]), math.prod(static[: len(nest.sizes)])
+    alone = points >= LARGE and around < FEW
+    much = points >= MANY_ROWS and points * around >= LARGE
+    if not alone and not (much and _share_columns(nest, reductions)):
+        return None
+    parts = _number_of_parts(static[len(nest.sizes) :])
+    return None if parts is None else points // parts
+
+
+def _number_of_parts(sizes: Sequence[int]) -> int | None:
+    """A fair number of equal parts that the outermost axis which can be cut so has."""
+    for size in sizes:
+        divisors = [parts for parts in range(PARTS // 4, PARTS * 2 + 1) if size % parts == 0]
+        if divisors:
+            return min(divisors, key=lambda parts: abs(parts - PARTS))
+    return None
+
+
+def _may_be_large(around: Sequence[sym.IndexExpr], sizes: Sequence[sym.IndexExpr], ranges: sym.SymbolRanges) -> bool:
+    """Whether few parallel points, known as such, may reduce a large domain of a size that is not known."""
+    if any(not isinstance(size, int) for size in around) or all(isinstance(size, int) for size in sizes):
+        return False
+    most = sym.bounds(sym.product_of(sizes), (), ranges)[1]
+    return sym.product_of(around) in range(1, FEW) and (most is None or most >= LARGE)
+
+
+def _share_columns(nest: loops.NestOp, reductions: Sequence[loops.ReduceOp]) -> bool:
+    """Whether two of the reductions read one tensor whose last axis is the nest's: column by column."""
+    if len(reductions) < 2:
+        return False
+    seen: set[object] = set()
+    for reduction in reductions:
+        tensors = {load.source for load in loads_of(reduction) if _goes_by_columns(load, nest)}
+        if not seen.isdisjoint(tensors):
+            return True
+        seen |= tensors
+    return False
+
+
+def _goes_by_columns(load: loops.LoadOp, nest: loops.NestOp) -> bool:
+    if not load.map.results or len(sizes_of(tensor_type_of(load.source))) < 2:
+        return False
+    walked = [load.indices[dim] for dim in sym.dims_of(load.map.results[-1])]
+    inside = any(isinstance(index.owner, type(nest.body)) and index.owner is not nest.body for index in load.indices)
+    return bool(walked) and inside and all(index.owner is nest.body for index in walked)
+
+
+def choose_part_on_gpu(nest: loops.NestOp, machine: Machine) -> dict[str, int]:
+    """What to choose for a nest on a GPU; nothing where its reductions are better left whole."""
+    members = members_of(nest)
+    if not members or not is_static((*nest.sizes, *members[0].reduction.sizes)):
+        return {}
+    facts = _Facts(nest, members)
+    points = facts.choose(machine)
+    runs = Runs(facts.analysis, members) if points.meeting or points.apart else None
+    if runs is None:
+        return {}
+    if points.meeting and can_cooperate(nest, members, runs.parts(points.meeting)):
+        return {"part": points.meeting, "cooperative": 1}
+    if points.apart and plan_of(nest, members, runs.parts(points.apart)) is not None:
+        return {"part": points.apart}
+    return {}
+
+
+def candidates(nest: loops.NestOp) -> list[dict[str, int]]:
+    """The choices of parts that are worth timing for a nest: rows too long for a tile, with loops after them."""
+    members = members_of(nest)
+    if not members or not is_static((*nest.sizes, *members[0].reduction.sizes)):
+        return []
+    points = math.prod(size for size in members[0].reduction.sizes if isinstance(size, int))
+    if points < LARGE_GPU or not any(isinstance(op, loops.ForOp) for op in nest.body.ops):
+        return []
+    return [{"part": TILE, "cooperative": 1}, {"part": TILE // 2, "cooperative": 1}, {"part": TILE}]
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """The points that a part should have, where those who share a row meet, and where the nest is taken apart; 0 where
+    that is not better than whole rows. Who cannot meet is taken apart.
+    """
+
+    meeting: int = 0
+    apart: int = 0
+
+
+def is_static(sizes: Sequence[sym.IndexExpr]) -> bool:
+    """Whether sizes are numbers, and none of them is 0."""
+    return all(isinstance(size, int) for size in sizes) and 0 not in sizes
+
+
+class _Facts:
+    """What decides about a nest whose `members` could be split."""
+
+    def __init__(self, nest: loops.NestOp, members: Sequence[Member]) -> None:
+        self.nest = nest
+        self.members = members
+        self.sizes = [int(size) for size in members[0].reduction.sizes if isinstance(size, int)]
+        self.points = math.prod(self.sizes)
+        self.around = math.prod(size for size in nest.sizes if isinstance(size, int))
+        self._analysis: NestAnalysis | None = None
+
+    @property
+    def analysis(self) -> NestAnalysis:
+        """The addresses of all accesses."""
+        if self._analysis is None:
+            self._analysis = analyse(self.nest, {}, [True] * len(self.nest.results))
+        return self._analysis
+
+    def choose(self, machine: Machine) -> _Points:
+        """What is best by the cost model."""
+        processors = machine.processors
+        if self.points < LARGE_GPU:
+            return _Points()
+        stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]
+        strips = self.reads_strips()
+        programs = math.ceil(self.around / COLUMNS) if strips else self.around
+        if len(stages) == len(self.members) and all(member.law == PLAIN for member in self.members):
+            if programs >= FEW_PROGRAMS * processors:
+                return _Points()
+            wanted = min(max(2, MANY_PROGRAMS * processors // programs), self.points // LEAST)
+            points = power_of_two(math.ceil(self.points / wanted))
+            # What several of them read is in registers when a tile holds the part.
+            return _Points(
+                apart=min(points, self.rows_of_strip(machine)) if strips and len(self.members) > 1 else points
+            )
+        rows = self.rows(stages, programs, machine, strips=strips)
+        points = self.rows_of_strip(machine) if strips else TILE
+        most = WORTH * gpu_cost.of_whole_rows(rows, machine)
+        apart = gpu_cost.of_parts(rows, machine)
+        meeting = math.inf
+        if MEET and not strips and rows.after:
+            meeting = gpu_cost.of_meeting(rows, math.ceil(self.points / points), machine)
+        meet = points if meeting <= min(most, SURE * apart) else 0
+        while points > LEAST and programs * self.points // points < FEW_PROGRAMS * processors:
+            points //= 2
+        return _Points(meeting=meet, apart=points if apart <= most else 0)
+
+    def rows_of_strip(self, machine: Machine) -> int:
+        """How many rows of a strip of columns one tile holds."""
+        width = max((access.width for member in self.members for _, access in self.large(member.reduction)), default=4)
+        return max(2, TILE * width // machine.segment)
+
+    def rows(self, stages: Sequence[loops.DomainOp], programs: int, machine: Machine, *, strips: bool) -> gpu_cost.Rows:
+        """The nest, as the cost model sees it."""
+        elements = self.around * self.points
+        reading = [stage for stage in stages if self.large(stage)]
+        after = [stage for stage in stages if not isinstance(stage, loops.ReduceOp)]
+        tensors = {load.source: access.width for stage in reading for load, access in self.large(stage)}
+        readers = Counter(tensor for stage in reading for tensor in {load.source for load, _ in self.large(stage)})
+        written = sum(
+            access.width
+            for op, access in self.analysis.accesses.items()
+            if isinstance(op, loops.StoreOp) and op.parent_op() in after
+        )
+        return gpu_cost.Rows(
+            programs,
+            self.points,
+            elements * len(tensors),
+            elements * sum(tensors.values()),
+            elements * written,
+            max(1, len(reading)),
+            sum(stage in after for stage in reading),
+            max(1, sum(count > 1 for count in readers.values())),
+            strips,
+            strips or self.is_aligned(machine.vector),
+            sum(loop.work for loop in self.analysis.root.loops),
+        )
+
+    def large(self, stage: loops.DomainOp) -> list[tuple[loops.LoadOp, Access]]:
+        """The loads of a stage that read a large tensor: about an element for every point of every row."""
+        found: list[tuple[loops.LoadOp, Access]] = []
+        inner = self.axes(stage)
+        for op in stage.body.ops:
+            if isinstance(op, loops.LoadOp):
+                access = self.analysis.accesses[op]
+                if access.varies & inner and self.values(access) * SMALL >= self.around * self.points:
+                    found.append((op, access))
+        return found
+
+    def values(self, access: Access) -> int:
+        """At how many points an access may be at different places."""
+        sizes = enumerate(self.analysis.sizes)
+        return math.prod(size for axis, size in sizes if access.varies >> axis & 1 and isinstance(size, int))
+
+    def axes(self, op: loops.DomainOp) -> int:
+        """The axes of a domain, as a set of bits."""
+        return sum(1 << self.analysis.number[variable] for variable in op.induction_variables)
+
+    def is_aligned(self, vector: int) -> bool:
+        """Whether all rows of what is read in order begin where vectors may."""
+        for member in self.members:
+            for _, access in self.large(member.reduction):
+                for variable in self.nest.induction_variables:
+                    stride = sym.coefficient(access.address, self.analysis.number[variable])
+                    if not isinstance(stride, int) or stride * access.width % vector:
+                        return False
+        return True
+
+    def reads_strips(self) -> bool:
+        """Whether more is read in order along the parallel axes than along the points of the reductions."""
+        along = across = 0
+        for member in self.members:
+            for _, access in self.large(member.reduction):
+                if self.moves_by_one(access, member.reduction):
+                    along += access.width
+                elif self.moves_by_one(access, self.nest):
+                    across += access.width
+        return across > along
+
+    def moves_by_one(self, access: Access, domain: loops.DomainOp) -> bool:
+        """Whether an access reads neighbours along an axis of a domain."""
+        variables = domain.induction_variables
+        return any(sym.coefficient(access.address, self.analysis.number[variable]) == 1 for variable in variables)
+
+
+__all__ = ["candidates", "choose_part", "choose_part_on_gpu", "is_static"]
