@@ -1,10 +1,10 @@
 """What the cache holds of a compiled graph, as bytes: a line that checks the rest, a line of JSON, text, machine code.
 
-    cuesta graph 2
+    cuesta graph 3
     <SHA-256 of all that follows, in hexadecimal>
     {"key": …, "overloads": …, …}
     def call(args): …
-    <object code> <machine code of each device kernel>
+    <object code> <machine code of each device kernel> <each library>
 
 A program is what `targets/program.py` says. What the graph at hand knows better than the one that was compiled first is
 left open, as numbers of its nodes: the lines of the model, which error messages name, and the tensors it holds.
@@ -29,12 +29,13 @@ from cuesta.targets.program import (
     MachineCode,
     NativeFunction,
     Program,
+    SharedLibrary,
 )
 
 if TYPE_CHECKING:
     import torch
 
-_MAGIC = b"cuesta graph 2\n"
+_MAGIC = b"cuesta graph 3\n"
 _DIGEST_LENGTH = 64
 
 
@@ -114,6 +115,10 @@ def encode(key: str, entry: Entry) -> bytes:
         "functions": [asdict(function) for function in program.functions],
         "device_kernels": [_device_kernel_head(one) for one in program.device_kernels],
         "device_runs": [asdict(run) for run in program.device_runs],
+        "libraries": [
+            {"bytes": len(one.content), "functions": [asdict(function) for function in one.functions]}
+            for one in program.libraries
+        ],
         "sites": [asdict(site) for site in program.sites],
         "site_nodes": entry.site_nodes,
         "constants": entry.constants,
@@ -122,7 +127,11 @@ def encode(key: str, entry: Entry) -> bytes:
         "library_calls": entry.library_calls,
         "fallbacks": dict(entry.fallbacks),
     }
-    machine_code = [program.object_code or b"", *(one.code.binary for one in program.device_kernels)]
+    machine_code = [
+        program.object_code or b"",
+        *(one.code.binary for one in program.device_kernels),
+        *(one.content for one in program.libraries),
+    ]
     body = b"\n".join([json.dumps(head).encode(), source + b"".join(machine_code)])
     return _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
@@ -157,19 +166,25 @@ def _decode_body(key: str, body: bytes) -> Entry:
     if head["key"] != key:
         raise DamagedEntryError(f"it belongs to another key, {head['key']}")
     object_bytes, device_kernels = head["object_bytes"], head["device_kernels"]
+    libraries = head["libraries"]
     lengths = [head["source_bytes"], object_bytes or 0, *(one["code"]["binary"] for one in device_kernels)]
+    lengths += [one["bytes"] for one in libraries]
     if min(lengths) < 0 or len(rest) != sum(lengths):
         raise DamagedEntryError("its parts are not as long as it says")
     ends = list(accumulate(lengths))
-    source, object_code, *binaries = [rest[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+    source, object_code, *binary = [rest[end - length : end] for end, length in zip(ends, lengths, strict=True)]
     program = Program(
         source=source.decode(),
         overloads={str(name): str(overload) for name, overload in head["overloads"].items()},
-        functions=tuple(NativeFunction(str(one["name"]), int(one["arguments"])) for one in head["functions"]),
+        functions=_functions(head["functions"]),
         sites=tuple(BoundSite(**site) for site in head["sites"]),
         object_code=None if object_bytes is None else object_code,
-        device_kernels=tuple(map(_device_kernel, device_kernels, binaries)),
+        device_kernels=tuple(map(_device_kernel, device_kernels, binary[: len(device_kernels)])),
         device_runs=tuple(_device_run(run, len(device_kernels)) for run in head["device_runs"]),
+        libraries=tuple(
+            SharedLibrary(content, _functions(one["functions"]))
+            for one, content in zip(libraries, binary[len(device_kernels) :], strict=True)
+        ),
     )
     return Entry(
         program,
@@ -180,6 +195,10 @@ def _decode_body(key: str, body: bytes) -> Entry:
         library_calls=int(head["library_calls"]),
         fallbacks=Counter({str(name): int(count) for name, count in head["fallbacks"].items()}),
     )
+
+
+def _functions(head: list[dict[str, Any]]) -> tuple[NativeFunction, ...]:
+    return tuple(NativeFunction(str(one["name"]), int(one["arguments"])) for one in head)
 
 
 def _device_kernel(head: dict[str, Any], binary: bytes) -> DeviceKernel:

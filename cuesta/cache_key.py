@@ -20,6 +20,7 @@ import torch
 from cuesta.graph_key import UnkeyableError, graph_text
 from cuesta.options import Options
 from cuesta.record import GraphKind
+from cuesta.targets.lookup import device_types, target_of
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -34,7 +35,7 @@ def key_of(gm: GraphModule, kind: GraphKind, options: Options) -> str | None:
     """The key of a graph, in hexadecimal; None when it cannot be named, or our sources have no files."""
     try:
         graph = graph_text(gm)
-        device_lines = _cuda_lines() if "cuda" in graph else ()
+        device_lines = [line for kind in device_types() if kind in graph for line in target_of(kind).key_lines()]
         text = "\n".join([*_process_lines(), *device_lines, *settings_lines(kind, options), graph])
     except UnkeyableError:
         return None
@@ -43,7 +44,7 @@ def key_of(gm: GraphModule, kind: GraphKind, options: Options) -> str | None:
 
 def compiler_lines() -> tuple[str, ...]:
     """Who compiles, and for which devices: what a measurement depends on."""
-    return (*_process_lines(), *_cuda_lines())
+    return (*_process_lines(), *(line for kind in device_types() for line in target_of(kind).key_lines()))
 
 
 def settings_lines(kind: GraphKind, options: Options) -> list[str]:
@@ -86,16 +87,6 @@ def _process_lines() -> tuple[str, ...]:
         f"llvmlite {importlib.metadata.version('llvmlite')} llvm {llvm.llvm_version_info}",
         f"machine {features.triple} {features.cpu_name} {features.f32_lanes} {features.feature_string} {detect()}",
         f"functions {' '.join(sorted(library_addresses()))}",
-    )
-
-
-@functools.cache
-def _cuda_lines() -> tuple[str, ...]:
-    """Who compiles for CUDA devices, and what they are. (An index of a device is in the graph.)"""
-    devices = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
-    return (
-        f"triton {importlib.metadata.version('triton')} cuda {torch.version.cuda}",
-        *(f"device {one.name} {one.major}.{one.minor} {one.multi_processor_count}" for one in devices),
     )
 
 

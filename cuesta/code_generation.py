@@ -7,24 +7,25 @@ import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cuesta.record import DUMP, CompileRecord
-from cuesta.targets.cpu.emit_module import emit_module as emit_llvm
 from cuesta.targets.host.wrapper import Wrapper, WrapperWriter
-from cuesta.targets.program import BoundSite, DeviceRun, NativeFunction, Program
+from cuesta.targets.program import BoundSite, Program
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from cuesta.dialects.kernel import FuncOp
     from cuesta.targets.cpu.jit import Compilation
-    from cuesta.targets.triton.build import KernelBuild
+    from cuesta.targets.target import Build, Target
 
 
 @dataclass(frozen=True)
 class Generated:
-    """A program, and the functions that it calls in place of kernels of which no machine code could be made."""
+    """A program, and the functions that it calls which only this process has: in place of kernels of which no machine
+    code could be made, first of all.
+    """
 
     program: Program
     in_eager: Mapping[str, Callable[..., None]] = field(default_factory=dict[str, "Callable[..., None]"])
@@ -43,48 +44,45 @@ class Generated:
 def generate(module: ModuleOp, record: CompileRecord, write: Callable[[str, str], object] | None = None) -> Generated:
     """Generates all code of a program; `write` is given names and contents of the files of a dump.
 
-    A kernel that Triton cannot compile runs in eager, with a warning that names it.
+    A kernel that its target cannot compile runs through the target's stand-in, with a warning that names it.
     """
     return begin(module, record, write).finished(record)
 
 
 def begin(module: ModuleOp, record: CompileRecord, write: Callable[[str, str], object] | None = None) -> Generated:
     """As `generate`, but LLVM may still be at work."""
-    build: KernelBuild | None = None
     wrapper, kernels = _wrapper_of(module, (), record)
-    if wrapper.device_kernels:
-        build = _start_device_kernels(wrapper, kernels, record, write)
-    compilation, sites = _begin_object_code(wrapper, kernels, record)
-    in_eager: dict[str, Callable[..., None]] = {}
-    device_kernels = ()
-    if build is not None:
-        with record.stage("triton"):
-            device_kernels, failures = build.finish()
-        if failures:
-            for name, error in failures.items():
-                _tell(name, error, kernels[name], build.texts.get(name))
-            wrapper, kernels = _wrapper_of(module, failures, record)
-            compilation, sites = _begin_object_code(wrapper, kernels, record)
-            order = {(one.text.name, one.device): one for one in device_kernels}
-            device_kernels = tuple(order[chosen] for chosen in wrapper.device_kernels)
-            in_eager = {name: _stand_in(kernels[kernel]) for name, kernel in wrapper.in_eager.items()}
+    builds = _start(wrapper, kernels, record, write)
+    native = _begin_object_code(wrapper, builds, record)
+    failures: dict[str, Exception] = {}
+    for target, build in builds.items():
+        with record.stage(target.name):
+            failed = build.finish()
+        for name, error in failed.items():
+            _tell(name, error, kernels[name], build.text_of(name))
+        failures.update(failed)
+    if failures:
+        wrapper, kernels = _wrapper_of(module, failures, record)
+        native = _begin_object_code(wrapper, builds, record)
     if write is not None:
         with record.stage(DUMP):
-            write("kernels.ll", _llvm_text(wrapper, kernels)[0])
+            write("kernels.ll", native.text)
             write("wrapper.py", wrapper.source)
     record.kernels = wrapper.launches
-    functions = tuple(NativeFunction(run.name, run.pointers + len(run.symbols)) for run in wrapper.runs)
-    device_runs = tuple(
-        DeviceRun(
-            run.name,
-            run.device,
-            run.pointers + len(run.symbols),
-            tuple(launch.position for launch in run.launches),
-        )
-        for run in wrapper.device_runs
+    made = [builds[target].code(runs, native.sites) for target, runs in wrapper.runs_by_target().items()]
+    program = Program(
+        wrapper.source,
+        wrapper.overloads,
+        tuple(function for code in made for function in code.functions),
+        tuple(native.sites),
+        None,
+        tuple(kernel for code in made for kernel in code.device_kernels),
+        tuple(run for code in made for run in code.device_runs),
+        tuple(library for code in made for library in code.libraries),
     )
-    program = Program(wrapper.source, wrapper.overloads, functions, sites, None, device_kernels, device_runs)
-    return Generated(program, in_eager, compilation)
+    stand_ins = {name: wrapper.stand_ins[kernel].stand_in(kernels[kernel]) for name, kernel in wrapper.in_eager.items()}
+    functions = [stand_ins, *(code.in_process for code in made)]
+    return Generated(program, {name: one for each in functions for name, one in each.items()}, native.compilation)
 
 
 def _wrapper_of(
@@ -95,59 +93,50 @@ def _wrapper_of(
         return writer.write(), writer.kernels
 
 
-def _llvm_text(wrapper: Wrapper, kernels: Mapping[str, FuncOp]) -> tuple[str, tuple[BoundSite, ...]]:
-    parts: list[str] = []
-    sites: tuple[BoundSite, ...] = ()
-    if wrapper.runs or not wrapper.device_runs:
-        emitted = emit_llvm(kernels, wrapper.runs)
-        parts.append(emitted.text)
-        sites = emitted.sites
-    if wrapper.device_runs:
-        from cuesta.targets.triton.emit_launches import emit_launches
-
-        parts.append(emit_launches(kernels, wrapper.device_runs, len(wrapper.device_kernels)))
-    return "\n".join(parts), sites
-
-
-def _begin_object_code(
-    wrapper: Wrapper, kernels: Mapping[str, FuncOp], record: CompileRecord
-) -> tuple[Compilation | None, tuple[BoundSite, ...]]:
-    with record.stage("llvm-text"):
-        text, sites = _llvm_text(wrapper, kernels)
-    if not wrapper.runs and not wrapper.device_runs:
-        return None, sites
-    from cuesta.targets.cpu.jit import Compilation
-
-    with record.stage("llvm"):
-        return Compilation(text), sites
-
-
-def _start_device_kernels(
+def _start(
     wrapper: Wrapper,
     kernels: Mapping[str, FuncOp],
     record: CompileRecord,
     write: Callable[[str, str], object] | None,
-) -> KernelBuild:
-    from cuesta.targets.triton.build import KernelBuild
-    from cuesta.targets.triton.compilation import module_text
-
-    with record.stage("triton-text"):
-        build = KernelBuild(kernels, wrapper.device_kernels)
-    if write is not None:
-        with record.stage(DUMP):
-            write("kernels.py", module_text(build.texts.values()))
-    with record.stage("triton"):
-        build.start()
-    return build
-
-
-def _stand_in(func: FuncOp) -> Callable[..., None]:
-    from cuesta.targets.reference.stand_in import stand_in
-
-    return stand_in(func)
+) -> dict[Target, Build]:
+    """What each target began to make of its kernels."""
+    builds: dict[Target, Build] = {}
+    for target, runs in wrapper.runs_by_target().items():
+        wanted = {(launch.kernel, run.device): None for run in runs for launch in run.launches}
+        with record.stage(f"{target.name}-text"):
+            build = builds[target] = target.start(kernels, tuple(wanted))
+        if write is not None:
+            with record.stage(DUMP):
+                for name, text in build.texts().items():
+                    write(name, text)
+        with record.stage(target.name):
+            build.begin()
+    return builds
 
 
-def _tell(name: str, error: Exception, func: FuncOp, text: Any) -> None:
+@dataclass(frozen=True)
+class _Native:
+    """What the object code of a program comes of, and the bounds in all of its code."""
+
+    text: str
+    sites: list[BoundSite]
+    compilation: Compilation | None
+
+
+def _begin_object_code(wrapper: Wrapper, builds: Mapping[Target, Build], record: CompileRecord) -> _Native:
+    sites: list[BoundSite] = []
+    with record.stage("llvm-text"):
+        texts = [builds[target].native(runs, sites) for target, runs in wrapper.runs_by_target().items()]
+        text = "\n".join(filter(None, texts))
+    if not text:
+        return _Native(text, sites, None)
+    from cuesta.targets.cpu.jit import Compilation
+
+    with record.stage("llvm"):
+        return _Native(text, sites, Compilation(text))
+
+
+def _tell(name: str, error: Exception, func: FuncOp, text: tuple[str, str] | None) -> None:
     """The one warning about a kernel, which says where its text is."""
     from cuesta.dialects.core.locations import format_location, print_text
 
@@ -155,7 +144,7 @@ def _tell(name: str, error: Exception, func: FuncOp, text: Any) -> None:
     path = folder / f"{name}.mlir"
     path.write_text(print_text(func, locations=True))
     if text is not None:
-        (folder / f"{name}.py").write_text(text.source)
+        (folder / f"{name}{text[1]}").write_text(text[0])
     (folder / "error.txt").write_text(f"{type(error).__name__}: {error}\n")
     where = format_location(func.location)
     first_line = str(error).strip().partition("\n")[0] or type(error).__name__

@@ -5,17 +5,18 @@ A program that is in the cache is loaded without any of these: modules of the co
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import threading
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord, GraphKind, records
+from cuesta.targets.lookup import running_on
 from cuesta.targets.program import CudaError
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 BoxedFunction = Callable[[list[Any]], Any]
 
-_MANY_OPS, _OPS_PER_WORKER = 40, 10
-"""From so many on, a graph has kernels to compile for several processes; each of so many is worth one."""
-
 
 def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options) -> BoxedFunction:
     """Compiles a functional ATen graph; the function takes a list of inputs, which it empties.
@@ -44,7 +42,9 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
     """
     record = CompileRecord(kind=kind)
     records.append(record)
-    if (device := _unsupported_device(gm)) is not None:
+    with running_on(options.target):
+        device = _unsupported_device(gm)
+    if device is not None:
         return _in_eager(gm, f"there is no target for the device {device}")
     from cuesta.opaque import has_opaque_nodes
 
@@ -125,7 +125,8 @@ def _compile_fresh(
 ) -> BoxedFunction:
     from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError, import_graph
 
-    _prepare_workers(gm)
+    with running_on(options.target):
+        _prepare_workers(gm)
     try:
         with record.stage("import"):
             imported = import_graph(gm)
@@ -157,17 +158,18 @@ def _compile_fresh(
 
 
 def _prepare_workers(gm: torch.fx.GraphModule) -> None:
-    """Starts the processes that compile kernels for CUDA devices, when a graph will certainly have many."""
+    """Tells the targets how much is to come: some start processes that compile kernels."""
     import torch
 
-    ops = 0
+    from cuesta.targets.lookup import target_of
+
+    ops = Counter[str]()
     for node in gm.graph.nodes:
         value = node.meta.get("val")
-        ops += node.op == "call_function" and isinstance(value, torch.Tensor) and value.device.type == "cuda"
-    if ops >= _MANY_OPS:
-        from cuesta.targets.triton.workers import pool
-
-        pool().prepare(ops // _OPS_PER_WORKER)
+        if node.op == "call_function" and isinstance(value, torch.Tensor):
+            ops[value.device.type] += 1
+    for kind, count in ops.items():
+        target_of(kind).prepare(count)
 
 
 def _store(
@@ -257,9 +259,10 @@ def compile_module(
         dump.text("rewrites.txt", trace.summary())
     elif trace is not None:
         print(trace.summary(), file=sys.stderr)
-    generated = begin(module, record, None if dump is None else dump.text)
+    with running_on(options.target):
+        generated = begin(module, record, None if dump is None else dump.text)
     _count(module, record)
-    if generated.compilation is not None and not generated.program.device_runs:
+    if generated.compilation is not None and not generated.program.device_runs and not generated.in_eager:
         unfinished = _Unfinished(generated, record, keep)
         if key is not None:
             _unfinished[key] = unfinished
@@ -374,16 +377,18 @@ def _unsupported_device(gm: torch.fx.GraphModule) -> str | None:
     """The device of some value of the graph, if it is one that we have no target for; why, when it may be had."""
     import torch
 
-    targets = {"cpu"}
-    if importlib.util.find_spec("triton") is not None:
-        targets.add("cuda")
+    from cuesta.targets.lookup import obstacle
 
+    known: dict[torch.device, str | None] = {}
     for node in gm.graph.nodes:
         value = node.meta.get("val")
         for one in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(one, torch.Tensor) and one.device.type not in targets:
-                missing = one.device.type == "cuda"
-                return f"{one.device} without Triton; `pip install triton` brings it" if missing else str(one.device)
+            if not isinstance(one, torch.Tensor):
+                continue
+            if one.device not in known:
+                known[one.device] = obstacle(str(one.device))
+            if (reason := known[one.device]) is not None:
+                return reason
     return None
 
 

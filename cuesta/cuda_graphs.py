@@ -24,6 +24,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from cuesta.captured_function import Capture, CapturedFunction, Function, Refused
+from cuesta.dialects.core.devices import TRAITS
 from cuesta.lowering.capture.stack_traces import innermost_frame
 from cuesta.targets.triton.driver import current_stream
 
@@ -147,7 +148,7 @@ def _first_line(error: Exception) -> str:
 def captured(function: Function, gm: torch.fx.GraphModule, kind: GraphKind, record: CompileRecord) -> Function:
     """The function of a compiled graph, captured where that can be; otherwise as it is, and the record says why."""
     devices = _devices(gm)
-    if not any(device.type == "cuda" for device in devices):
+    if not any(_can_capture(device) for device in devices):
         record.cuda_graph = "not captured: nothing of it runs on a CUDA device"
         return function
 
@@ -177,6 +178,10 @@ def captured(function: Function, gm: torch.fx.GraphModule, kind: GraphKind, reco
     return call
 
 
+def _can_capture(device: torch.device) -> bool:
+    return device.type in TRAITS and TRAITS[device.type].captures
+
+
 def _tensors(node: torch.fx.Node) -> list[torch.Tensor]:
     value = node.meta.get("val")
     values = value if isinstance(value, tuple | list) else (value,)
@@ -191,7 +196,7 @@ def _obstacle(gm: torch.fx.GraphModule, devices: set[torch.device]) -> str:
     """Why a graph cannot be captured, as far as its text tells; empty when nothing is in the way."""
     for node in gm.graph.nodes:
         for value in _tensors(node):
-            if value.device.type != "cuda":
+            if not _can_capture(value.device):
                 what = "its input" if node.op == "placeholder" else "the result of"
                 return f"{what} {_name(node)} is on the {value.device.type.upper()}"
         if isinstance(node.target, torch._ops.OpOverload):

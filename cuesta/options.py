@@ -19,6 +19,9 @@ VERIFY_CHOICES = ("boundaries", "each")
 RANDOM = ("device", "eager", "philox")
 """`device` is Philox on GPUs, where it is computed next to what uses it, and eager's stream on the CPU."""
 
+TARGETS = ("device", "reference")
+"""`reference` runs the kernels as their texts say, with operations of torch, on whatever device."""
+
 
 class OptionError(ValueError):
     """A mode or an option that does not exist, or a value of the wrong kind."""
@@ -46,6 +49,9 @@ class Options:
     cuda_graphs: bool = _option(False, 'launch through CUDA graphs, as mode="reduce-overhead" does')
     cache: bool = _option(True, "take compiled graphs from disk, and keep them there (see docs/cache.md)")
     max_autotune: bool = _option(False, "time schedules of each kernel on the device, as mode='max-autotune' does")
+    target: str = _option(
+        "device", "who makes the kernels: the target of the device, or the interpreter, to compare with", TARGETS
+    )
     trace: bool = _option(False, "record every rewrite, with its time and the line of its rule")
 
     @classmethod

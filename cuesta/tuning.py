@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from cuesta.dialects.kernel import FuncOp
     from cuesta.pipeline import Stage
+    from cuesta.targets.target import Target
 
 Function = Callable[[list[Any]], Sequence[Any]]
 """A compiled program: takes a list of arguments and empties it."""
@@ -153,22 +154,19 @@ def unfit(modules: Sequence[ModuleOp]) -> set[ModuleOp]:
     from cuesta.targets.host.wrapper import WrapperWriter
 
     kernels: dict[str, FuncOp] = {}
-    wanted: list[tuple[str, int]] = []
+    wanted: dict[Target, dict[tuple[str, str], None]] = {}
     owners: dict[str, ModuleOp] = {}
     for number, module in enumerate(modules):
         writer = WrapperWriter(module)
-        for name, device in writer.write().device_kernels:
-            own = f"{number} {name}"
-            kernels[own], owners[own] = writer.kernels[name], module
-            wanted.append((own, device))
-    if not wanted:
-        return set()
-    from cuesta.targets.triton.build import KernelBuild
-
-    build = KernelBuild(kernels, wanted)
-    build.start()
-    _, failures = build.finish()
-    return {owners[name] for name in failures}
+        for target, runs in writer.write().runs_by_target().items():
+            for name, device in ((launch.kernel, run.device) for run in runs for launch in run.launches):
+                own = f"{number} {name}"
+                kernels[own], owners[own] = writer.kernels[name], module
+                wanted.setdefault(target, {})[own, device] = None
+    builds = [target.start(kernels, tuple(names)) for target, names in wanted.items()]
+    for build in builds:
+        build.begin()
+    return {owners[name] for build in builds for name in build.finish()}
 
 
 def tuner_for(options: Options, stages: Sequence[Stage]) -> Tuner:

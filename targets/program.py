@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
 
 
 class CudaError(RuntimeError):
@@ -23,6 +27,13 @@ class BoundSite:
 
     location: str
 
+    @classmethod
+    def of(cls, op: Operation) -> BoundSite:
+        """The site of an op, which is where it comes from in the model."""
+        from cuesta.dialects.core.locations import format_location, location_of
+
+        return cls(format_location(location_of(op)))
+
 
 @dataclass(frozen=True, slots=True)
 class NativeFunction:
@@ -30,6 +41,17 @@ class NativeFunction:
 
     name: str
     arguments: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLibrary:
+    """Machine code as the system's loader takes it: the contents of a file, and the functions in it.
+
+    They take and give what native functions do, and know where they lie: symbols are not looked up across libraries.
+    """
+
+    content: bytes
+    functions: tuple[NativeFunction, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +136,7 @@ class Program:
     object_code: bytes | None
     device_kernels: tuple[DeviceKernel, ...] = ()
     device_runs: tuple[DeviceRun, ...] = ()
+    libraries: tuple[SharedLibrary, ...] = ()
 
     @property
     def symbols(self) -> list[str]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from cuesta.dialects.core.extension import active
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceTraits:
@@ -73,12 +75,39 @@ def device_type(device: str) -> str:
     return device.partition(":")[0]
 
 
+def claimed_types() -> tuple[str, ...]:
+    """The types of devices that targets of extensions in force are for."""
+    return tuple(kind for target in active().targets.values() for kind in target.devices)
+
+
+def claimant(kind: str) -> Any:
+    """The target of an extension in force that is for devices of a type, if there is one.
+
+    Errors: CuestaError when there are two.
+    """
+    extensions = active()
+    if not extensions:
+        return None
+    found = [target for target in extensions.targets.values() if kind in target.devices]
+    if len(found) > 1:
+        from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+
+        said = " and ".join(
+            f"{target.name} ({'' if (owner := extensions.owner(target)) is None else owner.place})" for target in found
+        )
+        raise CuestaError(Diagnostic(f"two targets are for the devices of type {kind}: {said}"))
+    return found[0] if found else None
+
+
 def traits_of_device(device: str) -> DeviceTraits:
     """What holds on a device: `cpu`, `cuda:1`.
 
     Errors: CuestaError when no target is for it.
     """
     kind = device_type(device)
+    target = claimant(kind)
+    if target is not None and target.traits is not None:
+        return target.traits
     found = TRAITS.get(kind)
     if found is None:
         from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic

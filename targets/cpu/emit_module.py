@@ -63,9 +63,13 @@ class EmittedModule:
     sites: tuple[BoundSite, ...]
 
 
-def emit_module(kernels: Mapping[str, kernel.FuncOp], runs: Sequence[Run]) -> EmittedModule:
-    """The module of all kernels that the runs launch, each once, and one exported function per run."""
-    sites: list[BoundSite] = []
+def emit_module(
+    kernels: Mapping[str, kernel.FuncOp], runs: Sequence[Run], sites: list[BoundSite] | None = None
+) -> EmittedModule:
+    """The module of all kernels that the runs launch, each once, and one exported function per run. Bounds are counted
+    on from those in `sites`.
+    """
+    sites = [] if sites is None else sites
     functions: dict[str, MathFunction] = {}
     texts: list[str] = []
     used = {launch.kernel: None for run in runs for launch in run.launches}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import re
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
-from cuesta.targets.program import BoundSite, Program
+from cuesta.targets.program import BoundSite, Program, SharedLibrary
 from cuesta.targets.python_functions import define
 
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 Wrapper = Callable[[list[Any]], Sequence[Any]]
 """A wrapper's function: it takes a list of inputs, which it empties, and gives the results."""
 
-_CUDA_ALLOCATOR = re.compile(r"\bempty_cuda_(\d+)\(")
+Allocator: TypeAlias = "Callable[[Sequence[int], Sequence[int], torch.dtype], torch.Tensor]"
+
+_ALLOCATOR = re.compile(r"\bempty_([a-z]+)(?:_(\d+))?\(")
 
 _METHODS_OF_TORCH = {
     "aten.mm.default": "mm",
@@ -47,37 +51,26 @@ def resolve_overload(name: str) -> Callable[..., Any]:
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
-def cpu_allocator() -> Callable[[Sequence[int], Sequence[int], torch.dtype], torch.Tensor]:
-    """A function of sizes, strides and dtype that makes a tensor on the CPU with undefined contents.
+def allocator(kind: str, index: int | None = None) -> Allocator:
+    """A function of sizes, strides and dtype that makes a tensor on a device with undefined contents.
 
-    The one that TorchInductor's wrappers call takes half as long as `torch.empty_strided`; it is not public, so a torch
-    without it does the same more slowly.
+    The one that TorchInductor's wrappers call for the type of device takes half as long as `torch.empty_strided`. It is
+    not public, so a torch without it does the same more slowly; and it takes the present device, which will do where
+    there is one.
     """
     import torch
 
-    try:
-        return torch._C._dynamo.guards._empty_strided_cpu  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue]
-    except AttributeError:
-        return lambda sizes, strides, dtype: torch.empty_strided(sizes, strides, dtype=dtype)
-
-
-def cuda_allocator(device: int) -> Callable[[Sequence[int], Sequence[int], torch.dtype], torch.Tensor]:
-    """The same for a CUDA device. TorchInductor's function takes the present one, which will do where there is one."""
-    import torch
-
-    if torch.cuda.device_count() == 1:
-        try:
-            return torch._C._dynamo.guards._empty_strided_cuda  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue]
-        except AttributeError:
-            pass
-    place = torch.device("cuda", device)
+    quick = getattr(torch._C._dynamo.guards, f"_empty_strided_{kind}", None)  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType, reportUnknownArgumentType, reportAttributeAccessIssue]
+    if quick is not None and (index is None or torch.get_device_module(kind).device_count() == 1):
+        return quick
+    place = torch.device(kind) if index is None else torch.device(kind, index)
     return lambda sizes, strides, dtype: torch.empty_strided(sizes, strides, dtype=dtype, device=place)
 
 
 def reinterpreter() -> Callable[[torch.Tensor, Sequence[int], Sequence[int], int], torch.Tensor]:
     """A function that gives a tensor's memory, from an element counted from its first on, other sizes and strides.
 
-    Like `cpu_allocator`, it is the one of TorchInductor's wrappers: what it gives is no view that autograd knows of.
+    Like the quick allocators, it is one of TorchInductor's: what it gives is no view that autograd knows of.
     """
     import torch
 
@@ -193,7 +186,6 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
 
     namespace: dict[str, Any] = {
         "torch": torch,
-        "empty_cpu": cpu_allocator(),
         "reinterpret": reinterpreter(),
         "with_strides": with_strides,
         "check_metadata": check_metadata,
@@ -201,8 +193,10 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
         "raise_index_error": index_error_raiser(program.sites),
         **(in_eager or {}),
     }
-    for device in set(map(int, _CUDA_ALLOCATOR.findall(program.source))):
-        namespace[f"empty_cuda_{device}"] = cuda_allocator(device)
+    for called in {match[0]: match for match in _ALLOCATOR.finditer(program.source)}.values():
+        name = called[0][:-1]
+        if name not in program.overloads:
+            namespace[name] = allocator(called[1], None if called[2] is None else int(called[2]))
     for name, overload in program.overloads.items():
         namespace[name] = resolve_overload(overload)
     define(program.source, "wrapper", namespace)
@@ -224,3 +218,26 @@ def _bind_code(function: FunctionType, program: Program, module: LoadedModule | 
         # A c_void_p takes any integer, and is converted twice as fast as a c_int64.
         prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_void_p] * native.arguments))
         namespace[native.name] = prototype(module.symbols[native.name])
+    for library in program.libraries:
+        namespace.update(_functions_of(library))
+
+
+def _functions_of(library: SharedLibrary) -> dict[str, Callable[..., int]]:
+    """The functions of a library, loaded by the system, where it stays as long as the process lives.
+
+    Errors: RuntimeError when it cannot be loaded.
+    """
+    handle, path = tempfile.mkstemp(prefix="cuesta-", suffix=".so")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(library.content)
+        loaded = ctypes.CDLL(path)
+        functions = {one.name: getattr(loaded, one.name) for one in library.functions}
+    except (OSError, AttributeError) as error:
+        raise RuntimeError(f"a library of kernels cannot be loaded: {error}") from error
+    finally:
+        os.unlink(path)
+    for one in library.functions:
+        functions[one.name].restype = ctypes.c_int64
+        functions[one.name].argtypes = [ctypes.c_void_p] * one.arguments
+    return functions

@@ -1,13 +1,15 @@
 """`host.func` → the Python text of a wrapper, and the runs of launches that it calls.
 
 The wrapper is a boxed function: it takes a list of inputs and empties it, so that an input's memory can go as soon as
-its last use is over. Consecutive launches become one native call, a *run*.
+its last use is over. Consecutive launches on one device become one call, a *run*; how it is called, the device's target
+says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
@@ -16,15 +18,15 @@ from cuesta.dialects import aten, host, kernel, sym
 from cuesta.dialects.aten import dtypes
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function
-from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of
-from cuesta.targets.cpu.emit_module import Launch, Run
+from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of, traits_of
 from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.python_text import Names, argument_text, expression, identifier, tuple_text
+from cuesta.targets.lookup import target_of
 from cuesta.targets.program import POINTER_ALIGNMENT
-from cuesta.targets.triton.emit_launches import DeviceLaunch, LaunchRun
+from cuesta.targets.target import Launch, Run
 
-MOST_DEVICES = 64
-"""CUDA devices of one machine, for which names of allocators are reserved."""
+if TYPE_CHECKING:
+    from cuesta.targets.target import Target
 
 LARGE = 4 << 20
 """Bytes of a tensor that is worth a native call more, if it is gone earlier."""
@@ -35,9 +37,7 @@ _RESERVED = (
     "args",
     "call",
     "check_metadata",
-    "current_stream",
     "complex",
-    "empty_cpu",
     "error",
     "flattened",
     "float",
@@ -54,19 +54,24 @@ _RESERVED = (
 class Wrapper:
     """The text of a wrapper and what its names stand for.
 
-    `overloads` maps the names of library calls to overloads, `runs` are the native functions it calls by name.
+    `overloads` maps the names of library calls to overloads, `runs` are the functions that launch kernels.
     """
 
     source: str
     runs: list[Run]
     overloads: dict[str, str]
     launches: int = 0
-    device_runs: list[LaunchRun] = field(default_factory=list[LaunchRun])
-    """The native functions that launch kernels on CUDA devices."""
-    device_kernels: list[tuple[str, int]] = field(default_factory=list["tuple[str, int]"])
-    """What they launch: kernels and devices."""
     in_eager: dict[str, str] = field(default_factory=dict[str, str])
     """The functions it calls with tensors in place of kernels that have no machine code, and those kernels."""
+    stand_ins: dict[str, Target] = field(default_factory=dict[str, "Target"])
+    """Whose functions those are, by the kernels."""
+
+    def runs_by_target(self) -> dict[Target, list[Run]]:
+        """The runs that each target makes."""
+        found: dict[Target, list[Run]] = {}
+        for run in self.runs:
+            found.setdefault(target_of(run.device), []).append(run)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +88,8 @@ class Address:
 
 @dataclass
 class _PendingRun:
-    device: int | None = None
-    """The CUDA device it runs on; None for the CPU."""
+    device: str = ""
+    asynchronous: bool = False
     launches: list[tuple[str, list[Address]]] = field(default_factory=list[tuple[str, list[Address]]])
     frees: list[str] = field(default_factory=list[str])
     frees_large: bool = False
@@ -100,7 +105,10 @@ def is_large(buffer: SSAValue) -> bool:
 
 
 class WrapperWriter:
-    """Writes the wrapper of a module at the `host` level. Kernels named `in_eager` have no machine code."""
+    """Writes the wrapper of a module at the `host` level. Kernels named `in_eager` have no machine code.
+
+    Errors: CuestaError for a device that no target is for, or a kernel that is scheduled for another kind of device.
+    """
 
     def __init__(self, module: ModuleOp, in_eager: Collection[str] = ()) -> None:
         main = entry_function(module)
@@ -111,21 +119,21 @@ class WrapperWriter:
         self.lines: list[str] = []
         self.names: dict[SSAValue, str] = {}
         self.addresses: dict[SSAValue, Address] = {}
-        self.taken = Names([*_RESERVED, *(f"empty_cuda_{device}" for device in range(MOST_DEVICES))])
+        self.taken = Names(_RESERVED)
         self.overloads: dict[str, str] = {}
         self.runs: list[Run] = []
-        self.known_runs: dict[tuple[int, tuple[str, ...], tuple[Launch, ...]], Run] = {}
+        self.known_runs: dict[tuple[str, int, tuple[str, ...], tuple[Launch, ...]], Run] = {}
         self.pending = _PendingRun()
         self.positions = {op: position for position, op in enumerate(main.body.ops)}
         self.launches = 0
-        self.device_runs: list[LaunchRun] = []
-        self.device_kernels: dict[tuple[str, int], int] = {}
         self.without_code = frozenset(in_eager)
         self.in_eager: dict[str, str] = {}
-        self.streams: dict[int, str] = {}
+        self.stand_ins: dict[str, Target] = {}
+        self.queues: dict[str, str] = {}
 
     def write(self) -> Wrapper:
         """The wrapper's text and what it needs."""
+        self.reserve_names()
         arguments = [self.define(argument, "arg") for argument in self.main.body.args]
         if arguments:
             self.lines.append(f"{', '.join(arguments)}, = args")
@@ -135,9 +143,19 @@ class WrapperWriter:
             self.op(op)
         body = "\n    ".join(self.lines)
         source = f"def call(args):\n    {body}\n"
-        return Wrapper(
-            source, self.runs, self.overloads, self.launches, self.device_runs, [*self.device_kernels], self.in_eager
-        )
+        return Wrapper(source, self.runs, self.overloads, self.launches, self.in_eager, self.stand_ins)
+
+    def reserve_names(self) -> None:
+        """The names that allocations and calls of runs will use are nobody else's."""
+        for op in self.main.body.ops:
+            if isinstance(op, host.AllocOp):
+                self.taken.add(allocator_of(device_of(tensor_type_of(op.result))))
+            elif isinstance(op, host.LaunchOp):
+                self.taken.update(self.target_of(op).names)
+
+    def target_of(self, op: host.LaunchOp) -> Target:
+        """Who makes the kernel of a launch."""
+        return target_of(device_of(tensor_type_of(op.operands[-1])))
 
     def define(self, value: SSAValue, default: str) -> str:
         """Names a value."""
@@ -175,13 +193,13 @@ class WrapperWriter:
         """Writes one op."""
         if isinstance(op, host.AllocOp):
             # A run frees nothing before its end. Where that is something large, and so is what is needed now, it ends
-            # here. (Not on a GPU: what it would cost there has not been measured.)
-            if self.pending.frees_large and self.pending.device is None and is_large(op.result):
+            # here. (Not where launches return at once: what it would cost there has not been measured.)
+            if self.pending.frees_large and is_large(op.result) and not self.pending.asynchronous:
                 self.flush()
             name = self.define(op.result, "buf")
             self.lines.append(f"{name} = {self.allocation(tensor_type_of(op.result))}")
         elif isinstance(op, host.LaunchOp):
-            if op.kernel in self.without_code:
+            if op.kernel in self.without_code or self.target_of(op).takes_tensors:
                 self.flush()
                 self.launch_in_eager(op)
             else:
@@ -217,23 +235,24 @@ class WrapperWriter:
         """The text that makes a buffer of this type."""
         dtype = dtypes.type_to_dtype(buffer.element_type)
         sizes, strides = tuple_text(sizes_of(buffer)), tuple_text(strides_of(buffer))
-        device = device_of(buffer)
-        if device == "cpu":
-            return f"empty_cpu({sizes}, {strides}, torch.{dtype})"
-        return f"empty_cuda_{_index_of(device)}({sizes}, {strides}, torch.{dtype})"
+        return f"{allocator_of(device_of(buffer))}({sizes}, {strides}, torch.{dtype})"
 
     def launch(self, op: host.LaunchOp) -> None:
         """One more launch of the present run, or the first of the next."""
-        func = self.kernels[op.kernel]
-        device = _index_of(device_of(tensor_type_of(op.operands[-1]))) if func.is_for_gpu else None
+        func, out = self.kernels[op.kernel], op.operands[-1]
+        device, traits = device_of(tensor_type_of(out)), traits_of(out)
+        if func.is_for_gpu != traits.blocks:
+            blocks = "blocks of threads" if func.is_for_gpu else "single threads"
+            fail(op, f"@{op.kernel} is scheduled for {blocks}, which a program on {device} is not")
         if self.pending.device != device:
             self.flush()
         addresses = [self.address(operand) for operand in op.operands]
-        bases = (str(address) if device is None else address.base for address in addresses)
+        adds_offsets = self.target_of(op).adds_offsets
+        bases = (address.base if adds_offsets else str(address) for address in addresses)
         parameters = {*bases, *func.symbols}
         if len(self.pending.parameters) + len(parameters) > MOST_PARAMETERS:
             self.flush()
-        self.pending.device = device
+        self.pending.device, self.pending.asynchronous = device, traits.asynchronous
         self.pending.parameters |= parameters
         self.pending.launches.append((op.kernel, addresses))
 
@@ -243,6 +262,8 @@ class WrapperWriter:
         if name is None:
             name = identifier(f"eager_{op.kernel}", self.taken)
             self.in_eager[name] = op.kernel
+            self.stand_ins[op.kernel] = self.target_of(op)
+        self.launches += op.kernel not in self.without_code
         values = [self.names[operand] for operand in op.operands]
         self.lines.append(f"{name}({', '.join([*values, *self.kernels[op.kernel].symbols])})")
 
@@ -250,7 +271,8 @@ class WrapperWriter:
         """Whether nobody needs a tensor for a buffer."""
         users = (use.operation for use in buffer.uses)
         return host.only_launched(buffer) and not any(
-            isinstance(user, host.LaunchOp) and user.kernel in self.without_code for user in users
+            isinstance(user, host.LaunchOp) and (user.kernel in self.without_code or self.target_of(user).takes_tensors)
+            for user in users
         )
 
     def reinterpret(self, op: host.ReinterpretOp) -> None:
@@ -358,55 +380,42 @@ class WrapperWriter:
         symbols = tuple(dict.fromkeys(name for kernel, _ in pending.launches for name in self.kernels[kernel].symbols))
         self.launches += len(pending.launches)
         what = ", ".join(kernel for kernel, _ in pending.launches)
-        if pending.device is None:
-            self.lines.append(f"{self.native_run(pending, symbols)}  # {what}")
-        else:
-            self.lines.append(f"{self.device_run(pending, pending.device, symbols)}  # {what}")
+        self.lines.append(f"{self.run(pending, symbols)}  # {what}")
         if pending.frees:
             self.lines.append(f"del {', '.join(pending.frees)}")
 
-    def native_run(self, pending: _PendingRun, symbols: tuple[str, ...]) -> str:
-        """The text that calls a run on the CPU."""
+    def run(self, pending: _PendingRun, symbols: tuple[str, ...]) -> str:
+        """The text that calls a run."""
+        target = target_of(pending.device)
         parameters: dict[str, int] = {}
-        launches = [
-            Launch(name, tuple(parameters.setdefault(str(buffer), len(parameters)) for buffer in buffers))
-            for name, buffers in pending.launches
-        ]
-        described = (len(parameters), symbols, tuple(launches))
+        launches: list[Launch] = []
+        for name, buffers in pending.launches:
+            if not target.adds_offsets:
+                buffers = [Address(str(buffer), aligned=buffer.aligned) for buffer in buffers]
+            pointers = [(parameters.setdefault(one.base, len(parameters)), one.offset) for one in buffers]
+            looked_at = zip(pointers, buffers, strict=True) if target.adds_offsets else ()
+            unaligned = tuple(pointer for pointer, one in looked_at if not one.aligned)
+            launches.append(Launch(name, tuple(pointers), unaligned))
+        described = (pending.device, len(parameters), symbols, tuple(launches))
         run = self.known_runs.get(described)
         if run is None:  # identical layers make identical runs
-            run = Run(f"run_{len(self.runs) + len(self.device_runs)}", *described)
+            run = Run(f"run_{len(self.runs)}", *described)
             self.known_runs[described] = run
             self.runs.append(run)
-        return f"if error := {run.name}({', '.join([*parameters, *symbols])}): raise_index_error(error)"
+        return target.call(run.name, [*self.queue(target, pending.device), *parameters, *symbols])
 
-    def device_run(self, pending: _PendingRun, device: int, symbols: tuple[str, ...]) -> str:
-        """The text that calls a run on a CUDA device, on the stream that torch uses there."""
-        parameters: dict[str, int] = {}
-        launches: list[DeviceLaunch] = []
-        for name, buffers in pending.launches:
-            position = self.device_kernels.setdefault((name, device), len(self.device_kernels))
-            places = [parameters.setdefault(buffer.base, len(parameters)) for buffer in buffers]
-            unaligned = [buffer for buffer in buffers if not buffer.aligned]
-            launches.append(
-                DeviceLaunch(
-                    name,
-                    position,
-                    tuple((place, buffer.offset) for place, buffer in zip(places, buffers, strict=True)),
-                    tuple((parameters[buffer.base], buffer.offset) for buffer in unaligned),
-                )
-            )
-        run = LaunchRun(
-            f"run_{len(self.runs) + len(self.device_runs)}", device, len(parameters), symbols, tuple(launches)
-        )
-        self.device_runs.append(run)
-        stream = self.streams.get(device)
-        if stream is None:
-            stream = self.streams[device] = identifier("stream", self.taken)
-            self.lines.append(f"{stream} = current_stream({device})")
-        return f"{run.name}({', '.join([stream, *parameters, *symbols])})"
+    def queue(self, target: Target, device: str) -> list[str]:
+        """The name of what launches on a device are put into, where the target has such a thing."""
+        name = self.queues.get(device)
+        if name is None:
+            text = target.queue(device)
+            if text is None:
+                return []
+            name = self.queues[device] = identifier("stream", self.taken)
+            self.lines.append(f"{name} = {text}")
+        return [name]
 
 
-def _index_of(device: str) -> int:
-    """The number of a CUDA device: 1 of `cuda:1`."""
-    return int(device.partition(":")[2] or 0)
+def allocator_of(device: str) -> str:
+    """The wrapper's name for the function that makes tensors on a device: `empty_cuda_1`."""
+    return f"empty_{device.replace(':', '_')}"

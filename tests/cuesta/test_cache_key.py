@@ -22,6 +22,7 @@ from cuesta.dialects.core.locations import print_text
 from cuesta.graph_key import UnkeyableError, graph_text
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.options import Options
+from cuesta.targets.triton import target
 
 aten = torch.ops.aten
 ROOT = Path(__file__).resolve().parents[2]
@@ -350,13 +351,13 @@ def test_cuda_devices_are_in_the_key_of_their_graphs(gm: GraphModule, monkeypatc
     monkeypatch.setattr("importlib.metadata.version", lambda name: "1")
     keys: list[str | None] = []
     for name, capability in [("H100", 9), ("H200", 9), ("A100", 8)]:
-        cuesta.cache_key._cuda_lines.cache_clear()
+        target._key_lines.cache_clear()
         device = SimpleNamespace(name=name, major=capability, minor=0, multi_processor_count=132)
         monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
         monkeypatch.setattr("torch.cuda.get_device_properties", lambda index, device=device: device)
         keys.append(key_of(on_cuda, "inference", Options()))
     monkeypatch.undo()
-    cuesta.cache_key._cuda_lines.cache_clear()
+    target._key_lines.cache_clear()
     assert None not in keys and len(set(keys)) == 3
 
 

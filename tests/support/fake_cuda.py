@@ -91,6 +91,6 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
     monkeypatch.setattr(build, "_codes", {})
     monkeypatch.setenv("CUESTA_COMPILE_WORKERS", "0")
     monkeypatch.setattr(build, "shared_memory_of", lambda device: 1 << 17)
-    monkeypatch.setattr(runtime, "cuda_allocator", lambda device: runtime.cpu_allocator())
+    monkeypatch.setattr(runtime, "allocator", lambda kind, index=None, make=runtime.allocator: make("cpu"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     return fake

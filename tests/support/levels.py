@@ -150,9 +150,8 @@ def _parse(text: str) -> ModuleOp:
 
 def machine_code(module: ModuleOp) -> str:
     """The LLVM text of a program at the `host` level."""
-    from cuesta.targets.cpu.emit_module import emit_module
     from cuesta.targets.host.wrapper import WrapperWriter
 
     writer = WrapperWriter(module)
-    wrapper = writer.write()
-    return emit_module(writer.kernels, wrapper.runs).text
+    found = writer.write().runs_by_target().items()
+    return "\n".join(target.start(writer.kernels, ()).native(runs, []) for target, runs in found)

@@ -227,7 +227,8 @@ def serve() -> None:
     driver.launch_address = lambda: ctypes.cast(DEVICE.callback, ctypes.c_void_p).value  # type: ignore[assignment, return-value]
     driver.check = refuse
     driver.current_stream = lambda device: 0
-    runtime.cuda_allocator = lambda device: runtime.cpu_allocator()
+    on_cpu = runtime.allocator("cpu")
+    runtime.allocator = lambda kind, index=None: on_cpu
     device_functions.libdevice = quick_functions.libdevice = Libdevice()
     actions = {"run": run, "kernel": interpret_kernel, "meet": meet}
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

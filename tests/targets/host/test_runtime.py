@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from cuesta.targets.host.runtime import (
+    allocator,
     check_metadata,
-    cpu_allocator,
     flattened,
     index_error_raiser,
     reinterpreter,
@@ -67,7 +67,7 @@ def torch_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("torch_version")
 def test_memory_is_had_from_any_torch() -> None:
-    made = cpu_allocator()((2, 3), (1, 2), torch.bfloat16)
+    made = allocator("cpu")((2, 3), (1, 2), torch.bfloat16)
     assert (made.shape, made.stride(), made.dtype, made.device.type) == ((2, 3), (1, 2), torch.bfloat16, "cpu")
     source = torch.arange(12.0)[2:]
     alias = reinterpreter()(source, (2, 2), (1, 3), 1)

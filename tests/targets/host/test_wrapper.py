@@ -99,7 +99,7 @@ def test_a_run_ends_where_much_memory_is_freed_before_as_much_is_needed() -> Non
     on_gpu = LARGE_AND_SMALL.replace("xf32>", "xf32, #cuda>").replace(
         "[2097152]>", "[2097152], target = cuda, warps = 1, index = 32>"
     )
-    assert [len(run.launches) for run in written(on_gpu).device_runs] == [2]
+    assert [len(run.launches) for run in written(on_gpu).runs] == [2]
     small = written(LARGE_AND_SMALL.replace("2097152", "1024"))
     assert [len(run.launches) for run in small.runs] == [2]
 
@@ -114,12 +114,15 @@ def test_runs_are_one_native_function_only_when_they_launch_the_same() -> None:
 
 def test_a_run_is_on_one_device() -> None:
     result = written(BOTH_DEVICES)
-    assert [(run.name, [launch.kernel for launch in run.launches]) for run in result.runs] == [("run_0", ["here"])]
-    assert [(run.name, run.device, len(run.launches)) for run in result.device_runs] == [
-        ("run_1", 0, 2),
-        ("run_2", 1, 1),
+    assert [(run.name, run.device, [launch.kernel for launch in run.launches]) for run in result.runs] == [
+        ("run_0", "cpu", ["here"]),
+        ("run_1", "cuda:0", ["there", "there"]),
+        ("run_2", "cuda:1", ["there"]),
     ]
-    assert result.device_kernels == [("there", 0), ("there", 1)]
+    assert {target.name: [run.name for run in runs] for target, runs in result.runs_by_target().items()} == {
+        "cpu": ["run_0"],
+        "triton": ["run_1", "run_2"],
+    }
     assert "stream = current_stream(0)" in result.source and "stream_1 = current_stream(1)" in result.source
     assert "m = empty_cuda_0((24,), (1,), torch.float32)" in result.source
     assert "c = empty_cuda_1((20,), (1,), torch.float32)" in result.source
@@ -130,7 +133,7 @@ def test_a_run_is_on_one_device() -> None:
 
 
 def test_an_address_within_memory_costs_no_argument_and_its_bits_are_looked_at_where_they_may_be_odd() -> None:
-    first, second = written(BOTH_DEVICES).device_runs[0].launches
+    first, second = written(BOTH_DEVICES).runs[1].launches
     assert first.pointers == ((0, 4), (1, 16)) and first.unaligned == ((0, 4),)
     assert second.pointers == ((1, 8), (2, 0)) and second.unaligned == ((1, 8),)
 
@@ -153,7 +156,7 @@ def test_a_symbol_that_is_no_size_is_found_from_one_that_is_linear_in_it() -> No
 
 def test_kernels_without_code_are_given_tensors() -> None:
     result = written(BOTH_DEVICES, in_eager=["there"])
-    assert not result.device_runs and not result.device_kernels
+    assert [run.name for run in result.runs] == ["run_0"]
     assert result.in_eager == {"eager_there": "there"}
     assert "eager_there(v, w)" in result.source and "v = reinterpret(y, (20,), (1,), 1)" in result.source
     assert result.launches == 1

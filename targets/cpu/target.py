@@ -1,0 +1,42 @@
+"""The CPU, through LLVM: kernels and runs are functions in the object code of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cuesta.dialects.core.devices import CPU
+from cuesta.targets.program import BoundSite
+from cuesta.targets.target import Build, Run, Target
+
+if TYPE_CHECKING:
+    from cuesta.dialects.kernel import FuncOp
+
+
+class CpuTarget(Target):
+    """Compiles in this process, in a thread; there is no kernel that it cannot compile."""
+
+    name = "cpu"
+    devices = ("cpu",)
+    traits = CPU
+
+    def start(self, kernels: Mapping[str, FuncOp], wanted: Sequence[tuple[str, str]]) -> Build:
+        """Nothing yet: the text is made with the runs."""
+        return _CpuBuild(kernels)
+
+
+class _CpuBuild(Build):
+    def __init__(self, kernels: Mapping[str, FuncOp]) -> None:
+        self.kernels = kernels
+
+    def native(self, runs: Sequence[Run], sites: list[BoundSite]) -> str:
+        from cuesta.targets.cpu import emit_module
+
+        described: list[emit_module.Run] = []
+        for run in runs:
+            launches = [
+                emit_module.Launch(launch.kernel, tuple(parameter for parameter, _ in launch.pointers))
+                for launch in run.launches
+            ]
+            described.append(emit_module.Run(run.name, run.pointers, run.symbols, tuple(launches)))
+        return emit_module.emit_module(self.kernels, described, sites).text
