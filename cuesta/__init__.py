@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta import backend
+    from cuesta.extensions import extended
     from cuesta.loading import load
     from cuesta.record import CompileRecord, Statistics, clear_records, records, statistics
 
 __version__ = "0.1.0.dev0"
 """As pyproject.toml has it."""
 
-__all__ = ["CompileRecord", "Statistics", "backend", "clear_records", "load", "records", "statistics"]
+__all__ = ["CompileRecord", "Statistics", "backend", "clear_records", "extended", "load", "records", "statistics"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,6 +26,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("cuesta.backend")
     if name == "load":
         return importlib.import_module("cuesta.loading").load
+    if name == "extended":
+        return importlib.import_module("cuesta.extensions").extended
     if name in __all__:
         return getattr(importlib.import_module("cuesta.record"), name)
     raise AttributeError(f"module 'cuesta' has no attribute '{name}'")

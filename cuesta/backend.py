@@ -18,6 +18,8 @@ from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from cuesta.dialects.core.extension import only
+from cuesta.extensions import chosen
 from cuesta.options import Options
 from cuesta.record import GraphKind, records
 
@@ -39,16 +41,16 @@ def cuesta(
     A function of a module is the same object at every `torch.compile`, as it must be: torch compares backends by
     identity, and a fresh object would recompile.
 
-    Errors: `OptionError` for a mode or an option that does not exist.
+    Errors: `OptionError` for a mode or an option that does not exist; CuestaError for extensions in conflict.
     """
     from torch._dynamo.backends.common import aot_autograd
 
     compilers = Compilers(Options.parse(mode, options))
-    # A backend of its own for each graph: it keeps state about the graph, and making one is free.
-    capture = aot_autograd(**compilers.settings())
     first_record = len(records)
     start = perf_counter()
-    with collection_paused(), capturing():
+    with collection_paused(), capturing(), only(compilers.extensions):
+        # A backend of its own for each graph: it keeps state about the graph, and making one is free.
+        capture = aot_autograd(**compilers.settings())
         compiled = capture(gm, example_inputs)
     if len(records) > first_record:
         records[first_record].capture_seconds = perf_counter() - start - compilers.seconds
@@ -86,10 +88,15 @@ def capturing() -> AbstractContextManager[None]:
 
 
 class Compilers:
-    """The three compilers that AOTAutograd calls, with their options, and the time spent in them."""
+    """The three compilers that AOTAutograd calls, with their options, and the time spent in them.
+
+    Extensions are those in force now, also for the backward pass, which is compiled when it first runs, in whatever
+    thread that is.
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.extensions = chosen(options.extensions)
         self.seconds = 0.0
 
     def settings(self) -> dict[str, Any]:
@@ -112,7 +119,7 @@ class Compilers:
 
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
         start, before = perf_counter(), len(records)
-        with collection_paused():
+        with collection_paused(), only(self.extensions):
             from cuesta.compiler import compile_graph
 
             drop_aliases(gm)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from cuesta.dialects.core.extension import active
 from cuesta.graph_key import UnkeyableError, graph_text
 from cuesta.options import Options
 from cuesta.record import GraphKind
@@ -25,8 +26,9 @@ from cuesta.targets.lookup import device_types, target_of
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-NOT_IN_KEY = frozenset({"cache", "cuda_graphs", "dump", "trace", "verify"})
-"""Options that the program does not depend on. A graph compiled with one of the last three is not looked up either."""
+NOT_IN_KEY = frozenset({"cache", "cuda_graphs", "dump", "extensions", "trace", "verify"})
+"""Options that the program does not depend on. A graph with a dump, a trace or checks is not looked up either;
+extensions are in the key as what is in force."""
 
 _FOLDERS = ("dialects", "transforms", "lowering", "targets")
 
@@ -36,7 +38,8 @@ def key_of(gm: GraphModule, kind: GraphKind, options: Options) -> str | None:
     try:
         graph = graph_text(gm)
         device_lines = [line for kind in device_types() if kind in graph for line in target_of(kind).key_lines()]
-        text = "\n".join([*_process_lines(), *device_lines, *settings_lines(kind, options), graph])
+        settings = [*settings_lines(kind, options), *extension_lines()]
+        text = "\n".join([*_process_lines(), *device_lines, *settings, graph])
     except UnkeyableError:
         return None
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -44,7 +47,24 @@ def key_of(gm: GraphModule, kind: GraphKind, options: Options) -> str | None:
 
 def compiler_lines() -> tuple[str, ...]:
     """Who compiles, and for which devices: what a measurement depends on."""
-    return (*_process_lines(), *(line for kind in device_types() for line in target_of(kind).key_lines()))
+    devices = [line for kind in device_types() for line in target_of(kind).key_lines()]
+    return (*_process_lines(), *devices, *extension_lines())
+
+
+def extension_lines() -> tuple[str, ...]:
+    """What the extensions in force are, by their code.
+
+    Errors: UnkeyableError, which says why, when that cannot be said.
+    """
+    extensions = active()
+    if not extensions:
+        return ()
+    from cuesta.dialects.core.extension_key import UnnamableError, key_lines
+
+    try:
+        return key_lines(extensions)
+    except UnnamableError as error:
+        raise UnkeyableError(str(error)) from None
 
 
 def settings_lines(kind: GraphKind, options: Options) -> list[str]:

@@ -8,6 +8,8 @@ from importlib import import_module
 from xdsl.context import Context
 from xdsl.ir import Dialect
 
+from cuesta.dialects.core.extension import active
+
 DIALECTS: dict[str, str] = {
     "cuesta": "cuesta.dialects.core.machine:CUESTA",
     "sym": "cuesta.dialects.sym:SYM",
@@ -38,9 +40,22 @@ def dialect_loader(place: str) -> Callable[[], Dialect]:
     return load
 
 
+def _load_elem() -> Dialect:
+    """The dialect `elem` with the scalar ops of the extensions in force."""
+    from cuesta.dialects.elem import extended_dialect
+
+    return extended_dialect()
+
+
 def make_context() -> Context:
-    """A fresh context. Each dialect is imported when its first op or attribute is parsed."""
+    """A fresh context, with the dialects of the extensions in force. Each dialect of ours is imported when its first op
+    or attribute is parsed.
+    """
     context = Context()
+    extensions = active()
     for name, place in (UPSTREAM | DIALECTS).items():
-        context.register_dialect(name, dialect_loader(place))
+        load = _load_elem if name == "elem" and extensions.elem else dialect_loader(place)
+        context.register_dialect(name, load)
+    for dialect in extensions.dialects.values():
+        context.register_dialect(dialect.name, lambda dialect=dialect: dialect)
     return context

@@ -32,13 +32,21 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
     A text that another version of Cuesta wrote is a warning, which errors repeat.
     Errors: CuestaError, xDSL's ParseError (both name file and line), OptionError, OSError.
     """
+    from cuesta.dialects.core.extension import only
+    from cuesta.extensions import chosen
+
+    parsed = Options.parse(None, options)
+    with only(chosen(parsed.extensions)):
+        return _load(path, parsed, options or {})
+
+
+def _load(path: str | os.PathLike[str], parsed: Options, given: Mapping[str, Any]) -> Callable[..., tuple[Any, ...]]:
     from cuesta.arguments import check_arguments
     from cuesta.compiler import compile_module
     from cuesta.dialects.core.entry import entry_block
     from cuesta.dump import Dump
 
-    parsed = Options.parse(None, options)
-    module, header, stages = read(path, parsed, given=options or {})
+    module, header, stages = read(path, parsed, given=given)
     types = [argument.type for argument in entry_block(module).args]
     record = CompileRecord(kind="inference")
     records.append(record)

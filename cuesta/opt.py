@@ -28,9 +28,10 @@ from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.dialects.core.machine import ATTRIBUTE, Machine, MachineAttr
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.loops.reach import verify_reach
+from cuesta.extensions import extended, load_file
 from cuesta.header import Header, read_header, split_passes
-from cuesta.passes import ALL_PASSES, describe_options, parse_passes
-from cuesta.pipeline import STAGES, Stage, repeat_command, run_pipeline, stages_named
+from cuesta.passes import available_passes, describe_options, parse_passes
+from cuesta.pipeline import Stage, extended_stages, repeat_command, run_pipeline, stages_named
 
 EXIT_OK = 0
 EXIT_INVALID = 1
@@ -56,6 +57,16 @@ class Chunk:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool on `sys.argv`, or on the arguments given; the value is the exit status."""
     options = _parser().parse_args(arguments)
+    try:
+        loaded = [extension for file in options.load for extension in load_file(file)]
+        with extended(*loaded):
+            return _run(options)
+    except CuestaError as error:
+        print(f"cuesta-opt: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         if options.go_on and options.passes:
             raise UsageError("--go-on runs what the text says it still has before it: there is nothing to ask for")
@@ -264,7 +275,7 @@ def _umask() -> int:
 
 
 def _list_passes() -> None:
-    for name, load in sorted(ALL_PASSES.items()):
+    for name, load in sorted(available_passes().items()):
         pass_type = load()
         summary = (pass_type.__doc__ or "").strip().partition("\n")[0]
         options = describe_options(pass_type)
@@ -272,9 +283,10 @@ def _list_passes() -> None:
 
 
 def _list_stages() -> None:
-    width = max(len(stage.label) for stage in STAGES)
-    for stage in STAGES:
-        print(f"{stage.label:{width}}  {stage.why}")
+    stages = extended_stages()
+    width = max(len(stage.label) for stage in stages)
+    for stage in stages:
+        print(f"{stage.label:{width}}  {stage.why}{stage.extension and f' (extension {stage.extension})'}")
         if stage.begins is not None:
             print(f"{'':{width}}  -- here begins: {stage.begins.level}")
 
@@ -289,6 +301,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-p", "--passes", default="", metavar="A,B{X=1}", help="the passes to run, in order")
     parser.add_argument("--go-on", action="store_true", help="run the stages that the text's first lines say remain")
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to write; - is standard output")
+    parser.add_argument(
+        "--load",
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="a file that defines extensions; several may be given",
+    )
     parser.add_argument("--list-passes", action="store_true", help="list the passes with their options")
     parser.add_argument("--list-stages", action="store_true", help="list the stages of the compiler, each with its why")
     parser.add_argument("--machine", metavar="LANES=4", help="the machine to compile for, in place of the stated one")

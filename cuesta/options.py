@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from cuesta.dialects.core.extension import Extension
+
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile: `reduce-overhead` replays CUDA graphs, `max-autotune` also tries several schedules."""
 
@@ -53,6 +55,7 @@ class Options:
         "device", "who makes the kernels: the target of the device, or the interpreter, to compare with", TARGETS
     )
     trace: bool = _option(False, "record every rewrite, with its time and the line of its rule")
+    extensions: tuple[Extension | str, ...] = _option((), "what is added to the compiler (see docs/extending.md)")
 
     @classmethod
     def parse(cls, mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
@@ -100,11 +103,13 @@ def _checked_mode(mode: object) -> str:
 
 
 def _checked_value(name: str, value: object, default: object, choices: tuple[str, ...]) -> object:
-    """The value as `Options` stores it. What an option takes follows from its default: a bool, or else text."""
+    """The value as `Options` stores it. What an option takes follows from its default: a bool, extensions, or text."""
     if isinstance(default, bool):
         if isinstance(value, bool):
             return value
         raise OptionError(f"option {name!r} must be True or False, not {_described(value)}")
+    if isinstance(default, tuple):
+        return _checked_extensions(name, value)
     if value is None and default is None:
         return None
     if choices:
@@ -117,6 +122,15 @@ def _checked_value(name: str, value: object, default: object, choices: tuple[str
     if isinstance(value, str) and value:
         return value
     raise OptionError(f"option {name!r} must be a string that is not empty, not {_described(value)}")
+
+
+def _checked_extensions(name: str, value: object) -> tuple[Extension | str, ...]:
+    given: Any = value
+    if isinstance(value, list | tuple) and all(isinstance(one, Extension | str) for one in given):
+        return tuple(given)
+    raise OptionError(
+        f"option {name!r} must be a list of extensions, or of names of installed ones, not {_described(value)}"
+    )
 
 
 def _described(value: object) -> str:
@@ -133,6 +147,6 @@ def _options_help() -> str:
     for entry in fields(Options):
         if entry.name != "mode":
             choices = entry.metadata["choices"]
-            kind = " | ".join(choices) if choices else "bool" if isinstance(entry.default, bool) else "str"
+            kind = " | ".join(choices) or {bool: "bool", tuple: "list"}.get(type(entry.default), "str")
             lines.append(f"    {entry.name} ({kind}, default {entry.default!r}): {entry.metadata['help']}")
     return "\n".join(lines)

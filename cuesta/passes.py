@@ -2,6 +2,7 @@
 
 `transforms/views/eliminate_views.py` holds `EliminateViewsPass`, and that is the pass `eliminate-views`, in whatever
 folder of `transforms/` or `lowering/` it lies. Nothing registers itself, and nothing is imported before it is used.
+Extensions in force add theirs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
 
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.extension import active
 
 _PACKAGES = ("cuesta.transforms", "cuesta.lowering")
 
@@ -61,13 +63,24 @@ def _loader(name: str, module: str) -> Callable[[], type[ModulePass]]:
 
 
 ALL_PASSES: dict[str, Callable[[], type[ModulePass]]] = {name: _loader(name, module) for name, module in _discover()}
-"""Every pass by name; calling the value imports it."""
+"""Every pass of ours by name; calling the value imports it."""
+
+
+def available_passes() -> Mapping[str, Callable[[], type[ModulePass]]]:
+    """Our passes and those of the extensions in force."""
+    added = active().passes
+    return ALL_PASSES | {name: _given(pass_type) for name, pass_type in added.items()} if added else ALL_PASSES
+
+
+def _given(pass_type: type[ModulePass]) -> Callable[[], type[ModulePass]]:
+    return lambda: pass_type
 
 
 def parse_passes(
-    specification: str, available: Mapping[str, Callable[[], type[ModulePass]]] = ALL_PASSES
+    specification: str, available: Mapping[str, Callable[[], type[ModulePass]]] | None = None
 ) -> tuple[ModulePass, ...]:
-    """The passes that a text such as `eliminate-views,fuse-nests{explain=true}` asks for, in order.
+    """The passes that a text such as `eliminate-views,fuse-nests{explain=true}` asks for, in order: of those available,
+    or else of ours and of the extensions in force.
 
     Errors: CuestaError for an unknown pass or option, with the valid ones.
     """
@@ -77,6 +90,8 @@ def parse_passes(
         specifications = list(parse_pipeline(specification))
     except ArgSpecParseError as error:
         raise CuestaError(Diagnostic(str(error).strip())) from None
+    if available is None:
+        available = available_passes()
     return tuple(_make(one, available) for one in specifications)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -14,10 +16,12 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from cuesta.dialects import aten, host, kernel
+from cuesta.dialects.core.blame import accuse, blame
 from cuesta.dialects.core.contracts import Contract, check_level
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block, entry_function
+from cuesta.dialects.core.extension import After, active
 from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS
 from cuesta.passes import parse_passes
 
@@ -33,6 +37,8 @@ class Stage:
     """The level that begins after this stage; its contract is checked then, always."""
     label: str = ""
     """What this place is called: the pass's name, but where that stands twice, another. No two stages share one."""
+    extension: str = ""
+    """The extension that it comes from."""
 
     def __post_init__(self) -> None:
         if not self.label:
@@ -104,9 +110,38 @@ def default_stages(
         left_out.add("relax-accuracy")
     return tuple(
         replace(stage, name=_with_options(stage.name, options.get(stage.name, {})))
-        for stage in STAGES
+        for stage in extended_stages()
         if stage.name not in left_out
     )
+
+
+def extended_stages() -> tuple[Stage, ...]:
+    """All stages, with the passes of the extensions in force in their places, as labels name them. What several put in
+    one place stands there in their order.
+
+    Errors: CuestaError for a place that there is not.
+    """
+    extensions = active()
+    if not extensions.places:
+        return STAGES
+    stages, behind = list(STAGES), Counter[str]()
+    for place in extensions.places:
+        owner = extensions.owner(place.pass_)
+        labels = [stage.label for stage in stages]
+        if place.stage not in labels:
+            near = difflib.get_close_matches(place.stage, labels, n=1)
+            hint = f", did you mean {near[0]}?" if near else f"; there are: {', '.join(labels)}"
+            accuse(place.pass_, f"stands beside {place.stage!r}, which is no stage{hint}", owner=owner)
+        position = labels.index(place.stage)
+        if isinstance(place, After):
+            behind[place.stage] += 1
+            position += behind[place.stage]
+        label = place.pass_.name
+        if (again := sum(stage.name.partition("{")[0] == label for stage in stages)) > 0:
+            label += f"-{again + 1}"
+        text = place.pass_.name if isinstance(place.pass_, type) else str(place.pass_.spec())
+        stages.insert(position, Stage(text, place.why, label=label, extension="" if owner is None else owner.name))
+    return tuple(stages)
 
 
 def _with_options(name: str, options: Mapping[str, str]) -> str:
@@ -191,13 +226,19 @@ def run_pipeline(
     Errors: CuestaError.
     """
     passes = [(stage, one) for stage in stages for one in parse_passes(stage.name)]
+    contract: Contract | None = None
     for stage, one in passes:
         before = module.clone() if keep_input is not None else None
         start = perf_counter()
         try:
             _run_pass(context, module, one, verify_each)
+            contract = stage.begins or contract
             if stage.begins is not None:
                 check_level(module, stage.begins, established_by=one.name)
+            elif active().owner(one) is not None:
+                with blame(one):
+                    verify_module(module)
+                    check_level(module, contract or _contract_of(module), established_by=one.name)
         except CuestaError as error:
             repeat = ""
             if keep_input is not None and before is not None:
@@ -208,9 +249,16 @@ def run_pipeline(
             after_stage(stage.name, module, perf_counter() - start)
 
 
+def _contract_of(module: ModuleOp) -> Contract:
+    """What holds of a program at its level, wherever it stands there."""
+    level = level_of(module)
+    return {"loops": LOOPS, "kernel": KERNEL, "host": HOST}.get(level, Contract(level, ()))
+
+
 def _run_pass(context: Context, module: ModuleOp, one: ModulePass, verify_each: bool) -> None:
     try:
-        one.apply(context, module)
+        with blame(one):
+            one.apply(context, module)
     except CuestaError:
         raise
     except DiagnosticException as error:  # xDSL's own kind, from a pass or a verifier of xDSL's

@@ -27,6 +27,8 @@ class Diagnostic:
     """A command that shows the same error."""
     note: str = ""
     """What else there is to know."""
+    without: str = ""
+    """How to run without the extension whose fault it is."""
 
     @classmethod
     def on(cls, op: Operation, message: str, *, got: str | None = None) -> Diagnostic:
@@ -48,6 +50,8 @@ class Diagnostic:
             lines.append(f"  repeat: {self.repeat}")
         if self.note:
             lines.append(f"  {self.note}")
+        if self.without:
+            lines.append(f"  without it: {self.without}")
         return "\n".join(lines)
 
 

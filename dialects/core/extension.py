@@ -223,6 +223,16 @@ def extended(*extensions: Extension | Extensions) -> Generator[Extensions]:
         _active.reset(token)
 
 
+@contextmanager
+def only(extensions: Extensions) -> Generator[None]:
+    """The `with` block in which just these are in force: those of another thread, or of an earlier moment."""
+    token = _active.set(extensions)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
 def _merge(members: tuple[Extension, ...]) -> Extensions:
     from cuesta.dialects.elem.table import TABLE
 

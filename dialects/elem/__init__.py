@@ -26,8 +26,10 @@ from cuesta.dialects.elem.ops import (
     bits_type,
     bool_like,
     constant,
+    extended_dialect,
     kind_of,
     make,
+    op_class_of,
     scalar_of,
     with_scalar,
 )
@@ -49,8 +51,10 @@ __all__ = [
     "bits_type",
     "bool_like",
     "constant",
+    "extended_dialect",
     "kind_of",
     "make",
+    "op_class_of",
     "scalar_of",
     "with_scalar",
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import struct
 from functools import cache, lru_cache
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
+from weakref import WeakValueDictionary
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -33,6 +34,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects.core.extension import active
 from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import integer_property, verify_counts
 from cuesta.dialects.core.value_syntax import FromToOp, print_values_of_type
@@ -160,10 +162,29 @@ def _class_of(row: Row) -> type[TableOp]:
 OPS: dict[str, type[TableOp]] = {name: _class_of(row) for name, row in TABLE.items()}
 """The generated op class of every row."""
 
+_classes_of_extensions: Final = WeakValueDictionary[int, type[TableOp]]()
+"""By the `id` of the row, which lives as long as its class."""
+
+
+def op_class_of(name: str) -> type[TableOp]:
+    """The op class of `elem.NAME`: one of ours, or of an extension in force. Errors: KeyError."""
+    found = OPS.get(name)
+    if found is None:
+        row = active().elem[name]
+        found = _classes_of_extensions.get(id(row))
+        if found is None:
+            found = _classes_of_extensions[id(row)] = _class_of(row)
+    return found
+
+
+def extended_dialect() -> Dialect:
+    """The dialect `elem` with the ops of the extensions in force."""
+    return Dialect("elem", [*ELEM.operations, *map(op_class_of, active().elem)], [])
+
 
 def make(name: str, *operands: SSAValue) -> TableOp:
     """Builds the table op `elem.NAME` on operands of one type."""
-    op_class = OPS[name]
+    op_class = op_class_of(name)
     operand_type = operands[0].type
     result = bool_like(operand_type) if op_class.row.result == "bool" else operand_type
     return op_class.create(operands=operands, result_types=(result,))

@@ -5,17 +5,19 @@ spelling, the LLVM spelling per operand kind, and an accuracy bound. Adding a sc
 
 Operand kinds are one letter each: ``f`` floating point, ``i`` signed integer, ``u`` unsigned integer, ``b`` bool (i1).
 
-LLVM spellings are templates over ``{r}`` (result name; ``{r}.x`` may be used for temporaries), ``{a}`` and ``{b}``
-(operand names), ``{t}`` (the LLVM type, scalar or vector), ``{m}`` (its bool type), ``{s}`` (the intrinsic suffix, such
-as ``v8f32``), ``{zero}``, ``{one}`` and ``{ones}`` (constants of the type; the last has all bits set). A spelling
-``math:NAME`` calls the CPU target's vector math function of that name.
+LLVM spellings are templates over ``{r}`` (result name; ``{r}.x`` may be used for temporaries), ``{a}``, ``{b}`` and
+``{c}`` (operand names), ``{t}`` (the LLVM type, scalar or vector), ``{m}`` (its bool type), ``{s}`` (the suffix of an
+intrinsic, such as ``v8f32``), ``{zero}``, ``{one}`` and ``{ones}`` (constants of the type; the last has all bits set).
+A spelling ``math:NAME`` calls the CPU target's vector math function of that name.
 
-Triton spellings are templates over ``{a}`` and ``{b}``; where kinds differ they are given by kind, ``d`` for f64 where
-that differs from ``f``. What is narrower than f32 is computed in f32. They must be as accurate as the row says:
-``libdevice`` where Triton's own function is a quick approximation, ``div_rn`` where its ``/`` is one.
+Triton spellings are templates over ``{a}``, ``{b}`` and ``{c}``; where kinds differ they are given by kind, ``d`` for
+f64 where that differs from ``f``. What is narrower than f32 is computed in f32. They must be as accurate as the row
+says: ``libdevice`` where Triton's own function is a quick approximation, ``div_rn`` where its ``/`` is one.
 
 ``approximations`` are cheaper Triton spellings, for results that are only ever rounded to a narrower type: the key is
 that type. `transforms/accuracy/relax_accuracy.py` marks the ops that may use them.
+
+An extension adds rows of its own (`dialects/core/extension.py`).
 """
 
 from __future__ import annotations

@@ -169,6 +169,8 @@ class _Analyser:
         varies = self.varies
         for op in loop.op.body.ops:
             weight = _WEIGHTS.get(type(op))
+            if weight is None and isinstance(op, elem.TableOp):
+                weight = 1.0  # a row of an extension's
             if weight is not None:
                 mask = 0
                 for operand in op.operands:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -17,8 +17,10 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 from cuesta.dialects import loops
 from cuesta.dialects.aten import AtenOp, CallOp
 from cuesta.dialects.aten.schemas import canonical_name
+from cuesta.dialects.core.blame import accuse, blame
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.extension import active
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.elem import kind_of
@@ -74,7 +76,8 @@ class AtenToLoopsPass(ModulePass):
     """Rewrites the calls in @main, in order, by the rule of their overload.
 
     A call without a rule, or whose rule declines, becomes a `loops.extern` with the same arguments; a rewrite trace
-    says why (`no_match`). Results keep their types; locations and name hints are carried over.
+    says why (`no_match`). Results keep their types; locations and name hints are carried over. An extension's rule for
+    an overload stands in the place of ours.
     """
 
     name = "aten-to-loops"
@@ -130,18 +133,40 @@ def _distinct(op: AtenCall, result: OpResult, value: SSAValue, builder: LoopBuil
 
 
 def _lower_call(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
-    rule = RULES.get(canonical_name(op.overload))
+    name = canonical_name(op.overload)
+    added = active().lowerings.get(name)
+    rule = RULES.get(name) if added is None else added
     reason = "there is no rule for it" if rule is None else _obstacle(op)
     if rule is not None and reason is None:
         start = builder.checkpoint()
         try:
-            return list(rule(op, builder))
+            return list(rule(op, builder)) if added is None else _lower_by(rule, op, builder)
         # VerifyException: an argument is of another kind than the rule expects, such as a symbolic dim.
         except (Declined, VerifyException) as refusal:
             builder.roll_back(start)
             reason = str(refusal)
     no_match(op, f"stays a library call: {reason}")
     return _keep(op, builder)
+
+
+def _lower_by(rule: Rule, op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
+    """What an extension's rule makes of a call, held to what the call gives.
+
+    Errors: CuestaError, which names the extension.
+    """
+    with blame(rule, op, passing=(Declined, VerifyException)):
+        given: Any = rule(op, builder)
+    values = cast("list[Any]", [*given] if isinstance(given, Iterable) else [given])
+    if any(not isinstance(value, SSAValue) for value in values):
+        accuse(rule, f"must give a list with a value for every result, not {given!r}", op)
+    if len(values) != len(op.results):
+        accuse(rule, f"gives {len(values)} values for a call with {len(op.results)} results", op)
+    for value, result in zip(values, op.results, strict=True):
+        if value.type != result.type:
+            accuse(rule, f"gives {value.type} for a result of type {result.type}", op)
+        if value.owner is op:
+            accuse(rule, "gives a result of the call itself, which goes", op)
+    return values
 
 
 def _keep(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:

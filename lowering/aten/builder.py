@@ -244,8 +244,10 @@ class LoopBuilder:
         return scalar
 
     def elem(self, name: str, *operands: Scalar) -> Scalar:
-        """The table op `elem.NAME`. Declines what it has no meaning for: eager says what is wrong with it."""
-        if operands[0].kind not in elem.OPS[name].row.kinds:
+        """The table op `elem.NAME`, also one that an extension in force has. Declines what it has no meaning for: eager
+        says what is wrong with it.
+        """
+        if operands[0].kind not in elem.op_class_of(name).row.kinds:
             decline(f"there is no {name} of {operands[0].type}")
         op = elem.make(name, *[operand.value for operand in operands])
         self.emit(op)

@@ -13,9 +13,13 @@ Everything not named here is as in PyTorch. An op that is in neither table and t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
+
+from cuesta.dialects.core.blame import accuse
+from cuesta.dialects.core.extension import Lowering, active
 
 if TYPE_CHECKING:
     import torch
@@ -65,9 +69,40 @@ KEPT_WHOLE: tuple[str, ...] = (
 )
 
 
-@cache
 def decomposition_table() -> DecompositionTable:
-    """The decomposition table that the backend gives to AOTAutograd. Built once, in about 5 ms."""
+    """The decomposition table that the backend gives to AOTAutograd: without what an extension in force lowers itself.
+
+    Errors: CuestaError when an extension lowers an overload of ATen that there is not.
+    """
+    table = _table()
+    added = {name: rule for name, rule in active().lowerings.items() if name.startswith("aten.")}
+    if not added:
+        return table
+    whole = {_overload_of_extension(name, rule) for name, rule in added.items()}
+    return {overload: decomposition for overload, decomposition in table.items() if overload not in whole}
+
+
+def _overload_of_extension(name: str, rule: Lowering) -> OpOverload:
+    """An overload of ATen that an extension lowers. One that autograd takes apart is never seen: a warning says so."""
+    import torch
+
+    _, packet, overload = name.split(".")
+    found = getattr(getattr(torch.ops.aten, packet, None), overload, None)
+    if found is None:
+        accuse(rule, f"is to lower {name}, which this torch ({torch.__version__}) does not have")
+    if torch._C._dispatch_has_kernel_for_dispatch_key(found.name(), "CompositeImplicitAutograd"):  # pyright: ignore[reportPrivateUsage]
+        owner = active().owner(rule)
+        warnings.warn(
+            f"cuesta: extension {'' if owner is None else owner.name!r}: {name} is never lowered, because autograd "
+            "takes it apart; a dump's fx.py shows the overloads that arrive",
+            stacklevel=2,
+        )
+    return found
+
+
+@cache
+def _table() -> DecompositionTable:
+    """The table without extensions. Built once, in about 5 ms."""
     from torch._decomp import (
         _core_aten_decompositions_post_autograd,  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType]
     )

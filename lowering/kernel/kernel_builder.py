@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from cuesta.dialects import elem, kernel, loops, sym
-from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, fail
 from cuesta.dialects.kernel.shapes import Shape, join, joint_shape, shape_of, shaped
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.dialects.sym.syntax import canonical_operands
@@ -192,7 +192,7 @@ class KernelBuilder:
         translate = _TRANSLATE
         for op in block.ops:
             if op not in left_out:
-                translate[type(op)](self, op)
+                translate.get(type(op), _elementwise)(self, op)
 
     def remember(self, op: elem.ConstantOp) -> None:
         self.constant_ops[op.results[0]] = op
@@ -485,11 +485,14 @@ class KernelBuilder:
         return kernel.LoopOp.loop_properties(lowers, uppers, operands, lanes, self.scopes[-1].dim if lanes > 1 else 0)
 
 
+def _elementwise(builder: KernelBuilder, op: Any) -> None:
+    """A scalar op, also one that an extension has."""
+    if not isinstance(op, elem.ElementwiseOp):
+        fail(op, "has no meaning inside of a nest")
+    builder.elementwise(op)  # a builder may have its own way
+
+
 _TRANSLATE: dict[type[Operation], Callable[[KernelBuilder, Any], None]] = {
-    **dict.fromkeys(
-        [*elem.OPS.values(), elem.BitcastOp, elem.ConvertOp, elem.PhiloxOp, elem.SelectOp],
-        lambda builder, op: builder.elementwise(op),  # a builder may have its own way
-    ),
     elem.ConstantOp: KernelBuilder.remember,
     loops.AtomicOp: KernelBuilder.atomic,
     loops.LoadOp: KernelBuilder.load,

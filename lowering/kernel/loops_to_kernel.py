@@ -31,10 +31,6 @@ from cuesta.lowering.schedule.choosers import choose_schedule
 from cuesta.lowering.schedule.merge_axes import merge_axes
 from cuesta.transforms.devices import DEVICE, traits_for
 
-_ELEMENTWISE = frozenset(
-    [*elem.OPS.values(), elem.BitcastOp, elem.ConstantOp, elem.ConvertOp, elem.PhiloxOp, elem.SelectOp]
-)
-
 
 @dataclass(frozen=True)
 class LoopsToKernelPass(ModulePass):
@@ -115,7 +111,7 @@ def captures(nest: loops.NestOp) -> list[SSAValue]:
     found: dict[SSAValue, None] = {}
     outside = nest.parent_block()
     for op in nest.walk():
-        if type(op) in _ELEMENTWISE or op is nest:
+        if isinstance(op, elem.ElementwiseOp) or op is nest:
             continue
         for operand in op.operands:
             if operand in found:

@@ -6,10 +6,13 @@ def mine(analysis: NestAnalysis, machine: Machine) -> Schedule | None: …
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from cuesta.dialects.core.blame import accuse, blame
 from cuesta.dialects.core.devices import DeviceTraits
 from cuesta.dialects.core.extension import active
 from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.layout import traits_of
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.lowering.schedule.choices import check_choices
 from cuesta.lowering.schedule.schedule import Schedule
@@ -25,13 +28,26 @@ def choose_schedule(analysis: NestAnalysis, machine: Machine, traits: DeviceTrai
 
     Errors: CuestaError for a choice of the nest that does not exist, or that the nest cannot have.
     """
-    choosers: list[Chooser] = [*active().schedules]
-    if traits.chooser is not None:
-        choosers.append(traits.chooser)
-    for chooser in choosers:
-        schedule = chooser(analysis, machine)
-        if schedule is not None:
-            return schedule
+    for chooser in active().schedules:
+        with blame(chooser, analysis.nest):
+            given: Any = chooser(analysis, machine)
+        if isinstance(given, Schedule):
+            return given
+        if given is not None:
+            accuse(chooser, f"must give a Schedule or None, not {given!r}", analysis.nest)
+    return default_schedule(analysis, machine, traits)
+
+
+def default_schedule(analysis: NestAnalysis, machine: Machine, traits: DeviceTraits | None = None) -> Schedule:
+    """The schedule that a nest has when no extension chooses one: what its text says, else what its device's target
+    does; `traits` are those of its device.
+
+    Errors: CuestaError for a choice of the nest that does not exist, or that the nest cannot have.
+    """
+    if traits is None:
+        traits = traits_of(analysis.nest.results[0])
+    if traits.chooser is not None and (schedule := traits.chooser(analysis, machine)) is not None:
+        return schedule
     if analysis.nest.choices:
         check_choices(analysis.nest, traits)
     if traits.blocks:
@@ -43,4 +59,4 @@ def choose_schedule(analysis: NestAnalysis, machine: Machine, traits: DeviceTrai
     return schedule_cpu.choose(analysis, machine)
 
 
-__all__ = ["Chooser", "choose_schedule"]
+__all__ = ["Chooser", "choose_schedule", "default_schedule"]

@@ -48,7 +48,9 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
         return
     result = emitter.fresh()
     emitter.names[op.results[0]] = result
-    template = op.row.llvm[kind_of(operand_type)]
+    template = op.row.llvm.get(kind_of(operand_type))
+    if template is None:
+        fail(op, f"there is no LLVM spelling for {operand_type}")
     kind = type_text(operand_type, lanes)
     if template.startswith("math:"):
         function = math_function(template[5:], suffix(scalar, 1), lanes)
@@ -57,8 +59,7 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
         return
     text = template.format(
         r=result,
-        a=arguments[0],
-        b=arguments[1] if len(arguments) > 1 else "",
+        **dict(zip("abc", arguments, strict=False)),
         t=kind,
         m=vector_type("i1", lanes),
         s=suffix(scalar, lanes),

@@ -36,6 +36,9 @@ class Body:
         handlers = self.handlers
         for op in block.ops:
             handler = handlers.get(type(op))
+            if handler is None and isinstance(op, elem.TableOp):
+                _table(self, op)
+                continue
             if handler is None:
                 fail(op, "does not belong in a body")
             handler(self, op)
@@ -165,11 +168,10 @@ def _select(body: Body, op: elem.SelectOp) -> None:
 
 
 ELEM_HANDLERS: dict[type[Operation], Handler] = {
-    **dict.fromkeys(elem.OPS.values(), _table),
     elem.BitcastOp: _bitcast,
     elem.ConstantOp: _constant,
     elem.ConvertOp: _convert,
     elem.PhiloxOp: _philox,
     elem.SelectOp: _select,
 }
-"""What the ops of `elem` do in any body."""
+"""What the ops of `elem` do in any body that are no rows of its table."""

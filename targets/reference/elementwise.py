@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import torch
@@ -14,13 +15,14 @@ from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.numerics import Numerics, dtype_of
 
 _LETTERS: Final = "abcdef"
-# The strings evaluated are our own table's, never a program's.
-_FUNCTIONS: Final[dict[str, Callable[..., Tensor]]] = {
-    name: eval(f"lambda {', '.join(_LETTERS[: row.arity])}: {row.reference}", {"torch": torch})
-    for name, row in elem.TABLE.items()
-}
 _DIVISIONS: Final = ("trunc_div", "fmod")
 _WIDE_UNSIGNED: Final = (torch.uint16, torch.uint32, torch.uint64)
+
+
+@cache
+def _function(reference: str, arity: int) -> Callable[..., Tensor]:
+    # The strings evaluated are those of our own table and of extensions, never a program's.
+    return eval(f"lambda {', '.join(_LETTERS[:arity])}: {reference}", {"torch": torch})
 
 
 def apply(op: elem.TableOp, operands: list[Tensor], active: Tensor | None) -> Tensor:
@@ -28,7 +30,7 @@ def apply(op: elem.TableOp, operands: list[Tensor], active: Tensor | None) -> Te
 
     Errors: InterpreterError for an integer division by zero at an active point.
     """
-    function = _FUNCTIONS[op.row.name]
+    function = _function(op.row.reference, op.row.arity)
     if op.row.name in _DIVISIONS and not operands[1].dtype.is_floating_point:
         operands[1] = _checked_divisor(op, operands[1], active)
     if operands[0].dtype in _WIDE_UNSIGNED:

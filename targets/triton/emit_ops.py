@@ -67,7 +67,7 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
         texts = [f"tl.cast({text}, tl.float32)" for text in texts]
     template = spelling(op.row, scalar) if op.precision is None else op.row.approximations[op.precision].triton
     template = quotient_by_constant(op) or template
-    text = template.format(a=texts[0], b=texts[1] if len(texts) > 1 else "")
+    text = template.format(**dict(zip("abc", texts, strict=False)))
     if narrow and op.row.result != "bool":
         text = f"({text}).to({dtype_text(scalar)})"
     emitter.define(op, text, emitter.joint([emitter.real_of(operand) for operand in op.operands]))

@@ -1,0 +1,346 @@
+"""Extensions at work: in scope and nowhere else, in the key of the cache, and blamed when they go wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._dynamo.exc import BackendCompilerFailed
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+import cuesta
+from cuesta.dialects import loops
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.extension import After, Before, Extension
+from cuesta.dialects.elem import Row
+from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, decline
+from cuesta.lowering.aten.operands import sizes_of_value
+from cuesta.pipeline import STAGES, extended_stages
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    torch._dynamo.reset()
+    cuesta.clear_records()
+
+
+def lower_i0(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """Not what it ought to be, so that one sees who computed it: x² + 1."""
+    source = op.operands[0]
+    with builder.nest(sizes_of_value(source), [op.results[0].type]) as nest:
+        x = builder.load(source, nest.indices)
+        builder.store(x * x + 1.0, nest.handles[0], nest.indices)
+    return nest.results
+
+
+@dataclass(frozen=True)
+class CountNestsPass(ModulePass):
+    """Notes how many nests there are."""
+
+    name = "count-nests"
+    seen = list[tuple[str, int]]()
+    label: str = ""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.seen.append((self.label, sum(isinstance(one, loops.NestOp) for one in op.walk())))
+
+
+def i0(x: Tensor) -> Tensor:
+    return torch.special.i0(x)
+
+
+MINE = Extension("mine", lowerings={"aten.i0.default": lower_i0})
+x = torch.linspace(-2, 2, 12)
+SQUARES = x * x + 1.0
+
+
+def compiled(function: Callable[..., Any], *extensions: Extension) -> Callable[..., Any]:
+    options: dict[str, Any] = {"extensions": list(extensions)}
+    return torch.compile(function, backend="cuesta", options=options)
+
+
+# -- scope -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_lowering_takes_what_fell_back_and_is_gone_without_it() -> None:
+    torch.testing.assert_close(compiled(i0, MINE)(x), SQUARES)
+    assert not cuesta.records[-1].fallbacks
+    torch.testing.assert_close(compiled(i0)(x), i0(x))  # another backend, as torch sees it: it compiles again
+    assert cuesta.records[-1].fallbacks == {"aten.i0.default": 1}
+
+
+def test_in_force_in_a_block() -> None:
+    with cuesta.extended(MINE):
+        torch.testing.assert_close(torch.compile(i0, backend="cuesta")(x), SQUARES)
+    torch._dynamo.reset()
+    torch.testing.assert_close(torch.compile(i0, backend="cuesta")(x), i0(x))
+
+
+def test_the_environment_leaves_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUESTA_EXTENSIONS", "-mine")
+    torch.testing.assert_close(compiled(i0, MINE)(x), i0(x))
+    with cuesta.extended(MINE) as active:
+        assert not active
+
+
+def test_the_backward_pass_has_what_was_in_force_when_the_graph_was_handed_over() -> None:
+    """It is compiled later, here in another thread, outside of the block."""
+    seen: list[str] = []
+
+    def lower_cos(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+        seen.append(threading.current_thread().name)
+        decline("it is enough to be asked")
+
+    mine = Extension("mine", lowerings={"aten.cos.default": lower_cos})
+    source = torch.randn(4, requires_grad=True)
+    with cuesta.extended(mine):
+        result = torch.compile(torch.sin, backend="cuesta")(source).sum()
+    seen.clear()
+    torch._dynamo.config.suppress_errors = False
+    thread = threading.Thread(target=result.backward, name="another")
+    thread.start()
+    thread.join()
+    torch.testing.assert_close(source.grad, source.detach().cos())
+    kinds = [record.kind for record in cuesta.records]
+    assert kinds == ["forward", "backward"]
+    assert seen or "aten.cos.default" not in str(cuesta.records[1].fallbacks)
+
+
+def test_passes_stand_in_their_places() -> None:
+    mine = Extension(
+        "mine",
+        passes=[
+            After("fuse-nests", CountNestsPass("after"), why="how many are left"),
+            Before("fuse-nests", CountNestsPass("before")),
+            After("cse-2", CountNestsPass("end")),
+        ],
+    )
+    CountNestsPass.seen.clear()
+    compiled(lambda a: (a + 1).sum() * a, mine)(x)
+    assert [label for label, _ in CountNestsPass.seen] == ["before", "after", "end"]
+    assert CountNestsPass.seen[0][1] > CountNestsPass.seen[1][1]
+    with cuesta.extended(mine):
+        names = [stage.name for stage in extended_stages()]
+        position = names.index("fuse-nests")
+        assert names[position - 1] == 'count-nests{label="before"}'
+        assert extended_stages()[position + 1].why == "how many are left"
+        assert extended_stages()[position + 1].extension == "mine"
+    assert extended_stages() is STAGES
+
+
+def test_what_two_put_in_one_place_stands_in_their_order() -> None:
+    class OtherPass(CountNestsPass):
+        name = "other"
+
+    a = Extension("a", passes=[After("cse", CountNestsPass), Before("dce", CountNestsPass)])
+    b = Extension("b", passes=[After("cse", OtherPass), Before("dce", OtherPass)])
+    with cuesta.extended(a, b):
+        names = [stage.name for stage in extended_stages()]
+    position = names.index("cse")
+    assert names[position : position + 6] == ["cse", "count-nests", "other", "count-nests", "other", "dce"]
+
+
+def test_a_place_that_there_is_not() -> None:
+    mine = Extension("mine", passes=[After("fuse-nest", CountNestsPass)])
+    with pytest.raises(Exception, match="'fuse-nest', which is no stage, did you mean fuse-nests"):
+        compiled(i0, mine)(x)
+
+
+ROW = Row(
+    "fma",
+    3,
+    "f",
+    "a * b + c",
+    "tl.fma({a}, {b}, {c})",
+    {"f": "{r} = call {t} @llvm.fma.{s}({t} {a}, {t} {b}, {t} {c})"},
+    ulp=1.0,
+)
+
+
+def lower_addcmul(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
+        a, b, c = (builder.load(operand, nest.indices) for operand in op.operands)
+        builder.store(builder.elem("fma", b, c, a), nest.handles[0], nest.indices)
+    return nest.results
+
+
+def test_a_scalar_op_goes_through_every_level(tmp_path: Path) -> None:
+    mine = Extension("mine", elem=[ROW], lowerings={"aten.addcmul.default": lower_addcmul})
+    options = {"extensions": [mine], "dump": str(tmp_path), "verify": "each"}
+    a, b, c = torch.randn(3, 5, 33)
+    function = torch.compile(torch.addcmul, backend="cuesta", options=options)
+    torch.testing.assert_close(function(a, b, c), torch.addcmul(a, b, c))
+    (folder,) = tmp_path.iterdir()
+    assert "llvm.fma.v" in (folder / "kernels.ll").read_text()
+    level = next(folder.glob("*_fuse-nests.mlir"))
+    assert "elem.fma %" in level.read_text()
+    torch.testing.assert_close(cuesta.load(level, options={"extensions": [mine]})(a, b, c)[0], torch.addcmul(a, b, c))
+    with pytest.raises(Exception, match=r"elem\.fma"):
+        cuesta.load(level)
+
+
+# -- the cache ---------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+import torch, cuesta
+from helper import SHIFT
+from cuesta.dialects.core.extension import Extension
+from cuesta.lowering.aten.operands import sizes_of_value
+
+def lower_i0(op, builder):
+    with builder.nest(sizes_of_value(op.operands[0]), [op.results[0].type]) as nest:
+        builder.store(builder.load(op.operands[0], nest.indices) + SHIFT, nest.handles[0], nest.indices)
+    return nest.results
+
+mine = Extension("mine", lowerings={"aten.i0.default": lower_i0})
+options = {"extensions": [mine]} if "with" in sys.argv else {}
+result = torch.compile(torch.special.i0, backend="cuesta", options=options)(torch.zeros(3))
+print(round(result[0].item(), 3), cuesta.records[0].from_cache)
+"""
+
+
+def test_a_process_without_it_never_gets_its_programs(tmp_path: Path) -> None:
+    script, helper = tmp_path / "mine.py", tmp_path / "helper.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    helper.write_text("SHIFT = 5.0\n")
+    environment = {**os.environ, "CUESTA_CACHE": "1", "CUESTA_CACHE_DIR": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, str(script), *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert run("with") == "5.0 False"
+    assert run() == "1.0 False"
+    assert run("with") == "5.0 True"
+    script.write_text(script.read_text().replace("+ SHIFT", "+ SHIFT * 2"))
+    assert run("with") == "10.0 False"
+    helper.write_text("SHIFT = 7.0\n")  # what it uses from its own folder
+    assert run("with") == "14.0 False"
+    assert run() == "1.0 True"
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+def raises(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    raise ZeroDivisionError("by nothing")
+
+
+def gives_nothing(op: AtenCall, builder: LoopBuilder) -> Any:
+    return None
+
+
+def gives_too_many(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    return [*op.operands, *op.operands]
+
+
+def gives_another_type(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    return [builder.none()]
+
+
+def gives_itself(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    return list(op.results)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (raises, "raised ZeroDivisionError: by nothing, at"),
+        (gives_nothing, "must give a list with a value for every result, not None"),
+        (gives_too_many, "gives 2 values for a call with 1 results"),
+        (gives_another_type, "gives !aten.literal for a result of type tensor<12xf32>"),
+        (gives_itself, "gives a result of the call itself"),
+    ],
+)
+def test_a_lowering_that_goes_wrong_is_named(rule: Any, message: str) -> None:
+    bad = Extension("bad", lowerings={"aten.i0.default": rule})
+    with pytest.raises(BackendCompilerFailed) as caught:
+        compiled(i0, bad)(x)
+    text = str(caught.value)
+    assert message in text
+    assert f"extension 'bad': {rule.__name__} ({__file__}:{rule.__code__.co_firstlineno})" in text
+    assert "aten.i0.default: " in text
+    assert "without it: CUESTA_EXTENSIONS=-bad" in text
+
+
+def test_a_lowering_of_what_never_arrives_is_told() -> None:
+    never = Extension("mine", lowerings={"aten.rms_norm.default": lower_i0})
+    with pytest.warns(UserWarning, match=r"aten\.rms_norm\.default is never lowered, because autograd takes it apart"):
+        compiled(lambda a: a + 1, never)(x)
+    unknown = Extension("mine", lowerings={"aten.i0.tensor": lower_i0})
+    with pytest.raises(Exception, match=r"is to lower aten\.i0\.tensor, which this torch \(.*\) does not have"):
+        compiled(lambda a: a + 2, unknown)(x)
+
+
+def test_a_lowering_that_declines_leaves_the_call_to_the_library() -> None:
+    def declines(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+        with builder.nest([3], [op.results[0].type]):
+            decline("not today")
+
+    torch.testing.assert_close(compiled(i0, Extension("mine", lowerings={"aten.i0.default": declines}))(x), i0(x))
+
+
+class RaisingPass(CountNestsPass):
+    name = "raising"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        raise KeyError("what is not there")
+
+
+class BreakingPass(CountNestsPass):
+    """Puts a nest behind what returns its result."""
+
+    name = "breaking"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        block = entry_block(op)
+        nest = next(one for one in block.ops if isinstance(one, loops.NestOp))
+        nest.detach()
+        block.add_op(nest)
+
+
+@pytest.mark.parametrize(
+    ("pass_type", "message"),
+    [(RaisingPass, "raised KeyError: 'what is not there', at"), (BreakingPass, "extension 'bad': breaking")],
+)
+def test_a_pass_that_goes_wrong_is_named(pass_type: type[ModulePass], message: str) -> None:
+    bad = Extension("bad", passes=[After("fuse-nests", pass_type)])
+    with pytest.raises(BackendCompilerFailed) as caught:
+        compiled(lambda a: a + 1, bad)(x)
+    text = str(caught.value)
+    assert message in text
+    assert "extension 'bad'" in text
+    assert __file__ in text
+    assert f"stage: {pass_type.name}" in text
+    assert "without it: CUESTA_EXTENSIONS=-bad" in text
+
+
+class CsePass(CountNestsPass):
+    name = "cse"
+
+
+def test_names_of_ours_are_taken() -> None:
+    for taken in (CsePass,):
+        with pytest.raises(Exception, match="claims a name that is taken: there is a pass cse of ours") as caught:
+            compiled(i0, Extension("bad", passes=[taken]))(x)
+        assert f"{__file__}:" in str(caught.value)
+        assert "without it: CUESTA_EXTENSIONS=-bad" in str(caught.value)
