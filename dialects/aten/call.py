@@ -42,6 +42,11 @@ class CallLike(PlainOperation):
         return schemas.lookup(overload)
 
     @property
+    def signature(self) -> Schema | None:
+        """What the arguments are called: the schema's, or that of an operator outside of ATen, as torch here has it."""
+        return self.schema or schemas.registered(self.overload)
+
+    @property
     def arguments_attr(self) -> CallArguments:
         """The tree of arguments."""
         attr = self.properties.get("arguments")
@@ -57,7 +62,7 @@ class CallLike(PlainOperation):
         for keyword, value in arguments.keywords:
             if keyword == name:
                 return value
-        schema = self.schema
+        schema = self.signature
         position = None if schema is None else schema.positions.get(name)
         if schema is None or position is None:
             raise VerifyException(f"{self.overload} has no argument called {name}")
@@ -70,7 +75,7 @@ class CallLike(PlainOperation):
 
     def has_argument(self, name: str) -> bool:
         """Whether the overload has an argument of that name."""
-        schema = self.schema
+        schema = self.signature
         if schema is not None:
             return name in schema.positions
         return any(keyword == name for keyword, _ in self.arguments_attr.keywords)

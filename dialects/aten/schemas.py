@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -133,6 +134,28 @@ def lookup(overload: str) -> Schema | None:
     overload = canonical_name(overload)
     signature = table["operations"].get(overload) or table["calls"].get(overload)
     return None if signature is None else parse_signature(overload, signature, random=is_random(overload))
+
+
+def registered(overload: str) -> Schema | None:
+    """The schema that torch has of an operator outside of ATen, where torch is loaded and somebody has defined one.
+
+    It says what arguments are called; that the operator does nothing else than give results it does not say.
+    """
+    torch: Any = sys.modules.get("torch")
+    namespace, _, rest = overload.partition("::")
+    if torch is None or not rest:
+        return None
+    packet, _, name = rest.partition(".")
+    try:
+        text = str(torch._C._get_schema(f"{namespace}::{packet}", "" if name == "default" else name))
+    except RuntimeError:
+        return None
+    return _parse_registered(overload, text)
+
+
+@cache
+def _parse_registered(overload: str, text: str) -> Schema:
+    return parse_signature(overload, text[text.index("(") :])
 
 
 def has_operation(overload: str) -> bool:

@@ -40,6 +40,7 @@ def place_of(thing: object) -> str:
 
 def name_of_thing(thing: object) -> str:
     """How a message calls a function, a pass, a rule: by its own name."""
+    thing = inspect.unwrap(thing) if callable(thing) else thing
     for attribute in ("name", "__qualname__"):
         if isinstance(found := getattr(thing, attribute, None), str):
             return found

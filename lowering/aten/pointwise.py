@@ -8,6 +8,7 @@ from typing import TypeAlias
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import aten, sym
+from cuesta.dialects.aten.schemas import Schema
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import sizes_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline, round_number
@@ -32,9 +33,8 @@ def broadcast_indices(
     return [0 if size == 1 else indices[offset + k] for k, size in enumerate(sizes)]
 
 
-def lower_row(op: AtenCall, builder: LoopBuilder, row: Row) -> Sequence[SSAValue]:
-    """One nest over the result, whose body is the row's formula."""
-    schema = op.schema
+def lower_row(op: AtenCall, builder: LoopBuilder, row: Row, schema: Schema | None) -> Sequence[SSAValue]:
+    """One nest over the result, whose body is the row's formula of the arguments that the schema names."""
     if schema is None or len(op.results) != 1:
         decline("the schema is unknown")
     out_type = tensor_type_of(op.results[0])
@@ -103,7 +103,22 @@ def parameter_count(formula: Formula) -> int:
 
 
 def _rule(row: Row) -> Rule:
-    return lambda op, builder: lower_row(op, builder, row)
+    return lambda op, builder: lower_row(op, builder, row, op.schema)
+
+
+def pointwise(formula: Formula, passing: str = "") -> Rule:
+    """The rule of an overload whose result is, at each point, a formula of the elements of its arguments there.
+
+    `passing` has a letter for each parameter of the formula, as in `pointwise_table`: none for tensors that count as
+    the result's type (f16 and bf16 as f32), and for numbers as they are.
+    """
+    row = Row(formula, passing)
+
+    def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+        return lower_row(op, builder, row, op.signature)
+
+    lower.__wrapped__ = formula  # whose file and line messages name  # pyright: ignore[reportFunctionMemberAccess]
+    return lower
 
 
 RULES: dict[str, Rule] = {overload: _rule(row) for overload, row in TABLE.items()}

@@ -3,7 +3,8 @@
 Nests are taken in program order. Each looks at the nests that produce what it reads, nearest first, and one of three
 moves is made: *inline* (compute a pointwise producer again at the read), *absorb* (compute it at the first read and
 store it there too), *append* (the consumer becomes further stages of the producer). Values are SSA tensors, so legality
-is data flow; every pair that is not fused has a reason, printed by `fuse-nests{explain=true}`.
+is data flow; every pair that is not fused has a reason, printed by `fuse-nests{explain=true}`. Moves of extensions
+(`pair.py`) are asked first.
 
 Cost: linear in the size of the graph times the bound on a nest's size.
 """
@@ -11,6 +12,7 @@ Cost: linear in the size of the graph times the bound on a nest's size.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -19,7 +21,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops, sym
+from cuesta.dialects.core.blame import accuse, blame
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.extension import active
 from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import active_trace, no_match
@@ -28,6 +32,7 @@ from cuesta.transforms.fusion.absorb import absorb
 from cuesta.transforms.fusion.append import append
 from cuesta.transforms.fusion.facts import Facts
 from cuesta.transforms.fusion.inline import fits_mask, inline_at, runs_no_more_often
+from cuesta.transforms.fusion.pair import Move, Pair
 from cuesta.transforms.fusion.partial import partial
 from cuesta.transforms.fusion.profit import has_few_columns, has_parts, is_much_smaller, recomputing_pays
 from cuesta.transforms.fusion.scatters import SCATTERS, scatters_on_gpu
@@ -71,6 +76,7 @@ class _Fusion:
     calls: list[int] = field(default_factory=list[int])
     transient: dict[loops.NestOp, bool] = field(default_factory=dict[loops.NestOp, bool])
     remarks: list[str] = field(default_factory=list[str])
+    moves: tuple[Move, ...] = field(default_factory=lambda: active().fusions)
 
     def run(self) -> None:
         _sink_views(self.block)
@@ -142,12 +148,73 @@ class _Fusion:
             if not candidates:
                 return consumer
             source, producer = max(candidates.items(), key=lambda candidate: self.order[candidate[1]])
-            outcome = self.fuse(producer, consumer, source, sites)
+            outcome = self.fuse_as_extensions_say(producer, consumer, source, sites) if self.moves else None
+            if outcome is None:
+                outcome = self.fuse(producer, consumer, source, sites)
             if isinstance(outcome, str):
                 self.refuse(consumer, producer, outcome)
                 refused.update(producer.results)
             else:
                 consumer = outcome
+
+    def fuse_as_extensions_say(
+        self,
+        producer: loops.NestOp,
+        consumer: loops.NestOp,
+        source: SSAValue,
+        sites: dict[SSAValue, list[loops.LoadOp]],
+    ) -> loops.NestOp | str | None:
+        """As `fuse`, by the first move of an extension that has something to say; None when none has.
+
+        Errors: CuestaError, naming the extension, when it says what is not so.
+        """
+        for move in self.moves:
+            pair = Pair(producer, consumer, tuple(sites[source]), self.pair_moves(producer, consumer, source, sites))
+            with blame(move, consumer):
+                outcome = move(pair)
+            if outcome is None and pair.made is None:
+                continue
+            owner = active().owner(move)
+            if isinstance(outcome, str) and pair.made is None:
+                return outcome if owner is None else f"{outcome} (extension {owner.name!r})"
+            if not isinstance(outcome, loops.NestOp):
+                accuse(move, f"must give the nest that it made, a reason, or None, not {outcome!r}", consumer)
+            if outcome.parent is not self.block:
+                accuse(move, "gives a nest that does not stand in the program", consumer)
+            if pair.made is not outcome:  # made by hand
+                self.order.setdefault(outcome, self.order[consumer])
+                self.facts.forget(outcome)
+            if producer.parent is not None and source in self.facts.sites(outcome):
+                accuse(move, "says that the two are one nest, but it still reads what the producer stores", consumer)
+            return outcome
+        return None
+
+    def pair_moves(
+        self,
+        producer: loops.NestOp,
+        consumer: loops.NestOp,
+        source: SSAValue,
+        sites: dict[SSAValue, list[loops.LoadOp]],
+    ) -> tuple[Callable[[], loops.NestOp | str], Callable[[], loops.NestOp | str]]:
+        """Our moves on a pair, without asking whether they pay: to compute it again, and to make stages of one nest."""
+        values = self.facts.values(producer)
+        too_large = self.facts.cost(producer).ops * len(sites[source]) + self.facts.cost(consumer).ops > _MOST_OPS
+
+        def inline() -> loops.NestOp | str:
+            if too_large:
+                return f"the nest would have more than {_MOST_OPS} ops"
+            if isinstance(values, str):
+                return values
+            if not all(fits_mask(load, producer) for load in sites[source]):
+                return "a read is masked otherwise than the producer can be"
+            return self.inlined(producer, consumer, sites[source], values)
+
+        def merge() -> loops.NestOp | str:
+            if too_large:
+                return f"the nest would have more than {_MOST_OPS} ops"
+            return self.merge(producer, consumer, sites, values)
+
+        return inline, merge
 
     def fuse(
         self,
