@@ -150,7 +150,7 @@ def _with_options(name: str, options: Mapping[str, str]) -> str:
 
 
 def stages_of(passes: str) -> tuple[Stage, ...]:
-    """The stages of a pipeline given as text: `fuse-nests,loops-to-kernel{lanes=8}`.
+    """The stages of a pipeline given as text: `fuse-nests{explain=true},dce`.
 
     Errors: CuestaError for an unknown pass, listing those there are.
     """

@@ -8,8 +8,10 @@ A text that says nothing means `REFERENCE`. Facts only: what one *does* with the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Data, Dialect
@@ -69,7 +71,7 @@ class Machine:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not value > 0:
+            if not (value > 0 and math.isfinite(value)):
                 raise CuestaError(Diagnostic(f"a machine has {field.name} = {value}, which is not a positive number"))
         if self.lanes & (self.lanes - 1):
             raise CuestaError(Diagnostic(f"a machine has lanes = {self.lanes}, which is not a power of two"))
@@ -85,13 +87,14 @@ class Machine:
 
         Errors: CuestaError for a fact that machines do not have, with those they have, or for a value without meaning.
         """
-        known = {field.name: type(getattr(REFERENCE, field.name)) for field in fields(cls)}
+        is_whole = {field.name: isinstance(field.default, int) for field in fields(cls)}
         for name, value in facts.items():
-            if name not in known:
-                raise CuestaError(Diagnostic(f"a machine has no {name}; it has {', '.join(known)}"))
-            if known[name] is int and not isinstance(value, int):
+            if name not in is_whole:
+                raise CuestaError(Diagnostic(f"a machine has no {name}; it has {', '.join(is_whole)}"))
+            if is_whole[name] and not isinstance(value, int):
                 raise CuestaError(Diagnostic(f"a machine has {name} = {value}, which is not a whole number"))
-        return replace(REFERENCE, **{name: known[name](value) for name, value in facts.items()})
+        values: dict[str, Any] = {name: value if is_whole[name] else float(value) for name, value in facts.items()}
+        return replace(REFERENCE, **values)
 
     @classmethod
     def parse(cls, text: str) -> Machine:
@@ -100,7 +103,7 @@ class Machine:
         for part in text.replace(",", " ").split():
             name, _, value = part.partition("=")
             try:
-                facts[name] = int(value) if value.isdigit() else float(value)
+                facts[name] = int(value) if value.lstrip("-").isdigit() else float(value)
             except ValueError:
                 raise CuestaError(
                     Diagnostic(f"{part!r} is no fact of a machine; write lanes=4 processors=80")

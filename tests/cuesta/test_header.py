@@ -11,7 +11,7 @@ import cuesta
 from cuesta.header import Header, read_header, split_passes
 from cuesta.pipeline import STAGES, stages_named
 
-REMAINING = ("forward-stores", "loops-to-kernel{lanes=8 target=cpu}", "dce")
+REMAINING = ("forward-stores", "loops-to-kernel{target=cpu}", "dce")
 
 
 def test_what_is_written_is_read() -> None:
@@ -19,7 +19,7 @@ def test_what_is_written_is_read() -> None:
     text = f"{header}builtin.module {{\n}}\n// remaining: nothing of the sort\n"
     assert text.splitlines()[:2] == [
         f"// cuesta {cuesta.__version__} · after fuse-nests · 8 of 11",
-        "// remaining: forward-stores,loops-to-kernel{lanes=8 target=cpu},dce",
+        "// remaining: forward-stores,loops-to-kernel{target=cpu},dce",
     ]
     read = read_header(text, first_line=5)
     assert (read.after, read.done, read.remaining, read.version) == ("fuse-nests", 8, REMAINING, cuesta.__version__)
@@ -62,8 +62,8 @@ def test_a_stage_keeps_its_contract() -> None:
     names = [stage.name for stage in STAGES]
     for first in range(len(STAGES) + 1):
         assert stages_named(names[first:], place="x") == STAGES[first:]
-    named = stages_named(["loops-to-kernel{lanes=4}", "kernel-to-host"], place="x")
-    assert [stage.name for stage in named] == ["loops-to-kernel{lanes=4}", "kernel-to-host"]
+    named = stages_named(["loops-to-kernel{target=cpu}", "kernel-to-host"], place="x")
+    assert [stage.name for stage in named] == ["loops-to-kernel{target=cpu}", "kernel-to-host"]
     assert named[0].begins is next(stage.begins for stage in STAGES if stage.name == "loops-to-kernel")
 
 

@@ -21,10 +21,19 @@ from cuesta.record import CompileRecord
 from cuesta.targets.reference import check_equivalent
 
 INEXACT = frozenset(
-    {"aten-to-loops", "assign-layouts", "elide-roundings", "relax-accuracy", "fuse-products", "accumulate-products"}
+    {
+        "accumulate-products",
+        "assign-layouts",
+        "aten-to-loops",
+        "elide-roundings",
+        "fuse-products",
+        "relax-accuracy",
+        "split-reductions",
+        "sum-columns-with-rows",
+    }
 )
-"""The passes that may change roundings. The first compares our formulas with eager's kernels, the second has libraries
-add up in the order of another layout; the others are policy.
+"""The passes that may change roundings. `aten-to-loops` compares our formulas with eager's kernels, `assign-layouts`
+has libraries add up in the order of another layout, the last two round each part of a sum; the others are policy.
 
 The others are compared bit by bit: they regroup sums at most, which the interpreter adds up in float64.
 """

@@ -38,6 +38,8 @@ MOST_SIDE_BY_SIDE = 16
 """The most vectors of columns that are reduced side by side."""
 SIDE_BY_SIDE_WORK = 40
 """The work and accesses of a body up to which that pays."""
+MOST_UNROLLED = 16
+"""The most vectors that a step of a loop does one after the other."""
 FEWEST_STRIPS = 4
 """How many strips of columns are left for the threads at least."""
 SCATTER_STRIPS = 8
@@ -73,6 +75,10 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
         raise CuestaError(
             Diagnostic.on(analysis.nest, "changes elements in any order, for which a processor has no way")
         )
+    for name, most in (("lanes", MOST_SIDE_BY_SIDE * machine.lanes), ("unroll", MOST_UNROLLED)):
+        if analysis.nest.choices.get(name, 1) > most:
+            problem = f"its schedule says {name} = {analysis.nest.choices[name]}; here there are {most} at most"
+            raise CuestaError(Diagnostic.on(analysis.nest, problem))
     return _Chooser(analysis, machine).choose()
 
 
@@ -80,7 +86,9 @@ class _Chooser:
     def __init__(self, analysis: NestAnalysis, machine: Machine) -> None:
         self.analysis = analysis
         self.machine = machine
-        self.max_lanes = machine.lanes
+        self.choices = analysis.nest.choices
+        self.stated = self.choices.get("lanes")
+        self.max_lanes = self.stated or machine.lanes
         self.points = [size if isinstance(size, int) else max(1, analysis.estimate(size)) for size in analysis.sizes]
         self.lane_choice: dict[Loop, tuple[int | None, float]] = {}
         self.tiled = not analysis.root.loops and self.suits_tiles(analysis.root)
@@ -88,19 +96,32 @@ class _Chooser:
     def choose(self) -> Schedule:
         root = self.analysis.root
         best_axis, best_cost = None, self.cost(root, None)
+        if self.must_have_lanes and all(axis is None for axis, _ in self.lane_choice.values()):
+            best_cost = _FORBIDDEN
         for axis in reversed(root.axes):  # the innermost wins when costs are equal
             cost = self.cost_with_lanes(root, axis)
             if cost < best_cost:
                 best_axis, best_cost = axis, cost
+        if best_cost == _FORBIDDEN:
+            problem = f"its schedule says lanes = {self.stated}, but none of its axes can have lanes"
+            raise CuestaError(Diagnostic.on(self.analysis.nest, problem))
         schedule = self.rows(root) if best_axis is None else self.lanes_on(root, best_axis)
         self.share_among_threads(root, schedule)
-        schedule.choices["unroll"] = self.unroll(root, schedule)
+        schedule.choices["unroll"] = self.choices.get("unroll") or self.unroll(root, schedule)
         return schedule
+
+    @property
+    def must_have_lanes(self) -> bool:
+        """Whether the nest's own schedule says that there are vectors."""
+        return self.stated is not None and self.stated > 1 and 0 not in self.points
 
     def share_among_threads(self, root: Loop, schedule: Schedule) -> None:
         """Whether to wake the other threads. Where only the call knows how many programs there are, it decides: not for
         up to `grain` of them.
         """
+        if "parallel" in self.choices:
+            schedule.choices["parallel"] = self.choices["parallel"]
+            return
         programs, total = self.programs(schedule), self.total(root)
         if all(isinstance(self.analysis.sizes[axis], int) for axis in root.axes):
             known = all(isinstance(size, int) for size in self.analysis.sizes)
@@ -128,11 +149,15 @@ class _Chooser:
             return count * (self.body(loop, lane) + ITERATION)
         best: float = count * (self.body(loop, None) + (PROGRAM if loop is self.analysis.root else ITERATION))
         best_axis: int | None = None
+        serial = best
+        if self.must_have_lanes and loop is not self.analysis.root and not loop.loops:
+            best = _FORBIDDEN  # vectors if it can have some
         if loop is not self.analysis.root:
             for axis in reversed(self.lane_axes(loop)):
                 cost = self.cost_with_lanes(loop, axis)
                 if cost < best:
                     best, best_axis = cost, axis
+        best = serial if best_axis is None else best
         self.lane_choice[loop] = (best_axis, best)
         return best
 
@@ -190,7 +215,11 @@ class _Chooser:
         return visit(root)
 
     def lanes(self, axis: int) -> int:
-        """The lanes that suit the size of an axis: those of the machine, or fewer where that takes fewer steps."""
+        """The lanes that suit the size of an axis: those of the machine, or fewer where that takes fewer steps. Those
+        that the nest's own schedule says are taken as they are.
+        """
+        if self.stated is not None:
+            return self.stated
         size, lanes = self.analysis.sizes[axis], self.max_lanes
         if not isinstance(size, int) or size >= MANY_VECTORS * lanes:
             return lanes
@@ -210,6 +239,8 @@ class _Chooser:
         number is the one with the least time: a step takes as long as an add, or as its vectors one after the other.
         """
         lanes, size = self.lanes(lane), self.points[lane]
+        if self.stated is not None:
+            return lanes
         heaviest = max(loop.work + len(loop.accesses) for loop in root.walk())
         if lanes < self.max_lanes or heaviest > SIDE_BY_SIDE_WORK:
             return lanes

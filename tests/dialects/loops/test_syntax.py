@@ -7,6 +7,7 @@ import pytest
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops import LOOPS, REDUCTIONS
 from tests.dialects.loops.test_meeting import MEETING
+from tests.dialects.loops.test_updates import ATOMIC
 from tests.support.text import parse, refused, round_trip
 
 WHOLE = {
@@ -111,6 +112,7 @@ func.func @main(%x: tensor<4x8xf32>, %k: tensor<8xi64>) {
 """,
 }
 WHOLE["meeting"] = MEETING
+WHOLE["updates"] = ATOMIC
 ELEMENT = {"any": "i1", "all": "i1"}
 RESULTS = {**dict.fromkeys(EXTREMES, "f32, i64"), "welford": "f32, f32", "any": "i1", "all": "i1"}
 
@@ -269,7 +271,7 @@ def test_what_is_refused_in_a_body(body: str, message: str) -> None:
         ),
         (
             '"loops.nest"(%x) <{sizes = #sym.map<() -> (4)>}> ({\n^bb(%i : index):\n}) : (tensor<4x8xf32>) -> ()',
-            "loops.nest has no operands: the body reads outer values directly",
+            "loops.nest updates 1 values, but has 0 outs",
         ),
         ("loops.nest (%i : 4) { }", "Expected 'outs'"),
         ("%a = loops.nest (%i : 4.5) outs(%o : tensor<4xf32>) { }", "index expression expected"),

@@ -1,0 +1,28 @@
+// RUN: cuesta-opt %s --machine "processors=4" -p "choose-parts{target=cuda}" --split-input-file
+
+// About 8 programs for each of 4 processors.
+// CHECK:      outs(%o: tensor<f32>) schedule #loops.schedule<part = 2048> {
+func.func @main(%x : tensor<65536xf32>) -> tensor<f32> {
+  %y = loops.nest () outs(%o : tensor<f32>) {
+    %s = loops.reduce sum (%j : 65536) {
+      %a = loops.load %x[%j] : tensor<65536xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[] : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}
+
+// -----
+// Near miss: enough rows for all processors.
+// CHECK-NOT:  schedule
+func.func @main(%x : tensor<64x65536xf32>) -> tensor<64xf32> {
+  %y = loops.nest (%i : 64) outs(%o : tensor<64xf32>) {
+    %s = loops.reduce sum (%j : 65536) {
+      %a = loops.load %x[%i, %j] : tensor<64x65536xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<64xf32>
+  }
+  func.return %y : tensor<64xf32>
+}

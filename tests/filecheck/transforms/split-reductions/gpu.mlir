@@ -1,0 +1,30 @@
+// RUN: cuesta-opt %s -p "split-reductions{target=cuda}" --split-input-file
+
+// A last part that is not full.
+// CHECK:      loops.nest (%{{.*}} : 7) outs(%{{.*}}: tensor<7xf32>) {
+// CHECK:        loops.reduce sum (%j : 16) {
+// CHECK:      loops.reduce sum (%{{.*}} : 7) {
+func.func @main(%x : tensor<100xf32>) -> tensor<f32> {
+  %y = loops.nest () outs(%o : tensor<f32>) schedule #loops.schedule<part = 16> {
+    %s = loops.reduce sum (%j : 100) {
+      %a = loops.load %x[%j] : tensor<100xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[] : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}
+
+// -----
+// Near miss: nothing is said.
+// CHECK:      loops.reduce sum (%j : 65536)
+func.func @main(%x : tensor<65536xf32>) -> tensor<f32> {
+  %y = loops.nest () outs(%o : tensor<f32>) {
+    %s = loops.reduce sum (%j : 65536) {
+      %a = loops.load %x[%j] : tensor<65536xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[] : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}

@@ -1,0 +1,36 @@
+// RUN: not cuesta-opt %s -p "split-reductions" --split-input-file
+
+// CHECK: its schedule says part = 7, but it cannot be split
+func.func @main(%x : tensor<96xf32>) -> tensor<f32> {
+  %y = loops.nest () outs(%o : tensor<f32>) schedule #loops.schedule<part = 7> {
+    %s = loops.reduce sum (%j : 96) {
+      %a = loops.load %x[%j] : tensor<96xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[] : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}
+
+// -----
+// CHECK: its schedule says cooperative = 1, but points meet on a GPU only
+func.func @main(%x : tensor<96xf32>) -> tensor<f32> {
+  %y = loops.nest () outs(%o : tensor<f32>) schedule #loops.schedule<part = 8, cooperative = 1> {
+    %s = loops.reduce sum (%j : 96) {
+      %a = loops.load %x[%j] : tensor<96xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[] : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}
+
+// -----
+// CHECK: its schedule says part = 8, but it cannot be split
+func.func @main(%x : tensor<96xf32>) -> tensor<96xf32> {
+  %y = loops.nest (%i : 96) outs(%o : tensor<96xf32>) schedule #loops.schedule<part = 8> {
+    %a = loops.load %x[%i] : tensor<96xf32>
+    loops.store %a, %o[%i] : tensor<96xf32>
+  }
+  func.return %y : tensor<96xf32>
+}
