@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.devices import DeviceTraits, traits_of_device
+from cuesta.dialects.core.interning import Interned, Memo
 from cuesta.dialects.sym.expr import IndexExpr, coefficient, dim, format_expr
 from cuesta.dialects.sym.map import MapAttr
 from cuesta.dialects.sym.simplify import SymbolRanges, simplify
@@ -88,7 +89,7 @@ def _parse_list(parser: AttrParser) -> tuple[IndexExpr, ...]:
     return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parse_size(parser)))
 
 
-_types: dict[tuple[object, ...], TensorType] = {}
+_types = Interned[tuple[object, ...], TensorType]()
 
 
 def tensor_type(
@@ -109,7 +110,8 @@ def tensor_type(
         if len(strides) != len(sizes):
             raise ValueError(f"{len(sizes)} sizes but {len(strides)} strides")
     key = (sizes, dtype, strides, device)
-    found = _types.get(key)
+    reference = _types.find(key)
+    found = None if reference is None else reference()
     if found is None:
         if strides is not None and strides == contiguous_strides(sizes):
             found = tensor_type(sizes, dtype, None, device)
@@ -119,7 +121,7 @@ def tensor_type(
             encoding = _NONE if plain else LayoutAttr((sizes if symbolic else None, strides, device))
             shape = [size if isinstance(size, int) else DYNAMIC_INDEX for size in sizes]
             found = TensorType(dtype, shape, encoding)
-        found = _types.setdefault(key, found)
+        found = _types.add(key, found)
     return found
 
 
@@ -150,9 +152,8 @@ def _layout(t: TensorType) -> LayoutAttr | None:
     return t.encoding if isinstance(t.encoding, LayoutAttr) else None
 
 
-_MOST_KNOWN = 50_000
-_sizes: dict[int, tuple[TensorType, tuple[IndexExpr, ...]]] = {}
-_strides: dict[int, tuple[TensorType, tuple[IndexExpr, ...]]] = {}
+_sizes = Memo[int, tuple[TensorType, tuple[IndexExpr, ...]]](50_000)
+_strides = Memo[int, tuple[TensorType, tuple[IndexExpr, ...]]](50_000)
 """By the ids of the types, which stay taken as long as the types are held here."""
 
 
@@ -162,10 +163,7 @@ def sizes_of(t: TensorType) -> tuple[IndexExpr, ...]:
     if known is not None:
         return known[1]
     found = _sizes_of(t)
-    if len(_sizes) >= _MOST_KNOWN:
-        _sizes.clear()
-    _sizes[id(t)] = t, found
-    return found
+    return _sizes.keep(id(t), (t, found))[1]
 
 
 def _sizes_of(t: TensorType) -> tuple[IndexExpr, ...]:
@@ -187,10 +185,7 @@ def strides_of(t: TensorType) -> tuple[IndexExpr, ...]:
     found = None if layout is None else layout.strides
     if found is None:
         found = contiguous_strides(sizes_of(t))
-    if len(_strides) >= _MOST_KNOWN:
-        _strides.clear()
-    _strides[id(t)] = t, found
-    return found
+    return _strides.keep(id(t), (t, found))[1]
 
 
 def device_of(t: TensorType) -> str:
@@ -266,14 +261,12 @@ def strided_view(
     key = id(map), id(source), tuple(result_sizes)
     known = _views.get(key)
     if known is None:
-        if len(_views) >= _MOST_KNOWN:
-            _views.clear()
-        known = _views[key] = map, source, _strided_view(map, source, result_sizes, None)
+        known = _views.keep(key, (map, source, _strided_view(map, source, result_sizes, None)))
     return known[2]
 
 
 _View: TypeAlias = "tuple[tuple[IndexExpr, ...], IndexExpr] | None"
-_views: dict[tuple[int, int, tuple[IndexExpr, ...]], tuple[MapAttr, TensorType, _View]] = {}
+_views = Memo[tuple[int, int, tuple[IndexExpr, ...]], tuple[MapAttr, TensorType, _View]](50_000)
 
 
 def _strided_view(

@@ -20,6 +20,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.sym.expr import Expr
 
 
@@ -112,8 +113,7 @@ class Call:
         return self._key
 
 
-_interned: dict[str, CallArguments] = {}
-_MOST_INTERNED: Final = 100_000
+_interned = Memo[str, "CallArguments"](100_000)
 
 
 @irdl_attr_definition
@@ -130,11 +130,7 @@ class CallArguments(Data[Call]):
         """
         key = repr((positional, keywords))
         attr = _interned.get(key)
-        if attr is None:
-            if len(_interned) > _MOST_INTERNED:
-                _interned.clear()
-            attr = _interned[key] = cls(Call(positional, keywords, key))
-        return attr
+        return _interned.keep(key, cls(Call(positional, keywords, key))) if attr is None else attr
 
     @property
     def positional(self) -> tuple[Argument, ...]:

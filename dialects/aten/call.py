@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 from cuesta.dialects.aten import schemas
 from cuesta.dialects.aten.arguments import Argument, CallArguments, Device, DType, LayoutKind, MemoryFormat, Operand
 from cuesta.dialects.aten.schemas import Default, Required, Schema
+from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.sym.expr import Expr, IndexExpr
 
@@ -199,17 +200,15 @@ _LEAVES: dict[str, tuple[type, ...]] = {
     "MemoryFormat": (MemoryFormat,),
 }
 
-_verified: dict[tuple[str, CallArguments], str | None] = {}
+_verified = Memo[tuple[str, CallArguments], str | None](100_000)
 
 
 def _find_problem(schema: Schema, arguments: CallArguments) -> str | None:
     """What is wrong with the arguments, memoised: identical layers make identical calls."""
     key = (schema.overload, arguments)
-    if key not in _verified:
-        if len(_verified) > 100_000:
-            _verified.clear()
-        _verified[key] = _check_arguments(schema, arguments)
-    return _verified[key]
+    if key in _verified:
+        return _verified[key]
+    return _verified.keep(key, _check_arguments(schema, arguments))
 
 
 def _check_arguments(schema: Schema, arguments: CallArguments) -> str | None:

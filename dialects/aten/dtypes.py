@@ -23,6 +23,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects.core.interning import Memo
+
 
 @irdl_attr_definition
 class DTypeType(ParametrizedAttribute, TypeAttribute):
@@ -68,15 +70,13 @@ _TYPES: Final[dict[str, Attribute]] = {
     "complex128": ComplexType(Float64Type()),
 }
 _NAMES: Final[dict[Attribute, str]] = {element: name for name, element in _TYPES.items()}
-_OTHERS: Final[dict[str, Attribute]] = {}
+_OTHERS: Final = Memo[str, Attribute](1000)
 
 
 def dtype_to_type(name: str) -> Attribute:
     """The element type of a torch dtype, named without `torch.`: `f32` for `float32`; interned."""
     element = _TYPES.get(name) or _OTHERS.get(name)
-    if element is None:
-        element = _OTHERS[name] = DTypeType(StringAttr(name))
-    return element
+    return _OTHERS.keep(name, DTypeType(StringAttr(name))) if element is None else element
 
 
 def type_to_dtype(element: Attribute) -> str:

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypedDict, cast
 
@@ -127,7 +127,7 @@ def canonical_name(overload: str) -> str:
     return "aten." + overload[6:] if overload.startswith("aten::") else overload
 
 
-@cache
+@lru_cache(maxsize=8192)
 def lookup(overload: str) -> Schema | None:
     """The schema of an overload (`aten.add.Tensor`, `prims::iota.default`), if the table knows it."""
     table = load_table()

@@ -14,6 +14,7 @@ from typing import TypeAlias, cast
 
 from xdsl.ir import Attribute, Block, Data, Operation, ParametrizedAttribute, Region, SSAValue
 
+from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.core.operation import ops_of
 
 Fingerprint: TypeAlias = tuple[Hashable, ...]
@@ -60,18 +61,13 @@ class _Key:
         return self is other or (isinstance(other, _Key) and self._hash == other._hash and self.value == other.value)
 
 
-_KEYS: dict[int, _Key] = {}
-_MOST_KEYS = 50_000
+_KEYS = Memo[int, _Key](50_000)
 
 
 def key_of(attribute: Attribute) -> Hashable:
     """A hashable that two attributes share exactly when they are the same, as a fingerprint sees them."""
     key = _KEYS.get(id(attribute))
-    if key is None:
-        if len(_KEYS) >= _MOST_KEYS:
-            _KEYS.clear()
-        key = _KEYS[id(attribute)] = _Key(attribute)
-    return key
+    return _KEYS.keep(id(attribute), _Key(attribute)) if key is None else key
 
 
 def _exact(value: object) -> Hashable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import ClassVar, Final, cast
 from weakref import WeakValueDictionary
 
@@ -49,7 +49,7 @@ def scalar_of(value_type: Attribute) -> Attribute:
     return cast("VectorType", value_type).element_type if isinstance(value_type, VectorType) else value_type
 
 
-@cache
+@lru_cache(maxsize=4096)
 def with_scalar(value_type: Attribute, scalar: Attribute) -> Attribute:
     """`value_type` with its scalar type replaced: the shape of `value_type`, the element of `scalar`."""
     return VectorType(scalar, value_type.get_shape()) if isinstance(value_type, VectorType) else scalar
@@ -60,7 +60,7 @@ def bool_like(value_type: Attribute) -> Attribute:
     return with_scalar(value_type, i1)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def kind_of(value_type: Attribute) -> str:
     """The operand kind of a type: `f`, `i`, `u`, `b`; `s` for floats of 8 bits, which are only moved and converted; `x`
     for index values; `?` for anything else.

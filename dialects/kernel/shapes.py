@@ -8,7 +8,7 @@ dimension is 1, and dimensions of 1 at the end are left out. So `vector<64xf32>`
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import VectorType
@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 Shape: TypeAlias = tuple[int, ...]
 
 
-@cache
+@lru_cache(maxsize=4096)
 def shape_of_type(value_type: Attribute) -> Shape:
     """The shape of a vector type; () for a scalar."""
     return tuple(value_type.get_shape()) if isinstance(value_type, VectorType) else ()
@@ -28,7 +28,7 @@ def shape_of(value: SSAValue) -> Shape:
     return shape_of_type(value.type)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def shaped(scalar: Attribute, shape: Shape) -> Attribute:
     """The vector of that shape, or the scalar type itself; dimensions of 1 at the end are dropped."""
     while shape and shape[-1] == 1:
@@ -36,7 +36,7 @@ def shaped(scalar: Attribute, shape: Shape) -> Attribute:
     return VectorType(scalar, shape) if shape else scalar
 
 
-@cache
+@lru_cache(maxsize=4096)
 def join(a: Shape, b: Shape) -> Shape:
     """The shape that varies along all axes that a or b varies along.
 

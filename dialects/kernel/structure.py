@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import (
@@ -35,7 +35,7 @@ from cuesta.dialects.sym.syntax import canonical_operands, parse_expr, print_exp
 _INDEX = IndexType()
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _index_vector(lanes: int, dim: int) -> Attribute:
     return VectorType(_INDEX, [1] * dim + [lanes])
 

@@ -10,6 +10,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from cuesta.dialects.core.interning import Interned
 from cuesta.dialects.sym.expr import Dim, IndexExpr, dim, format_expr, substitute, symbols_of
 from cuesta.dialects.sym.simplify import SymbolRanges, simplify
 
@@ -42,8 +43,10 @@ class MapAttr(Data[MapData]):
     def get(cls, num_dims: int, results: Sequence[IndexExpr]) -> MapAttr:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The map that takes d_0 … d_(num_dims - 1) to `results`."""
         data = (num_dims, tuple(results))
-        found = _maps.get(data)
-        return found if found is not None else _maps.setdefault(data, cls(data))
+        reference = _maps.find(data)
+        if reference is not None and (found := reference()) is not None:
+            return found
+        return _maps.add(data, cls(data))
 
     @classmethod
     def identity(cls, n: int) -> MapAttr:
@@ -111,4 +114,4 @@ class MapAttr(Data[MapData]):
         printer.print_string(f"<{self.text}>")
 
 
-_maps: dict[MapData, MapAttr] = {}
+_maps = Interned[MapData, MapAttr]()

@@ -14,6 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import Any, TypeAlias, TypeVar
+from weakref import ReferenceType
+
+from cuesta.dialects.core.interning import Interned
 
 _T = TypeVar("_T")
 _NO_NAMES: frozenset[Any] = frozenset()
@@ -22,18 +25,21 @@ _NO_NAMES: frozenset[Any] = frozenset()
 class Atom:
     """One indivisible factor. `key` orders atoms, independently of the process and of creation order."""
 
-    __slots__ = ("_expr", "dims", "key", "symbols")
+    __slots__ = ("__weakref__", "_expr", "dims", "key", "symbols")
     key: tuple[Any, ...]
     dims: frozenset[int]
     symbols: frozenset[str]
-    _expr: Expr | None
+    # Held strongly it would hold the atom, and the tables of expressions would hold both for ever.
+    _expr: ReferenceType[Expr] | None
 
     @property
     def expr(self) -> Expr:
         """The expression that is just this atom."""
-        found = self._expr
-        if found is None:
-            found = self._expr = monomial_expr(_monomial((self,)))
+        reference = self._expr
+        if reference is not None and (found := reference()) is not None:
+            return found
+        found = monomial_expr(_monomial((self,)))
+        self._expr = ReferenceType(found)
         return found
 
 
@@ -102,7 +108,7 @@ class Max(Function):
 class Monomial:
     """A product of atoms, sorted; a power is a repeated atom."""
 
-    __slots__ = ("atoms", "dims", "key", "pure", "symbols")
+    __slots__ = ("__weakref__", "atoms", "dims", "key", "pure", "symbols")
 
     def __init__(self, atoms: tuple[Atom, ...]):
         self.atoms = atoms
@@ -118,7 +124,7 @@ Term: TypeAlias = "tuple[Monomial, int]"
 class Expr:
     """A non-constant index expression. Made by `dim`, `symbol` and the operators, never directly."""
 
-    __slots__ = ("constant", "dims", "key", "pure", "symbols", "terms")
+    __slots__ = ("__weakref__", "constant", "dims", "key", "pure", "symbols", "terms")
 
     def __init__(self, terms: tuple[Term, ...], constant: int):
         self.terms, self.constant = terms, constant
@@ -204,10 +210,11 @@ class Expr:
 
 IndexExpr: TypeAlias = "int | Expr"
 
-# The tables that make nodes unique. They only grow: a process meets few distinct expressions.
-_atoms: dict[tuple[Any, ...], Atom] = {}
-_monomials: dict[tuple[Atom, ...], Monomial] = {}
-_sums: dict[tuple[tuple[Term, ...], int], Expr] = {}
+# The tables that make nodes unique: a node is one object for as long as anybody holds it.
+_atoms = Interned[tuple[Any, ...], Atom]()
+_monomials = Interned[tuple[Atom, ...], Monomial]()
+_sums = Interned[tuple[tuple[Term, ...], int], Expr]()
+_find_atom, _find_monomial, _find_sum = _atoms.find, _monomials.find, _sums.find
 
 _RESERVED = re.compile(r"d[0-9]+|floordiv|ceildiv|mod|min|max|inf|in|true|false")
 _IDENTIFIER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*")
@@ -215,8 +222,10 @@ _IDENTIFIER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_$.]*")
 
 def dim(k: int) -> Expr:
     """The expression `d<k>`."""
-    atom = _atoms.get((Dim, k))
-    return atom.expr if atom is not None else _atoms.setdefault((Dim, k), Dim(k)).expr
+    reference = _find_atom((Dim, k))
+    if reference is not None and (atom := reference()) is not None:
+        return atom.expr
+    return _atoms.add((Dim, k), Dim(k)).expr
 
 
 def is_symbol_name(name: str) -> bool:
@@ -226,12 +235,12 @@ def is_symbol_name(name: str) -> bool:
 
 def symbol(name: str) -> Expr:
     """The expression that is the symbol `name`. Errors: ValueError unless `is_symbol_name(name)`."""
-    atom = _atoms.get((Symbol, name))
-    if atom is None:
-        if not is_symbol_name(name):
-            raise ValueError(f"{name!r} cannot name a symbol")
-        atom = _atoms.setdefault((Symbol, name), Symbol(name))
-    return atom.expr
+    reference = _find_atom((Symbol, name))
+    if reference is not None and (atom := reference()) is not None:
+        return atom.expr
+    if not is_symbol_name(name):
+        raise ValueError(f"{name!r} cannot name a symbol")
+    return _atoms.add((Symbol, name), Symbol(name)).expr
 
 
 def minimum(a: IndexExpr, b: IndexExpr) -> IndexExpr:
@@ -324,8 +333,10 @@ def _mod(a: IndexExpr, b: IndexExpr) -> IndexExpr:
 
 def _function(kind: type[Function], a: IndexExpr, b: IndexExpr) -> Expr:
     key = (kind, a, b)
-    atom = _atoms.get(key)
-    return atom.expr if atom is not None else _atoms.setdefault(key, kind(a, b)).expr
+    reference = _find_atom(key)
+    if reference is not None and (atom := reference()) is not None:
+        return atom.expr
+    return _atoms.add(key, kind(a, b)).expr
 
 
 def _sum_of(terms: tuple[Term, ...], constant: int) -> Any:
@@ -334,13 +345,17 @@ def _sum_of(terms: tuple[Term, ...], constant: int) -> Any:
     if not terms:
         return constant
     key = (terms, constant)
-    found = _sums.get(key)
-    return found if found is not None else _sums.setdefault(key, Expr(terms, constant))
+    reference = _find_sum(key)
+    if reference is not None and (found := reference()) is not None:
+        return found
+    return _sums.add(key, Expr(terms, constant))
 
 
 def _monomial(atoms: tuple[Atom, ...]) -> Monomial:
-    found = _monomials.get(atoms)
-    return found if found is not None else _monomials.setdefault(atoms, Monomial(atoms))
+    reference = _find_monomial(atoms)
+    if reference is not None and (found := reference()) is not None:
+        return found
+    return _monomials.add(atoms, Monomial(atoms))
 
 
 def _atom_key(atom: Atom) -> tuple[Any, ...]:

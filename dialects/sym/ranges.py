@@ -31,6 +31,7 @@ SymbolRanges: TypeAlias = "Mapping[str, Interval]"
 
 _MAXIMAL_DEPTH = 8  # of proofs that need other proofs; real expressions need three or four
 _MAXIMAL_STEPS = 32  # atoms replaced in one proof
+MOST_ANSWERS = 4096  # about one space; a graph asks for tens
 
 
 class Space:
@@ -58,6 +59,11 @@ class Space:
             for name, (low, high) in zip(names, ends, strict=True):
                 self.ranges[name] = (max(low or 1, 1), high)
 
+    def forget(self) -> None:
+        """Forgets all answers."""
+        self._intervals.clear()
+        self._proofs.clear()
+
     def bounds(self, e: IndexExpr) -> Interval:
         """An interval that holds every value of `e`; exact for sums of distinct dimensions."""
         if isinstance(e, int):
@@ -70,6 +76,8 @@ class Space:
                 term_low, term_high = _scale(self._product_bounds(monomial), c)
                 low = None if low is None or term_low is None else low + term_low
                 high = None if high is None or term_high is None else high + term_high
+            if len(self._intervals) >= MOST_ANSWERS:
+                self.forget()
             found = self._intervals[e] = (low, high)
         return found
 

@@ -6,8 +6,9 @@ Nothing here makes an expression worse: each law removes a function, or makes it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
+from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.sym.division import common_factors, divide_terms, exact_quotient
 from cuesta.dialects.sym.expr import (
     Dim,
@@ -23,7 +24,7 @@ from cuesta.dialects.sym.expr import (
     minimum,
 )
 from cuesta.dialects.sym.nodes import Atom, Monomial, accumulate, monomial_expr, product_of_atoms, sum_of_terms
-from cuesta.dialects.sym.ranges import Interval, Space, SymbolRanges
+from cuesta.dialects.sym.ranges import MOST_ANSWERS, Interval, Space, SymbolRanges
 
 __all__ = [
     "SymbolRanges",
@@ -36,7 +37,6 @@ __all__ = [
 ]
 
 _NO_RANGES: SymbolRanges = {}
-_MAXIMAL_SPACES = 4096
 
 
 def simplify(e: IndexExpr, sizes: Sequence[IndexExpr], symbol_ranges: SymbolRanges | None = None) -> IndexExpr:
@@ -94,18 +94,14 @@ def delinearize(linear: IndexExpr, sizes: Sequence[IndexExpr]) -> tuple[IndexExp
     return tuple(reversed(indices))
 
 
-_spaces: dict[object, Simplifier] = {}
+_spaces = Memo[Hashable, "Simplifier"](4096)
 
 
 def _space(sizes: Sequence[IndexExpr], symbol_ranges: SymbolRanges | None) -> Simplifier:
     sizes = tuple(sizes)
     key = (sizes, frozenset(symbol_ranges.items())) if symbol_ranges else sizes
     found = _spaces.get(key)
-    if found is None:
-        if len(_spaces) >= _MAXIMAL_SPACES:
-            _spaces.clear()
-        found = _spaces[key] = Simplifier(sizes, symbol_ranges or _NO_RANGES)
-    return found
+    return _spaces.keep(key, Simplifier(sizes, symbol_ranges or _NO_RANGES)) if found is None else found
 
 
 class Simplifier(Space):
@@ -116,6 +112,12 @@ class Simplifier(Space):
         self._simple: dict[Expr, IndexExpr] = {}
         self._simple_atoms: dict[Atom, IndexExpr] = {}
         self._functions: dict[tuple[type[Function], IndexExpr, IndexExpr], IndexExpr] = {}
+
+    def forget(self) -> None:
+        """Forgets all answers."""
+        super().forget()
+        for memo in (self._simple, self._simple_atoms, self._functions):
+            memo.clear()
 
     def simplify(self, e: IndexExpr) -> IndexExpr:
         """Simplify from the leaves up."""
@@ -131,6 +133,8 @@ class Simplifier(Space):
                     image = image * self._simplify_atom(atom)
                 constant += accumulate(total, image, c)
             found = self._recombine(sum_of_terms(total, constant))
+            if len(self._simple) >= MOST_ANSWERS:
+                self.forget()
             self._simple[e] = found
             if isinstance(found, Expr):
                 self._simple.setdefault(found, found)

@@ -21,6 +21,7 @@ from cuesta.dialects.core.blame import accuse, blame
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.extension import active
+from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.elem import kind_of
@@ -212,13 +213,11 @@ _MOVES: Final = frozenset(
 )
 """What a GPU does with floats of 8 bits: it moves and converts them."""
 
-_traits: dict[Attribute, tuple[bool, str]] = {}
+_traits = Memo[Attribute, tuple[bool, str]](100_000)
 
 
 def _traits_of(tensor: TensorType) -> tuple[bool, str]:
     found = _traits.get(tensor)
-    if found is None:
-        if len(_traits) > 100_000:
-            _traits.clear()
-        found = _traits[tensor] = kind_of(tensor.element_type) not in "?s", device_of(tensor)
-    return found
+    if found is not None:
+        return found
+    return _traits.keep(tensor, (kind_of(tensor.element_type) not in "?s", device_of(tensor)))

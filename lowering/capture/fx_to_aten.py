@@ -18,6 +18,7 @@ from cuesta.dialects import sym
 from cuesta.dialects.aten import LITERAL_TYPE, Argument, CallArguments, LiteralOp, Operand, dtype_to_type
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import writes_to
+from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.layout import is_tensor, sizes_of, strides_of, tensor_type, tensor_type_of
 from cuesta.lowering.capture.fx_floats import SymbolicFloats
@@ -431,13 +432,11 @@ class _Importer:
             str(value.device),
         )
         if not symbolic:
-            if len(_static_types) > 100_000:
-                _static_types.clear()
-            _static_types[key] = found
+            _static_types.keep(key, found)
         return found
 
 
-_static_types: dict[tuple[object, ...], Attribute] = {}
+_static_types = Memo[tuple[object, ...], Attribute](100_000)
 _OPERANDS: Final = [Operand(index) for index in range(64)]
 
 

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.sym import IndexExpr
 
 Sympy: TypeAlias = Any  # sympy.Expr: SymPy ships no types
@@ -20,8 +21,7 @@ class UnsupportedExpressionError(Exception):
     """An expression that the `sym` dialect cannot say, such as a symbolic float."""
 
 
-_memo: dict[Sympy, IndexExpr] = {}
-_MOST_REMEMBERED = 100_000
+_memo = Memo[Sympy, IndexExpr](100_000)
 
 
 def index_expression(expression: Sympy) -> IndexExpr:
@@ -31,11 +31,7 @@ def index_expression(expression: Sympy) -> IndexExpr:
     Errors: UnsupportedExpressionError, which names the function that has no counterpart.
     """
     result = _memo.get(expression)
-    if result is None:
-        if len(_memo) > _MOST_REMEMBERED:
-            _memo.clear()
-        result = _memo[expression] = _translate(expression)
-    return result
+    return _memo.keep(expression, _translate(expression)) if result is None else result
 
 
 def _translate(expression: Sympy) -> IndexExpr:

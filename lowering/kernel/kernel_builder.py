@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i1, i64
@@ -17,7 +17,7 @@ from cuesta.dialects.sym.syntax import canonical_operands
 from cuesta.lowering.schedule.schedule import Contraction, ParallelAxis, Schedule
 
 
-@cache
+@lru_cache(maxsize=4096)
 def pointer_to(tensor_type: Attribute) -> kernel.PointerType:
     """The pointer type of a tensor type."""
     assert isinstance(tensor_type, TensorType)

@@ -56,13 +56,13 @@ def byte_width(scalar: Attribute) -> int:
     return {"double": 8, "i64": 8, "float": 4, "i32": 4, "half": 2, "i16": 2, "i8": 1}[memory_text(scalar)]
 
 
-@cache
+@lru_cache(maxsize=4096)
 def type_text(value_type: Attribute, lanes: int) -> str:
     """The LLVM type of a value that has `lanes` lanes here."""
     return vector_type(scalar_text(scalar_of(value_type)), lanes)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def suffix(scalar: Attribute, lanes: int) -> str:
     """The suffix of intrinsics on the type: `f32`, `v8f32`, `v8i64`."""
     found = _FLOAT_TYPES.get(type(scalar))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -52,7 +52,7 @@ def call(op: CallLike, operands: Sequence[object], symbols: Symbols, numerics: N
     return [_checked(op, name, value, symbols, numerics) for name, value in zip(op.results, results, strict=True)]
 
 
-@cache
+@lru_cache(maxsize=8192)
 def find_overload(name: str) -> Any:
     """torch's overload of a name such as `aten.add.Tensor` or `mylib::foo.default`; None when there is none."""
     namespace, separator, rest = name.partition("::" if "::" in name else ".")

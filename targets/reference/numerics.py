@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ def dtype_named(name: str) -> torch.dtype:
     return dtype
 
 
-@cache
+@lru_cache(maxsize=4096)
 def dtype_of(value_type: Attribute) -> torch.dtype:
     """The dtype of a scalar type, or of the elements of a vector, tensor or pointer type."""
     if isinstance(value_type, PointerType) or is_tensor_type(value_type):

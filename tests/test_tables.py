@@ -1,0 +1,78 @@
+"""What a process keeps at module level has an end: each table is bounded, weak, or finite for a reason given here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("cuesta", "dialects", "lowering", "targets", "transforms")
+
+TYPES = "one for each element type of ours"
+TEXTS = "one for each of a few names, element types, and powers of two as lanes"
+OVERLOADS = "one for each overload that torch has"
+CONSTANT = "never changed"
+
+FINITE = {
+    "cuesta/cache.py:_warned": "one for each place that a cache can be",
+    "cuesta/cuda_graphs.py:_streams": "one for each device and thread's stream",
+    "cuesta/record.py:records": "documented: `clear_records()` empties it; torch itself keeps more of every graph",
+    "dialects/aten/ops.py:_classes": OVERLOADS,
+    "dialects/sym/simplify.py:_NO_RANGES": CONSTANT,
+    "dialects/sym/syntax.py:_NO_NAMES": CONSTANT,
+    "lowering/capture/fx_overloads.py:callee_of": OVERLOADS,
+    "lowering/capture/fx_overloads.py:is_symbolic_query": OVERLOADS,
+    "lowering/capture/whole_operators.py:_kept": "the kernels of the operators listed there, while somebody traces",
+    "targets/cpu/bf16.py:_rounding": TEXTS,
+    "targets/cpu/division.py:division": TEXTS,
+    "targets/cpu/emit_types.py:byte_width": TYPES,
+    "targets/cpu/emit_types.py:memory_text": TYPES,
+    "targets/cpu/emit_types.py:scalar_text": TYPES,
+    "targets/cpu/philox.py:philox": TEXTS,
+    "targets/cpu/vector_math.py:_math_function": TEXTS,
+    "targets/reference/numerics.py:dtype_named": "one for each dtype of torch",
+    "targets/triton/build.py:_codes": "`_remember` drops the oldest",
+    "transforms/fusion/cost.py:_cost_of": "one for each class of ops",
+}
+"""Tables that no number bounds, and what does. A function without arguments has one answer, and needs no reason."""
+
+
+def tables() -> Iterator[str]:
+    """Every empty container made at module level, and every function with a cache that has no bound."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                name = _name_of(node)
+                if name is not None:
+                    yield f"{path.relative_to(ROOT).as_posix()}:{name}"
+
+
+def _name_of(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.FunctionDef):
+        has_arguments = bool(node.args.args or node.args.kwonlyargs)
+        return node.name if has_arguments and any(map(_is_unbounded, node.decorator_list)) else None
+    if isinstance(node, ast.AnnAssign | ast.Assign) and node.value is not None and _is_empty(node.value):
+        target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+        return target.id if isinstance(target, ast.Name) else None
+    return None
+
+
+def _is_unbounded(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator) in ("cache", "functools.cache", "lru_cache(maxsize=None)")
+
+
+def _is_empty(value: ast.expr) -> bool:
+    if isinstance(value, ast.Dict):
+        return not value.keys
+    if isinstance(value, ast.List):
+        return not value.elts
+    if isinstance(value, ast.Call) and not value.args and not value.keywords:
+        return ast.unparse(value.func).partition("[")[0] in ("dict", "set", "list", "defaultdict", "Counter")
+    return False
+
+
+def test_every_table_has_an_end() -> None:
+    found = set(tables())
+    assert len(found) > 10, "the search finds what there is"
+    assert found == set(FINITE), "a table that is new: `core/interning.py` has bounded ones; one that is gone"
