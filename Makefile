@@ -54,6 +54,9 @@ fuzz: $(READY) ## look for a program on which compiled code is wrong (EXAMPLES=1
 reload: $(READY) ## go on from every text of the dumps of the demo's models: the kernels are the same bytes
 	RELOAD=whole $(PYTEST) $(IN_PARALLEL) tests/e2e/test_reload.py $(PYTEST_ARGS)
 
+fuzz-texts: $(READY) ## look for an edit of a text that does harm (RUNS=3000, SEED=1)
+	$(RUN) -m tests.fuzz.texts.search --runs $(or $(RUNS),3000) --seed $(or $(SEED),1) --workers $(WORKERS)
+
 lint: $(READY) ## style (ruff)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
@@ -86,4 +89,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-gpu conformance fuzz reload lint types bench bench-growth bench-gpu links venv clean
+.PHONY: help demo test test-fast test-gpu conformance fuzz fuzz-texts reload lint types bench bench-growth bench-gpu links venv clean

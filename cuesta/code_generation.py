@@ -49,9 +49,15 @@ def generate(module: ModuleOp, record: CompileRecord, write: Callable[[str, str]
     return begin(module, record, write).finished(record)
 
 
-def begin(module: ModuleOp, record: CompileRecord, write: Callable[[str, str], object] | None = None) -> Generated:
-    """As `generate`, but LLVM may still be at work."""
-    wrapper, kernels = _wrapper_of(module, (), record)
+def begin(
+    module: ModuleOp,
+    record: CompileRecord,
+    write: Callable[[str, str], object] | None = None,
+    *,
+    checked: bool = False,
+) -> Generated:
+    """As `generate`, but LLVM may still be at work. A program that is `checked` came from a text."""
+    wrapper, kernels = _wrapper_of(module, (), record, checked)
     builds = _start(wrapper, kernels, record, write)
     native = _begin_object_code(wrapper, builds, record)
     failures: dict[str, Exception] = {}
@@ -62,7 +68,7 @@ def begin(module: ModuleOp, record: CompileRecord, write: Callable[[str, str], o
             _tell(name, error, kernels[name], build.text_of(name))
         failures.update(failed)
     if failures:
-        wrapper, kernels = _wrapper_of(module, failures, record)
+        wrapper, kernels = _wrapper_of(module, failures, record, checked)
         native = _begin_object_code(wrapper, builds, record)
     if write is not None:
         with record.stage(DUMP):
@@ -86,10 +92,10 @@ def begin(module: ModuleOp, record: CompileRecord, write: Callable[[str, str], o
 
 
 def _wrapper_of(
-    module: ModuleOp, in_eager: Collection[str], record: CompileRecord
+    module: ModuleOp, in_eager: Collection[str], record: CompileRecord, checked: bool
 ) -> tuple[Wrapper, dict[str, FuncOp]]:
     with record.stage("wrapper"):
-        writer = WrapperWriter(module, in_eager)
+        writer = WrapperWriter(module, in_eager, checked=checked)
         return writer.write(), writer.kernels
 
 

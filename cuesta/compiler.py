@@ -219,9 +219,11 @@ def compile_module(
     keep: Callable[[Program], None] | None = None,
     key: str | None = None,
     stages: Sequence[Stage] | None = None,
+    *,
+    checked: bool = False,
 ) -> Wrapper:
     """Compiles a program at any level, by `stages`, or else those it still has before it. `keep` is shown the compiled
-    program, and `key` is what it keeps it by.
+    program, and `key` is what it keeps it by. A program from a text is `checked` where it cannot be believed.
 
     Returns the wrapper's function, which takes the list of @main's arguments and empties it. LLVM may still be at work
     on a program for the CPU, in a thread: the first call waits for it, and what torch does until then costs no time.
@@ -231,11 +233,13 @@ def compile_module(
     from cuesta.dialects.core.machine import state_machine
     from cuesta.dialects.core.tracing import trace_rewrites
     from cuesta.machine import machine_for
-    from cuesta.pipeline import level_of, run_pipeline
+    from cuesta.pipeline import CHECK_BOUNDS, level_of, run_pipeline
 
     state_machine(module, machine_for(module))
     if stages is None:
         stages = _stages_for(module, options)
+    if checked:
+        stages = (*(stage for stage in stages if stage.name != CHECK_BOUNDS.name), CHECK_BOUNDS)
     if dump is not None:
         with record.stage(DUMP):
             dump.begin(level_of(module), module, [stage.name for stage in stages])
@@ -255,12 +259,16 @@ def compile_module(
             after_stage=after_stage,
             keep_input=None if dump is None else dump.before,
         )
+    if checked:
+        from cuesta.texts import verify_lowered
+
+        verify_lowered(module)
     if trace is not None and dump is not None:
         dump.text("rewrites.txt", trace.summary())
     elif trace is not None:
         print(trace.summary(), file=sys.stderr)
     with running_on(options.target):
-        generated = begin(module, record, None if dump is None else dump.text)
+        generated = begin(module, record, None if dump is None else dump.text, checked=checked)
     _count(module, record)
     if generated.compilation is not None and not generated.program.device_runs and not generated.in_eager:
         unfinished = _Unfinished(generated, record, keep)

@@ -28,9 +28,11 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
     that names none goes on from its level. The option `pipeline` says others.
 
     The function takes @main's arguments, in order, and gives a tuple of its results; what is not as the text says
-    (dtype, sizes, strides) is a TypeError. `options` are those of `torch.compile(..., backend="cuesta", options=...)`.
+    (dtype, sizes, strides) is a TypeError. `options` are those of `torch.compile(..., backend="cuesta", options=...)`;
+    with `{"checks": "off"}` nothing is checked when it runs.
     A text that another version of Cuesta wrote is a warning, which errors repeat.
-    Errors: CuestaError, xDSL's ParseError (both name file and line), OptionError, OSError.
+    Errors: CuestaError, xDSL's ParseError (both name file and line), OptionError, OSError. A call raises IndexError or
+    RuntimeError, which name the line, where the text accesses what is not there or a call gives what it does not say.
     """
     from cuesta.dialects.core.extension import only
     from cuesta.extensions import chosen
@@ -41,63 +43,63 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
 
 
 def _load(path: str | os.PathLike[str], parsed: Options, given: Mapping[str, Any]) -> Callable[..., tuple[Any, ...]]:
-    from cuesta.arguments import check_arguments
+    from cuesta.arguments import Arguments
     from cuesta.compiler import compile_module
-    from cuesta.dialects.core.entry import entry_block
     from cuesta.dump import Dump
+    from cuesta.texts import errors_of
 
-    module, header, stages = read(path, parsed, given=given)
-    types = [argument.type for argument in entry_block(module).args]
-    record = CompileRecord(kind="inference")
-    records.append(record)
-    dump: Dump | None = None
-    if parsed.dump:
-        dump = Dump.create(parsed.dump, "loaded")
-        dump.header = header
-    compiled = compile_module(module, parsed, record, dump, stages=stages)
+    name, text = str(path), read_text(path)
+    with errors_of(text, name):
+        module, header, stages = read(text, name, parsed, given=given)
+        arguments = Arguments.of(module)
+        record = CompileRecord(kind="inference")
+        records.append(record)
+        dump: Dump | None = None
+        if parsed.dump:
+            dump = Dump.create(parsed.dump, "loaded")
+            dump.header = header
+        compiled = compile_module(module, parsed, record, dump, stages=stages, checked=parsed.checks == "auto")
 
     def call(*values: Any) -> tuple[Any, ...]:
-        check_arguments(types, values, str(path))
-        return tuple(compiled(list(values)))
+        arguments.check(values, name)
+        with errors_of(text, name):
+            return tuple(compiled(list(values)))
 
     return call
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text in a file. Errors: CuestaError when it holds none, OSError."""
+    from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CuestaError(Diagnostic("is not text", place=str(path))) from error
+
+
 def read(
-    path: str | os.PathLike[str], options: Options, *, given: Mapping[str, Any]
+    text: str, path: str, options: Options, *, given: Mapping[str, Any]
 ) -> tuple[ModuleOp, Header, Sequence[Stage] | None]:
-    """The program in a file, checked, its header, and the stages that it names; None where it names none, or `options`
-    say others. `given` are the options that somebody set.
+    """The program in the text of a file, checked, its header, and the stages that it names; None where it names none,
+    or `options` say others. `given` are the options that somebody set.
 
     Errors: as `load`.
     """
-    from xdsl.utils.exceptions import ParseError, VerifyException
+    from xdsl.utils.exceptions import ParseError
 
     from cuesta.context import make_context
-    from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
-    from cuesta.dialects.core.dominance import verify_dominance
-    from cuesta.dialects.core.entry import entry_block
-    from cuesta.dialects.core.locations import CuestaParser
-    from cuesta.dialects.loops.reach import verify_reach
+    from cuesta.dialects.core.diagnostics import CuestaError
     from cuesta.header import read_header
     from cuesta.pipeline import stages_named
+    from cuesta.texts import parse_text, verify_text
 
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise CuestaError(Diagnostic("is not text", place=str(path))) from error
     header = read_header(text)
     if header.other_version:
         warnings.warn(f"{path}: {header.other_version}: stages and levels may mean something else", stacklevel=3)
     try:
-        module = CuestaParser(make_context(), text, str(path)).parse_module()
-        verify_module(module)
-        verify_dominance(module)
-        verify_reach(module)
-        try:
-            entry_block(module)
-        except VerifyException as error:
-            raise CuestaError(Diagnostic(str(error), place=str(path))) from None
+        module = parse_text(make_context(), text, path)
+        verify_text(module)
         if header.remaining is None or options.pipeline is not None:
             return module, header, None
         chosen = [name for name in CHOOSE_STAGES if name in given]

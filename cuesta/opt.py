@@ -19,12 +19,12 @@ from typing import TextIO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.exceptions import ParseError
 
 from cuesta.context import make_context
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
-from cuesta.dialects.core.locations import CuestaParser, print_text
+from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.machine import ATTRIBUTE, Machine, MachineAttr
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.loops.reach import verify_reach
@@ -32,6 +32,7 @@ from cuesta.extensions import extended, load_file
 from cuesta.header import Header, read_header, split_passes
 from cuesta.passes import available_passes, describe_options, parse_passes
 from cuesta.pipeline import Stage, extended_stages, repeat_command, run_pipeline, stages_named
+from cuesta.texts import parse_text
 
 EXIT_OK = 0
 EXIT_INVALID = 1
@@ -153,7 +154,8 @@ def run_chunk(chunk: Chunk, name: str, options: argparse.Namespace) -> str | Non
     except CuestaError as error:
         if passes:
             error.add_context(repeat=repeat_command(name, passes))
-        print(_with_source_line(error, chunk, name), file=sys.stderr)
+        error.show_lines(chunk.text, name, chunk.first_line)
+        print(error, file=sys.stderr)
         return None
     after = header.then(split_passes(passes))
     text = print_text(module, locations=options.locations, generic=options.generic)
@@ -174,13 +176,9 @@ def _remaining(header: Header, name: str) -> str:
 def parse_module(context: Context, chunk: Chunk, name: str) -> ModuleOp:
     """Parse one program.
 
-    Errors: ParseError; CuestaError when an attribute or type of it is invalid.
+    Errors: ParseError.
     """
-    parser = CuestaParser(context, chunk.text, name, first_line=chunk.first_line)
-    try:
-        return parser.parse_module()
-    except VerifyException as error:  # an attribute's verifier runs while it is parsed, and has no place
-        parser.raise_error(str(error))
+    return parse_text(context, chunk.text, name, chunk.first_line)
 
 
 def _run_passes(context: Context, module: ModuleOp, passes: str, options: argparse.Namespace) -> None:
@@ -207,25 +205,6 @@ def _format_parse_error(error: ParseError, first_line: int) -> str:
         return text
     location = error.span.get_location()
     return text.replace(str(location), str(location._replace(line=location.line + first_line - 1)), 1)
-
-
-def _with_source_line(error: CuestaError, chunk: Chunk, name: str) -> str:
-    """The diagnostics, each with the line of this file it is about (if it is about one) and a caret."""
-    shown: list[str] = []
-    lines = chunk.text.splitlines()
-    for diagnostic in error.diagnostics:
-        text = str(diagnostic)
-        file, _, number = diagnostic.place.partition(",")[0].rpartition(":")
-        index = int(number) - chunk.first_line if file == name and number.isdigit() else -1
-        if 0 <= index < len(lines):
-            line = lines[index]
-            head, _, rest = text.partition("\n")
-            column = max(line.find(diagnostic.op_name), 0) if diagnostic.op_name else 0
-            column = column or len(line) - len(line.lstrip())
-            caret = " " * column + "^" * max(len(diagnostic.op_name), 1)
-            text = "\n".join([head, f"  | {line}", f"  | {caret}", *([rest] if rest else [])])
-        shown.append(text)
-    return "\n".join(shown)
 
 
 def _read(path: str) -> tuple[str, str]:

@@ -16,6 +16,9 @@ from cuesta.dialects.core.extension import Extension
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile: `reduce-overhead` replays CUDA graphs, `max-autotune` also tries several schedules."""
 
+CHECKS = ("auto", "off")
+"""`auto` checks when they run what the texts of programs cannot prove; programs of torch.compile need no checks."""
+
 VERIFY_CHOICES = ("boundaries", "each")
 
 RANDOM = ("device", "eager", "philox")
@@ -51,6 +54,7 @@ class Options:
     cuda_graphs: bool = _option(False, 'launch through CUDA graphs, as mode="reduce-overhead" does')
     cache: bool = _option(True, "take compiled graphs from disk, and keep them there (see docs/cache.md)")
     max_autotune: bool = _option(False, "time schedules of each kernel on the device, as mode='max-autotune' does")
+    checks: str = _option("auto", "of a program from a text: check accesses and results when it runs", CHECKS)
     target: str = _option(
         "device", "who makes the kernels: the target of the device, or the interpreter, to compare with", TARGETS
     )

@@ -79,6 +79,8 @@ STAGES: tuple[Stage, ...] = (
 )
 """The whole compiler between capture and the targets."""
 
+CHECK_BOUNDS = Stage("check-bounds", "last of a program from a text, which nothing made that keeps to bounds")
+
 
 def default_stages(
     *,

@@ -23,9 +23,11 @@ class CudaError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class BoundSite:
-    """A `kernel.bound` that may fail: what the error message needs."""
+    """A `kernel.bound` that may fail, or a `kernel.within`: what the error message needs."""
 
     location: str
+    access: str = ""
+    """What accesses which memory; empty for an index made of data."""
 
     @classmethod
     def of(cls, op: Operation) -> BoundSite:

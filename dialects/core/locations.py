@@ -1,7 +1,10 @@
 """Source locations: which line of the model, or of a text file, an op comes from.
 
 xDSL keeps a location on every op but loses it when it parses custom syntax without one and when it replaces an op. The
-parser here stamps what was written, or else the op's own place in the text; `rewriting` carries locations on.
+parser here stamps what was written, and the op's own place in the text; `rewriting` carries locations on.
+
+An op of a text that says where it comes from has both: `callsite(the text at the model)`. Diagnostics name the text
+first; what is printed is where it comes from, so that a text that is read and printed says what it said.
 """
 
 from __future__ import annotations
@@ -90,8 +93,47 @@ def source_lines(location: Attribute) -> Iterator[tuple[str, int]]:
 
 
 def format_location(location: Attribute) -> str:
-    """`model.py:42`, or `model.py:42, model.py:45`; empty when nothing is known."""
-    return ", ".join(dict.fromkeys(f"{file}:{line}" for file, line in source_lines(location)))
+    """`model.py:42`, or `edited.mlir:7, model.py:42, model.py:45`, texts first; empty when nothing is known."""
+    return ", ".join(dict.fromkeys(one for part in (text_of(location), origin_of(location)) for one in _lines(part)))
+
+
+def format_origin(location: Attribute) -> str:
+    """The same without the lines of texts that say where their ops come from: the lines of the model."""
+    return ", ".join(dict.fromkeys(_lines(origin_of(location))))
+
+
+def _lines(location: Attribute) -> Iterator[str]:
+    return (f"{file}:{line}" for file, line in source_lines(location))
+
+
+def text_of(location: Attribute) -> LocationAttr:
+    """The places in texts, of ops that say where they come from; unknown when there are none."""
+    match location:
+        case CallSiteLoc(callee=FileLineColLoc() as place):
+            return place
+        case FusedLoc(locations=ArrayAttr() as parts):
+            return fuse_locations(*(text_of(part) for part in parts))
+        case _:
+            return UNKNOWN_LOC
+
+
+def origin_of(location: Attribute) -> LocationAttr:
+    """Where ops come from, less their places in texts."""
+    match location:
+        case CallSiteLoc(caller=caller):
+            return origin_of(caller)
+        case FusedLoc(locations=ArrayAttr() as parts):
+            return fuse_locations(*(origin_of(part) for part in parts))
+        case _:
+            return location if isinstance(location, LocationAttr) else UNKNOWN_LOC
+
+
+def places_of(location: Attribute) -> Iterator[tuple[str, int, int]]:
+    """Every file, line and column a location names, those of texts first."""
+    for part in (text_of(location), origin_of(location)):
+        for one in _parts(part):
+            if isinstance(one, FileLineColLoc):
+                yield one.filename.data, one.line.data, one.column.data
 
 
 def _parts(location: LocationAttr) -> Iterable[LocationAttr]:
@@ -107,7 +149,7 @@ def _parts(location: LocationAttr) -> Iterable[LocationAttr]:
 class CuestaParser(Parser):
     """xDSL's parser, which keeps locations.
 
-    An op without a `loc(...)` gets its own place in the text, so that a diagnostic can always name a line.
+    Every op gets its own place in the text, so that a diagnostic can always name a line of it.
     """
 
     def __init__(self, ctx: Context, input: str | bytes, name: str = "<unknown>", *, first_line: int = 1) -> None:
@@ -159,10 +201,11 @@ class CuestaParser(Parser):
         """Parse an operation, and give it a location."""
         start = self._current_token.span.start
         op = super().parse_operation()
-        if isinstance(op.location, UnknownLoc):
-            line = bisect_right(self._line_starts, start)
-            column = start - self._line_starts[line - 1] + 1
-            op.location = FileLineColLoc(self._file, IntAttr(line + self._first_line - 1), IntAttr(column))
+        line = bisect_right(self._line_starts, start)
+        column = start - self._line_starts[line - 1] + 1
+        place = FileLineColLoc(self._file, IntAttr(line + self._first_line - 1), IntAttr(column))
+        origin = origin_of(op.location)
+        op.location = place if isinstance(origin, UnknownLoc) else CallSiteLoc(place, origin)
         return op
 
 
@@ -179,7 +222,7 @@ class _LocatedPrinter(Printer):
     def print_attribute(self, attribute: Attribute) -> None:
         if not isinstance(attribute, LocationAttr):
             super().print_attribute(attribute)
-        elif not isinstance(attribute, UnknownLoc):
+        elif not isinstance(attribute := origin_of(attribute), UnknownLoc):
             alias = self.aliases.setdefault(attribute, f"#at{len(self.aliases) + 1}")
             self.print_string(f"loc({alias})")
 

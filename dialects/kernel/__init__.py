@@ -15,6 +15,7 @@ from cuesta.dialects.kernel.structure import (
     YieldOp,
 )
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
+from cuesta.dialects.kernel.within import WithinOp
 
 __all__ = [
     "KERNEL",
@@ -41,6 +42,7 @@ __all__ = [
     "ScheduleAttr",
     "StatementOp",
     "StoreOp",
+    "WithinOp",
     "YieldOp",
     "contracted_shape",
     "counters",

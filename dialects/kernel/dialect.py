@@ -12,6 +12,7 @@ from cuesta.dialects.kernel.meeting import MeetOp
 from cuesta.dialects.kernel.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.kernel.structure import ForOp, ReduceOp, YieldOp
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
+from cuesta.dialects.kernel.within import WithinOp
 
 KERNEL = Dialect(
     "kernel",
@@ -34,6 +35,7 @@ KERNEL = Dialect(
         RunningOp,
         ScanOp,
         StoreOp,
+        WithinOp,
         YieldOp,
     ],
     [PointerType, ScheduleAttr],

@@ -81,6 +81,8 @@ class KernelEmitter(IndexEmitter):
         self.functions: dict[str, MathFunction] = {}
         self.entry: list[str] = []
         self.scans: dict[Operation, ScanCarry] = {}
+        self.is_checked = any(isinstance(op, kernel.WithinOp) for op in func.walk())
+        """Whether the text cannot be believed: then nothing that LLVM may assume is said of addresses."""
         self._coordinates: list[str] = []
 
     def emit(self) -> EmittedKernel:
@@ -115,6 +117,8 @@ done:
   ret void
 }}
 """
+        if self.is_checked:
+            text = text.replace(" nsw ", " ").replace(" inbounds ", " ")
         return EmittedKernel(text, self.functions)
 
     def _argument(self, position: int, kind: str) -> str:
@@ -369,6 +373,7 @@ _SIMPLE = (
     kernel.IndexOp,
     kernel.LoadOp,
     kernel.StoreOp,
+    kernel.WithinOp,
 )
 
 
@@ -388,6 +393,8 @@ _LIGHT, _NESTED = 12, 100
 
 def _registers(op: Operation) -> int:
     """What an op adds to the pressure on registers, roughly: a polynomial wants most of them for itself."""
+    if isinstance(op, kernel.WithinOp):
+        return 0  # a checked kernel adds up in the same order
     if isinstance(op, kernel.LoopOp):
         return _NESTED
     if isinstance(op, elem.TableOp) and any(text.startswith("math:") for text in op.row.llvm.values()):

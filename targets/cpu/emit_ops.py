@@ -52,6 +52,9 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     if template is None:
         fail(op, f"there is no LLVM spelling for {operand_type}")
     kind = type_text(operand_type, lanes)
+    if emitter.is_checked and op.row.name in ("trunc_div", "fmod") and kind_of(operand_type) in "iu":
+        _emit_any_division(emitter, op, template, kind, lanes, scalar)
+        return
     if template.startswith("math:"):
         function = math_function(template[5:], suffix(scalar, 1), lanes)
         emitter.functions[function.symbol] = function
@@ -69,6 +72,32 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     )
     for line in text.split("\n"):
         emitter.line(line)
+
+
+def _emit_any_division(
+    emitter: KernelEmitter, op: elem.TableOp, template: str, kind: str, lanes: int, scalar: Attribute
+) -> None:
+    """A division of integers that a processor survives whatever the numbers are: nobody guards that of an edited text.
+
+    By 0 the quotient is the dividend and the remainder 0; by −1 a quotient wraps.
+    """
+    boolean, zero = vector_type("i1", lanes), constant(0, scalar, lanes)
+    dividend, divisor = (emitter.name(operand) for operand in op.operands)
+    is_zero = emitter.instruction(f"icmp eq {kind} {divisor}, {zero}")
+    safe = emitter.instruction(f"select {boolean} {is_zero}, {kind} {constant(1, scalar, lanes)}, {kind} {divisor}")
+    if kind_of(scalar) == "u":
+        result = emitter.fresh()
+        emitter.line(template.format(r=result, a=dividend, b=safe, t=kind))
+        emitter.names[op.results[0]] = result
+        return
+    is_minus_one = emitter.instruction(f"icmp eq {kind} {divisor}, {constant(-1, scalar, lanes)}")
+    safe = emitter.instruction(f"select {boolean} {is_minus_one}, {kind} {constant(1, scalar, lanes)}, {kind} {safe}")
+    result = emitter.fresh()
+    emitter.line(template.format(r=result, a=dividend, b=safe, t=kind))
+    if op.row.name == "trunc_div":
+        negative = emitter.instruction(f"sub {kind} {constant(0, scalar, lanes)}, {dividend}")
+        result = emitter.instruction(f"select {boolean} {is_minus_one}, {kind} {negative}, {kind} {result}")
+    emitter.names[op.results[0]] = result
 
 
 def _inverse(emitter: KernelEmitter, divisor: SSAValue) -> tuple[str, str] | None:
@@ -201,6 +230,8 @@ def _emit_bound(emitter: KernelEmitter, op: Operation) -> None:
     if kind != wide:
         extension = "sext" if kind_of(source.type) == "i" else "zext"
         value = emitter.instruction(f"{extension} {kind} {value} to {wide}")
+    if emitter.is_checked:  # what is checked is what is used, also where a conversion overflowed
+        value = emitter.instruction(f"freeze {wide} {value}")
     size_name = emitter.scalar(op.size, (), 0)
     size = emitter.broadcast(size_name, "i64") if lanes > 1 else size_name
     position = value
@@ -227,6 +258,55 @@ def _emit_bound(emitter: KernelEmitter, op: Operation) -> None:
     emitter.line(f"{join}:")
     safe = emitter.instruction(f"select {boolean} {good}, {wide} {position}, {wide} {splat_integer(0, lanes)}")
     emitter.indices[op.result] = Index(safe, len(emitter.levels) - 1, vector=lanes > 1)
+
+
+def _emit_within(emitter: KernelEmitter, op: Operation) -> None:
+    """Compares the addresses of the access that follows, and leaves the kernel where one is outside.
+
+    Lanes whose address moves by a fixed step need only their first and their last.
+    """
+    assert isinstance(op, kernel.WithinOp)
+    lanes = emitter.lanes_of(op.index_type)
+    size = emitter.scalar(op.size, (), 0)
+    step = _lane_stride(emitter, op) if op.mask is None or lanes == 1 else None
+    leave, join = emitter.label(), emitter.label()
+    if lanes == 1 or step is not None:
+        first = last = emitter.scalar(op.offset, op.indices, len(emitter.levels) - 1)
+        bad = some = _outside(emitter, first, size, 1)
+        if step and lanes > 1:
+            last = emitter.instruction(f"add i64 {first}, {step * (lanes - 1)}")
+            some = emitter.instruction(f"or i1 {bad}, {_outside(emitter, last, size, 1)}")
+        if op.mask is not None:
+            some = emitter.instruction(f"and i1 {some}, {emitter.name(op.mask)}")
+        emitter.line(f"br i1 {some}, label %{leave}, label %{join}")
+        emitter.line(f"{leave}:")
+        value = emitter.instruction(f"select i1 {bad}, i64 {first}, i64 {last}")
+    else:
+        wide, boolean, bits = vector_type("i64", lanes), vector_type("i1", lanes), f"i{lanes}"
+        values = emitter.lanewise(op.offset, op.indices)
+        bad = _outside(emitter, values, emitter.broadcast(size, "i64"), lanes)
+        if op.mask is not None:
+            mask = emitter.name(op.mask)
+            mask = emitter.broadcast(mask, "i1") if emitter.lanes_of(op.mask.type) == 1 else mask
+            bad = emitter.instruction(f"and {boolean} {bad}, {mask}")
+        some = emitter.instruction(f"call i1 @llvm.vector.reduce.or.v{lanes}i1({boolean} {bad})")
+        emitter.line(f"br i1 {some}, label %{leave}, label %{join}")
+        emitter.line(f"{leave}:")
+        bad = emitter.instruction(f"bitcast {boolean} {bad} to {bits}")
+        lane = emitter.instruction(f"call {bits} @llvm.cttz.{bits}({bits} {bad}, i1 false)")
+        value = emitter.instruction(f"extractelement {wide} {values}, {bits} {lane}")
+    emitter.sites.append(BoundSite(format_location(op.location), f"{op.access} in @{emitter.func.sym_name}"))
+    emitter.line(f"call void @cuesta.report(i64 {len(emitter.sites)}, i64 {value}, i64 {size})")
+    emitter.line("ret void")
+    emitter.line(f"{join}:")
+
+
+def _outside(emitter: KernelEmitter, value: str, size: str, lanes: int) -> str:
+    """Whether a number is not in [0, size); a size may be negative, where symbols make it so."""
+    wide, boolean = vector_type("i64", lanes), vector_type("i1", lanes)
+    negative = emitter.instruction(f"icmp slt {wide} {value}, {splat_integer(0, lanes)}")
+    beyond = emitter.instruction(f"icmp sge {wide} {value}, {size}")
+    return emitter.instruction(f"or {boolean} {negative}, {beyond}")
 
 
 def _emit_local(emitter: KernelEmitter, op: Operation) -> None:
@@ -266,7 +346,7 @@ def _runs_along_rows(emitter: KernelEmitter, op: kernel.LoadOp | kernel.StoreOp)
     return along_lanes not in (0, 1)
 
 
-def _lane_stride(emitter: KernelEmitter, op: kernel.LoadOp | kernel.MemoryWriteOp) -> int | None:
+def _lane_stride(emitter: KernelEmitter, op: kernel.LoadOp | kernel.MemoryWriteOp | kernel.WithinOp) -> int | None:
     """By how many elements the address moves from lane to lane; None when that is not one number."""
     total = 0
     for k, operand in enumerate(op.indices):
@@ -330,4 +410,5 @@ EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
     kernel.RunningOp: _emit_running,
     kernel.ScanOp: _emit_scan,
     kernel.StoreOp: _emit_store,
+    kernel.WithinOp: _emit_within,
 }

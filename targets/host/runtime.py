@@ -51,6 +51,19 @@ def resolve_overload(name: str) -> Callable[..., Any]:
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
+def is_overload(name: str) -> bool:
+    """Whether torch has an operator of that overload name."""
+    import torch
+
+    if name in _METHODS_OF_TORCH:
+        return True
+    try:
+        found = resolve_overload(name)
+    except (AttributeError, RuntimeError, ValueError):
+        return False
+    return isinstance(found, torch._ops.OpOverload)  # pyright: ignore[reportPrivateUsage]
+
+
 def allocator(kind: str, index: int | None = None) -> Allocator:
     """A function of sizes, strides and dtype that makes a tensor on a device with undefined contents.
 
@@ -113,6 +126,43 @@ def check_metadata(value: torch.Tensor, sizes: Sequence[int], dtype: torch.dtype
         )
 
 
+def check_storage(source: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int, where: str) -> None:
+    """An alias that a text asks for lies within the memory that it is of.
+
+    Errors: RuntimeError, which names the line of the text.
+    """
+    least, most = (0, 0) if 0 in sizes else (1, 1 + _distance(sizes, strides))
+    there = 0 if source.numel() == 0 else 1 + _distance(source.shape, source.stride())
+    if min((*sizes, *strides, offset, 0)) < 0 or (least and offset + most > there):
+        raise RuntimeError(
+            f"{where}  host.reinterpret: sizes {tuple(sizes)} and strides {tuple(strides)} from {offset} on do not lie "
+            f"within {there} elements"
+        )
+
+
+def _distance(sizes: Sequence[int], strides: Sequence[int]) -> int:
+    return sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+
+
+def check_result(
+    value: Any, sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype, device: str, overload: str, where: str
+) -> torch.Tensor:
+    """What a call gave, laid out as a text says.
+
+    Errors: RuntimeError, which names the line of the text, when it has another dtype, device or size.
+    """
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        raise RuntimeError(f"{where}  {overload} gave no tensor but a {type(value).__name__}")
+    if value.dtype != dtype or tuple(value.shape) != tuple(sizes) or value.device.type != torch.device(device).type:
+        raise RuntimeError(
+            f"{where}  {overload} gave a tensor of {value.dtype} and size {tuple(value.shape)} on {value.device}, "
+            f"but the text says {dtype} and {tuple(sizes)} on {device}"
+        )
+    return value if value.stride() == tuple(strides) else with_strides(value, strides)
+
+
 class OutOfRangeError(IndexError, RuntimeError):
     """An index out of range: what eager raises is an IndexError or a RuntimeError, depending on the operator."""
 
@@ -124,7 +174,9 @@ def index_error_raiser(sites: Sequence[BoundSite]) -> Callable[[int], NoReturn]:
         record: ctypes.Array[ctypes.c_int64] = (ctypes.c_int64 * 3).from_address(address)
         site, value, size = map(int, record)
         record[0] = 0
-        where = sites[site - 1].location
+        where, access = sites[site - 1].location, sites[site - 1].access
+        if access:
+            raise OutOfRangeError(f"{where}  {access}: element {value} is not one of the {max(size, 0)} that there are")
         raise OutOfRangeError(
             f"index {value} is out of bounds for dimension with size {size}" + (f" ({where})" if where else "")
         )
@@ -189,6 +241,8 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
         "reinterpret": reinterpreter(),
         "with_strides": with_strides,
         "check_metadata": check_metadata,
+        "check_result": check_result,
+        "check_storage": check_storage,
         "flattened": flattened,
         "raise_index_error": index_error_raiser(program.sites),
         **(in_eager or {}),

@@ -18,6 +18,7 @@ from cuesta.dialects import aten, host, kernel, sym
 from cuesta.dialects.aten import dtypes
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function
+from cuesta.dialects.core.locations import format_location, location_of
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of, traits_of
 from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.python_text import Names, argument_text, expression, identifier, tuple_text
@@ -37,6 +38,8 @@ _RESERVED = (
     "args",
     "call",
     "check_metadata",
+    "check_result",
+    "check_storage",
     "complex",
     "error",
     "flattened",
@@ -107,10 +110,14 @@ def is_large(buffer: SSAValue) -> bool:
 class WrapperWriter:
     """Writes the wrapper of a module at the `host` level. Kernels named `in_eager` have no machine code.
 
+
+    `checked` is for a program that came from a text: what a call gives is held to its type, and aliases to the memory
+    that they are of; every buffer is a tensor then, so that memory lives as long as anything points to it.
+
     Errors: CuestaError for a device that no target is for, or a kernel that is scheduled for another kind of device.
     """
 
-    def __init__(self, module: ModuleOp, in_eager: Collection[str] = ()) -> None:
+    def __init__(self, module: ModuleOp, in_eager: Collection[str] = (), *, checked: bool = False) -> None:
         main = entry_function(module)
         if not isinstance(main, host.FuncOp):
             fail(main, "a wrapper is made of a host.func @main")
@@ -127,6 +134,7 @@ class WrapperWriter:
         self.positions = {op: position for position, op in enumerate(main.body.ops)}
         self.launches = 0
         self.without_code = frozenset(in_eager)
+        self.checked = checked
         self.in_eager: dict[str, str] = {}
         self.stand_ins: dict[str, Target] = {}
         self.queues: dict[str, str] = {}
@@ -140,7 +148,11 @@ class WrapperWriter:
         self.lines.append("args.clear()")
         self.bind_symbols()
         for op in self.main.body.ops:
+            first = len(self.lines)
             self.op(op)
+            if self.checked and not isinstance(op, host.FreeOp):
+                place = self.place_of(op).replace("\n", " ")
+                self.lines[first:] = [line if "#" in line else f"{line}  # at {place}" for line in self.lines[first:]]
         body = "\n    ".join(self.lines)
         source = f"def call(args):\n    {body}\n"
         return Wrapper(source, self.runs, self.overloads, self.launches, self.in_eager, self.stand_ins)
@@ -269,6 +281,8 @@ class WrapperWriter:
 
     def only_an_address(self, buffer: SSAValue) -> bool:
         """Whether nobody needs a tensor for a buffer."""
+        if self.checked:
+            return False
         users = (use.operation for use in buffer.uses)
         return host.only_launched(buffer) and not any(
             isinstance(user, host.LaunchOp) and (user.kernel in self.without_code or self.target_of(user).takes_tensors)
@@ -288,7 +302,10 @@ class WrapperWriter:
             return
         name = self.define(op.results[0], "view")
         sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
-        self.lines.append(f"{name} = reinterpret({source}, {sizes}, {strides}, {expression(op.offset)})")
+        offset = expression(op.offset)
+        if self.checked:
+            self.lines.append(f"check_storage({source}, {sizes}, {strides}, {offset}, {self.place_of(op)!r})")
+        self.lines.append(f"{name} = reinterpret({source}, {sizes}, {strides}, {offset})")
 
     def place(self, op: host.PlaceOp) -> None:
         """A buffer in an arena: a tensor, or only an address where that is enough."""
@@ -338,6 +355,9 @@ class WrapperWriter:
         elif self.returns_list(op):
             target = f"{target},"
         self.lines.append(f"{target} = {call}" if results else call)
+        if self.checked:
+            self.check_results(op, results)
+            return
         operand_types = {tensor_type_of(operand).element_type for operand in op.operands if is_tensor(operand)}
         for result, result_name in zip(op.results, results, strict=True):
             if result_name == "_" or not is_tensor(result):
@@ -355,6 +375,23 @@ class WrapperWriter:
                 self.lines.append(
                     f"if {result_name}.stride() != {strides}: {result_name} = with_strides({result_name}, {strides})"
                 )
+
+    def check_results(self, op: host.ExternOp, results: list[str]) -> None:
+        """Holds what a call gave to the types that a text says."""
+        where = self.place_of(op)
+        for result, name in zip(op.results, results, strict=True):
+            if name == "_" or not is_tensor(result):
+                continue
+            result_type = tensor_type_of(result)
+            sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
+            dtype, device = dtypes.type_to_dtype(result_type.element_type), device_of(result_type)
+            layout = f"{sizes}, {strides}, torch.{dtype}, {device!r}"
+            self.lines.append(f"{name} = check_result({name}, {layout}, {op.overload!r}, {where!r})")
+
+    @staticmethod
+    def place_of(op: Operation) -> str:
+        """The line of the text that an op stands on."""
+        return format_location(location_of(op))
 
     @staticmethod
     def returns_list(op: host.ExternOp) -> bool:

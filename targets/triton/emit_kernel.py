@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.core.diagnostics import fail
-from cuesta.dialects.core.locations import format_location
+from cuesta.dialects.core.locations import format_origin
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import Shape
 from cuesta.targets.host.python_text import Names, identifier
@@ -97,7 +97,7 @@ class KernelEmitter:
         else:
             emit_meeting(self, meeting)
         body = "\n    ".join(self.scopes[0].lines or ["pass"])
-        where = format_location(func.location)
+        where = format_origin(func.location)
         comment = f"# {where}\n" if where else ""
         parameters = ", ".join(name for name, _ in signature)
         source = f"{comment}@triton.jit\ndef {func.sym_name}({parameters}):\n    {body}\n"

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation
 
 from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.diagnostics import fail
-from cuesta.dialects.core.locations import format_location
+from cuesta.dialects.core.locations import format_origin
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.dialects.kernel.shapes import Shape, shape_of
 from cuesta.targets.triton.emit_contract import emit_contract
@@ -141,7 +141,7 @@ def _bound(emitter: KernelEmitter, op: Operation) -> None:
         value = emitter.bind(f"{value}.to(tl.int64)", "v")
     lowest = f"0 - {size}" if op.wrap else "0"
     good = emitter.bind(f"({value} >= {lowest}) & ({value} < {size})", "in_range")
-    where = format_location(op.location)
+    where = format_origin(op.location)
     message = f"index out of bounds for dimension with size {size}" + (f" ({where})" if where else "")
     masks = emitter.active((*real, *(emitter.padded(shape_of(op.operands[0]))[len(real) :])))
     checked = f"{good} | ~({' & '.join(masks)})" if masks else good

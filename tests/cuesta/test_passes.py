@@ -110,7 +110,8 @@ def test_a_failure_says_stage_and_the_command_that_repeats_it() -> None:
     with pytest.raises(CuestaError) as raised:
         run_pipeline(context, module, [Stage("mark", ""), Stage("refuse", "")], keep_input=keep)
     assert str(raised.value) == (
-        "model.py:42  builtin.unrealized_conversion_cast: no casts, please\n"
+        "program.mlir:2  builtin.unrealized_conversion_cast: no casts, please\n"
+        "  from: model.py:42\n"
         "  got: i32    stage: refuse\n"
         "  repeat: cuesta-opt '/tmp/0000 refuse.mlir' -p refuse"
     )

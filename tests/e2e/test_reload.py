@@ -41,7 +41,7 @@ def check_dump(root: Path) -> int:
             header = read_header(file.read_text())
             assert header.done == position and header.remaining is not None, f"{file} stands elsewhere"
             assert position + len(header.remaining) == len(files) - 1, f"{file} has other stages before it"
-            module, _, stages = read(file, Options(), given={})
+            module, _, stages = read(file.read_text(), str(file), Options(), given={})
             assert stages is not None
             run_pipeline(make_context(), module, stages)
             writer = WrapperWriter(module)

@@ -37,7 +37,8 @@ def test_a_broken_contract_names_op_level_and_pass() -> None:
     with pytest.raises(CuestaError) as raised:
         check_level(parse(WITH_CAST), contract, established_by="loops-to-kernel")
     message = str(raised.value)
-    assert message.startswith("model.py:42  builtin.unrealized_conversion_cast: may not stand in @main")
+    assert message.startswith("program.mlir:2  builtin.unrealized_conversion_cast: may not stand in @main")
+    assert "  from: model.py:42\n" in message
     assert "the contract of kernel" in message
     assert "stage: loops-to-kernel" in message
 

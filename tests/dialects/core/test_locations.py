@@ -9,8 +9,10 @@ from cuesta.dialects.core.locations import (
     CuestaParser,
     copy_location,
     format_location,
+    format_origin,
     fuse_locations,
     location_of,
+    places_of,
     print_text,
     set_location,
     source_lines,
@@ -39,8 +41,19 @@ def places(module: ModuleOp) -> list[str]:
 
 
 def test_written_locations_are_kept_and_others_are_the_place_in_the_text() -> None:
-    expected = ["program.mlir:1", "model.py:42", "program.mlir:3", "model.py:1, model.py:2", "program.mlir:5"]
-    assert places(parse(TEXT)) == expected
+    fused = "program.mlir:4, model.py:1, model.py:2"
+    expected = ["program.mlir:1", "program.mlir:2, model.py:42", "program.mlir:3", fused, "program.mlir:5"]
+    module = parse(TEXT)
+    assert places(module) == expected
+    origins = [format_origin(op.location) for op in module.walk() if not isinstance(op, ModuleOp)]
+    assert origins == ["program.mlir:1", "model.py:42", "program.mlir:3", "model.py:1, model.py:2", "program.mlir:5"]
+
+
+def test_texts_come_first_in_what_was_fused() -> None:
+    one, two = [op.location for op in parse(TEXT).walk() if "model.py" in format_origin(op.location)]
+    fused = fuse_locations(one, two)
+    assert format_location(fused) == "program.mlir:2, program.mlir:4, model.py:42, model.py:1, model.py:2"
+    assert list(places_of(fused))[:2] == [("program.mlir", 2, 3), ("program.mlir", 4, 3)]
 
 
 def test_first_line_shifts_places() -> None:
@@ -51,7 +64,10 @@ def test_first_line_shifts_places() -> None:
 def test_printed_locations_parse_back(generic: bool) -> None:
     module = parse(TEXT)
     again = parse(print_text(module, locations=True, generic=generic))
-    assert [op.location for op in again.walk()][1:] == [op.location for op in module.walk()][1:]
+    origins = [[format_origin(op.location) for op in one.walk()][1:] for one in (again, module)]
+    assert origins[0] == origins[1]
+    text = print_text(again, locations=True)
+    assert "callsite" not in text and text == print_text(parse(text), locations=True)
 
 
 def test_undefined_value_is_reported_where_it_is_used() -> None:

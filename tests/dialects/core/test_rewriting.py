@@ -8,7 +8,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from cuesta.context import make_context
 from cuesta.dialects.core.diagnostics import CuestaError
-from cuesta.dialects.core.locations import CuestaParser, format_location, print_text
+from cuesta.dialects.core.locations import CuestaParser, format_origin, print_text
 from cuesta.dialects.core.rewriting import apply_patterns, no_match, roots_of
 from cuesta.dialects.core.tracing import trace_rewrites
 
@@ -91,7 +91,7 @@ def test_rewrites_until_nothing_matches_and_carries_locations() -> None:
     assert apply_patterns(module, [AddBecomesMultiply()])
     module.verify()
     assert names(module) == ["arith.muli"] * 3
-    places = [format_location(op.location) for op in module.walk() if op.name == "arith.muli"]
+    places = [format_origin(op.location) for op in module.walk() if op.name == "arith.muli"]
     assert places == ["model.py:1", "model.py:2", "model.py:3"]
     assert not apply_patterns(module, [AddBecomesMultiply()])
 
@@ -118,7 +118,7 @@ def test_replacing_a_second_op_fuses_its_location() -> None:
     )
     assert apply_patterns(module, [FoldIntoProducer()])
     (new,) = [op for op in module.walk() if op.name == "arith.muli"]
-    assert format_location(new.location) == "model.py:2, model.py:1"
+    assert format_origin(new.location) == "model.py:2, model.py:1"
 
 
 def test_dead_ops_are_erased_on_request_only() -> None:
@@ -143,7 +143,7 @@ def test_a_trace_changes_nothing_and_says_what_happened() -> None:
     first = trace.rewrites[0]
     assert first.pattern == "AddBecomesMultiply"
     assert first.source.startswith("test_rewriting.py:")
-    assert first.place == "model.py:1"
+    assert first.place == "program.mlir:2, model.py:1"
     assert "arith.addi" in first.before
     assert "arith.muli" in first.after
     assert {(one.pattern, one.reason) for one in trace.refusals} == {("OnEither", "never")}

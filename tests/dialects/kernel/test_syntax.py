@@ -42,6 +42,7 @@ kernel.func @loops() outs(%y: !kernel.ptr<f64>) schedule #kernel.schedule<grid =
   %q = kernel.program_id 1
   kernel.for (%n = %q to %p + 3, %j = %p * 64 to min(%p * 64 + 64, 1000) lanes 8) {
     %a = kernel.load %y[%n * 64 + %j] : vector<8xf64>
+    kernel.within [%n * 64 + %j], 4096, "kernel.store of %y"
     kernel.store %a, %y[%n * 64 + %j] : vector<8xf64>
   }
   kernel.for (%n = 0 to 0) {

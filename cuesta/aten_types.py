@@ -1,0 +1,137 @@
+"""The types of results at the `aten` level, held to what torch says that the calls give.
+
+Every call is made with tensors that have no memory (torch's meta device): what it gives must have the sizes and dtypes
+that the text says. A symbol stands for one number there, so only what does not depend on it is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from cuesta.dialects import sym
+from cuesta.dialects.aten import type_to_dtype
+from cuesta.dialects.aten.arguments import Argument, Device, DType, LayoutKind, MemoryFormat, Operand
+from cuesta.dialects.aten.call import CallLike
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.layout import is_tensor_type, sizes_of, strides_of
+from cuesta.targets.host.runtime import flattened, resolve_overload
+
+
+def verify_aten_types(module: ModuleOp) -> None:
+    """Checks every call of `@main` that torch can make without data.
+
+    Errors: CuestaError on the first op whose result is of another type than the text says, or that torch refuses.
+    """
+    symbols = {name: _number(low, high) for name, (low, high) in symbol_ranges(module).items()}
+    values: dict[SSAValue, Any] = {}
+    for argument in entry_block(module).args:
+        values[argument] = _meta(argument, symbols)
+    for op in entry_block(module).ops:
+        if isinstance(op, CallLike):
+            given = _call(op, values, symbols)
+            for position, result in enumerate(op.results):
+                found = given[position] if given is not None and position < len(given) else None
+                _compare(op, result, found)
+        for result in op.results:
+            values[result] = _meta(result, symbols)
+
+
+def _number(low: int | None, high: int | None) -> int:
+    least = max(low or 0, 6)
+    return least if high is None else min(least, high)
+
+
+def _meta(value: SSAValue, symbols: dict[str, int]) -> Any:
+    kind = value.type
+    if isinstance(kind, sym.IntType):
+        return int(sym.evaluate(kind.data, (), symbols)) if sym.symbols_of(kind.data) <= symbols.keys() else None
+    if not is_tensor_type(kind):
+        return None
+    if any(not sym.symbols_of(e) <= symbols.keys() for e in (*sizes_of(kind), *strides_of(kind))):
+        return None
+    sizes = [int(sym.evaluate(size, (), symbols)) for size in sizes_of(kind)]
+    strides = [int(sym.evaluate(stride, (), symbols)) for stride in strides_of(kind)]
+    try:
+        dtype = getattr(torch, type_to_dtype(kind.element_type))
+        return torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+    except RuntimeError:
+        return None
+
+
+class _Unknown(Exception):
+    """An argument that has no value here."""
+
+
+def _call(op: CallLike, values: dict[SSAValue, Any], symbols: dict[str, int]) -> Sequence[Any] | None:
+    """What torch gives for a call on tensors without memory; None when it cannot say."""
+    depends = any(_is_symbolic(value) for value in (*op.operands, *op.results))
+    schema = op.schema
+    if schema is None or schema.mutates:
+        return None
+
+    def argument(one: Argument) -> Any:
+        if isinstance(one, Operand):
+            value = values.get(op.operands[one.index])
+            if value is None:
+                raise _Unknown
+            return value
+        if isinstance(one, tuple):
+            return [argument(element) for element in one]
+        if isinstance(one, DType | MemoryFormat | LayoutKind):
+            return getattr(torch, one.name)
+        if isinstance(one, Device):
+            return torch.device("meta")
+        if isinstance(one, sym.Expr):
+            if not sym.symbols_of(one) <= symbols.keys():
+                raise _Unknown
+            return int(sym.evaluate(one, (), symbols))
+        return one
+
+    try:
+        positional = [argument(one) for one in op.arguments_attr.positional]
+        keywords = {name: argument(one) for name, one in op.arguments_attr.keywords}
+        if not op.operands and any(one.name == "device" for one in schema.arguments):
+            keywords["device"] = torch.device("meta")
+        return flattened(resolve_overload(op.overload)(*positional, **keywords))
+    except (_Unknown, NotImplementedError):
+        return None
+    except Exception as error:
+        if depends or _needs_data(error):
+            return None
+        raise CuestaError(Diagnostic.on(op, str(error).strip().partition("\n")[0])) from error
+
+
+def _needs_data(error: Exception) -> bool:
+    said = str(error)
+    return any(word in said for word in ("meta", "Meta", "data-dependent", "fake", "dispatch key", "backend"))
+
+
+def _is_symbolic(value: SSAValue) -> bool:
+    kind = value.type
+    if isinstance(kind, sym.IntType):
+        return bool(sym.symbols_of(kind.data))
+    return is_tensor_type(kind) and any(not isinstance(e, int) for e in (*sizes_of(kind), *strides_of(kind)))
+
+
+def _compare(op: CallLike, result: SSAValue, found: Any) -> None:
+    kind = result.type
+    if not isinstance(found, torch.Tensor) or not is_tensor_type(kind):
+        return
+    sizes = sizes_of(kind)
+    dtype = getattr(torch, type_to_dtype(kind.element_type))
+    symbolic = any(_is_symbolic(value) for value in (*op.operands, result))
+    same = len(sizes) == found.dim() if symbolic else tuple(sizes) == tuple(found.shape)
+    if not same or found.dtype != dtype:
+        given = (
+            f"{found.dtype} of size {tuple(found.shape)}" if not symbolic else f"{found.dtype} of {found.dim()} axes"
+        )
+        raise CuestaError(Diagnostic.on(op, f"gives {given}, not {kind}"))
+
+
+__all__ = ["verify_aten_types"]

@@ -1,0 +1,22 @@
+"""A sample of what `make fuzz-texts` does: edited texts run, or are refused by name; nothing else may come of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.texts.corpus import corpus
+from tests.fuzz.texts.search import search
+
+RUNS = int(os.environ.get("FUZZ_TEXTS", "120"))
+
+
+@pytest.mark.slow
+def test_edited_texts_do_no_harm(tmp_path: Path) -> None:
+    texts = corpus(tmp_path / "corpus")
+    report = search(texts, RUNS, seed=2026, folder=tmp_path / "edited")
+    assert not report.findings, report.text()
+    assert report.verdicts["ran"] > RUNS // 10, report.text()
+    assert report.verdicts["refused (load)"] > RUNS // 10, report.text()

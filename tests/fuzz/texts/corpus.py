@@ -1,0 +1,112 @@
+"""Real programs in text: what the dumps of some twenty small functions hold, at every level."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def _scatter(x: Tensor, i: Tensor) -> Tensor:
+    return torch.zeros(6, 8).index_add(0, i, x).relu()
+
+
+def _writes(x: Tensor, y: Tensor) -> Tensor:
+    x.mul_(2).add_(y)
+    return (x + 1).sum(1)
+
+
+def _pooled(x: Tensor, w: Tensor) -> Tensor:
+    for _ in range(4):
+        x = torch.tanh((x @ w).softmax(-1) + x)
+    return x
+
+
+def _steps(x: Tensor) -> Tensor:
+    y = torch.empty_like(x)
+    y[::2] = x[::2].t().contiguous().t() * 2
+    y[1::2] = 1
+    return y
+
+
+def _indices(i: Tensor) -> Tensor:
+    return i.abs() % 5
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]], bool]] = {
+    "pointwise": (lambda x, y: (x + y).relu() * 0.5, lambda: (torch.randn(8, 16), torch.randn(8, 1)), False),
+    "pointwise_dynamic": (lambda x, y: (x + y).relu() * 0.5, lambda: (torch.randn(8, 16), torch.randn(8, 1)), True),
+    "softmax": (lambda x, w: torch.softmax(x @ w, -1), lambda: (torch.randn(5, 12), torch.randn(12, 37)), False),
+    "softmax_dynamic": (lambda x, w: torch.softmax(x @ w, -1), lambda: (torch.randn(5, 12), torch.randn(12, 37)), True),
+    "norm": (lambda x, w: F.layer_norm(x, (48,), w), lambda: (torch.randn(9, 48), torch.randn(48)), False),
+    "columns": (lambda x: (x.sum(0), x.var(0)), lambda: (torch.randn(300, 24),), False),
+    "argmax": (lambda x: (x.argmax(0), x.argmax(), x.amax(1)), lambda: (torch.randn(8, 16),), False),
+    "cumsum": (lambda x: x.cumsum(1) * 2, lambda: (torch.randn(7, 19),), False),
+    "scatter": (_scatter, lambda: (torch.randn(20, 8), torch.randint(0, 6, (20,))), False),
+    "gather": (lambda x, i: x[i] * 2, lambda: (torch.randn(6, 8), torch.randint(0, 6, (20,))), False),
+    "gather_dynamic": (lambda x, i: x[i] * 2, lambda: (torch.randn(6, 8), torch.randint(0, 6, (20,))), True),
+    "pool": (lambda x: F.max_pool2d(F.pad(x, (1, 1, 1, 1)), 3, 2), lambda: (torch.randn(2, 3, 9, 9),), False),
+    "average": (lambda x: F.avg_pool2d(x, 3, 1, 1), lambda: (torch.randn(1, 3, 8, 8),), False),
+    "views": (lambda x: x.t()[1:].reshape(-1, 5).contiguous() + 1, lambda: (torch.randn(10, 7),), False),
+    "views_dynamic": (lambda x: (x.t() + 1, x[:, None] * 2), lambda: (torch.randn(10, 7),), True),
+    "random": (lambda x: F.dropout(x, 0.5) + torch.rand(8), lambda: (torch.randn(4, 8),), False),
+    "fallback": (lambda x: x.sort(-1)[0].exp() + x.median(), lambda: (torch.randn(6, 10),), False),
+    "writes": (_writes, lambda: (torch.randn(6, 10), torch.randn(10)), False),
+    "arena": (_pooled, lambda: (torch.randn(64, 64), torch.randn(64, 64)), False),
+    "half": (lambda x: F.gelu(x.bfloat16()).float().sum(-1), lambda: (torch.randn(6, 40),), False),
+    "cat": (lambda x, y: torch.cat([x, y], 1).tanh(), lambda: (torch.randn(4, 6), torch.randn(4, 5)), False),
+    "integers": (
+        lambda x: (x // 3, x % 5, x.sum(), x > 2, x << 1),
+        lambda: (torch.randint(-50, 50, (10, 6)),),
+        False,
+    ),
+    "convolution": (
+        lambda x, w: F.conv2d(x, w).relu(),
+        lambda: (torch.randn(1, 3, 8, 8), torch.randn(4, 3, 3, 3)),
+        False,
+    ),
+    "loss": (lambda x, t: F.cross_entropy(x, t), lambda: (torch.randn(6, 11), torch.randint(0, 11, (6,))), False),
+    "assigned": (_steps, lambda: (torch.randn(8, 5),), False),
+    "interpolate": (
+        lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+        lambda: (torch.randn(1, 2, 5, 5),),
+        False,
+    ),
+    "remainder": (
+        lambda i, x: x[_indices(i)].sum(-1),
+        lambda: (torch.randint(-50, 50, (12,)), torch.randn(5, 7)),
+        False,
+    ),
+}
+"""Each with its arguments, and whether sizes are symbols."""
+
+
+def write_corpus(root: Path) -> None:
+    """Compiles every function, with dumps under `root`."""
+    for name, (function, make, dynamic) in FUNCTIONS.items():
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        folder = str(root / name)
+        torch.compile(function, backend="cuesta", dynamic=dynamic, options={"dump": folder, "cache": False})(*make())
+
+
+def corpus(root: Path) -> list[Path]:
+    """The texts of all dumps, made anew in another process when `root` has none; of equal ones the first."""
+    if not root.is_dir():
+        root.mkdir(parents=True)
+        subprocess.run([sys.executable, "-m", "tests.fuzz.texts.corpus", str(root)], check=True, env=dict(os.environ))
+    found: dict[str, Path] = {}
+    for path in sorted(root.rglob("*.mlir")):
+        found.setdefault(path.read_text(), path)
+    return list(found.values())
+
+
+if __name__ == "__main__":
+    write_corpus(Path(sys.argv[1]))
