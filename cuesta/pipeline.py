@@ -57,6 +57,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("forward-stores", "fusion brought reads of a few elements next to what stores all of them"),
     Stage("elide-roundings", "fusion brought casts face to face that memory kept apart"),
     Stage("hoist-invariants", "what a row shares is computed once a row"),
+    Stage("canonicalize", "laws apply to what is now side by side; what they make equal, cse finds"),
     Stage("cse", "inlined bodies repeat one another's loads, hoisted ones one another's constants", label="cse-2"),
     Stage("reuse-across-stages", "an exponential of the sum is not computed again for the quotient"),
     Stage("relax-accuracy", "it is known now what is only ever rounded to 16 bits"),
@@ -106,6 +107,7 @@ def default_stages(
     left_out = set[str]() if tune else {"tune-kernels"}
     if emulate_precision_casts:
         options["tune-kernels"]["keep_roundings"] = "true"
+        options["canonicalize"] = {"exact": "true"}
     if emulate_precision_casts:
         left_out |= {"elide-roundings", "accumulate-products"}
     if emulate_precision_casts or not relax_accuracy:

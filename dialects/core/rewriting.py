@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from types import UnionType
-from typing import Any, Union, cast, get_args, get_origin
+from typing import Any, TypeAlias, Union, cast, get_args, get_origin
 
 from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Operation, OpResult, SSAValue
@@ -25,7 +25,10 @@ from cuesta.dialects.core.locations import format_location, fuse_locations, loca
 from cuesta.dialects.core.operation import all_ops
 from cuesta.dialects.core.tracing import Rewrite, active_trace, no_match, pattern_name, pattern_source
 
-__all__ = ["REWRITES_PER_OP", "apply_patterns", "no_match", "roots_of"]
+__all__ = ["REWRITES_PER_OP", "Lookup", "apply_patterns", "no_match", "roots_of"]
+
+Lookup: TypeAlias = Callable[[Operation], Sequence[RewritePattern]]
+"""The patterns that may match an op: a finer choice than by the op's type, for who has many of them."""
 
 REWRITES_PER_OP = 100
 """How often patterns may fire for every op there was at the start, before we say that they undo each other."""
@@ -36,19 +39,21 @@ _RECENT = 64
 
 def apply_patterns(
     root: Operation,
-    patterns: Sequence[RewritePattern],
+    patterns: Sequence[RewritePattern] | Lookup,
     *,
+    ops: Sequence[Operation] | None = None,
     erase_dead: bool = False,
     most_rewrites: int | None = None,
 ) -> bool:
     """Apply the patterns to the ops inside `root` until none matches; true when something changed.
 
-    Ops are visited in program order, then again when an operand, a user or they themselves change. For one op the
-    patterns are tried in the order given. With `erase_dead`, pure ops whose results nobody uses are erased on the way.
+    With `ops`, only these are visited at first: those that a lookup has patterns for, say. Ops are visited in program
+    order, then again when an operand, a user or they themselves change. For one op the patterns are tried in the order
+    given. With `erase_dead`, pure ops whose results nobody uses are erased on the way.
 
     Errors: CuestaError naming the patterns, when they fired more often than `most_rewrites`.
     """
-    return _Driver(root, patterns, erase_dead, most_rewrites).run()
+    return _Driver(root, patterns, erase_dead, most_rewrites).run(all_ops(root)[1:] if ops is None else list(ops))
 
 
 def roots_of(pattern: RewritePattern) -> tuple[type[Operation], ...]:
@@ -68,10 +73,19 @@ def roots_of(pattern: RewritePattern) -> tuple[type[Operation], ...]:
 
 class _Driver:
     def __init__(
-        self, root: Operation, patterns: Sequence[RewritePattern], erase_dead: bool, most_rewrites: int | None
+        self,
+        root: Operation,
+        patterns: Sequence[RewritePattern] | Lookup,
+        erase_dead: bool,
+        most_rewrites: int | None,
     ) -> None:
         self.root = root
-        self.patterns = tuple((pattern, roots_of(pattern)) for pattern in patterns)
+        self.patterns: tuple[tuple[RewritePattern, tuple[type[Operation], ...]], ...] = ()
+        self.choose: Lookup = self.by_root
+        if callable(patterns):
+            self.choose = patterns
+        else:
+            self.patterns = tuple((pattern, roots_of(pattern)) for pattern in patterns)
         self.by_type: dict[type[Operation], tuple[RewritePattern, ...]] = {}
         self.erase_dead = erase_dead
         self.most_rewrites = most_rewrites
@@ -83,8 +97,7 @@ class _Driver:
         self.rewrites = 0
         self.recent: deque[tuple[RewritePattern, str]] = deque(maxlen=_RECENT)
 
-    def run(self) -> bool:
-        ops = all_ops(self.root)[1:]
+    def run(self, ops: list[Operation]) -> bool:
         if not ops:
             return False
         self.stack = ops[::-1]
@@ -98,7 +111,7 @@ class _Driver:
         rewriter.operation_modification_handler.append(self.push)
         rewriter.operation_replacement_handler.append(self.on_replacement)
         changed = False
-        stack, queued, by_type = self.stack, self.queued, self.by_type
+        stack, queued, choose = self.stack, self.queued, self.choose
         while stack:
             op = stack.pop()
             if op not in queued:
@@ -108,10 +121,7 @@ class _Driver:
                 rewriter.erase(op)
                 changed = True
                 continue
-            patterns = by_type.get(type(op))
-            if patterns is None:
-                patterns = self.patterns_for(type(op))
-            for pattern in patterns:
+            for pattern in choose(op):
                 if self.apply(pattern, op, rewriter):
                     changed = True
                     if self.rewrites > limit:
@@ -119,9 +129,12 @@ class _Driver:
                     break
         return changed
 
-    def patterns_for(self, op_type: type[Operation]) -> tuple[RewritePattern, ...]:
-        found = tuple(pattern for pattern, roots in self.patterns if issubclass(op_type, roots))
-        self.by_type[op_type] = found
+    def by_root(self, op: Operation) -> tuple[RewritePattern, ...]:
+        op_type = type(op)
+        found = self.by_type.get(op_type)
+        if found is None:
+            found = tuple(pattern for pattern, roots in self.patterns if issubclass(op_type, roots))
+            self.by_type[op_type] = found
         return found
 
     def apply(self, pattern: RewritePattern, op: Operation, rewriter: PatternRewriter) -> bool:

@@ -111,12 +111,16 @@ def no_match(op: Operation, reason: str) -> None:
 
 
 def pattern_name(pattern: RewritePattern) -> str:
-    """The name of a pattern in traces and errors."""
-    return type(pattern).__name__
+    """The name of a pattern in traces and errors: its `label`, if it has one, or its class's."""
+    label = getattr(pattern, "label", None)
+    return label if isinstance(label, str) else type(pattern).__name__
 
 
 def pattern_source(pattern: RewritePattern) -> str:
-    """File and line of a pattern's class."""
+    """File and line of a pattern: its `source`, if it says one, or its class's."""
+    source = getattr(pattern, "source", None)
+    if isinstance(source, str):
+        return source
     try:
         file = inspect.getsourcefile(type(pattern))
         _, line = inspect.getsourcelines(type(pattern))

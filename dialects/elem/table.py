@@ -57,6 +57,9 @@ class Row:
     commutes: bool = False
     approximations: Mapping[str, Approximation] = field(default_factory=dict[str, Approximation])
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
 
 def _approximately(error: float, triton: str) -> dict[str, Approximation]:
     """One approximation that is good enough for bf16 and for f16."""

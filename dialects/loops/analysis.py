@@ -13,10 +13,11 @@ from typing import cast
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cuesta.dialects import elem, layout, loops, sym
+from cuesta.dialects import layout, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.indexed import IndexedOp
 from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.dialects.elem.work import WORK, work_of
 
 UNKNOWN_SIZE = 128
 """What a symbol without a better bound is taken to be when work is estimated."""
@@ -168,9 +169,9 @@ class _Analyser:
     def body(self, loop: Loop) -> None:
         varies = self.varies
         for op in loop.op.body.ops:
-            weight = _WEIGHTS.get(type(op))
+            weight = WORK.get(type(op))
             if weight is None and isinstance(op, elem.TableOp):
-                weight = 1.0  # a row of an extension's
+                weight = work_of(op.row)  # an extension's
             if weight is not None:
                 mask = 0
                 for operand in op.operands:
@@ -292,20 +293,6 @@ class _Analyser:
 
 _RUNNING_WEIGHTS = {"logaddexp": 20.0, "last_argmax": 4.0, "last_argmin": 4.0}
 """How much work a step of a running value is, where it is more than one."""
-
-_DEAR = {"div": 3.0, "sqrt": 3.0, "rsqrt": 4.0, "fmod": 8.0, "trunc_div": 8.0, "pow": 16.0}
-_WEIGHTS: dict[type[Operation], float] = {
-    elem.ConstantOp: 0.0,
-    elem.BitcastOp: 0.0,
-    elem.ConvertOp: 1.0,
-    elem.PhiloxOp: 40.0,
-    elem.SelectOp: 1.0,
-    **{
-        op: _DEAR.get(name, 8.0 if any(text.startswith("math:") for text in op.row.llvm.values()) else 1.0)
-        for name, op in elem.OPS.items()
-    },
-}
-"""How much work an elementwise op is, in float adds."""
 
 
 def byte_width(tensor: SSAValue) -> int:

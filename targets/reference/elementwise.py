@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Final
 
 import torch
 from torch import Tensor
 
 from cuesta.dialects import elem
-from cuesta.dialects.elem import kind_of
+from cuesta.dialects.elem import kind_of, meaning
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.numerics import Numerics, dtype_of
 
-_LETTERS: Final = "abcdef"
 _DIVISIONS: Final = ("trunc_div", "fmod")
-_WIDE_UNSIGNED: Final = (torch.uint16, torch.uint32, torch.uint64)
-
-
-@cache
-def _function(reference: str, arity: int) -> Callable[..., Tensor]:
-    # The strings evaluated are those of our own table and of extensions, never a program's.
-    return eval(f"lambda {', '.join(_LETTERS[:arity])}: {reference}", {"torch": torch})
 
 
 def apply(op: elem.TableOp, operands: list[Tensor], active: Tensor | None) -> Tensor:
@@ -30,15 +20,11 @@ def apply(op: elem.TableOp, operands: list[Tensor], active: Tensor | None) -> Te
 
     Errors: InterpreterError for an integer division by zero at an active point.
     """
-    function = _function(op.row.reference, op.row.arity)
     if op.row.name in _DIVISIONS and not operands[1].dtype.is_floating_point:
         operands[1] = _checked_divisor(op, operands[1], active)
-    if operands[0].dtype in _WIDE_UNSIGNED:
-        return _apply_unsigned(op, function, operands)
-    if op.row.ulp > 0 and operands[0].dtype is torch.float32:
-        # Torch's vectors and the elements left over differ in the last bit; here a value depends on its operands alone.
-        return function(*(operand.double() for operand in operands)).float()
-    return function(*operands)
+    if operands[0].dtype is torch.uint64 and any(bool((operand.view(torch.int64) < 0).any()) for operand in operands):
+        fail(op, "the interpreter computes ui64 only with values below 2**63")
+    return meaning.compute(op.row, operands)
 
 
 def _checked_divisor(op: elem.TableOp, divisor: Tensor, active: Tensor | None) -> Tensor:
@@ -48,19 +34,6 @@ def _checked_divisor(op: elem.TableOp, divisor: Tensor, active: Tensor | None) -
     if active is None or bool((zero & active).any()):
         fail(op, "divides an integer by zero, which means nothing; whoever emits the division guards it")
     return torch.where(zero, torch.ones((), dtype=divisor.dtype), divisor)
-
-
-def _apply_unsigned(op: elem.TableOp, function: Callable[..., Tensor], operands: list[Tensor]) -> Tensor:
-    """Torch has no arithmetic on its wider unsigned dtypes: computes in int64, and wraps."""
-    dtype = operands[0].dtype
-    wide = [operand.to(torch.int64) for operand in operands]
-    if dtype is torch.uint64 and any(bool((operand < 0).any()) for operand in wide):
-        fail(op, "the interpreter computes ui64 only with values below 2**63")
-    result = function(*wide)
-    if result.dtype is torch.bool:
-        return result
-    width = dtype.itemsize * 8
-    return (result if width == 64 else result & ((1 << width) - 1)).to(dtype)
 
 
 def constant(op: elem.ConstantOp, numerics: Numerics) -> Tensor:

@@ -1,0 +1,312 @@
+"""Programs made of laws: one that a law must rewrite, and some that it must not because they are nearly its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+
+from cuesta.context import make_context
+from cuesta.dialects import elem
+from cuesta.dialects.core.diagnostics import verify_module
+from cuesta.dialects.core.dominance import verify_dominance
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.locations import CuestaParser, print_text
+from cuesta.dialects.core.tracing import trace_rewrites
+from cuesta.laws.evaluation import Evaluation
+from cuesta.laws.proof import NotALawError, choices_of_types, rows_of_constants, same
+from cuesta.laws.values import numbers_of, pick
+from cuesta.targets.reference import run
+from cuesta.transforms.algebra.canonicalize import canonicalize_block
+from cuesta.transforms.algebra.law import Law, assign_types, is_constant
+from cuesta.transforms.algebra.rules import Rules
+from cuesta.transforms.algebra.terms import (
+    Apply,
+    Constant,
+    Convert,
+    Number,
+    Reduce,
+    Select,
+    Term,
+    Type,
+    Variable,
+    subterms,
+)
+
+POINTS = 96
+"""How many operands a program computes with at a time."""
+_INNER = {"any": 5, "some": 5, "one": 1, "none": 0}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A program that computes a term, as text, and inputs for it."""
+
+    law: Law
+    term: Term
+    types: Mapping[Type, Attribute]
+    constants: Mapping[Term, float | int]
+    points: int
+    """Of the reduction."""
+
+    @property
+    def leaves(self) -> list[Variable]:
+        """The variables, one argument each."""
+        return list(dict.fromkeys(part for part in subterms(self.term) if isinstance(part, Variable)))
+
+    def text(self) -> str:
+        """The program: one nest, whose points have different operands."""
+        return _Writer(self).program()
+
+    def inputs(self) -> list[Tensor]:
+        """Special numbers and others, for each variable in another order; 1 where the term would be undefined."""
+        generator = torch.Generator().manual_seed(len(self.law.name))
+        found: list[Tensor] = []
+        for leaf in self.leaves:
+            numbers = numbers_of(self.types[leaf.type])
+            shape = (POINTS, self.points) if _varies(leaf, self.term) else (POINTS,)
+            drawn = torch.randint(0, 1 << 40, shape, generator=generator)
+            special = torch.randint(0, 4, shape, generator=generator) > 0
+            most = numbers.special[: max(20, len(numbers.special) // 2)]
+            few, many = pick(most, drawn % len(most)), pick(numbers.many, drawn % len(numbers.many))
+            found.append(torch.where(special, _bits(few), _bits(many)).view(few.dtype))
+        if any(isinstance(part, Reduce) for part in subterms(self.term)):
+            return found
+        defined = self._defined(found)
+        return [torch.where(defined, _bits(one), _bits(one).new_ones(())).view(one.dtype) for one in found]
+
+    def _defined(self, inputs: list[Tensor]) -> Tensor:
+        values: dict[Term, Tensor] = dict(zip(self.leaves, inputs, strict=True))
+        for constant, number in self.constants.items():
+            scalar = self.types[self.law.types[constant]]
+            values[constant] = torch.tensor([number], dtype=numbers_of(scalar).many.dtype)
+        evaluation = Evaluation(self.law, self.types, values)
+        evaluation.value(self.term)
+        return evaluation.defined.expand(POINTS)
+
+
+def _bits(value: Tensor) -> Tensor:
+    wide = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+    return value.view(wide[value.dtype]) if value.dtype in wide else value
+
+
+def _varies(leaf: Variable, term: Term) -> bool:
+    return not leaf.invariant and any(isinstance(part, Reduce) for part in subterms(term))
+
+
+class _Writer:
+    def __init__(self, example: Example) -> None:
+        self.example = example
+        self.names: dict[Term, str] = {}
+        self.lines: list[str] = []
+
+    def type(self, term: Term) -> Attribute:
+        return self.example.types[self.example.law.types[term]]
+
+    def program(self) -> str:
+        example = self.example
+        root = self.type(example.term)
+        for leaf in example.leaves:
+            if not _varies(leaf, example.term):
+                self.names[leaf] = f"%{leaf.name}_0"
+                self.lines.append(f"%{leaf.name}_0 = loops.load %{leaf.name}_[%i] : {self.tensor(leaf)}")
+        result = self.value(example.term)
+        arguments = ", ".join(f"%{leaf.name}_ : {self.tensor(leaf)}" for leaf in example.leaves)
+        out = f"tensor<{POINTS}x{root}>"
+        body = "\n".join(f"    {line}" for line in self.lines)
+        return (
+            f"func.func @main({arguments}) -> {out} {{\n"
+            f"  %result = loops.nest (%i : {POINTS}) outs(%o : {out}) {{\n{body}\n"
+            f"    loops.store {result}, %o[%i] : {out}\n  }}\n"
+            f"  func.return %result : {out}\n}}\n"
+        )
+
+    def tensor(self, leaf: Variable) -> str:
+        inner = f"{self.example.points}x" if _varies(leaf, self.example.term) else ""
+        return f"tensor<{POINTS}x{inner}{self.type(leaf)}>"
+
+    def value(self, term: Term) -> str:
+        found = self.names.get(term)
+        if found is None:
+            found = self.names[term] = self.write(term)
+        return found
+
+    def write(self, term: Term) -> str:
+        name, scalar = f"%v{len(self.names)}", self.type(term)
+        if isinstance(term, Number | Constant):
+            number = term.value if isinstance(term, Number) else self.example.constants[term]
+            exact = elem.constant(number, scalar).value
+            self.lines.append(f"{name} = elem.constant {elem.format_number(exact, elem.kind_of(scalar))} : {scalar}")
+            return name
+        if isinstance(term, Reduce):
+            return self.reduce(term, name)
+        operands = [self.value(part) for part in term.parts]
+        name = f"%v{len(self.names)}"
+        source = self.type(term.parts[0])
+        if isinstance(term, Apply):
+            self.lines.append(f"{name} = elem.{term.row} {', '.join(operands)} : {source}")
+        elif isinstance(term, Convert):
+            self.lines.append(f"{name} = elem.convert {operands[0]} : {source} to {scalar}")
+        else:
+            self.lines.append(f"{name} = elem.select {', '.join(operands)} : {scalar}")
+        return name
+
+    def reduce(self, term: Reduce, name: str) -> str:
+        outer, self.lines = self.lines, []
+        for part in subterms(term.body):
+            # What the reduction does not change is computed before it, as the passes before would have it.
+            if isinstance(part, Number | Constant) and part not in self.names:
+                self.lines, inner = outer, self.lines
+                self.value(part)
+                self.lines = inner
+        for leaf in self.example.leaves:
+            if _varies(leaf, self.example.term):
+                self.names[leaf] = f"%{leaf.name}_0"
+                self.lines.append(f"%{leaf.name}_0 = loops.load %{leaf.name}_[%i, %j] : {self.tensor(leaf)}")
+        body = self.value(term.body)
+        scalar = self.type(term)
+        inner = [f"  {line}" for line in (*self.lines, f"loops.yield {body} : {scalar}")]
+        name = f"%r{len(self.names)}"
+        head = f"{name} = loops.reduce {term.kind} (%j : {self.example.points}) {{"
+        self.lines = [*outer, head, *inner, f"}} : {scalar}"]
+        return name
+
+
+def examples(law: Law) -> Iterator[Example]:
+    """Programs of a law's left-hand side, for each choice of types."""
+    for types in choices_of_types(law):
+        if any(elem.kind_of(scalar) == "u" and str(scalar) != "ui8" for scalar in types.values()):
+            continue  # little of the compiler computes with them
+        constants = list(dict.fromkeys(part for part in subterms(law.lhs) if isinstance(part, Constant)))
+        rows, _ = rows_of_constants(law, types, constants, 4000)
+        reductions = [part for part in subterms(law.lhs) if isinstance(part, Reduce)]
+        points = _INNER[reductions[0].points] if reductions else 0
+        count = len(rows[0]) if rows else 1
+        for row in (0, count // 2) if count > 2 else range(count):
+            chosen = {constant: values[row].item() for constant, values in zip(constants, rows, strict=True)}
+            yield Example(law, law.lhs, types, chosen, points)
+
+
+def near_misses(example: Example) -> Iterator[Example]:
+    """Programs that differ from a left-hand side in one place, so that the law does not apply."""
+    law = example.law
+    for old in subterms(law.lhs):
+        for new in _others(old, example):
+            term = _replaced(law.lhs, old, new)
+            types: dict[Term, Type] = {}
+            if assign_types(term, law.types[law.lhs], types) is None:
+                continue
+            shadow = replace(law)
+            object.__setattr__(shadow, "types", types)
+            yield replace(example, law=shadow, term=term)
+    constants = [part for part in dict.fromkeys(subterms(law.lhs)) if isinstance(part, Constant)]
+    for number in _refused_constants(example, constants):
+        yield replace(example, constants=number)
+
+
+def _refused_constants(example: Example, constants: list[Constant]) -> Iterator[Mapping[Term, float | int]]:
+    """Constants that do not meet the conditions, a few."""
+    if not constants or not example.law.conditions:
+        return
+    free = replace(example.law, where=())
+    rows, _ = rows_of_constants(free, example.types, constants, 1000)
+    good = {
+        tuple(map(repr, row))
+        for row in zip(
+            *(column.tolist() for column in rows_of_constants(example.law, example.types, constants, 1000)[0]),
+            strict=True,
+        )
+    }
+    found = 0
+    for row in zip(*(column.tolist() for column in rows), strict=True):
+        if tuple(map(repr, row)) not in good and found < 3:
+            found += 1
+            yield dict(zip(constants, row, strict=True))
+
+
+def _others(old: Term, example: Example) -> Iterator[Term]:
+    """What may stand in the place of a part without being it: another number, or another variable."""
+    law = example.law
+    if old is law.lhs:
+        return
+    if isinstance(old, Number):
+        scalar = example.types[law.types[old]]
+        others = [Number(number) for number in (3, 0, 1) if _number(number, scalar) != _number(old.value, scalar)]
+        yield others[0]
+    if not isinstance(old, Variable):
+        inside = any(isinstance(part, Reduce) for part in subterms(law.lhs)) and not is_constant(old)
+        yield Variable("other", law.types[old], invariant=not inside)
+    elif sum(part is old for part in subterms(law.lhs)) > 1:
+        yield Variable("other", old.type, old.invariant)
+
+
+def _number(number: float | int, scalar: Attribute) -> str:
+    return repr(elem.constant(number, scalar).value)
+
+
+def _replaced(term: Term, old: Term, new: Term, done: list[bool] | None = None) -> Term:
+    """The term with the first occurrence of a part replaced."""
+    done = [False] if done is None else done
+    if term is old and not done[0]:
+        done[0] = True
+        return new
+    parts = [_replaced(part, old, new, done) for part in term.parts]
+    if all(ours is theirs for ours, theirs in zip(parts, term.parts, strict=True)):
+        return term
+    if isinstance(term, Apply):
+        return Apply(term.row, tuple(parts))
+    if isinstance(term, Convert):
+        return Convert(parts[0], term.to)
+    if isinstance(term, Select):
+        return Select(*parts)
+    assert isinstance(term, Reduce)
+    return Reduce(term.kind, parts[0], term.points)
+
+
+def check_rewrite(law: Law) -> None:
+    """Checks that the law fires on its left-hand sides and changes nothing of what they compute, and that it leaves
+    its near misses alone.
+
+    Errors: NotALawError with the program.
+    """
+    fired = False
+    for example in examples(law):
+        before, after, fires = _rewritten(example)
+        if not fires:
+            raise NotALawError(f"{law.name} does not fire on its own left-hand side:\n{print_text(before)}")
+        fired = True
+        inputs = example.inputs()
+        expected, actual = run(before, inputs)[0], run(after, inputs)[0]
+        assert isinstance(expected, Tensor) and isinstance(actual, Tensor)
+        if not bool(same(expected, actual, law, example.points).all()):
+            texts = f"{print_text(before)}becomes\n{print_text(after)}"
+            raise NotALawError(f"{law.name} changes what is computed:\n{texts}")
+        for miss in near_misses(example):
+            before, _, fires = _rewritten(miss, law)
+            if fires:
+                raise NotALawError(f"{law.name} fires on what is not its left-hand side:\n{print_text(before)}")
+    if not fired:
+        raise NotALawError(f"{law.name} is tried on no program")
+
+
+def _rewritten(example: Example, law: Law | None = None) -> tuple[ModuleOp, ModuleOp, bool]:
+    """A program before and after, and whether the law fired."""
+    law = example.law if law is None else law
+    before = parse(example.text())
+    after = before.clone()
+    with trace_rewrites() as trace:
+        canonicalize_block(entry_block(after), Rules([law], fold=False))
+    verify_module(after)
+    verify_dominance(after)
+    return before, after, any(rewrite.pattern == law.name for rewrite in trace.rewrites)
+
+
+def parse(text: str) -> ModuleOp:
+    """A program from its text, verified."""
+    module = CuestaParser(make_context(), text, "<law>").parse_module()
+    verify_module(module)
+    return module
