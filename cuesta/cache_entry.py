@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -62,10 +62,10 @@ class Entry:
         """The entry of a program that was just made of a graph; `constants` are names of attributes of its."""
         lines: dict[str, list[int]] = {}
         holders: dict[str, int] = {}
-        for number, node in enumerate(gm.graph.nodes):
+        for number, (node, path, _) in enumerate(_all_nodes(gm)):
             lines.setdefault(_line_of(node), []).append(number)
             if node.op == "get_attr":
-                holders.setdefault(str(node.target), number)
+                holders.setdefault(f"{path}{node.target}", number)
         sites = [
             [number for line in site.location.split(", ") if line for number in lines.get(line, ())]
             for site in program.sites
@@ -76,7 +76,7 @@ class Entry:
         """The program with the lines of this graph's model in its error messages."""
         if not any(self.site_nodes):
             return self.program
-        nodes = list(gm.graph.nodes)
+        nodes = [node for node, _, _ in _all_nodes(gm)]
         sites = [
             replace(site, location=", ".join(dict.fromkeys(filter(None, (_line_of(nodes[k]) for k in numbers)))))
             for site, numbers in zip(self.program.sites, self.site_nodes, strict=True)
@@ -87,14 +87,27 @@ class Entry:
         """The tensors that this graph holds, as the program wants them."""
         if not self.constants:
             return []
-        nodes = list(gm.graph.nodes)
-        found: list[Any] = []
-        for number in self.constants:
-            value: Any = gm
-            for part in str(nodes[number].target).split("."):
-                value = getattr(value, part)
-            found.append(value)
-        return found
+        nodes = list(_all_nodes(gm))
+        return [_held(nodes[number][2], str(nodes[number][0].target)) for number in self.constants]
+
+
+def _all_nodes(gm: torch.fx.GraphModule, path: str = "") -> Iterator[tuple[torch.fx.Node, str, torch.fx.GraphModule]]:
+    """The nodes of a graph, those of graphs that it holds behind the node that names them: each with its graph, and the
+    way there from the first (`true_graph_0.`).
+    """
+    for node in gm.graph.nodes:
+        yield node, path, gm
+        if node.op == "get_attr":
+            held = _held(gm, str(node.target))
+            if hasattr(held, "graph"):
+                yield from _all_nodes(held, f"{path}{node.target}.")
+
+
+def _held(gm: torch.fx.GraphModule, name: str) -> Any:
+    value: Any = gm
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
 
 
 def _line_of(node: torch.fx.Node) -> str:

@@ -37,8 +37,8 @@ BoxedFunction = Callable[[list[Any]], Any]
 def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options) -> BoxedFunction:
     """Compiles a functional ATen graph; the function takes a list of inputs, which it empties.
 
-    What no level can say, eager runs, with the rest compiled around it (`cuesta/pieces.py`). A graph that lies on a
-    device we have no target for runs in eager as a whole, with a warning that says why.
+    What no level can say, eager runs, with the rest compiled around it (`lowering/capture/plan.py`). A graph that lies
+    on a device we have no target for runs in eager as a whole, with a warning that says why.
     """
     record = CompileRecord(kind=kind)
     records.append(record)
@@ -46,10 +46,9 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
         device = _unsupported_device(gm)
     if device is not None:
         return _in_eager(gm, f"there is no target for the device {device}")
-    from cuesta.opaque import has_opaque_nodes
+    from cuesta.lowering.capture.plan import complete_metadata
 
-    if has_opaque_nodes(gm):
-        return _in_pieces(gm, kind, options, record)
+    complete_metadata(gm)
     with record.stage("cache-key"):
         cache, key = _place_in_cache(gm, kind, options)
     if cache is not None and key is not None and not options.wants_stages:
@@ -59,29 +58,6 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
         if known is not None:
             return known
     return _compile_fresh(gm, options, record, cache, key)
-
-
-def _in_pieces(gm: torch.fx.GraphModule, kind: GraphKind, options: Options, record: CompileRecord) -> BoxedFunction:
-    """The function of a graph of which eager runs a part; every other part is compiled as a graph of its own."""
-    from cuesta.lowering.capture.sympy_to_sym import UnsupportedExpressionError
-    from cuesta.pieces_wrapper import PiecesWriter
-
-    writer = PiecesWriter(gm, lambda piece: compile_graph(piece, kind=kind, options=options))
-    try:
-        source, function = writer.write()
-    except UnsupportedExpressionError as error:
-        return _in_eager(gm, error)
-    record.aten_ops = len(writer.opaque)
-    record.fallbacks.update(writer.opaque)
-    if options.dump:
-        from cuesta.dump import Dump
-
-        dump = Dump.create(options.dump, kind)
-        record.dump = str(dump.folder)
-        with record.stage(DUMP):
-            dump.text("fx.py", gm.print_readable(print_output=False))
-            dump.text("wrapper.py", source)
-    return make_boxed(function)
 
 
 def _place_in_cache(gm: torch.fx.GraphModule, kind: GraphKind, options: Options) -> tuple[DiskCache | None, str | None]:
@@ -123,19 +99,17 @@ def _from_cache(cache: DiskCache, key: str, gm: torch.fx.GraphModule, record: Co
 def _compile_fresh(
     gm: torch.fx.GraphModule, options: Options, record: CompileRecord, cache: DiskCache | None, key: str | None
 ) -> BoxedFunction:
-    from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError, import_graph
+    from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError
+    from cuesta.lowering.capture.fx_to_program import import_program
 
     with running_on(options.target):
         _prepare_workers(gm)
     try:
         with record.stage("import"):
-            imported = import_graph(gm)
+            imported = import_program(gm)
     except UnsupportedGraphError as error:
         return _in_eager(gm, error)
-    if imported.unbacked:
-        names = ", ".join(sorted(imported.unbacked))
-        return _in_eager(gm, f"it has sizes that are known only after some of its ops have run ({names})")
-    record.aten_ops = sum(1 for node in gm.graph.nodes if node.op == "call_function")
+    record.aten_ops = imported.aten_ops
     dump: Dump | None = None
     if options.dump:
         from cuesta.dump import Dump
@@ -288,6 +262,7 @@ def _stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
     """The stages that options ask for, those of them that a program at this level still has before it."""
     import torch
 
+    from cuesta.dialects.host import is_in_pieces
     from cuesta.pipeline import default_stages, remaining_stages, stages_of
 
     if options.pipeline is not None:
@@ -299,6 +274,7 @@ def _stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
         random=options.random,
         tune=options.tunes,
         tf32=torch.get_float32_matmul_precision() != "highest",
+        pieces=is_in_pieces(module),
     )
     return remaining_stages(module, every)
 
@@ -402,12 +378,13 @@ def _unsupported_device(gm: torch.fx.GraphModule) -> str | None:
 
 def _count(module: ModuleOp, record: CompileRecord) -> None:
     from cuesta.dialects import host
-    from cuesta.dialects.core.entry import entry_block
     from cuesta.lowering.aten.library_calls import is_library_call
 
-    for op in entry_block(module).ops:
-        if isinstance(op, host.ExternOp):
-            if is_library_call(op.overload):
+    for function in module.body.ops:
+        if not isinstance(function, host.FuncOp):
+            continue
+        for op in function.body.ops:
+            if isinstance(op, host.ExternOp) and is_library_call(op.overload):
                 record.library_calls += 1
-            else:
+            elif isinstance(op, host.ExternOp) or (isinstance(op, host.EagerOp) and op.is_operator and op.is_used):
                 record.fallbacks[op.overload] += 1

@@ -40,13 +40,15 @@ def graph_text(gm: GraphModule) -> str:
 
 
 class _Writer:
-    def __init__(self, gm: GraphModule) -> None:
+    def __init__(self, gm: GraphModule, outer: _Writer | None = None) -> None:
         self.gm = gm
         self.numbers: dict[Node, str] = {}
         self.targets: dict[Any, str] = {}
         self.static_types: dict[Any, str] = {}
         self.expressions: dict[Any, str] = {}
         self.symbols: dict[Any, tuple[str, Any]] = {}  # SymPy symbol -> (its number, its shape environment)
+        if outer is not None:  # a graph that another holds shares its symbols
+            self.expressions, self.symbols = outer.expressions, outer.symbols
 
     def line(self, number: int, node: Node) -> str:
         """One node: what it is, what it is called with, and the metadata of what it gives."""
@@ -55,7 +57,8 @@ class _Writer:
             arguments = self.arguments(node.args)
             if node.kwargs:
                 arguments += "".join(f",{name}={self.value(value)}" for name, value in node.kwargs.items())
-            return f"{self.target(node.target)}({arguments}):{self.metadata(node)}"
+            bound = self.bindings(node) if node.meta.get("unbacked_bindings") else ""
+            return f"{self.target(node.target)}({arguments}):{self.metadata(node)}{bound}"
         if node.op == "placeholder":
             return f"input:{self.metadata(node)}"
         if node.op == "output":
@@ -80,9 +83,16 @@ class _Writer:
             return f"[{self.arguments(value)}]"
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
             return f"{type(value).__name__}({self.symbolic(value)})"
-        if isinstance(value, OpOverload):  # what `with_effects` calls
+        if isinstance(value, OpOverload | HigherOrderOperator):  # what `with_effects` calls
             return self.target(value)
         raise UnkeyableError(f"a value of type {type(value).__name__}")
+
+    def bindings(self, node: Node) -> str:
+        """The symbols that stand for sizes of a result, which only the data knows, and where they are found."""
+        from cuesta.lowering.capture.plan import bindings_of, shape_env_of
+
+        found = {symbol: (way, shape_env_of(node)) for symbol, way in bindings_of(node).items()}
+        return "".join(f"<{self.expression(symbol, env)}={way}>" for symbol, (way, env) in found.items())
 
     def metadata(self, node: Node) -> str:
         return self.value(node.meta["val"]) if "val" in node.meta else "?"
@@ -93,6 +103,9 @@ class _Writer:
         value: Any = self.gm
         for part in name.split("."):
             value = getattr(value, part)
+        if isinstance(value, torch.fx.GraphModule):
+            inner = _Writer(value, self)
+            return f"graph{{{';'.join(inner.line(number, one) for number, one in enumerate(value.graph.nodes))}}}"
         if not isinstance(value, torch.Tensor):
             raise UnkeyableError(f"an attribute of type {type(value).__name__}")
         key = ("constant", name)
@@ -176,14 +189,28 @@ def _target_text(target: Any) -> str:
             return name
         return f"{name}<{target._schema}>{sorted(map(str, target.tags))}"
     if isinstance(target, HigherOrderOperator):
-        if target is torch.ops.higher_order.with_effects:
-            return "with_effects"
+        if target.name() in _HIGHER_ORDER:
+            return f"higher_order.{target.name()}"
         raise UnkeyableError(f"the higher-order operator {target}")
     module = getattr(target, "__module__", None)
     if isinstance(target, types.BuiltinFunctionType | types.FunctionType) and module in _FUNCTION_MODULES:
         return f"{module}.{target.__qualname__}"
     raise UnkeyableError(f"a call of {target}")
 
+
+_HIGHER_ORDER: Final = frozenset(
+    {
+        "auto_functionalized",
+        "auto_functionalized_v2",
+        "cond",
+        "invoke_subgraph",
+        "run_and_save_rng_state",
+        "run_with_rng_state",
+        "while_loop",
+        "with_effects",
+    }
+)
+"""Higher-order operators that are what their arguments say: they look nothing up in tables of the process."""
 
 _CONSTANTS: Final[dict[type, Callable[[Any], str]]] = {
     int: repr,

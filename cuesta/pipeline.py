@@ -77,6 +77,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("accumulate-in-place", "as write-in-place; and what it frees, later buffers may take"),
     Stage("free-buffers", "buffers die at their last use, and later ones take their place"),
     Stage("pool-buffers", "what only lives between two library calls shares one allocation", begins=HOST),
+    Stage("link-pieces", "of a graph in pieces only: one program, with one set of kernels"),
 )
 """The whole compiler between capture and the targets."""
 
@@ -91,10 +92,12 @@ def default_stages(
     random: str = "device",
     tune: bool = False,
     tf32: bool = False,
+    pieces: bool = False,
 ) -> tuple[Stage, ...]:
     """The stages as options ask for them. With `emulate_precision_casts`, every rounding stays, and
     is of what eager rounds; without `relax_accuracy`, too, every function is exact. `deterministic` and `random` are
-    options of `aten-to-loops`. With `tune`, schedules are measured; `tf32` says that products of f32 may be rounded.
+    options of `aten-to-loops`. With `tune`, schedules are measured; `tf32` says that products of f32 may be rounded;
+    with `pieces`, the program is in pieces.
     """
     options = {
         "aten-to-loops": {"deterministic": "true"} if deterministic else {},
@@ -105,6 +108,8 @@ def default_stages(
     if tf32:
         options["tune-kernels"]["tf32"] = "true"
     left_out = set[str]() if tune else {"tune-kernels"}
+    if not pieces:
+        left_out.add("link-pieces")
     if emulate_precision_casts:
         options["tune-kernels"]["keep_roundings"] = "true"
         options["canonicalize"] = {"exact": "true"}
@@ -186,11 +191,15 @@ def stages_named(names: Sequence[str], *, place: str) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "hint-loads", "host": None}
+_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "hint-loads", "host": "link-pieces"}
 
 
 def level_of(module: ModuleOp) -> str:
-    """The level that a program stands at: `aten`, `loops`, `kernel` or `host`."""
+    """The level that a program stands at: `aten`, `loops`, `kernel` or `host`. Of pieces, the highest of theirs."""
+    programs = host.programs_of(module)
+    if programs != [module]:
+        levels = set(map(level_of, programs))
+        return next((level for level in ("aten", *_FIRST_STAGE) if level in levels), "host")
     if isinstance(entry_function(module), host.FuncOp):
         return "host"
     if any(isinstance(op, kernel.FuncOp) for op in module.body.ops):
@@ -206,7 +215,7 @@ def remaining_stages(module: ModuleOp, stages: Sequence[Stage]) -> tuple[Stage, 
         return tuple(stages)
     first = _FIRST_STAGE[level]
     names = [stage.label for stage in stages]
-    return tuple(stages[names.index(first) :]) if first is not None else ()
+    return tuple(stages[names.index(first) :]) if first in names else ()
 
 
 StageCallback: TypeAlias = Callable[[str, ModuleOp, float], None]
@@ -238,11 +247,13 @@ def run_pipeline(
             _run_pass(context, module, one, verify_each)
             contract = stage.begins or contract
             if stage.begins is not None:
-                check_level(module, stage.begins, established_by=one.name)
+                for program in host.programs_of(module):
+                    check_level(program, stage.begins, established_by=one.name)
             elif active().owner(one) is not None:
                 with blame(one):
                     verify_module(module)
-                    check_level(module, contract or _contract_of(module), established_by=one.name)
+                    for program in host.programs_of(module):
+                        check_level(program, contract or _contract_of(program), established_by=one.name)
         except CuestaError as error:
             repeat = ""
             if keep_input is not None and before is not None:
@@ -262,7 +273,8 @@ def _contract_of(module: ModuleOp) -> Contract:
 def _run_pass(context: Context, module: ModuleOp, one: ModulePass, verify_each: bool) -> None:
     try:
         with blame(one):
-            one.apply(context, module)
+            for program in [module] if one.name == "link-pieces" else host.programs_of(module):
+                one.apply(context, program)
     except CuestaError:
         raise
     except DiagnosticException as error:  # xDSL's own kind, from a pass or a verifier of xDSL's

@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "dialects": {"dialects"},
     "transforms": {"transforms", "dialects"},
     "lowering": {"lowering", "transforms", "dialects"},
-    "targets": {"targets", "dialects"},
+    "targets": {"targets", "lowering", "transforms", "dialects"},
     "cuesta": {"cuesta", "dialects", "transforms", "lowering", "targets"},
 }
 """Each folder's right column in the design's table: dependencies go one way."""

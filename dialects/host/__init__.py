@@ -1,5 +1,18 @@
 """The `host` dialect: buffers, launches, library calls. See docs/levels.md, section "host"."""
 
+from cuesta.dialects.host.eager import (
+    EAGER_OPS,
+    OBJECT,
+    BindOp,
+    CallOp,
+    CheckOp,
+    EagerOp,
+    FunctionOp,
+    ObjectType,
+    OperatorOp,
+    is_in_pieces,
+    programs_of,
+)
 from cuesta.dialects.host.ops import (
     ARENA_ALIGNMENT,
     HOST,
@@ -18,16 +31,27 @@ from cuesta.dialects.host.ops import (
 
 __all__ = [
     "ARENA_ALIGNMENT",
+    "EAGER_OPS",
     "HOST",
+    "OBJECT",
     "AllocOp",
+    "BindOp",
+    "CallOp",
+    "CheckOp",
+    "EagerOp",
     "ExternOp",
     "FreeOp",
     "FuncOp",
+    "FunctionOp",
     "LaunchOp",
+    "ObjectType",
+    "OperatorOp",
     "PlaceOp",
     "ReinterpretOp",
     "ReturnOp",
     "arena_type",
     "buffer_bytes",
+    "is_in_pieces",
     "only_launched",
+    "programs_of",
 ]

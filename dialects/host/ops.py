@@ -36,6 +36,7 @@ from cuesta.dialects.core.value_syntax import (
     print_types,
     print_values,
 )
+from cuesta.dialects.host.eager import EAGER_OPS, ObjectType
 from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, strides_of, tensor_type
 from cuesta.dialects.sym.syntax import parse_size
 
@@ -340,7 +341,7 @@ class FreeOp(PlainOperation):
         """Checks that it frees buffers."""
         verify_counts(self, operands=max(1, len(self.operands)), results=0)
         for operand in self.operands:
-            if not isinstance(operand.type, TensorType):
+            if not isinstance(operand.type, TensorType | ObjectType):
                 raise VerifyException(f"host.free frees buffers, not {operand.type}")
 
 
@@ -380,4 +381,8 @@ def only_launched(buffer: SSAValue) -> bool:
     return all(isinstance(use.operation, LaunchOp | FreeOp) for use in buffer.uses)
 
 
-HOST = Dialect("host", [AllocOp, ExternOp, FreeOp, FuncOp, LaunchOp, PlaceOp, ReinterpretOp, ReturnOp], [])
+HOST = Dialect(
+    "host",
+    [AllocOp, ExternOp, FreeOp, FuncOp, LaunchOp, PlaceOp, ReinterpretOp, ReturnOp, *EAGER_OPS],
+    [ObjectType],
+)

@@ -13,7 +13,7 @@ from typing import cast
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cuesta.dialects import layout, loops, sym
+from cuesta.dialects import elem, layout, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.indexed import IndexedOp
 from cuesta.dialects.core.reductions import EXTREMES

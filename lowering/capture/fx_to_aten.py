@@ -412,28 +412,33 @@ class _Importer:
             self.refuse(node, "has no fake-tensor metadata")
         if value.layout is not torch.strided:
             self.refuse(node, f"tensors with layout {value.layout} are left to eager")
-        # Typed as ints by torch, but symbolic ones are SymInts.
-        sizes: tuple[Any, ...] = tuple(value.shape)
-        strides: tuple[Any, ...] = value.stride()
-        key = (sizes, strides, value.dtype, value.device)
-        symbolic = False
-        for number in sizes + strides:
-            if type(number) is not int:
-                symbolic = True
-        if not symbolic:
-            found = _static_types.get(key)
-            if found is not None:
-                return found
-        translate = self.symbols.translate
-        found = tensor_type(
-            [number if type(number) is int else translate(number) for number in sizes],
-            dtype_to_type(str(value.dtype)[6:]),
-            [number if type(number) is int else translate(number) for number in strides],
-            str(value.device),
-        )
-        if not symbolic:
-            _static_types.keep(key, found)
-        return found
+        return type_of_tensor(value, self.symbols)
+
+
+def type_of_tensor(value: torch.Tensor, symbols: Symbols) -> Attribute:
+    """The type of a strided tensor, symbols in its sizes and strides translated by `symbols`."""
+    # Typed as ints by torch, but symbolic ones are SymInts.
+    sizes: tuple[Any, ...] = tuple(value.shape)
+    strides: tuple[Any, ...] = value.stride()
+    key = (sizes, strides, value.dtype, value.device)
+    symbolic = False
+    for number in sizes + strides:
+        if type(number) is not int:
+            symbolic = True
+    if not symbolic:
+        found = _static_types.get(key)
+        if found is not None:
+            return found
+    translate = symbols.translate
+    found = tensor_type(
+        [number if type(number) is int else translate(number) for number in sizes],
+        dtype_to_type(str(value.dtype)[6:]),
+        [number if type(number) is int else translate(number) for number in strides],
+        str(value.device),
+    )
+    if not symbolic:
+        _static_types.keep(key, found)
+    return found
 
 
 _static_types = Memo[tuple[object, ...], Attribute](100_000)

@@ -42,6 +42,10 @@ def resolve_overload(name: str) -> Callable[..., Any]:
 
     Errors: AttributeError when torch has none of that name.
     """
+    if name.startswith("operator "):
+        from cuesta.lowering.capture.operator_names import resolve_operator
+
+        return resolve_operator(name.removeprefix("operator "))
     import torch
 
     if name in _METHODS_OF_TORCH:
@@ -112,6 +116,16 @@ def flattened(results: object) -> tuple[Any, ...]:
     if not isinstance(results, tuple | list):
         return (results,)
     return tuple(leaf for result in cast("Sequence[object]", results) for leaf in flattened(result))
+
+
+def unboxed(function: Wrapper, single: bool, last: Sequence[Any]) -> Callable[..., Any]:
+    """A part of a program as a function of its arguments, but for the `last`; `single`: it gives no tuple."""
+
+    def call(*arguments: Any) -> Any:
+        results = function([*arguments, *last])
+        return results[0] if single else tuple(results)
+
+    return call
 
 
 def check_metadata(value: torch.Tensor, sizes: Sequence[int], dtype: torch.dtype, overload: str) -> None:
@@ -244,6 +258,7 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
         "check_result": check_result,
         "check_storage": check_storage,
         "flattened": flattened,
+        "unboxed": unboxed,
         "raise_index_error": index_error_raiser(program.sites),
         **(in_eager or {}),
     }

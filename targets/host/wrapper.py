@@ -21,6 +21,7 @@ from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.core.locations import format_location, location_of
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of, traits_of
 from cuesta.targets.cpu.emit_types import byte_width
+from cuesta.targets.host.eager_text import OPERATOR, write_eager
 from cuesta.targets.host.python_text import Names, argument_text, expression, identifier, tuple_text
 from cuesta.targets.lookup import target_of
 from cuesta.targets.program import POINTER_ALIGNMENT
@@ -44,11 +45,13 @@ _RESERVED = (
     "error",
     "flattened",
     "float",
+    "inputs",
     "max",
     "min",
     "raise_index_error",
     "reinterpret",
     "torch",
+    "unboxed",
     "with_strides",
 )  # fmt: skip
 
@@ -122,16 +125,20 @@ class WrapperWriter:
         if not isinstance(main, host.FuncOp):
             fail(main, "a wrapper is made of a host.func @main")
         self.main = main
+        """The function that is being written."""
         self.kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
         self.lines: list[str] = []
         self.names: dict[SSAValue, str] = {}
         self.addresses: dict[SSAValue, Address] = {}
         self.taken = Names(_RESERVED)
+        self.parts = [op for op in module.body.ops if isinstance(op, host.FuncOp)]
+        self.functions: dict[str, str] = {}
+        """The functions of the program, and what the text calls them."""
         self.overloads: dict[str, str] = {}
         self.runs: list[Run] = []
         self.known_runs: dict[tuple[str, int, tuple[str, ...], tuple[Launch, ...]], Run] = {}
         self.pending = _PendingRun()
-        self.positions = {op: position for position, op in enumerate(main.body.ops)}
+        self.positions: dict[Operation, int] = {}
         self.launches = 0
         self.without_code = frozenset(in_eager)
         self.checked = checked
@@ -142,28 +149,39 @@ class WrapperWriter:
     def write(self) -> Wrapper:
         """The wrapper's text and what it needs."""
         self.reserve_names()
-        arguments = [self.define(argument, "arg") for argument in self.main.body.args]
+        source = "\n\n".join([self.function(part) for part in self.parts])
+        return Wrapper(source, self.runs, self.overloads, self.launches, self.in_eager, self.stand_ins)
+
+    def function(self, main: host.FuncOp) -> str:
+        """One function of the program."""
+        self.main, self.lines, self.queues = main, [], {}
+        self.positions = {op: position for position, op in enumerate(main.body.ops)}
+        arguments = [self.define(argument, "arg") for argument in main.body.args]
         if arguments:
             self.lines.append(f"{', '.join(arguments)}, = args")
         self.lines.append("args.clear()")
         self.bind_symbols()
-        for op in self.main.body.ops:
+        for op in main.body.ops:
             first = len(self.lines)
             self.op(op)
             if self.checked and not isinstance(op, host.FreeOp):
                 place = self.place_of(op).replace("\n", " ")
                 self.lines[first:] = [line if "#" in line else f"{line}  # at {place}" for line in self.lines[first:]]
         body = "\n    ".join(self.lines)
-        source = f"def call(args):\n    {body}\n"
-        return Wrapper(source, self.runs, self.overloads, self.launches, self.in_eager, self.stand_ins)
+        return f"def {self.functions[main.sym_name]}(args):\n    {body}\n"
 
     def reserve_names(self) -> None:
-        """The names that allocations and calls of runs will use are nobody else's."""
-        for op in self.main.body.ops:
-            if isinstance(op, host.AllocOp):
-                self.taken.add(allocator_of(device_of(tensor_type_of(op.result))))
-            elif isinstance(op, host.LaunchOp):
-                self.taken.update(self.target_of(op).names)
+        """The names of symbols, and those that allocations and calls of runs will use, are nobody else's."""
+        for part in self.parts:
+            self.taken.update(_symbols_of(part))
+            for op in part.body.ops:
+                if isinstance(op, host.AllocOp):
+                    self.taken.add(allocator_of(device_of(tensor_type_of(op.result))))
+                elif isinstance(op, host.LaunchOp):
+                    self.taken.update(self.target_of(op).names)
+        for part in self.parts:
+            name = part.sym_name
+            self.functions[name] = "call" if name == "main" else identifier(name, self.taken)
 
     def target_of(self, op: host.LaunchOp) -> Target:
         """Who makes the kernel of a launch."""
@@ -176,8 +194,6 @@ class WrapperWriter:
 
     def bind_symbols(self) -> None:
         """Each symbol from the first input that is it, or has it as a size; else from one that is linear in it."""
-        symbols = self.main.attributes.get("sym.symbols")
-        names = symbols.names if isinstance(symbols, sym.SymbolsAttr) else ()
         known: dict[sym.IndexExpr, str] = {}  # static sizes, too
         for argument in self.main.body.args:
             name = self.names[argument]
@@ -194,12 +210,9 @@ class WrapperWriter:
             if (line := sym.line_of(e)) is not None:
                 symbol, factor, constant = line
                 found.setdefault(symbol, f"({value} - {constant}) // {factor}")
-        for symbol in names:
-            if symbol in self.taken:
-                fail(self.main, f"the symbol {symbol} has the name of a value")
+        for symbol in _symbols_of(self.main):
             if symbol in found:
                 self.lines.append(f"{symbol} = {found[symbol]}")
-            self.taken.add(symbol)
 
     def op(self, op: Operation) -> None:
         """Writes one op."""
@@ -230,6 +243,9 @@ class WrapperWriter:
                 self.pending.frees_large |= any(is_large(operand) for operand in op.operands if operand in self.names)
             elif names:
                 self.lines.append(f"del {', '.join(names)}")
+        elif isinstance(op, host.EAGER_OPS):
+            self.flush()
+            write_eager(self, op)
         elif isinstance(op, aten.LiteralOp):
             self.names[op.result] = argument_text(op.value, [])
         elif isinstance(op, sym.ValueOp):
@@ -404,7 +420,14 @@ class WrapperWriter:
         for name, known in self.overloads.items():
             if known == overload:
                 return name
-        short = overload.removeprefix("aten.").removesuffix(".default").replace("::", "_").replace(".", "_")
+        short = (
+            overload.removeprefix(OPERATOR)
+            .removeprefix("aten.")
+            .removeprefix("higher_order.")
+            .removesuffix(".default")
+            .replace("::", "_")
+            .replace(".", "_")
+        )
         name = identifier(short, self.taken)
         self.overloads[name] = overload
         return name
@@ -451,6 +474,12 @@ class WrapperWriter:
             name = self.queues[device] = identifier("stream", self.taken)
             self.lines.append(f"{name} = {text}")
         return [name]
+
+
+def _symbols_of(function: host.FuncOp) -> tuple[str, ...]:
+    """The symbols that a function declares."""
+    symbols = function.attributes.get("sym.symbols")
+    return tuple(symbols.names) if isinstance(symbols, sym.SymbolsAttr) else ()
 
 
 def allocator_of(device: str) -> str:

@@ -1,28 +1,109 @@
-"""A graph of which eager has to run a part: the rest of it is compiled, in as few pieces as its data flow allows.
+"""What is made of each call of a graph, and when: the one plan that the importer then writes down.
 
-Piece 0 is what needs nothing of eager's, piece k + 1 what needs something that eager computes from the results of
-pieces up to k. Each is a graph of its own to the compiler (and the cache): a size that only the data knows is an input
-to it. The calls that eager runs stand between the pieces, in one wrapper, which is Python text like any other. Writes
-to inputs come last.
+A level has ops for most calls. What none can say, eager runs: higher-order operators (a branch, a loop, a random state
+kept for recomputation), operators whose result has a size that only the data knows, and whatever takes or gives a
+tensor that is not strided. The rest is compiled around that, in as few pieces as the data flow allows: piece 0 is what
+needs nothing of eager's, piece k + 1 what needs something that eager computes from the results of pieces up to k. Each
+is a graph of its own: a size that only the data knows is an input to it. Writes to inputs come last.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import torch
 from torch._guards import detect_fake_mode
-from torch._ops import HigherOrderOperator
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from cuesta.opaque import Kind, free_symbols, keeps_its_place
-
 if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+Kind = Literal["computed", "opaque", "size", "number", "write"]
+"""What is made of a call: compiled; run by eager; told by an index expression; run in Python; done at the very end."""
+
+_WRITE: Final = torch.ops.aten.copy_.default
+_WITH_EFFECTS: Final = torch.ops.higher_order.with_effects
+
+
+def has_opaque_nodes(gm: GraphModule) -> bool:
+    """Whether a graph has to be compiled in pieces."""
+    unsayable = _unsayable(gm.graph.nodes)
+    return any(node.op == "call_function" and _is_opaque(node, unsayable) for node in gm.graph.nodes)
+
+
+def _unsayable(nodes: Iterable[Node]) -> set[Node]:
+    """The nodes that may not stand in a call that is compiled."""
+    return {node for node in nodes if _is_unsayable(node.meta.get("val"), as_argument=True)}
+
+
+def _is_opaque(node: Node, unsayable: set[Node]) -> bool:
+    """Whether no level can say a call."""
+    target, value = node.target, node.meta.get("val")
+    if isinstance(target, OpOverload):
+        if node.meta.get("unbacked_bindings"):
+            return True
+    elif isinstance(target, HigherOrderOperator):
+        return target is not _WITH_EFFECTS or not isinstance(node.args[1], OpOverload)
+    else:
+        return not (target is operator.getitem or _is_number(value))
+    return bool(unsayable) and (_is_unsayable(value) or not unsayable.isdisjoint(node.all_input_nodes))
+
+
+def _kind_of(node: Node, unsayable: set[Node], kinds: dict[Node, Kind]) -> Kind:
+    """What is made of a call. What is taken from an opaque result is opaque too."""
+    if node.target is _WRITE:
+        return "write"
+    if _is_opaque(node, unsayable) or node.target is _WITH_EFFECTS:
+        return "opaque"  # Tokens are no tensors: what they order stays with them.
+    if node.target is operator.getitem:
+        source = node.args[0]
+        return kinds.get(source, "computed") if isinstance(source, Node) else "computed"
+    if _is_number(value := node.meta.get("val")):
+        return "size" if isinstance(value, torch.SymInt) else "number"
+    return "computed"
+
+
+def free_symbols(value: Any) -> set[Any]:
+    """The SymPy symbols in the metadata of a value: in its sizes and strides, or in the number that it is."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            return set()
+        return {symbol for number in (*value.shape, *value.stride()) for symbol in free_symbols(number)}
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        expression = getattr(value.node, "expr", None)
+        return set() if expression is None else expression.free_symbols
+    if isinstance(value, tuple | list):
+        return {symbol for one in value for symbol in free_symbols(one)}
+    return set()
+
+
+def keeps_its_place(node: Node) -> bool:
+    """Whether a call must stay in order with others like it: random numbers, effects, what we know nothing about."""
+    target = node.target
+    if isinstance(target, OpOverload):
+        return torch.Tag.nondeterministic_seeded in target.tags or not node.users or target._schema.is_mutable
+    return isinstance(target, HigherOrderOperator)
+
+
+def _is_number(value: object) -> bool:
+    return value is not None and not isinstance(value, torch.Tensor | tuple | list)
+
+
+def _is_unsayable(value: Any, *, as_argument: bool = False) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.layout is not torch.strided
+    if value is None:
+        return False
+    if isinstance(value, tuple | list):
+        return any(_is_unsayable(one) for one in value)
+    if as_argument and isinstance(value, torch.SymFloat):
+        return any(symbol.name.startswith(("u", "zuf")) for symbol in free_symbols(value))
+    return as_argument and isinstance(value, torch.SymBool)
 
 
 @dataclass(slots=True)
@@ -32,6 +113,7 @@ class Plan:
     pieces: list[list[Node]] = field(default_factory=list[list[Node]])
     calls: list[list[Node]] = field(default_factory=lambda: [[]])
     writes: list[Node] = field(default_factory=list[Node])
+    kinds: dict[Node, Kind] = field(default_factory=dict[Node, Kind])
 
     def place(self, node: Node, kind: Kind, level: int) -> None:
         """Puts a call into piece `level`, or among the calls after it."""
@@ -59,15 +141,20 @@ def complete_metadata(gm: GraphModule) -> None:
                 node.meta["val"] = node.target(*args, **kwargs)
 
 
-def plan_of(gm: GraphModule, kinds: Mapping[Node, Kind]) -> Plan:
+def plan_of(gm: GraphModule) -> Plan:
     """Divides a graph: every call as early as what it needs allows."""
     plan = Plan()
+    kinds, unsayable = plan.kinds, set[Node]()
     after: dict[Node, int] = {}
     """The piece after which a value is there; −1: from the start."""
     symbols: dict[Any, int] = {}
     in_order = -1, 0  # the least level of the next call that keeps its place: after a piece, in a piece
     for node in gm.graph.nodes:
-        kind = kinds.get(node)
+        if _is_unsayable(node.meta.get("val"), as_argument=True):
+            unsayable.add(node)
+        kind = None
+        if node.op == "call_function":
+            kind = kinds[node] = _kind_of(node, unsayable, kinds)
         if kind is None or kind == "size":
             after[node] = max([-1, *(symbols.get(symbol, -1) for symbol in free_symbols(node.meta.get("val")))])
             continue
@@ -101,10 +188,11 @@ def bindings_of(node: Node) -> dict[Any, Any]:
         return {}
     from torch.fx.experimental.symbolic_shapes import resolve_unbacked_bindings
 
-    return resolve_unbacked_bindings(_shape_env_of(node), bindings) or {}
+    return resolve_unbacked_bindings(shape_env_of(node), bindings) or {}
 
 
-def _shape_env_of(node: Node) -> ShapeEnv | None:
+def shape_env_of(node: Node) -> ShapeEnv | None:
+    """The environment of the symbols in what a call gives."""
     found = [number.node.shape_env for number in _symbolic_numbers(node.meta.get("val"))]
     return found[0] if found else None
 
