@@ -273,7 +273,7 @@ def _contract_of(module: ModuleOp) -> Contract:
 def _run_pass(context: Context, module: ModuleOp, one: ModulePass, verify_each: bool) -> None:
     try:
         with blame(one):
-            for program in [module] if one.name == "link-pieces" else host.programs_of(module):
+            for program in [module] if getattr(one, "of_whole_program", False) else host.programs_of(module):
                 one.apply(context, program)
     except CuestaError:
         raise

@@ -23,6 +23,8 @@ class LinkPiecesPass(ModulePass):
     """Pieces become functions of the program."""
 
     name = "link-pieces"
+    of_whole_program = True
+    """The pipeline runs any other pass on one piece at a time."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs on a program whose pieces stand at the level `host`."""
