@@ -48,8 +48,8 @@ class DeviceTraits:
     captures: bool = False
     """Launches can be captured and replayed (CUDA graphs)."""
     chooser: Callable[..., Any] | None = None
-    """Gives the schedule of a nest's analysis (`NestAnalysis`, its axes merged), or None to leave it to the house's own
-    for such devices. None stands for that, too.
+    """Gives the schedule of an analysed nest (`NestAnalysis`, its axes merged) on a `Machine`, or None to leave it to
+    the house's own for such devices. None stands for that, too.
     """
 
 

@@ -14,7 +14,7 @@ from xdsl.printer import Printer
 class ScheduleAttr(Data[tuple[tuple[str, int], ...]]):
     """Scheduling choices of a nest by name; what is not named the target's schedule chooses.
 
-    Their names and meanings are in `lowering/schedule/gpu/schedule_choices.py`.
+    Their names and meanings are in `lowering/schedule/choices.py`.
     """
 
     name = "loops.schedule"

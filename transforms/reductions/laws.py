@@ -25,12 +25,14 @@ from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import elem
+from cuesta.dialects.core.reductions import JOINS
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import LoadOp, TensorWriteOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
-from cuesta.transforms.reductions.splitting import SPLITTABLE
 
+SPLITTABLE = frozenset(JOINS)
+"""The kinds of reductions whose parts combine by the same kind."""
 PLAIN, EXPONENTIAL, SQUARES = "plain", "exponential", "squares"
 
 _PARTNERS = {EXPONENTIAL: "maximum", SQUARES: "sum"}
@@ -211,4 +213,4 @@ def is_same(one: SSAValue, other: SSAValue, one_body: Block, other_body: Block) 
     return same(one, other)
 
 
-__all__ = ["EXPONENTIAL", "PLAIN", "SQUARES", "Member", "has_scans", "is_same", "members_of", "read_from"]
+__all__ = ["EXPONENTIAL", "PLAIN", "SPLITTABLE", "SQUARES", "Member", "has_scans", "is_same", "members_of", "read_from"]

@@ -25,9 +25,7 @@ from cuesta.dialects.core.reductions import JOINS
 from cuesta.dialects.loops.access import LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into
-
-SPLITTABLE = frozenset(JOINS)
-"""The kinds of reductions whose parts combine by the same kind."""
+from cuesta.transforms.reductions.laws import SPLITTABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,4 +164,4 @@ def _left_over(reduction: ReduceOp, sizes: Sequence[sym.IndexExpr], start: Seque
     return new
 
 
-__all__ = ["SPLITTABLE", "Splitting", "can_split", "split_nest", "splittable_reductions"]
+__all__ = ["Splitting", "can_split", "split_nest", "splittable_reductions"]
