@@ -171,8 +171,8 @@ def unfit(modules: Sequence[ModuleOp]) -> set[ModuleOp]:
 
 def tuner_for(options: Options, stages: Sequence[Stage]) -> Tuner:
     """The tuner of a compilation whose stages these are."""
-    names = [stage.name.partition("{")[0] for stage in stages]
-    return Tuner(stages[names.index("loops-to-kernel") :], cuda_timer, Timings.chosen_by(options))
+    labels = [stage.label for stage in stages]
+    return Tuner(stages[labels.index("tune-kernels") + 1 :], cuda_timer, Timings.chosen_by(options))
 
 
 def arguments_of(program: ModuleOp) -> list[torch.Tensor]:

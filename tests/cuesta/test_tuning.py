@@ -32,7 +32,7 @@ func.func @main(%x : tensor<600x300xf32>) -> tensor<600x300xf32> {
   func.return %y : tensor<600x300xf32>
 }
 """
-QUESTION = [parse(EXP), parse(EXP.replace("f32>) {", "f32>) schedule #loops.schedule<warps = 2> {"))]
+QUESTION = [parse(EXP), parse(EXP.replace("f32>) {", "f32>) schedule #loops.schedule<unroll = 2> {"))]
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,6 @@ func.func @main(%g : tensor<512x1024xf32>) -> (tensor<512x1024xf32>, tensor<1024
 // -----
 // Near miss: the columns of another tensor.
 // CHECK-NOT:  loops.scan
-func.func @main
 func.func @main(%g : tensor<512x1024xf32>, %h : tensor<512x1024xf32>) -> (tensor<512x1024xf32>, tensor<1024xf32>) {
   %y = loops.nest (%i : 512) outs(%o : tensor<512x1024xf32>) {
     %s = loops.reduce sum (%j : 1024) {
