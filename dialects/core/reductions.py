@@ -74,18 +74,24 @@ EXTREMES: Mapping[str, str] = {kind: row.extreme for kind, row in REDUCTIONS.ite
 
 
 def identity(kind: str, value: Attribute) -> float | int:
-    """What changes nothing in a reduction of one result of values of a type."""
-    if kind in ("sum", "any"):
-        return 0
-    if kind in ("prod", "all"):
-        return 1
-    least, operand = kind == "maximum", kind_of(value)
+    """What changes nothing: the result of a reduction or a scan over no points, of values of a type.
+
+    Of a kind with several results it is the first of them, the extreme or the mean.
+    """
+    operand = kind_of(value)
+    number = _NUMBERS.get(kind)
+    if number is not None:
+        return float(number) if operand == "f" else int(number)
+    least = kind in ("maximum", "argmax", "argmax_last_nan", "last_argmax")
     if operand == "f":
         return -math.inf if least else math.inf
     bits = getattr(value, "bitwidth", 1)
-    signed = operand == "i"
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if operand == "i" else (0, (1 << bits) - 1)
     return low if least else high
+
+
+_NUMBERS: Mapping[str, float] = {"sum": 0, "prod": 1, "any": 0, "all": 1, "welford": 0, "logaddexp": -math.inf}
+"""The identities that are the same for all types; the others are the ends of what a type can say."""
 
 
 class ReductionOp(BodyOp):

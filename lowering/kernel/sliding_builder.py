@@ -20,15 +20,13 @@ from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import elem, kernel, loops, sym
-from cuesta.dialects.core.reductions import EXTREMES, REDUCTIONS
+from cuesta.dialects.core.reductions import EXTREMES, JOINS, REDUCTIONS
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.kernel.shapes import Shape, join, shape_of, shaped
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.lowering.kernel.kernel_builder import KernelBuilder
 from cuesta.lowering.schedule.schedule import Schedule
 
-STEPS = {"sum": "add", "prod": "mul", "maximum": "maximum", "minimum": "minimum", "any": "or", "all": "and"}
-"""The op that takes one more point into a reduction."""
 _BETTER = {"maximum": "gt", "minimum": "lt"}
 _NO_BETTER = {"maximum": "le", "minimum": "ge"}
 
@@ -39,7 +37,7 @@ Partial = tuple[SSAValue, SSAValue | None]
 class SlidingBuilder(KernelBuilder):
     """Writes a schedule of which `slides` is true: lanes in `order`, everything else written out.
 
-    Requires: the loops of the nest are reductions of `STEPS` or `EXTREMES` of static size, right in it; what it stores
+    Requires: the loops of the nest are reductions of `JOINS` or `EXTREMES` of static size, right in it; what it stores
     it does not load; nothing in it is checked (`loops.bound`).
     """
 
@@ -297,8 +295,8 @@ class SlidingBuilder(KernelBuilder):
         a, b = first[0], second[0]
         shape = join(shape_of(a), shape_of(b))
         a, b = self.spread(a, shape), self.spread(b, shape)
-        if op.kind in STEPS:
-            return self.pure(STEPS[op.kind], a, b), None
+        if op.kind in JOINS:
+            return self.pure(JOINS[op.kind], a, b), None
         extreme = EXTREMES[op.kind]
         value = self.pure(extreme, a, b)
         if first[1] is None or second[1] is None:
@@ -330,4 +328,4 @@ def _without_unused(ops: Sequence[Operation]) -> list[Operation]:
     return kept[::-1]
 
 
-__all__ = ["STEPS", "SlidingBuilder"]
+__all__ = ["SlidingBuilder"]

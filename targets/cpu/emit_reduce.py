@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute
 
 from cuesta.dialects import kernel
-from cuesta.dialects.core.reductions import EXTREMES, JOINS, REDUCTIONS
+from cuesta.dialects.core.reductions import EXTREMES, JOINS, REDUCTIONS, identity
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
 from cuesta.targets.cpu.emit_types import constant, scalar_text, suffix, type_text
 from cuesta.targets.cpu.vector_text import vector_type
@@ -84,32 +83,6 @@ class Accumulator:
         return self.values
 
 
-_NEUTRAL: dict[str, tuple[float, int, int]] = {
-    # kind: (float, signed, bool)
-    "sum": (0.0, 0, 0),
-    "prod": (1.0, 1, 1),
-    "any": (0.0, 0, 0),
-    "all": (1.0, 1, 1),
-}
-
-
-def neutral(kind: str, scalar: Attribute) -> float | int:
-    """The identity of a kind on numbers of a type."""
-    operand = kind_of(scalar)
-    if kind in ("maximum", "minimum"):
-        sign = -1 if kind == "maximum" else 1
-        if operand == "f":
-            return sign * math.inf
-        if operand == "b":
-            return 0 if kind == "maximum" else 1
-        bits = int(type_text(scalar, 1)[1:])
-        if operand == "u":
-            return 0 if kind == "maximum" else -1
-        return -(1 << (bits - 1)) if kind == "maximum" else (1 << (bits - 1)) - 1
-    floating, integer, _ = _NEUTRAL[kind]
-    return floating if operand == "f" else integer
-
-
 class SimpleAccumulator(Accumulator):
     """One associative, commutative operation: sum, prod, maximum, minimum, any, all."""
 
@@ -123,7 +96,7 @@ class SimpleAccumulator(Accumulator):
 
     def identity(self, lanes: int) -> list[str]:
         """The neutral element."""
-        return [constant(neutral(self.op.kind, self.scalar), self.scalar, lanes)]
+        return [constant(identity(self.op.kind, self.scalar), self.scalar, lanes)]
 
     def step(self, emitter: KernelEmitter, value: str, lanes: int) -> list[str]:
         """values ∘ value"""
@@ -192,7 +165,7 @@ class ArgAccumulator(Accumulator):
 
     def identity(self, lanes: int) -> list[str]:
         """The first point, and a value that nothing is beyond."""
-        worst = neutral("maximum" if self.greater else "minimum", self.scalar)
+        worst = identity(self.op.kind, self.scalar)
         return [constant(worst, self.scalar, lanes), constant(0, self.place, lanes), "0"]
 
     def step(self, emitter: KernelEmitter, value: str, lanes: int) -> list[str]:
@@ -381,4 +354,4 @@ def accumulator_for(emitter: KernelEmitter, op: kernel.ReduceOp) -> Accumulator:
     return SimpleAccumulator(emitter, op)
 
 
-__all__ = ["Accumulator", "accumulator_for", "neutral"]
+__all__ = ["Accumulator", "accumulator_for"]

@@ -18,11 +18,11 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute
 
 from cuesta.dialects import kernel
-from cuesta.dialects.core.reductions import JOINS
+from cuesta.dialects.core.reductions import JOINS, identity
 from cuesta.dialects.core.scans import ASSIGNMENTS
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
 from cuesta.targets.cpu.emit_memory import read, write
-from cuesta.targets.cpu.emit_reduce import Accumulator, neutral
+from cuesta.targets.cpu.emit_reduce import Accumulator
 from cuesta.targets.cpu.emit_types import constant, suffix, type_text
 from cuesta.targets.cpu.vector_math import math_function
 from cuesta.targets.cpu.vector_text import vector_type
@@ -46,12 +46,10 @@ class RunningValue:
 
     def identity(self, lanes: int) -> list[str]:
         """The state before the first point."""
+        first = constant(identity(self.op.kind, self.scalar), self.scalar, lanes)
         if self.indexed:
-            worst = neutral("maximum" if self.op.kind == "last_argmax" else "minimum", self.scalar)
-            return [constant(worst, self.scalar, lanes), constant(0, i64, lanes)]
-        if self.op.kind == "logaddexp":
-            return [constant(-math.inf, self.scalar, lanes)]
-        return [constant(neutral(self.op.kind, self.scalar), self.scalar, lanes)]
+            return [first, constant(0, i64, lanes)]
+        return [first]
 
     def join(self, emitter: KernelEmitter, earlier: list[str], later: list[str], lanes: int) -> list[str]:
         """The state of earlier points followed by later ones."""
@@ -104,11 +102,11 @@ class RunningValue:
         while step < lanes:
             # Lane k < step meets the identity, or itself where that changes nothing: shifting needs no third operand.
             shifted: list[str] = []
-            for name, kind, identity in zip(state, self.types(lanes), self.identity(lanes), strict=True):
+            for name, kind, nothing in zip(state, self.types(lanes), self.identity(lanes), strict=True):
                 first = 0 if self.indexed else lanes
                 places = ", ".join(f"i32 {first + k if k < step else k - step}" for k in range(lanes))
                 mask = f"<{lanes} x i32> <{places}>"
-                shifted.append(emitter.instruction(f"shufflevector {kind} {name}, {kind} {identity}, {mask}"))
+                shifted.append(emitter.instruction(f"shufflevector {kind} {name}, {kind} {nothing}, {mask}"))
             state = self.join(emitter, shifted, state, lanes)
             step *= 2
         return state

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from cuesta.dialects.core.reductions import EXTREMES, REDUCTIONS
+from cuesta.dialects.aten.dtypes import dtype_to_type
+from cuesta.dialects.core.reductions import EXTREMES, REDUCTIONS, identity
 
 
 def reduce(kind: str, values: Tensor, active: Tensor | None, position: Callable[[], Tensor]) -> tuple[Tensor, ...]:
@@ -37,18 +38,9 @@ def reduce(kind: str, values: Tensor, active: Tensor | None, position: Callable[
     return (_extreme(kind, values),)
 
 
-def identity(kind: str, dtype: torch.dtype) -> float | int | bool:
-    """What a reduction over nothing gives."""
-    if kind in ("sum", "any", "welford"):
-        return 0
-    if kind in ("prod", "all"):
-        return 1
-    smallest = EXTREMES.get(kind, kind) == "maximum"
-    if dtype.is_floating_point:
-        return float("-inf") if smallest else float("inf")
-    if dtype is torch.bool:
-        return not smallest
-    return torch.iinfo(dtype).min if smallest else torch.iinfo(dtype).max
+def padding(kind: str, dtype: torch.dtype) -> Tensor:
+    """What changes nothing, for points that are not there."""
+    return torch.tensor(identity(kind, dtype_to_type(str(dtype).removeprefix("torch."))), dtype=dtype)
 
 
 def _accumulator(dtype: torch.dtype) -> torch.dtype:
@@ -57,7 +49,7 @@ def _accumulator(dtype: torch.dtype) -> torch.dtype:
 
 def _pad(kind: str, values: Tensor, active: Tensor | None) -> Tensor:
     """The values with the identity in place of what is not there, and one identity more when there is no point."""
-    neutral = torch.tensor(identity(kind, values.dtype), dtype=values.dtype)
+    neutral = padding(kind, values.dtype)
     if values.shape[-1] == 0:
         return neutral.expand((*values.shape[:-1], 1))
     return values if active is None else torch.where(active, values, neutral)

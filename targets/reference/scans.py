@@ -14,6 +14,7 @@ from cuesta.targets.reference.body import Body
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.memory import Memory
 from cuesta.targets.reference.numerics import bits
+from cuesta.targets.reference.reductions import padding
 from cuesta.targets.reference.scope import Scope
 
 
@@ -40,8 +41,7 @@ def running(kind: str, values: Tensor, active: Tensor | None, position: Tensor) 
         return _running_extreme(kind == "last_argmax", values, active, position)
     wide = torch.float64 if values.dtype.is_floating_point else values.dtype
     if active is not None:
-        neutral = {"sum": 0, "prod": 1, "logaddexp": float("-inf")}[kind]
-        values = torch.where(active, values, torch.tensor(neutral, dtype=values.dtype))
+        values = torch.where(active, values, padding(kind, values.dtype))
     if kind == "sum":
         return (values.cumsum(-1, dtype=wide).to(values.dtype),)
     if kind == "prod":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,10 +9,10 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import kernel
-from cuesta.dialects.core.reductions import EXTREMES, REDUCTIONS
+from cuesta.dialects.core.reductions import EXTREMES, REDUCTIONS, identity
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.dialects.kernel.shapes import Shape
-from cuesta.targets.triton.emit_types import bits_of, constant_text, dtype_text, number_text
+from cuesta.targets.triton.emit_types import constant_text, dtype_text, number_text
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
@@ -137,28 +136,13 @@ _STEP = {
 }
 
 
-def extreme(kind: str, scalar: Attribute) -> float | int:
-    """What every number is beyond."""
-    upwards, operand = EXTREMES.get(kind, kind) == "maximum", kind_of(scalar)
-    if operand == "f":
-        return -math.inf if upwards else math.inf
-    width = bits_of(scalar)
-    if operand in "ub":
-        return 0 if upwards else (1 << width) - 1
-    return -(1 << (width - 1)) if upwards else (1 << (width - 1)) - 1
-
-
 class SimpleAccumulator(Accumulator):
     """One associative, commutative operation: sum, prod, maximum, minimum, any, all."""
 
     @property
     def neutral(self) -> float | int:
         """The identity."""
-        kind, floating = self.op.kind, kind_of(self.scalar) == "f"
-        if kind in ("maximum", "minimum"):
-            return extreme(kind, self.scalar)
-        number = 1 if kind in ("prod", "all") else 0
-        return float(number) if floating else number
+        return identity(self.op.kind, self.scalar)
 
     def identities(self) -> list[str]:
         """The neutral element."""
@@ -230,7 +214,7 @@ class ArgAccumulator(Accumulator):
 
     def identities(self) -> list[str]:
         """Nothing yet: any element is better, since its index is less."""
-        return [constant_text(extreme(self.op.kind, self.scalar), self.scalar), self.nowhere]
+        return [constant_text(identity(self.op.kind, self.scalar), self.scalar), self.nowhere]
 
     @property
     def only_where(self) -> bool:
@@ -246,7 +230,7 @@ class ArgAccumulator(Accumulator):
         index = self.emitter.bind(self.emitter.spread(text, real, self.shape), "index")
         if mask is None:
             return value, index
-        worst = constant_text(extreme(self.op.kind, self.scalar), self.scalar)
+        worst = constant_text(identity(self.op.kind, self.scalar), self.scalar)
         return f"tl.where({mask}, {value}, {worst})", f"tl.where({mask}, {index}, {self.nowhere})"
 
     def update(self, value: str, mask: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i64
@@ -10,9 +9,10 @@ from xdsl.ir import Attribute, Operation
 
 from cuesta.dialects import kernel
 from cuesta.dialects.core.diagnostics import fail
-from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.dialects.core.reductions import identity
+from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import Shape
-from cuesta.targets.triton.emit_reduce import extreme, filled, position_text
+from cuesta.targets.triton.emit_reduce import filled, position_text
 from cuesta.targets.triton.emit_types import constant_text, dtype_text
 
 if TYPE_CHECKING:
@@ -89,9 +89,5 @@ def _carried(
 
 def _identities(op: kernel.RunningOp, scalar: Attribute) -> list[str]:
     """What there is before the first point."""
-    if len(op.results) > 1:
-        kind = "argmax" if op.kind == "last_argmax" else "argmin"
-        return [constant_text(extreme(kind, scalar), scalar), constant_text(0, i64)]
-    floating = kind_of(scalar) == "f"
-    number = {"sum": 0, "prod": 1, "logaddexp": -math.inf}[op.kind]
-    return [constant_text(float(number) if floating else int(number), scalar)]
+    first = constant_text(identity(op.kind, scalar), scalar)
+    return [first, constant_text(0, i64)] if len(op.results) > 1 else [first]

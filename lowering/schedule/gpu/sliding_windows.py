@@ -25,9 +25,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from cuesta.dialects import layout, loops, sym
-from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.loops.analysis import Access, NestAnalysis, tensor_type_of
-from cuesta.lowering.kernel.sliding_builder import STEPS
 from cuesta.lowering.schedule.flatten_axes import flatten_axes, split_axis
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 
@@ -147,7 +146,7 @@ def can_slide(analysis: NestAnalysis) -> bool:
         return False
     for loop in root.loops:
         op = loop.op
-        if loop.loops or not isinstance(op, loops.ReduceOp) or op.kind not in (*STEPS, *EXTREMES):
+        if loop.loops or not isinstance(op, loops.ReduceOp) or op.kind not in (*JOINS, *EXTREMES):
             return False
         sizes = [analysis.sizes[axis] for axis in loop.axes]
         points = math.prod(size for size in sizes if isinstance(size, int))
