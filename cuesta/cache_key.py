@@ -37,7 +37,7 @@ def key_of(gm: GraphModule, kind: GraphKind, options: Options) -> str | None:
     """The key of a graph, in hexadecimal; None when it cannot be named, or our sources have no files."""
     try:
         graph = graph_text(gm)
-        device_lines = [line for kind in device_types() if kind in graph for line in target_of(kind).key_lines()]
+        device_lines = [line for kind in device_types() if kind in graph for line in _device_lines(kind)]
         settings = [*settings_lines(kind, options), *extension_lines()]
         text = "\n".join([*_process_lines(), *device_lines, *settings, graph])
     except UnkeyableError:
@@ -47,8 +47,14 @@ def key_of(gm: GraphModule, kind: GraphKind, options: Options) -> str | None:
 
 def compiler_lines() -> tuple[str, ...]:
     """Who compiles, and for which devices: what a measurement depends on."""
-    devices = [line for kind in device_types() for line in target_of(kind).key_lines()]
+    devices = [line for kind in device_types() for line in _device_lines(kind)]
     return (*_process_lines(), *devices, *extension_lines())
+
+
+def _device_lines(kind: str) -> tuple[str, ...]:
+    """What programs for devices of a type depend on: who makes their kernels, and the facts that he knows."""
+    target = target_of(kind)
+    return (f"target {target.name} {dict(target.facts(kind))}", *target.key_lines())
 
 
 def extension_lines() -> tuple[str, ...]:
@@ -94,7 +100,6 @@ def _process_lines() -> tuple[str, ...]:
     """What stays as it is while a process lives."""
     import llvmlite.binding as llvm
 
-    from cuesta.machine import detect
     from cuesta.targets.cpu.features import host_features
     from cuesta.targets.cpu.libraries import library_addresses
 
@@ -105,7 +110,7 @@ def _process_lines() -> tuple[str, ...]:
         f"torch {torch.__version__} {torch.version.git_version}",
         f"xdsl {importlib.metadata.version('xdsl')} sympy {importlib.metadata.version('sympy')}",
         f"llvmlite {importlib.metadata.version('llvmlite')} llvm {llvm.llvm_version_info}",
-        f"machine {features.triple} {features.cpu_name} {features.f32_lanes} {features.feature_string} {detect()}",
+        f"machine {features.triple} {features.cpu_name} {features.f32_lanes} {features.feature_string}",
         f"functions {' '.join(sorted(library_addresses()))}",
     )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp
 
+from cuesta.dialects.core.devices import device_type
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.core.machine import REFERENCE, Machine
+from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.layout import device_of, is_tensor_type
-from cuesta.targets.cpu.features import host_features
+from cuesta.targets.lookup import device_types, target_of
 
 
 def machine_for(module: ModuleOp) -> Machine:
@@ -19,20 +19,15 @@ def machine_for(module: ModuleOp) -> Machine:
 
 
 def detect(devices: Iterable[str] = ()) -> Machine:
-    """This processor, and the first GPU among `devices` (`cuda:1`); what is not known is the reference machine's."""
-    machine = replace(REFERENCE, lanes=host_features().f32_lanes)
-    for device in devices:
-        if device.startswith("cuda"):
-            return replace(machine, processors=_processors(device))
-    return machine
-
-
-def _processors(device: str) -> int:
-    import torch
-
-    if not torch.cuda.is_available():  # a program that somebody compiles elsewhere
-        return REFERENCE.processors
-    return torch.cuda.get_device_properties(device).multi_processor_count
+    """This processor, and the first of each other type among `devices` (`cuda:1`); what is not known is the reference
+    machine's.
+    """
+    first = {device_type(device): device for device in reversed(["cpu", *devices])}
+    facts: dict[str, int | float] = {}
+    for kind in device_types():
+        if kind in first:
+            facts.update(target_of(first[kind]).facts(first[kind]))
+    return Machine.of(facts)
 
 
 def _devices(module: ModuleOp) -> Iterable[str]:

@@ -49,6 +49,11 @@ class Run:
     launches: tuple[Launch, ...]
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names for them: `a0`, `a1`, … for the addresses, and the symbols."""
+        return (*(f"a{place}" for place in range(self.pointers)), *self.symbols)
+
+    @property
     def function(self) -> NativeFunction:
         """The run as a function that takes what it is over, and nothing else."""
         return NativeFunction(self.name, self.pointers + len(self.symbols))
@@ -122,6 +127,10 @@ class Target:
     def key_lines(self) -> Sequence[str]:
         """What its code depends on beside the program: versions, the machine. Parts of the key of the cache."""
         return ()
+
+    def facts(self, device: str) -> Mapping[str, int | float]:
+        """Facts of the `Machine` that a device knows, by name: what schedules are chosen by."""
+        return {}
 
     def prepare(self, ops: int) -> None:
         """A graph with so many ops on its devices is about to be compiled."""

@@ -20,6 +20,12 @@ class CpuTarget(Target):
     devices = ("cpu",)
     traits = CPU
 
+    def facts(self, device: str) -> Mapping[str, int | float]:
+        """The lanes of its vectors."""
+        from cuesta.targets.cpu.features import host_features
+
+        return {"lanes": host_features().f32_lanes}
+
     def start(self, kernels: Mapping[str, FuncOp], wanted: Sequence[tuple[str, str]]) -> Build:
         """Nothing yet: the text is made with the runs."""
         return _CpuBuild(kernels)

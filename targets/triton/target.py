@@ -38,6 +38,15 @@ class TritonTarget(Target):
         """Who compiles, and what the devices are. (An index of a device is in the graph.)"""
         return _key_lines()
 
+    def facts(self, device: str) -> Mapping[str, int | float]:
+        """The number of its multiprocessors, where there is one."""
+        import torch
+
+        if not torch.cuda.is_available():  # a program that somebody compiles elsewhere
+            return {}
+        properties: Any = torch.cuda.get_device_properties(device)  # pyright: ignore[reportUnknownMemberType]
+        return {"processors": properties.multi_processor_count}
+
     def prepare(self, ops: int) -> None:
         """Starts the processes that compile, when a graph will certainly have many kernels."""
         if ops >= _MANY_OPS:
