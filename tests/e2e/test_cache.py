@@ -268,6 +268,9 @@ def test_a_size_that_makes_no_sense(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # -- processes ---------------------------------------------------------------------------------------------------------
 
+LIGHT = ("cuesta.dialects.core", "cuesta.dialects.core.devices", "cuesta.dialects.core.extension")
+"""What looks up targets and extensions, and imports nothing of the compiler's."""
+
 PROGRAM = """
 import hashlib, json, sys, torch, cuesta
 torch.manual_seed(0)
@@ -313,5 +316,5 @@ def test_a_later_process_starts_warm(folder: Path) -> None:
     assert any(one["xdsl"] for one in cold)
     assert warm["from_cache"] == [True, True]
     assert set(warm["stages"]) == WARM_STAGES
-    assert not warm["xdsl"] and not warm["compiler"], "a warm process does without the compiler"
+    assert not warm["xdsl"] and not set(warm["compiler"]) - set(LIGHT), "a warm process does without the compiler"
     assert cold[0]["values"] == cold[1]["values"] == warm["values"]
