@@ -73,6 +73,15 @@ def extension_lines() -> tuple[str, ...]:
         raise UnkeyableError(str(error)) from None
 
 
+def why_unnamable() -> str | None:
+    """Why extensions in force keep programs out of the cache; None when they do not."""
+    try:
+        extension_lines()
+    except UnkeyableError as error:
+        return str(error)
+    return None
+
+
 def settings_lines(kind: GraphKind, options: Options) -> list[str]:
     """What may change between two compilations of one process."""
     chosen = [f"{one.name}={getattr(options, one.name)!r}" for one in fields(options) if one.name not in NOT_IN_KEY]

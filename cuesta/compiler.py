@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from cuesta.dialects.core.extension import active
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord, GraphKind, records
 from cuesta.targets.lookup import running_on
@@ -41,6 +42,10 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
     on a device we have no target for runs in eager as a whole, with a warning that says why.
     """
     record = CompileRecord(kind=kind)
+    if active():
+        from cuesta.extensions import named
+
+        record.extensions = tuple(named(active()))
     records.append(record)
     with running_on(options.target):
         device = _unsupported_device(gm)
@@ -51,6 +56,10 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
     complete_metadata(gm)
     with record.stage("cache-key"):
         cache, key = _place_in_cache(gm, kind, options)
+    if cache is not None and key is None and active():
+        from cuesta.cache_key import why_unnamable
+
+        record.not_kept = why_unnamable()
     if cache is not None and key is not None and not options.wants_stages:
         if (unfinished := _unfinished.get(key)) is not None:  # an equal graph, that has not run yet
             unfinished.finish()

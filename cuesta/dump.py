@@ -72,5 +72,6 @@ class Dump:
 
     def _text_of(self, module: ModuleOp) -> str:
         from cuesta.dialects.core.locations import print_text
+        from cuesta.extensions import told_in_text
 
-        return f"{self.header}{print_text(module, locations=True)}"
+        return f"{self.header}{told_in_text()}{print_text(module, locations=True)}"

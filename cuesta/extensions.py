@@ -12,6 +12,7 @@ import difflib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -112,6 +113,37 @@ def load_file(path: str) -> tuple[Extension, ...]:
     if not found:
         raise CuestaError(Diagnostic("defines no Extension at its top level", place=path))
     return tuple(found)
+
+
+_TOLD = "// extensions: "
+
+
+def told_in_text() -> str:
+    """The line of a dump that names the extensions in force; empty when there are none."""
+    extensions = active()
+    return f"{_TOLD}{', '.join(named(extensions))}\n" if extensions else ""
+
+
+def named(extensions: Extensions) -> list[str]:
+    """Every extension, with what it puts in the place of something of ours."""
+    if not extensions.lowerings:
+        return [one.name for one in extensions.members]
+    from cuesta.lowering.aten.aten_to_loops import RULES
+
+    names: list[str] = []
+    for one in extensions.members:
+        replaced = ", ".join(sorted(one.lowerings.keys() & RULES.keys()))
+        names.append(f"{one.name} (lowers {replaced} in our place)" if replaced else one.name)
+    return names
+
+
+def missing_from(text: str) -> str:
+    """What to say of a dump that extensions had a part in, of which some are not in force; empty when all are."""
+    line = next((line for line in text.splitlines()[:9] if line.startswith(_TOLD)), "").removeprefix(_TOLD)
+    wanted = re.sub(r" \([^)]*\)", "", line)
+    here = {one.name for one in active().members}
+    missing = [name for name in wanted.split(", ") if name and name not in here]
+    return f"the text was written with {wanted}; not in force here: {', '.join(missing)}" if missing else ""
 
 
 def _environment() -> tuple[list[str], set[str]]:

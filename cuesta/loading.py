@@ -90,6 +90,7 @@ def read(
 
     from cuesta.context import make_context
     from cuesta.dialects.core.diagnostics import CuestaError
+    from cuesta.extensions import missing_from
     from cuesta.header import read_header
     from cuesta.pipeline import stages_named
     from cuesta.texts import parse_text, verify_text
@@ -110,9 +111,9 @@ def read(
             )
         return module, header, stages_named(header.remaining, place=f"{path}:{header.line}")
     except CuestaError as error:
-        error.add_context(note=header.other_version)
+        error.add_context(note=header.other_version or missing_from(text))
         raise
     except ParseError as error:
-        if header.other_version:
-            raise ParseError(error.span, f"{error.msg}\n  {header.other_version}") from None
+        if note := header.other_version or missing_from(text):
+            raise ParseError(error.span, f"{error.msg}\n  {note}") from None
         raise

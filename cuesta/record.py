@@ -45,6 +45,10 @@ class CompileRecord:
     """Whether the program came from the cache on disk: no stage of ours ran."""
     cuda_graph: str | None = None
     """What became of the wish for a CUDA graph: `captured`, or `not captured: ` and why; None when nobody wished."""
+    extensions: tuple[str, ...] = ()
+    """The extensions that were in force, each with what it put in the place of something of ours."""
+    not_kept: str | None = None
+    """Why the program is not kept in the cache, when it is an extension that cannot be named there."""
     dump: str | None = None
     """The directory with the text of every level, when `options["dump"]` asked for it."""
 

@@ -246,9 +246,15 @@ class Timings:
 
     @classmethod
     def chosen_by(cls, options: Options) -> Timings | None:
-        """The folder beside that of the cache; None when the cache is off."""
+        """The folder beside that of the cache; None when the cache is off, or nobody can say what an extension is."""
+        from cuesta.cache_key import why_unnamable
+
         cache = DiskCache.chosen_by(options)
-        return None if cache is None else cls(cache.folder.parent / "timings", cache.limit // SHARE)
+        return (
+            None
+            if cache is None or why_unnamable() is not None
+            else cls(cache.folder.parent / "timings", cache.limit // SHARE)
+        )
 
     def key_of(self, texts: Sequence[str]) -> str:
         """The name of a question: its programs, who compiles them, and the devices that there are."""

@@ -183,7 +183,7 @@ class _Reader:
 
     def add_definition(self, thing: type[Any] | Callable[..., Any], what: str) -> None:
         """The file that defines a class or a function, and its module's companions."""
-        module = thing.__module__
+        module = getattr(thing, "__module__", None) or ""  # none of what `exec` made
         if module.partition(".")[0] in _NOT_THEIRS or module == "builtins" or _is_standard(module):
             return
         code = getattr(thing, "__code__", None)

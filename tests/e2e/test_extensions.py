@@ -23,12 +23,16 @@ from xdsl.passes import ModulePass
 
 import cuesta
 from cuesta.dialects import loops
+from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.extension import After, Before, Extension
 from cuesta.dialects.elem import Row
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, decline
 from cuesta.lowering.aten.operands import sizes_of_value
+from cuesta.opt import run_captured
+from cuesta.options import OptionError, Options
 from cuesta.pipeline import STAGES, extended_stages
+from cuesta.transforms.fusion.pair import Pair
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -344,3 +348,191 @@ def test_names_of_ours_are_taken() -> None:
             compiled(i0, Extension("bad", passes=[taken]))(x)
         assert f"{__file__}:" in str(caught.value)
         assert "without it: CUESTA_EXTENSIONS=-bad" in str(caught.value)
+
+
+# -- what is said of them ----------------------------------------------------------------------------------------------
+
+
+def test_records_and_dumps_name_them(tmp_path: Path) -> None:
+    ours = Extension("mine", lowerings={"aten.sin.default": lower_i0})
+    options: dict[str, Any] = {"extensions": [Extension("other"), ours], "dump": str(tmp_path)}
+    torch.testing.assert_close(torch.compile(torch.sin, backend="cuesta", options=options)(x), SQUARES)
+    told = "mine (lowers aten.sin.default in our place)"
+    assert cuesta.records[-1].extensions == ("other", told)
+    (folder,) = tmp_path.iterdir()
+    for path in folder.glob("*.mlir"):
+        assert f"// extensions: other, {told}\n" in path.read_text()
+
+
+def test_a_text_says_which_extensions_it_misses(tmp_path: Path) -> None:
+    counting = Extension("counting", passes=[After("dce-2", CountNestsPass)])
+    options: dict[str, Any] = {"extensions": [counting], "dump": str(tmp_path)}
+    torch.compile(torch.sin, backend="cuesta", options=options)(x)
+    (folder,) = tmp_path.iterdir()
+    level = next(folder.glob("*_fuse-nests.mlir"))
+    with pytest.raises(CuestaError) as caught:
+        cuesta.load(level)
+    assert "there is no pass count-nests" in str(caught.value)
+    assert "the text was written with counting; not in force here: counting" in str(caught.value)
+    chosen: dict[str, Any] = {"extensions": [counting]}
+    torch.testing.assert_close(cuesta.load(level, options=chosen)(x)[0], x.sin())
+
+
+def test_what_has_no_source_is_not_kept_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUESTA_CACHE", "1")
+    monkeypatch.setenv("CUESTA_CACHE_DIR", str(tmp_path))
+    names: dict[str, Any] = {"lower_i0": lower_i0}
+    exec("def lower(op, builder):\n    return lower_i0(op, builder)", names)
+    torch.testing.assert_close(
+        compiled(i0, Extension("mine", lowerings={"aten.i0.default": names["lower"]}))(x), SQUARES
+    )
+    assert "the lowering of aten.i0.default, lower, has no source file (<string>)" in str(cuesta.records[-1].not_kept)
+    assert not list(tmp_path.rglob("*.graph"))
+
+
+# -- fusion and schedules ----------------------------------------------------------------------------------------------
+
+
+def softmax_like(a: Tensor) -> tuple[Tensor, Tensor]:
+    weights = a.exp()
+    return weights.sum(0), weights.amax(1)
+
+
+def says_it_fused(pair: Pair) -> Any:
+    return pair.consumer
+
+
+def says_nothing_useful(pair: Pair) -> Any:
+    return 3
+
+
+def gives_away_what_it_made(pair: Pair) -> Any:
+    pair.inline()
+    return None
+
+
+@pytest.mark.parametrize(
+    ("move", "message"),
+    [
+        (says_it_fused, "says that the two are one nest, but it still reads what the producer stores"),
+        (says_nothing_useful, "must give the nest that it made, a reason, or None, not 3"),
+        (gives_away_what_it_made, "must give the nest that it made, a reason, or None, not None"),
+        (lambda pair: pair.nothing, "raised AttributeError"),
+    ],
+)
+def test_a_move_that_goes_wrong_is_named(move: Any, message: str) -> None:
+    with pytest.raises(BackendCompilerFailed) as caught:
+        compiled(softmax_like, Extension("bad", fusions=[move]))(torch.randn(30, 40))
+    text = str(caught.value)
+    assert message in text
+    assert f"extension 'bad': {move.__qualname__} ({__file__}:{move.__code__.co_firstlineno})" in text
+    assert "without it: CUESTA_EXTENSIONS=-bad" in text
+
+
+def test_a_move_keeps_a_pair_apart_with_its_reason(capfd: pytest.CaptureFixture[str]) -> None:
+    apart = Extension("apart", fusions=[lambda pair: "on principle"])
+    options: dict[str, Any] = {"extensions": [apart], "trace": True}
+    a = torch.randn(30, 40)
+    result = torch.compile(lambda a: a.exp().sum(1), backend="cuesta", options=options)(a)
+    torch.testing.assert_close(result, a.exp().sum(1))
+    assert cuesta.records[-1].kernels == 2
+    assert "on principle (extension 'apart')" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("chooser", "message"),
+    [
+        (lambda analysis, machine: 3, "must give a Schedule or None, not 3"),
+        (lambda analysis, machine: 1 / 0, "raised ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_chooser_that_goes_wrong_is_named(chooser: Any, message: str) -> None:
+    with pytest.raises(BackendCompilerFailed) as caught:
+        compiled(torch.sin, Extension("bad", schedules=[chooser]))(x)
+    assert message in str(caught.value)
+    assert "extension 'bad'" in str(caught.value)
+    assert "without it: CUESTA_EXTENSIONS=-bad" in str(caught.value)
+
+
+# -- where they come from ----------------------------------------------------------------------------------------------
+
+
+class Point:
+    """Of an installed package."""
+
+    def __init__(self, value: object) -> None:
+        self.loaded, self.value = value, "other:extension"
+
+    def load(self) -> object:
+        if isinstance(self.loaded, Exception):
+            raise self.loaded
+        return self.loaded
+
+
+class Points(list[Point]):
+    names = ("other", "broken")
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **values: object) -> list[str]:
+    """Makes extensions installed; gives the names that are looked for."""
+    asked: list[str] = []
+
+    def entry_points(*, group: str, name: str | None = None) -> Points:
+        assert group == "cuesta.extensions"
+        asked.append(name or "*")
+        return Points([Point(values[name])] if name in values else [])
+
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+    return asked
+
+
+def test_an_installed_extension_is_loaded_when_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = install(monkeypatch, other=MINE)
+    torch.testing.assert_close(compiled(i0)(x), i0(x))
+    assert not asked
+    options: dict[str, Any] = {"extensions": ["other"]}
+    torch.testing.assert_close(torch.compile(i0, backend="cuesta", options=options)(x), SQUARES)
+    monkeypatch.setenv("CUESTA_EXTENSIONS", "other")
+    torch._dynamo.reset()
+    torch.testing.assert_close(compiled(i0)(x), SQUARES)
+    monkeypatch.setenv("CUESTA_EXTENSIONS", "other, -mine")
+    torch._dynamo.reset()
+    torch.testing.assert_close(compiled(i0)(x), i0(x))
+
+
+def test_installed_extensions_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, broken=ImportError("no module"), number=3)
+    for name, message in (
+        ("oter", "no extension is installed as 'oter' .*, did you mean other"),
+        ("broken", r"'broken' \(other:extension\) cannot be loaded: ImportError: no module"),
+        ("number", "installed as 'number', is a int and no Extension"),
+    ):
+        with pytest.raises(CuestaError, match=message), cuesta.extended(name):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "is no Python file that can be read"),
+        ("3", "defines no Extension at its top level"),
+        ("import nothing_of_the_kind", "cannot be loaded: ModuleNotFoundError"),
+        ("from cuesta.extend import Extension\nmine = Extension('a b')", "mine.py:2  extension 'a b': a name is of"),
+    ],
+)
+def test_files_that_cannot_be_loaded(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "mine.py"
+    if text is not None:
+        path.write_text(text)
+    status, _, err = run_captured(["--load", str(path), "--list-stages"])
+    assert status == 2
+    assert message in err
+    assert str(path) in err
+
+
+def test_options_take_extensions_only() -> None:
+    for wrong in (MINE, "mine", [3]):
+        with pytest.raises(
+            OptionError, match="'extensions' must be a list of extensions, or of names of installed ones"
+        ):
+            Options.parse(None, {"extensions": wrong})
