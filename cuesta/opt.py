@@ -77,6 +77,11 @@ def _run(options: argparse.Namespace) -> int:
         if options.list_stages:
             _list_stages()
             return EXIT_OK
+        if options.list_laws:
+            from cuesta.laws.listing import listing
+
+            print(listing(), end="")
+            return EXIT_OK
         if options.machine is not None:
             Machine.parse(options.machine)
         parse_passes(options.passes)  # an unknown pass is an error whatever the program is
@@ -288,6 +293,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a file that defines extensions; several may be given",
     )
     parser.add_argument("--list-passes", action="store_true", help="list the passes with their options")
+    parser.add_argument("--list-laws", action="store_true", help="list the laws that canonicalize applies")
     parser.add_argument("--list-stages", action="store_true", help="list the stages of the compiler, each with its why")
     parser.add_argument("--machine", metavar="LANES=4", help="the machine to compile for, in place of the stated one")
     parser.add_argument("--print-between", action="store_true", help="print the program after every pass, on stderr")

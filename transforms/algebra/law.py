@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from cuesta.dialects import elem
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.extension import active
 from cuesta.dialects.elem.table import Row
 from cuesta.dialects.elem.work import work_of
@@ -86,7 +87,7 @@ class Law:
     As a rewrite it replaces the left-hand side by the right-hand side, which is never more work: where it makes more
     ops than the one that it replaces, the others must have no other use.
 
-    Errors: ValueError for a name that is none; the equation is checked by `types`.
+    Errors: CuestaError for a name that is none; the equation is checked by `check`.
     """
 
     name: str
@@ -101,10 +102,11 @@ class Law:
     _place: tuple[str, int] = field(default=("", 0), init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise ValueError(f"a law's name is words joined by hyphens, not {self.name!r}")
         frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # whoever wrote the law, past __init__
         object.__setattr__(self, "_place", (frame.f_code.co_filename, frame.f_lineno))
+        if not _NAME.fullmatch(self.name):
+            message = f"a law's name is words joined by hyphens, not {self.name!r}"
+            raise CuestaError(Diagnostic(message, place=self.source))
 
     @property
     def source(self) -> str:
@@ -116,17 +118,17 @@ class Law:
         """The type of every term of both sides and of the conditions.
 
         It is found, and the law checked, when it is first asked for: of all our laws, a program needs a few.
-        Errors: ValueError, where the equation does not make sense.
+        Errors: CuestaError, where the equation does not make sense.
         """
         found: dict[Term, Type] = {}
         try:
             self._check(found)
         except ValueError as error:
-            raise ValueError(f"the law {self.name} ({self}): {error}") from None
+            raise CuestaError(Diagnostic(f"the law {self.name} ({self}): {error}", place=self.source)) from None
         return found
 
     def check(self) -> None:
-        """Checks the equation. Errors: ValueError, where it does not make sense."""
+        """Checks the equation. Errors: CuestaError, where it does not make sense."""
         assert self.types
 
     def _check(self, types: dict[Term, Type]) -> None:

@@ -98,7 +98,7 @@ def _root(term: Term) -> type[Operation]:
 
 def _head(term: Term) -> type[Operation] | None:
     if isinstance(term, Apply):
-        return elem.OPS[term.row]
+        return elem.op_class_of(term.row)
     if isinstance(term, Convert):
         return elem.ConvertOp
     if isinstance(term, Select):
