@@ -60,7 +60,7 @@ def launches_write_what_they_may(module: ModuleOp) -> Iterator[Finding]:
         if isinstance(op, host.LaunchOp) and (func := kernels.get(op.kernel)) is not None:
             written = list(op.operands[len(op.operands) - func.num_outs :])
             devices = {device_of(tensor_type_of(operand)) for operand in op.operands}
-            if len(devices) > 1 or func.is_for_gpu != next(iter(devices)).startswith("cuda"):
+            if len(devices) > 1:
                 yield op, f"@{op.kernel} runs on one device, that of all its buffers, not {', '.join(sorted(devices))}"
             yield from _overlaps(op, written)
         elif isinstance(op, host.ExternOp):

@@ -199,7 +199,8 @@ def main() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    runtime.cpu_allocator = lambda: guarded_allocator
+    original = runtime.allocator
+    runtime.allocator = lambda kind, index=None: guarded_allocator if kind == "cpu" else original(kind, index)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a program prints
     for line in sys.stdin:
