@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute
 
-from cuesta.dialects import sym
+from cuesta.dialects import host, sym
 from cuesta.dialects.aten import type_to_dtype
-from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.diagnostics import fail
+from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
 from cuesta.dialects.layout import device_of, is_tensor_type, sizes_of, strides_of
 
 
@@ -25,7 +26,17 @@ class Arguments:
 
     @classmethod
     def of(cls, module: ModuleOp) -> Arguments:
-        """Those of a module's `@main`."""
+        """Those of a module's `@main`.
+
+        Errors: CuestaError when one is an object that no text holds.
+        """
+        main = entry_function(module)
+        names = main.attributes.get("aten.constants")
+        held = [one.data for one in names if isinstance(one, StringAttr)] if isinstance(names, ArrayAttr) else []
+        types = [argument.type for argument in entry_block(module).args]
+        for name, kind in zip(reversed(held), reversed(types), strict=False):
+            if kind == host.OBJECT:
+                fail(main, f"takes {name!r}, an object that the captured graph held: no text holds it")
         return cls(tuple(argument.type for argument in entry_block(module).args), dict(symbol_ranges(module)))
 
     def check(self, values: Sequence[Any], where: str) -> None:

@@ -215,13 +215,10 @@ def compile_module(
     from cuesta.context import make_context
     from cuesta.dialects.core.machine import state_machine
     from cuesta.dialects.core.tracing import trace_rewrites
-    from cuesta.dialects.host import programs_of
     from cuesta.machine import machine_for
     from cuesta.pipeline import CHECK_BOUNDS, level_of, run_pipeline
 
-    machine = machine_for(module)
-    for part in (module, *programs_of(module)):
-        state_machine(part, machine)
+    state_machine(module, machine_for(module))
     if stages is None:
         stages = _stages_for(module, options)
     if checked:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from xdsl.dialects.builtin import ModuleOp
 
+from cuesta.dialects import host
 from cuesta.dialects.core.devices import device_type
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.machine import Machine
@@ -31,14 +32,15 @@ def detect(devices: Iterable[str] = ()) -> Machine:
 
 
 def _devices(module: ModuleOp) -> Iterable[str]:
-    block = entry_block(module)
-    for value in block.args:
-        if is_tensor_type(value.type):
-            yield device_of(value.type)
-    for op in block.ops:
-        for result in op.results:
-            if is_tensor_type(result.type):
-                yield device_of(result.type)
+    for program in dict.fromkeys((module, *host.programs_of(module))):
+        block = entry_block(program)
+        for value in block.args:
+            if is_tensor_type(value.type):
+                yield device_of(value.type)
+        for op in block.ops:
+            for result in op.results:
+                if is_tensor_type(result.type):
+                    yield device_of(result.type)
 
 
 __all__ = ["detect", "machine_for"]

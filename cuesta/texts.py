@@ -24,11 +24,12 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_mod
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.locations import CuestaParser
 from cuesta.dialects.loops.reach import verify_reach
-from cuesta.dialects.texts import TEXTS
+from cuesta.dialects.texts import TEXTS, parts_fit, programs_in
 from cuesta.options import OptionError
 from cuesta.pipeline import level_of
 
 _MOST_SHOWN = 5
+_PARTS = Contract("a program in pieces, as a text", (parts_fit,))
 
 
 def parse_text(context: Context, text: str, name: str, first_line: int = 1) -> ModuleOp:
@@ -54,16 +55,19 @@ def verify_text(module: ModuleOp) -> None:
     verify_module(module)
     verify_dominance(module)
     try:
-        level = level_of(module)
-        _hold_to(module, TEXTS[level])
+        _hold_to(module, _PARTS)
+        levels = [(program, "pieces" if calls else level_of(program)) for program, calls in programs_in(module)]
+        for program, level in levels:
+            _hold_to(program, TEXTS[level])
     except VerifyException as error:
         raise CuestaError(Diagnostic(str(error))) from None
     verify_reach(module)
     verify_calls(module)
-    if level == "aten":
-        from cuesta.aten_types import verify_aten_types
+    for program, level in levels:
+        if level == "aten":
+            from cuesta.aten_types import verify_aten_types
 
-        verify_aten_types(module)
+            verify_aten_types(program)
 
 
 def verify_lowered(module: ModuleOp) -> None:
@@ -73,7 +77,9 @@ def verify_lowered(module: ModuleOp) -> None:
     """
     verify_module(module)
     verify_dominance(module)
-    _hold_to(module, TEXTS["host"])
+    _hold_to(module, _PARTS)
+    for program, calls in programs_in(module):
+        _hold_to(program, TEXTS["pieces" if calls else "host"])
 
 
 def _hold_to(module: ModuleOp, contract: Contract) -> None:
@@ -90,10 +96,12 @@ def verify_calls(module: ModuleOp) -> None:
     """
     import torch
 
+    from cuesta.dialects import host
     from cuesta.dialects.aten.arguments import Device, DType
     from cuesta.dialects.aten.call import CallLike
     from cuesta.dialects.aten.dtypes import DTypeType
     from cuesta.dialects.layout import device_of, is_tensor_type
+    from cuesta.lowering.capture.operator_names import is_operator
     from cuesta.targets.host.runtime import is_overload
 
     for op in module.walk():
@@ -111,9 +119,13 @@ def verify_calls(module: ModuleOp) -> None:
                 raise CuestaError(Diagnostic.on(op, f"torch has no dtype {element.dtype_name.data}"))
             if (problem := _device_problem(device_of(kind))) is not None:
                 raise CuestaError(Diagnostic.on(op, problem))
+        if isinstance(op, host.EagerOp | host.OperatorOp):
+            name = op.overload if isinstance(op, host.EagerOp) else op.operator
+            if not is_operator(name):
+                raise CuestaError(Diagnostic.on(op, f"eager has no operator {name}"))
         if not isinstance(op, CallLike):
             continue
-        if not is_overload(op.overload):
+        if not isinstance(op, host.EagerOp) and not is_overload(op.overload):
             raise CuestaError(Diagnostic.on(op, f"torch has no overload {op.overload}"))
         for leaf in _leaves((op.arguments_attr.positional, tuple(value for _, value in op.arguments_attr.keywords))):
             if isinstance(leaf, DType) and not isinstance(getattr(torch, leaf.name, None), torch.dtype):

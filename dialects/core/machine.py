@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Data, Dialect
+from xdsl.ir import Data, Dialect, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -156,11 +156,15 @@ CUESTA = Dialect("cuesta", [], [MachineAttr])
 
 
 def machine_of(module: ModuleOp) -> Machine:
-    """The machine that a program states; the reference machine where it states none.
+    """The machine that a program states, or the program that it is a piece of; the reference machine where none does.
 
     Errors: CuestaError when the attribute is something else.
     """
-    found = module.attributes.get(ATTRIBUTE)
+    current: Operation | None = module
+    found = None
+    while current is not None and found is None:
+        found = current.attributes.get(ATTRIBUTE)
+        current = current.parent_op()
     if found is None:
         return REFERENCE
     if not isinstance(found, MachineAttr):

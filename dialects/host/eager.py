@@ -7,6 +7,7 @@ so what eager gives goes through `host.check` first, which holds it to the type 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -25,6 +26,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.aten.named_call import NamedCall
+from cuesta.dialects.aten.schemas import Schema
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import PlainOperation, ops_of
 from cuesta.dialects.core.typed import property_of, string_property, symbol_property, verify_counts
@@ -51,8 +53,11 @@ class EagerOp(NamedCall):
     """Calls an operator in eager, or a function of Python's on numbers: one object comes back, whatever it is."""
 
     name = "host.eager"
-    schema = None
-    """What eager takes is eager's business; what it gives is checked by `host.check`."""
+
+    @property
+    def schema(self) -> Schema | None:
+        """None: what eager takes is eager's business, and what it gives is checked by `host.check`."""
+        return None
 
     @property
     def is_operator(self) -> bool:
@@ -247,8 +252,9 @@ class BindOp(PlainOperation):
     def steps(self) -> tuple[tuple[str, int], ...]:
         """The way from the object to the number."""
         found: list[tuple[str, int]] = []
-        for step in property_of(self, "steps", ArrayAttr):
-            kind, number = step.data if isinstance(step, ArrayAttr) and len(step.data) == 2 else (None, None)
+        for step in cast("ArrayAttr[Attribute]", property_of(self, "steps", ArrayAttr)):
+            pair = cast("ArrayAttr[Attribute]", step).data if isinstance(step, ArrayAttr) else ()
+            kind, number = pair if len(pair) == 2 else (None, None)
             if not isinstance(kind, StringAttr) or kind.data not in STEPS or not isinstance(number, IntegerAttr):
                 raise VerifyException(f"host.bind: a step is one of {', '.join(STEPS)} and a number")
             found.append((kind.data, number.value.data))

@@ -5,7 +5,8 @@ The stages that make programs keep these rules by construction, so they are not 
 
 from __future__ import annotations
 
-from cuesta.dialects.core.contracts import Contract
+from cuesta.dialects import aten, host, sym
+from cuesta.dialects.core.contracts import Contract, entry_holds_only
 from cuesta.dialects.levels import HOST, KERNEL, LOOPS
 from cuesta.dialects.texts.buffers import (
     aliases_lie_where_their_memory_does,
@@ -20,6 +21,7 @@ from cuesta.dialects.texts.numbers import (
     sizes_fit_in_memory,
     symbols_are_declared,
 )
+from cuesta.dialects.texts.pieces import eager_writes_nothing, parts_fit, programs_in, symbols_are_bound
 
 _EVERY = (
     names_are_plain,
@@ -46,7 +48,18 @@ TEXTS = {
             launches_write_what_they_may,
         ),
     ),
+    "pieces": Contract(
+        "a program in pieces, as a text",
+        (
+            sizes_fit_in_memory,
+            numbers_are_sane,
+            entry_holds_only(*host.EAGER_OPS, host.FreeOp, host.ReturnOp, aten.LiteralOp, sym.ValueOp),
+            buffers_are_alive,
+            symbols_are_bound,
+            eager_writes_nothing,
+        ),
+    ),
 }
-"""By level, what must hold where a text begins."""
+"""By level, what must hold where a text begins; `pieces` is for what calls pieces, and lets eager run the rest."""
 
-__all__ = ["TEXTS"]
+__all__ = ["TEXTS", "parts_fit", "programs_in"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeGuard, cast
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
@@ -176,7 +176,7 @@ class _Importer:
     def close(self, output: Node) -> None:
         self.node = output
         returned: Any = output.args[0]
-        values = returned if isinstance(returned, tuple | list) else (returned,)
+        values: Sequence[Any] = returned if isinstance(returned, tuple | list) else (returned,)
         self.add(host.ReturnOp.build([self.returned(value) for value in values]))
 
     def returned(self, value: Any) -> SSAValue:
@@ -434,7 +434,7 @@ def _is_size(node: Node) -> bool:
     return isinstance(node.meta.get("val"), torch.SymInt)
 
 
-def _is_strided(value: Any) -> bool:
+def _is_strided(value: Any) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import torch
 from torch._guards import detect_fake_mode
@@ -75,10 +75,11 @@ def free_symbols(value: Any) -> set[Any]:
             return set()
         return {symbol for number in (*value.shape, *value.stride()) for symbol in free_symbols(number)}
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-        expression = getattr(value.node, "expr", None)
+        node: Any = value.node
+        expression = getattr(node, "expr", None)
         return set() if expression is None else expression.free_symbols
     if isinstance(value, tuple | list):
-        return {symbol for one in value for symbol in free_symbols(one)}
+        return {symbol for one in cast("Sequence[Any]", value) for symbol in free_symbols(one)}
     return set()
 
 
@@ -86,8 +87,12 @@ def keeps_its_place(node: Node) -> bool:
     """Whether a call must stay in order with others like it: random numbers, effects, what we know nothing about."""
     target = node.target
     if isinstance(target, OpOverload):
-        return torch.Tag.nondeterministic_seeded in target.tags or not node.users or target._schema.is_mutable
+        return torch.Tag.nondeterministic_seeded in target.tags or not node.users or _is_mutable(target)
     return isinstance(target, HigherOrderOperator)
+
+
+def _is_mutable(overload: OpOverload[..., Any]) -> bool:
+    return overload._schema.is_mutable  # pyright: ignore[reportPrivateUsage]  # it has no public name
 
 
 def _is_number(value: object) -> bool:
@@ -100,7 +105,7 @@ def _is_unsayable(value: Any, *, as_argument: bool = False) -> bool:
     if value is None:
         return False
     if isinstance(value, tuple | list):
-        return any(_is_unsayable(one) for one in value)
+        return any(_is_unsayable(one) for one in cast("Sequence[Any]", value))
     if as_argument and isinstance(value, torch.SymFloat):
         return any(symbol.name.startswith(("u", "zuf")) for symbol in free_symbols(value))
     return as_argument and isinstance(value, torch.SymBool)
@@ -204,7 +209,7 @@ def _symbolic_numbers(value: Any) -> list[Any]:
         strides = value.stride() if value.layout is torch.strided else ()
         return [number for number in (*value.shape, *strides) if isinstance(number, torch.SymInt)]
     if isinstance(value, tuple | list):
-        return [number for one in value for number in _symbolic_numbers(one)]
+        return [number for one in cast("Sequence[Any]", value) for number in _symbolic_numbers(one)]
     return []
 
 
@@ -271,5 +276,8 @@ def attribute_of(gm: GraphModule, name: str) -> Any:
 
 def as_symbol(value: Any) -> Any:
     """The symbol that an input is; None when it is anything else."""
-    found = getattr(value.node, "expr", None) if isinstance(value, torch.SymInt) else None
+    if not isinstance(value, torch.SymInt):
+        return None
+    node: Any = value.node
+    found = getattr(node, "expr", None)
     return found if getattr(found, "is_Symbol", False) else None

@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 
 from cuesta.dialects import host
 from cuesta.dialects.aten import dtypes
+from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.targets.host.python_text import argument_text, tuple_text
 
@@ -20,6 +21,8 @@ OPERATOR = "operator "
 
 def write_eager(writer: WrapperWriter, op: Operation) -> None:
     """Appends the lines of one op."""
+    if isinstance(op, host.CallOp | host.FunctionOp) and op.callee not in writer.functions:
+        fail(op, f"@{op.callee} is no function of the program; `link-pieces` makes one of a piece")
     if isinstance(op, host.CallOp):
         _call(writer, op)
     elif isinstance(op, host.EagerOp):
@@ -67,6 +70,10 @@ def _check(writer: WrapperWriter, op: host.CheckOp) -> None:
     """Holds a tensor to its type. The object is called what it was called before: nobody else keeps it."""
     name = writer.names[op.results[0]] = writer.names[op.operands[0]]
     result = tensor_type_of(op.results[0])
+    if writer.checked:
+        layout, where = writer.layout_text(result), writer.place_of(op)
+        writer.lines.append(f"{name} = check_result({name}, {layout}, {op.operator!r}, {where!r})")
+        return
     sizes, strides = tuple_text(sizes_of(result)), tuple_text(strides_of(result))
     dtype = dtypes.type_to_dtype(result.element_type)
     writer.lines.append(f"check_metadata({name}, {sizes}, torch.{dtype}, {op.operator!r})")

@@ -161,6 +161,8 @@ class WrapperWriter:
             self.lines.append(f"{', '.join(arguments)}, = args")
         self.lines.append("args.clear()")
         self.bind_symbols()
+        if self.checked and main.sym_name != "main":  # who calls it may be an operator of eager's
+            self.check_arguments(main)
         for op in main.body.ops:
             first = len(self.lines)
             self.op(op)
@@ -398,11 +400,23 @@ class WrapperWriter:
         for result, name in zip(op.results, results, strict=True):
             if name == "_" or not is_tensor(result):
                 continue
-            result_type = tensor_type_of(result)
-            sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
-            dtype, device = dtypes.type_to_dtype(result_type.element_type), device_of(result_type)
-            layout = f"{sizes}, {strides}, torch.{dtype}, {device!r}"
+            layout = self.layout_text(tensor_type_of(result))
             self.lines.append(f"{name} = check_result({name}, {layout}, {op.overload!r}, {where!r})")
+
+    def check_arguments(self, function: host.FuncOp) -> None:
+        """Holds what a part of the program is given to the types that a text says."""
+        where = self.place_of(function)
+        for argument in function.body.args:
+            if is_tensor(argument):
+                name = self.names[argument]
+                layout = self.layout_text(tensor_type_of(argument))
+                self.lines.append(f"{name} = check_result({name}, {layout}, '@{function.sym_name}', {where!r})")
+
+    @staticmethod
+    def layout_text(kind: TensorType) -> str:
+        """Sizes, strides, dtype and device, as `check_result` takes them."""
+        sizes, strides = tuple_text(sizes_of(kind)), tuple_text(strides_of(kind))
+        return f"{sizes}, {strides}, torch.{dtypes.type_to_dtype(kind.element_type)}, {device_of(kind)!r}"
 
     @staticmethod
     def place_of(op: Operation) -> str:

@@ -28,17 +28,7 @@ def call(op: CallLike, operands: Sequence[object], symbols: Symbols, numerics: N
     overload = find_overload(op.overload)
     if overload is None:
         fail(op, f"torch has no operator {op.overload}")
-    arguments = op.arguments_attr
-
-    def value_of(argument: Argument) -> object:
-        if isinstance(argument, aten.Operand):
-            return operands[argument.index]
-        if isinstance(argument, tuple):
-            return [value_of(element) for element in argument]
-        return constant(argument, symbols, numerics)
-
-    positional = [value_of(argument) for argument in arguments.positional]
-    keywords = {name: value_of(argument) for name, argument in arguments.keywords}
+    positional, keywords = arguments_of(op, operands, symbols, numerics)
     if numerics.precise and "half_to_float" in overload._schema.__str__():
         _keep_float64(overload, positional, keywords)
     try:
@@ -50,6 +40,23 @@ def call(op: CallLike, operands: Sequence[object], symbols: Symbols, numerics: N
     if len(results) != len(op.results):
         fail(op, f"gives {len(results)} results, not {len(op.results)}")
     return [_checked(op, name, value, symbols, numerics) for name, value in zip(op.results, results, strict=True)]
+
+
+def arguments_of(
+    op: CallLike, operands: Sequence[object], symbols: Symbols, numerics: Numerics
+) -> tuple[list[object], dict[str, object]]:
+    """What a call passes by position and by name."""
+
+    def value_of(argument: Argument) -> object:
+        if isinstance(argument, aten.Operand):
+            return operands[argument.index]
+        if isinstance(argument, tuple):
+            return [value_of(element) for element in argument]
+        return constant(argument, symbols, numerics)
+
+    arguments = op.arguments_attr
+    positional = [value_of(argument) for argument in arguments.positional]
+    return positional, {name: value_of(argument) for name, argument in arguments.keywords}
 
 
 @lru_cache(maxsize=8192)

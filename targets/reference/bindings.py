@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+import torch
 from torch import Tensor
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Operation
@@ -91,8 +92,15 @@ def size_equations(tensor_type: TensorType, tensor: Tensor, where: str) -> list[
     ]
 
 
-def bind(declared: sym.SymbolsAttr | None, types: Sequence[Attribute], inputs: Sequence[object]) -> Symbols:
+def bind(
+    declared: sym.SymbolsAttr | None,
+    types: Sequence[Attribute],
+    inputs: Sequence[object],
+    dtype_of: Callable[[Attribute], torch.dtype] = dtype_of,
+) -> Symbols:
     """Checks the inputs against the types of `@main`'s arguments; gives the values of the symbols.
+
+    `dtype_of` says what dtype the tensors of a type have.
 
     Errors: InterpreterError for an input that does not have its type.
     """

@@ -15,12 +15,13 @@ from cuesta.dialects import aten, host, kernel, loops, sym
 from cuesta.dialects.core.entry import entry_function, written_arguments
 from cuesta.targets.reference.aten import call, constant
 from cuesta.targets.reference.bindings import Symbols, bind, sizes_and_strides, with_constants
+from cuesta.targets.reference.eager import EAGER_HANDLERS
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.host import HOST_HANDLERS
 from cuesta.targets.reference.kernel import run_kernel
 from cuesta.targets.reference.loops import gather, run_nest
 from cuesta.targets.reference.memory import Memory
-from cuesta.targets.reference.numerics import Numerics, as_tensor_type, extent, flat, offsets_of, restride
+from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_of, extent, flat, offsets_of, restride
 from cuesta.targets.reference.scope import Scope
 
 
@@ -33,6 +34,7 @@ class Program:
         self.values: dict[SSAValue, object] = {}
         self.arguments: dict[SSAValue, object] = {}
         self.freed: dict[SSAValue, Operation] = {}
+        self.module = module
         self.kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
 
     def value(self, op: Operation, name: SSAValue) -> object:
@@ -50,6 +52,15 @@ class Program:
         if not isinstance(value, Tensor):
             fail(op, f"%{name.name_hint or '?'} is no tensor, but {value!r}")
         return value
+
+    def call(self, op: Operation, name: str, inputs: Sequence[object]) -> list[object]:
+        """Runs a part of the program: a module in this one, or a function of it."""
+        for part in self.module.body.ops:
+            if isinstance(part, ModuleOp) and part.sym_name is not None and part.sym_name.data == name:
+                return _run(part, entry_function(part), inputs, self.numerics, self.numerics.dtype)[0]
+            if isinstance(part, host.FuncOp) and part.sym_name == name:
+                return _run(self.module, part, inputs, self.numerics, self.numerics.dtype)[0]
+        fail(op, f"there is no @{name} in this module")
 
     def layout(self, value_type: Attribute) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The sizes and strides of a tensor type."""
@@ -128,12 +139,22 @@ def run_and_write(
     if verify:
         module.verify()
     entry = entry_function(module)
+    given = [value.cpu() if isinstance(value, Tensor) else value for value in with_constants(entry, inputs, constants)]
+    return _run(module, entry, given, Numerics(precise), dtype_of)
+
+
+def _run(
+    module: ModuleOp,
+    entry: Operation,
+    given: Sequence[object],
+    numerics: Numerics,
+    dtype_given: Callable[[Attribute], torch.dtype],
+) -> tuple[list[object], list[object]]:
+    """Interprets one function of a module."""
     body = entry.regions[0].block
     declared = entry.attributes.get("sym.symbols")
-    given = [value.cpu() if isinstance(value, Tensor) else value for value in with_constants(entry, inputs, constants)]
     types = [argument.type for argument in body.args]
-    symbols = bind(declared if isinstance(declared, sym.SymbolsAttr) else None, types, given)
-    numerics = Numerics(precise)
+    symbols = bind(declared if isinstance(declared, sym.SymbolsAttr) else None, types, given, dtype_given)
     program = Program(module, symbols, numerics)
     for argument, value in zip(body.args, given, strict=True):
         program.values[argument] = numerics.hold(value.detach()) if isinstance(value, Tensor) else value
@@ -142,7 +163,7 @@ def run_and_write(
         for op in body.ops:
             if isinstance(op, func.ReturnOp | host.ReturnOp):
                 return _results(program, op, entry)
-            if isinstance(op, aten.CallLike):
+            if isinstance(op, aten.CallLike) and not isinstance(op, host.EagerOp):
                 _call(program, op)
                 continue
             handler = _HANDLERS.get(type(op))
@@ -224,5 +245,6 @@ _HANDLERS: dict[type[Operation], Handler] = {
     loops.NestOp: _nest,
     loops.ViewOp: _view,
     sym.ValueOp: _symbol,
+    **EAGER_HANDLERS,
     **HOST_HANDLERS,
 }

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn, randn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import cuesta
 import cuesta.cache
@@ -266,6 +267,67 @@ def test_a_size_that_makes_no_sense(monkeypatch: pytest.MonkeyPatch) -> None:
         compiled_again(torch.sin)(randn(4))
 
 
+# -- graphs of which eager runs a part ---------------------------------------------------------------------------------
+
+
+def chosen(x: Tensor) -> Tensor:
+    return (x * 2)[x > 0].exp().sum() + x.sum()
+
+
+class Branches(nn.Module):
+    """A branch that reads a tensor that the graph holds."""
+
+    def __init__(self, bias: float, function: Callable[[Tensor], Tensor] = torch.sin) -> None:
+        super().__init__()
+        self.bias, self.function = bias, function
+
+    def forward(self, x: Tensor) -> Tensor:
+        bias = torch.tensor([self.bias, 2.0, 3.0, 4.0, 5.0])
+        return torch.cond(x.sum() > 0, lambda x: self.function(x + bias), lambda x: x * bias, [x.relu()]) + 1
+
+
+class Recomputed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return checkpoint(lambda x: F.dropout(F.gelu(self.layer(x)), 0.3, True), x, use_reentrant=False).sum()
+
+
+@pytest.mark.parametrize("make", [lambda: chosen, lambda: Branches(1.0), Recomputed])
+def test_a_graph_in_pieces_is_one_entry(make: Callable[[], Any], folder: Path) -> None:
+    function = make()
+    gradients = isinstance(function, Recomputed)
+    x = torch.ones(8, 5, requires_grad=gradients)
+    found: list[list[Tensor]] = []
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        for again in (False, True):
+            torch.manual_seed(3)
+            output = compiled_again(function)(x)
+            found.append([output.detach()])
+            if gradients:
+                found[-1] += torch.autograd.grad(output, [x, *function.parameters()])
+            assert [record.from_cache for record in cuesta.records] == [again] * (1 + gradients)
+            assert not again or set(cuesta.records[0].seconds) == WARM_STAGES
+            assert all(record.kernels and record.fallbacks for record in cuesta.records)
+    assert len(list(folder.iterdir())) == 1 + gradients
+    assert all(map(torch.equal, *found))
+
+
+def test_graphs_that_another_holds_are_in_the_key(folder: Path) -> None:
+    """A branch that differs is another program; the numbers that it reads are not part of it."""
+    x = torch.ones(8, 5)
+    for number, (bias, function, known) in enumerate(
+        ((1.0, torch.sin, False), (-1.0, torch.sin, True), (1.0, torch.cos, False))
+    ):
+        module = Branches(bias, function)
+        torch.testing.assert_close(compiled_again(module)(x), module(x))
+        (record,) = cuesta.records
+        assert record.from_cache == known, f"graph {number}"
+    assert len(list(folder.iterdir())) == 2
+
+
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 LIGHT = ("cuesta.dialects.core", "cuesta.dialects.core.devices", "cuesta.dialects.core.extension")
@@ -278,7 +340,9 @@ model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Lay
 compiled = torch.compile(model, backend="cuesta", fullgraph=True)
 output = compiled(torch.randn(40, 6))
 output.square().sum().backward()
-values = [output.detach(), *(parameter.grad for parameter in model.parameters())]
+torch._dynamo.config.capture_dynamic_output_shape_ops = True
+positive = torch.compile(lambda x: (x * 2)[x > 0].exp(), backend="cuesta")(torch.randn(40, 6))
+values = [output.detach(), *(parameter.grad for parameter in model.parameters()), positive]
 print(json.dumps({
     "values": hashlib.sha256(b"".join(value.contiguous().numpy().tobytes() for value in values)).hexdigest(),
     "from_cache": [record.from_cache for record in cuesta.records],
@@ -312,9 +376,9 @@ def test_a_later_process_starts_warm(folder: Path) -> None:
     warm = told(start())
     if sources != sources_on_disk():
         pytest.skip("somebody edited the sources meanwhile")
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.iterdir())) == 3
     assert any(one["xdsl"] for one in cold)
-    assert warm["from_cache"] == [True, True]
+    assert warm["from_cache"] == [True, True, True]
     assert set(warm["stages"]) == WARM_STAGES
     assert not warm["xdsl"] and not set(warm["compiler"]) - set(LIGHT), "a warm process does without the compiler"
     assert cold[0]["values"] == cold[1]["values"] == warm["values"]

@@ -15,41 +15,11 @@ import torch
 from torch import Tensor, nn, randn
 from torch.nn import functional as F
 
-from cuesta.context import make_context
-from cuesta.header import read_header
-from cuesta.loading import read
-from cuesta.options import Options
-from cuesta.pipeline import run_pipeline
-from cuesta.targets.cpu.emit_module import emit_module
-from cuesta.targets.host.wrapper import WrapperWriter
 from examples import models
+from tests.support.reload import check_dump
 from tests.support.small_models import make_models_small
 
 WHOLE = os.environ.get("RELOAD") == "whole"
-
-
-def check_dump(root: Path) -> int:
-    """Goes on from every text of a dump; gives the number of texts.
-
-    Errors: AssertionError.
-    """
-    texts = 0
-    for folder in sorted(root.iterdir()):
-        kernels, wrapper = (folder / "kernels.ll").read_text(), (folder / "wrapper.py").read_text()
-        files = sorted(folder.glob("*.mlir"))
-        for position, file in enumerate(files):
-            header = read_header(file.read_text())
-            assert header.done == position and header.remaining is not None, f"{file} stands elsewhere"
-            assert position + len(header.remaining) == len(files) - 1, f"{file} has other stages before it"
-            module, _, stages = read(file.read_text(), str(file), Options(), given={})
-            assert stages is not None
-            run_pipeline(make_context(), module, stages)
-            writer = WrapperWriter(module)
-            written = writer.write()
-            assert written.source == wrapper, f"{file} goes on to another wrapper"
-            assert emit_module(writer.kernels, written.runs).text == kernels, f"{file} goes on to other kernels"
-        texts += len(files)
-    return texts
 
 
 def compiled(function: Any, root: Path, **options: Any) -> Any:

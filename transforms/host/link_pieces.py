@@ -76,6 +76,7 @@ def _name_of(module: ModuleOp) -> str:
 
 
 def _fresh(name: str, names: set[str]) -> str:
+    """The name, or one that nobody has: `relu_0` → `relu_1`."""
     base, number = name.rstrip("0123456789"), 0
     while name in names:
         name, number = f"{base}{number}", number + 1

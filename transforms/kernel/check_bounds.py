@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import host, kernel, sym
-from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.entry import symbol_ranges
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.layout import element_count, is_contiguous, sizes_of, storage_size, tensor_type_of
 from cuesta.dialects.sym.ranges import Space
@@ -27,19 +27,23 @@ class CheckBoundsPass(ModulePass):
     """
 
     name = "check-bounds"
+    of_whole_program = True
+    """Kernels are shared by all parts of a program."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        ranges = symbol_ranges(op)
-        extents = _extents(op, ranges)
+        functions = [one for one in op.body.ops if isinstance(one, host.FuncOp)]
+        # Of several functions each has symbols of its own, which may have the same names.
+        ranges: sym.SymbolRanges = symbol_ranges(op) if len(functions) == 1 else {}
+        extents = _extents(functions, ranges)
         for func in op.body.ops:
             if isinstance(func, kernel.FuncOp):
                 _check(func, extents.get(func.sym_name), ranges)
 
 
-def _extents(module: ModuleOp, ranges: sym.SymbolRanges) -> dict[str, list[sym.IndexExpr]]:
+def _extents(functions: Iterable[host.FuncOp], ranges: sym.SymbolRanges) -> dict[str, list[sym.IndexExpr]]:
     """For every kernel that is launched, the elements behind each of its pointers."""
     found: dict[str, list[sym.IndexExpr]] = {}
-    for op in ops_of(entry_block(module)):
+    for op in [op for function in functions for op in ops_of(function.body)]:
         if not isinstance(op, host.LaunchOp):
             continue
         sizes = [_extent(buffer, ranges) for buffer in op.operands]
