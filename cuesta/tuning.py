@@ -119,7 +119,7 @@ class Tuner:
     def build(self, module: ModuleOp) -> Function | None:
         """A program at the level `host` as a function; None when the device refuses it."""
         from cuesta.code_generation import generate
-        from cuesta.compiler import load_program
+        from cuesta.finishing import load_program
         from cuesta.targets.program import CudaError
 
         record = CompileRecord(kind="inference")

@@ -252,7 +252,7 @@ class BindOp(PlainOperation):
     def steps(self) -> tuple[tuple[str, int], ...]:
         """The way from the object to the number."""
         found: list[tuple[str, int]] = []
-        for step in cast("ArrayAttr[Attribute]", property_of(self, "steps", ArrayAttr)):
+        for step in property_of(self, "steps", ArrayAttr):
             pair = cast("ArrayAttr[Attribute]", step).data if isinstance(step, ArrayAttr) else ()
             kind, number = pair if len(pair) == 2 else (None, None)
             if not isinstance(kind, StringAttr) or kind.data not in STEPS or not isinstance(number, IntegerAttr):

@@ -176,7 +176,7 @@ class _Importer:
     def close(self, output: Node) -> None:
         self.node = output
         returned: Any = output.args[0]
-        values: Sequence[Any] = returned if isinstance(returned, tuple | list) else (returned,)
+        values = cast("Sequence[Any]", returned) if isinstance(returned, tuple | list) else (returned,)
         self.add(host.ReturnOp.build([self.returned(value) for value in values]))
 
     def returned(self, value: Any) -> SSAValue:

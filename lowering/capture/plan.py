@@ -75,8 +75,7 @@ def free_symbols(value: Any) -> set[Any]:
             return set()
         return {symbol for number in (*value.shape, *value.stride()) for symbol in free_symbols(number)}
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-        node: Any = value.node
-        expression = getattr(node, "expr", None)
+        expression = getattr(cast("Any", value).node, "expr", None)
         return set() if expression is None else expression.free_symbols
     if isinstance(value, tuple | list):
         return {symbol for one in cast("Sequence[Any]", value) for symbol in free_symbols(one)}
@@ -87,7 +86,7 @@ def keeps_its_place(node: Node) -> bool:
     """Whether a call must stay in order with others like it: random numbers, effects, what we know nothing about."""
     target = node.target
     if isinstance(target, OpOverload):
-        return torch.Tag.nondeterministic_seeded in target.tags or not node.users or _is_mutable(target)
+        return torch.Tag.nondeterministic_seeded in target.tags or not node.users or _is_mutable(cast("Any", target))
     return isinstance(target, HigherOrderOperator)
 
 
@@ -278,6 +277,5 @@ def as_symbol(value: Any) -> Any:
     """The symbol that an input is; None when it is anything else."""
     if not isinstance(value, torch.SymInt):
         return None
-    node: Any = value.node
-    found = getattr(node, "expr", None)
+    found = getattr(cast("Any", value).node, "expr", None)
     return found if getattr(found, "is_Symbol", False) else None

@@ -34,9 +34,9 @@ from triton.runtime.interpreter import (
 )
 
 from cuesta.code_generation import generate
-from cuesta.compiler import load_program
 from cuesta.context import make_context
 from cuesta.dialects.core.locations import CuestaParser
+from cuesta.finishing import load_program
 from cuesta.record import CompileRecord
 from cuesta.targets.host import runtime
 from cuesta.targets.program import KernelText, MachineCode

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cuesta.code_generation import generate
-from cuesta.compiler import load_program
+from cuesta.finishing import load_program
 from cuesta.record import CompileRecord
 from cuesta.targets.cpu.jit import load_object
 from cuesta.targets.triton import driver

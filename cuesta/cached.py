@@ -1,0 +1,85 @@
+"""A graph's place in the cache: its program is taken from there, or kept there once it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cuesta.finishing import BoxedFunction, finish_equal, load_program, with_constants
+from cuesta.options import Options
+from cuesta.record import CompileRecord
+
+if TYPE_CHECKING:
+    import torch
+
+    from cuesta.cache import DiskCache
+    from cuesta.targets.program import Program
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a graph's program lies, or will."""
+
+    gm: torch.fx.GraphModule
+    record: CompileRecord
+    cache: DiskCache | None
+    key: str | None
+
+    @classmethod
+    def of(cls, gm: torch.fx.GraphModule, record: CompileRecord, options: Options) -> Place:
+        """The place of a graph; of one that cannot be named there is none, nor where the cache is turned off."""
+        from cuesta.cache import DiskCache
+
+        with record.stage("cache-key"):
+            cache = DiskCache.chosen_by(options)
+            if cache is None:
+                return cls(gm, record, None, None)
+            from cuesta.cache_key import key_of
+
+            return cls(gm, record, cache, key_of(gm, record.kind, options))
+
+    def look_up(self) -> BoxedFunction | None:
+        """The function of a graph that was compiled before, here or in another process.
+
+        Errors: CudaError when it is the device or its driver that refuses the kernels.
+        """
+        cache, key, gm, record = self.cache, self.key, self.gm, self.record
+        if cache is None or key is None:
+            return None
+        finish_equal(key)
+        with record.stage("cache-read"):
+            entry = cache.load(key)
+        if entry is None:
+            return None
+        import torch
+
+        from cuesta.targets.cpu.jit import MachineCodeError
+        from cuesta.targets.program import CudaError
+
+        try:
+            function = load_program(entry.program_for(gm), record)
+        except (torch.cuda.OutOfMemoryError, CudaError):
+            raise
+        except (MachineCodeError, SyntaxError, AttributeError, ImportError, KeyError, RuntimeError) as error:
+            cache.discard(key, error)
+            return None
+        record.from_cache = True
+        record.aten_ops, record.kernels, record.library_calls = entry.aten_ops, entry.kernels, entry.library_calls
+        record.fallbacks = entry.fallbacks
+        return with_constants(function, entry.constants_for(gm))
+
+    def keep(self, program: Program, constants: Sequence[str]) -> None:
+        """Puts the graph's program there; `constants` are the names of what it takes last, which the graph holds."""
+        if self.cache is None or self.key is None:
+            return
+        with self.record.stage("cache-write"):
+            from cuesta.cache_entry import Entry
+            from cuesta.cache_key import loaded_sources, sources_on_disk
+
+            if sources_on_disk() != loaded_sources():
+                return  # edited since this process began to compile: who knows which version each module of it has
+            counts = {
+                name: getattr(self.record, name) for name in ("aten_ops", "kernels", "library_calls", "fallbacks")
+            }
+            self.cache.store(self.key, Entry.of(program, self.gm, constants, **counts))

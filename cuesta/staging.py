@@ -1,0 +1,108 @@
+"""The stages that a program goes through: which ones, and running them, with what options ask to see of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from cuesta.options import Options
+from cuesta.record import DUMP, CompileRecord
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from cuesta.dump import Dump
+    from cuesta.pipeline import Stage
+
+
+def run_stages(
+    module: ModuleOp,
+    options: Options,
+    record: CompileRecord,
+    dump: Dump | None = None,
+    stages: Sequence[Stage] | None = None,
+    *,
+    checked: bool = False,
+) -> None:
+    """Runs `stages`, or else those that options ask for and the program still has before it, in place. A program from
+    a text is `checked` where it cannot be believed.
+
+    Errors: CuestaError.
+    """
+    from cuesta.context import make_context
+    from cuesta.dialects.core.machine import state_machine
+    from cuesta.dialects.core.tracing import trace_rewrites
+    from cuesta.machine import machine_for
+    from cuesta.pipeline import CHECK_BOUNDS, level_of, run_pipeline
+
+    state_machine(module, machine_for(module))
+    if stages is None:
+        stages = _stages_for(module, options)
+    if checked:
+        stages = (*(stage for stage in stages if stage.name != CHECK_BOUNDS.name), CHECK_BOUNDS)
+    if dump is not None:
+        with record.stage(DUMP):
+            dump.begin(level_of(module), module, [stage.name for stage in stages])
+
+    def after_stage(name: str, current: ModuleOp, seconds: float) -> None:
+        record.seconds[name] = record.seconds.get(name, 0.0) + seconds
+        if dump is not None:
+            with record.stage(DUMP):
+                dump.level(name, current)
+
+    with trace_rewrites() if options.trace else nullcontext() as trace, _tuning(options, stages, dump):
+        run_pipeline(
+            make_context(),
+            module,
+            stages,
+            verify_each=options.verify == "each",
+            after_stage=after_stage,
+            keep_input=None if dump is None else dump.before,
+        )
+    if checked:
+        from cuesta.texts import verify_lowered
+
+        verify_lowered(module)
+    if trace is not None and dump is not None:
+        dump.text("rewrites.txt", trace.summary())
+    elif trace is not None:
+        print(trace.summary(), file=sys.stderr)
+
+
+def _stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
+    """The stages that options ask for, those of them that a program at this level still has before it."""
+    import torch
+
+    from cuesta.dialects.host import is_in_pieces
+    from cuesta.pipeline import default_stages, remaining_stages, stages_of
+
+    if options.pipeline is not None:
+        return stages_of(options.pipeline)
+    every = default_stages(
+        emulate_precision_casts=options.emulate_precision_casts,
+        relax_accuracy=options.relax_accuracy,
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+        random=options.random,
+        tune=options.tunes,
+        tf32=torch.get_float32_matmul_precision() != "highest",
+        pieces=is_in_pieces(module),
+    )
+    return remaining_stages(module, every)
+
+
+@contextmanager
+def _tuning(options: Options, stages: Sequence[Stage], dump: Dump | None) -> Iterator[None]:
+    """The `with` block in which `tune-kernels` runs, if it is among the stages. A dump gets what was measured."""
+    if not any(stage.name.startswith("tune-kernels") for stage in stages):
+        yield
+        return
+    from cuesta.lowering.schedule.tune_kernels import measuring
+    from cuesta.tuning import tuner_for
+
+    tuner = tuner_for(options, stages)
+    with measuring(tuner):
+        yield
+    if dump is not None and tuner.log:
+        dump.text("tuning.txt", "\n".join(tuner.log))
