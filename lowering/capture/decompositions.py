@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from cuesta.dialects.core.blame import accuse
 from cuesta.dialects.core.extension import Lowering, active
 
 if TYPE_CHECKING:
@@ -89,6 +88,8 @@ def _overload_of_extension(name: str, rule: Lowering) -> OpOverload:
     _, packet, overload = name.split(".")
     found = getattr(getattr(torch.ops.aten, packet, None), overload, None)
     if found is None:
+        from cuesta.dialects.core.blame import accuse  # a program from the cache does without it
+
         accuse(rule, f"is to lower {name}, which this torch ({torch.__version__}) does not have")
     if torch._C._dispatch_has_kernel_for_dispatch_key(found.name(), "CompositeImplicitAutograd"):  # pyright: ignore[reportPrivateUsage]
         owner = active().owner(rule)
