@@ -35,6 +35,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
 
+from cuesta.dialects.core.operation import all_ops
+
 
 def location_of(op: Operation) -> LocationAttr:
     """Where the op comes from; the innermost enclosing op that knows, where the op itself does not."""
@@ -60,7 +62,7 @@ def stamp_location(op: Operation, location: LocationAttr) -> None:
     """Set the location of the op and of the ops inside it, where they have none."""
     if isinstance(location, UnknownLoc):
         return
-    for inner in op.walk() if op.regions else (op,):
+    for inner in all_ops(op) if op.regions else (op,):
         if isinstance(inner.location, UnknownLoc):
             inner.location = location
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeGuard, cast
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, f64
+from xdsl.dialects.builtin import ArrayAttr, FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc, f64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
@@ -19,7 +19,7 @@ from cuesta.dialects.aten import LITERAL_TYPE, Argument, CallArguments, LiteralO
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import writes_to
 from cuesta.dialects.core.interning import Memo
-from cuesta.dialects.core.locations import format_location
+from cuesta.dialects.core.locations import format_location, stamp_location
 from cuesta.dialects.layout import is_tensor, sizes_of, strides_of, tensor_type, tensor_type_of
 from cuesta.lowering.capture.fx_floats import SymbolicFloats
 from cuesta.lowering.capture.fx_overloads import CONSTANT_CONVERTERS, callee_of, is_symbolic_query
@@ -34,6 +34,10 @@ Imported: TypeAlias = Any
 """What a node has become: an SSA value (of a tensor), a constant, a torch.SymInt and its like (translated where it is
 used), an `_Unusable`, or a list of these.
 """
+
+
+_NOWHERE: Final = FileLineColLoc(StringAttr("a graph of no lines"), IntAttr(0), IntAttr(0))
+"""Where the ops of a graph come from that no line of a model asked for, such as one that returns its inputs."""
 
 
 class UnsupportedGraphError(CuestaError):
@@ -137,6 +141,9 @@ class _Importer:
             function.attributes["aten.constants"] = ArrayAttr(names)
         if self.writes:
             function.attributes["aten.writes_to"] = writes_to([argument.index for argument, _ in self.writes.values()])
+        # What no line of the model asked for is where its first op is: every op has a location.
+        known = (op.location for op in self.ops if not isinstance(op.location, UnknownLoc))
+        stamp_location(function, next(known, _NOWHERE))
         return ModuleOp([function])
 
     def refuse(self, node: Node, problem: str) -> NoReturn:

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from cuesta.dialects import elem, kernel, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, fail
+from cuesta.dialects.core.locations import stamp_location
 from cuesta.dialects.kernel.shapes import Shape, join, joint_shape, shape_of, shaped
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.dialects.sym.syntax import canonical_operands
@@ -82,7 +83,7 @@ class KernelBuilder:
             ),
             regions=[Region(block)],
         )
-        func.location = nest.location
+        stamp_location(func, nest.location)
         if nest.operands:
             func.properties["updates"] = IntegerAttr(len(nest.operands), i64)
         return func

@@ -82,7 +82,9 @@ def lower_op(op: Operation, kernels: Mapping[str, kernel.FuncOp]) -> None:
         )
         replace(op, [call], list(call.results))
     elif isinstance(op, ReturnOp):
-        replace(op, [host.ReturnOp.build(op.operands)], [])
+        end = host.ReturnOp.build(op.operands)
+        end.location = op.location
+        replace(op, [end], [])
 
 
 def write_arguments(block: Block, written: Sequence[int]) -> None:
@@ -109,7 +111,10 @@ def write_arguments(block: Block, written: Sequence[int]) -> None:
             sources[value] = copy.results[0]
     for to, value in writes:
         copies.append(call("aten.copy_.default", (to, sources[value]), to.type))
-    replace(end, [*copies, host.ReturnOp.build(returned)], [])
+    made = [*copies, host.ReturnOp.build(returned)]
+    for op in made:
+        op.location = end.location
+    replace(end, made, [])
 
 
 def call(overload: str, operands: Sequence[SSAValue], result_type: Attribute) -> host.ExternOp:

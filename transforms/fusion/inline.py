@@ -202,10 +202,12 @@ def _masked(old: Operation, new: loops.LoadOp, mask: SSAValue, substitution: Sub
     made: list[Operation] = []
     if new.mask is None:
         zero = elem.constant(0, new.result.type)
+        zero.location = new.location
         made.append(zero)
         both, other = mask, zero.result
     else:
         conjunction = elem.make("and", new.mask, mask)
+        conjunction.location = new.location
         made.append(conjunction)
         assert new.mask.type == i1 and new.other is not None
         both, other = conjunction.result, new.other

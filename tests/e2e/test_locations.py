@@ -1,0 +1,73 @@
+"""Every op says where it comes from: those of the model, and those that a stage made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+
+from cuesta.context import make_context
+from cuesta.pipeline import STAGES, run_pipeline
+from examples.models import MODELS, inference_step, training_step
+from tests.fuzz.texts.corpus import FUNCTIONS
+from tests.support.levels import Captured, capture, captured_graphs
+from tests.support.small_models import make_models_small
+
+
+def without_location(captured: list[Captured]) -> list[str]:
+    """The ops that do not say where they come from, each with the first stage that shows one."""
+    found: dict[str, str] = {}
+
+    def look(stage: str, module: ModuleOp, seconds: float = 0.0) -> None:
+        for op in module.walk():
+            if op is not module and isinstance(op.location, UnknownLoc):
+                found.setdefault(op.name, f"{op.name} after {stage}")
+
+    for graph in captured:
+        module = graph.module.clone()
+        look("import", module)
+        run_pipeline(make_context(), module, STAGES, after_stage=look)
+    return list(found.values())
+
+
+def test_the_ops_of_small_programs() -> None:
+    names = (
+        "argmax",
+        "scatter",
+        "pool",
+        "assigned",
+        "writes",
+        "random",
+        "arena",
+        "cumsum",
+        "views_dynamic",
+        "fallback",
+    )
+    for name in names:
+        function, make, dynamic = FUNCTIONS[name]
+        assert without_location(capture(function, *make(), dynamic=dynamic)) == [], name
+
+
+def test_a_graph_without_calls() -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return y.add_(1), F.gelu(x).sum(0)
+
+    assert without_location(capture(function, torch.randn(3, 4), torch.randn(4))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_the_ops_of_the_demos_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_models_small(monkeypatch)
+    torch._dynamo.reset()
+    case: Any = MODELS[name]
+    with captured_graphs() as captured:
+        model, inputs = case.training()
+        training_step(torch.compile(model, backend="cuesta"), inputs)
+        model, inputs = case.inference()
+        inference_step(torch.compile(model, backend="cuesta"), inputs)
+    assert without_location(captured) == []
