@@ -24,7 +24,7 @@ from typing import Any
 from tests.fuzz.texts import mutations, structured
 from tests.fuzz.texts.corpus import corpus
 
-HANG = 60.0
+HANG = 150.0
 """Seconds after which a text is said to hang. (A worker's first text waits for torch's imports.)"""
 
 
