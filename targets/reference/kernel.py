@@ -186,6 +186,10 @@ def _bound(body: KernelBody, op: kernel.BoundOp) -> None:
     body.define(op, body.bound(op, body.value(op, op.operands[0]), body.size(op, op.size), wrap=op.wrap))
 
 
+def _within(body: KernelBody, op: kernel.WithinOp) -> None:
+    """Nothing: every access is held to its memory here."""
+
+
 def _broadcast(body: KernelBody, op: kernel.BroadcastOp) -> None:
     body.define(op, body.value(op, op.operands[0]))
 
@@ -296,5 +300,6 @@ KernelBody.handlers = {
     kernel.RunningOp: _running,
     kernel.ScanOp: _scan,
     kernel.StoreOp: _store,
+    kernel.WithinOp: _within,
     kernel.YieldOp: yield_value,
 }
