@@ -27,6 +27,7 @@ from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.machine import ATTRIBUTE, Machine, MachineAttr
 from cuesta.dialects.core.tracing import trace_rewrites
+from cuesta.dialects.host import programs_of
 from cuesta.dialects.loops.reach import verify_reach
 from cuesta.extensions import extended, load_file
 from cuesta.header import Header, read_header, split_passes
@@ -139,7 +140,8 @@ def run_chunk(chunk: Chunk, name: str, options: argparse.Namespace) -> str | Non
             passes = _remaining(header, name)
         module = parse_module(context, chunk, name)
         if options.machine is not None:
-            module.attributes[ATTRIBUTE] = MachineAttr(Machine.parse(options.machine))
+            for part in (module, *programs_of(module)):
+                part.attributes[ATTRIBUTE] = MachineAttr(Machine.parse(options.machine))
         if not options.no_verify:
             verify_module(module)
             verify_dominance(module)

@@ -15,25 +15,25 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from cuesta.dialects import sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.layout import is_tensor_type, sizes_of
-from cuesta.dialects.loops.access import LoadOp, StoreOp
+from cuesta.dialects.loops.access import LoadOp, TensorWriteOp
 from cuesta.dialects.loops.structure import DomainOp
 
 _MOST_CORNERS = 256
 
 
 def verify_reach(module: ModuleOp) -> None:
-    """Checks every load and store that has no mask.
+    """Checks every load, store and change that has no mask.
 
     Errors: CuestaError, which names the access and a point where it goes wrong.
     """
     for op in module.walk():
         if isinstance(op, LoadOp):
             _verify_access(op, op.source)
-        elif isinstance(op, StoreOp):
+        elif isinstance(op, TensorWriteOp):
             _verify_access(op, op.target)
 
 
-def _verify_access(op: LoadOp | StoreOp, tensor: SSAValue) -> None:
+def _verify_access(op: LoadOp | TensorWriteOp, tensor: SSAValue) -> None:
     tensor_type = tensor.type
     extents = [_extent(index) for index in op.indices]
     if op.rest or not is_tensor_type(tensor_type) or not _runs(op) or any(extent is None for extent in extents):
