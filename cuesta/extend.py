@@ -30,12 +30,14 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import aten, elem, host, kernel, loops, sym
+from cuesta.dialects.core.devices import DeviceTraits
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, fail
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
 from cuesta.dialects.core.extension import After, Before, Extension, Extensions, active
 from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.operation import all_ops, replace_all_uses
+from cuesta.dialects.core.reductions import identity
 from cuesta.dialects.core.rewriting import apply_patterns, no_match
 from cuesta.dialects.elem.table import Approximation, Row
 from cuesta.dialects.layout import device_of, is_tensor_type, sizes_of, strides_of, tensor_type
@@ -88,7 +90,9 @@ from cuesta.lowering.aten.scalar import (
 )
 from cuesta.lowering.schedule.choosers import Chooser, default_schedule
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
-from cuesta.targets.target import Target
+from cuesta.targets.library import LibraryTarget
+from cuesta.targets.program import BoundSite, NativeFunction, SharedLibrary
+from cuesta.targets.target import Build, Code, Launch, Run, Target
 from cuesta.transforms.fusion.pair import Move, Pair
 
 __all__ = [
@@ -96,21 +100,28 @@ __all__ = [
     "Approximation",
     "AtenCall",
     "Before",
+    "BoundSite",
+    "Build",
     "Chooser",
+    "Code",
     "Context",
     "CuestaError",
     "CuestaParser",
+    "DeviceTraits",
     "Diagnostic",
     "Dialect",
     "Extension",
     "Extensions",
     "InsertPoint",
+    "Launch",
+    "LibraryTarget",
     "LoopBuilder",
     "Lowering",
     "Machine",
     "ModuleOp",
     "ModulePass",
     "Move",
+    "NativeFunction",
     "NestAnalysis",
     "Operation",
     "Pair",
@@ -119,9 +130,11 @@ __all__ = [
     "RewritePattern",
     "Rewriter",
     "Row",
+    "Run",
     "SSAValue",
     "Scalar",
     "Schedule",
+    "SharedLibrary",
     "Target",
     "acos",
     "acosh",
@@ -166,6 +179,7 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "identity",
     "is_nan",
     "is_tensor_type",
     "kernel",
