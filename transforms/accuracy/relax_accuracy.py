@@ -30,7 +30,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import replace_all_uses
-from cuesta.dialects.layout import traits_of
+from cuesta.transforms.devices import DEVICE, traits_for
 
 LIMITS = {"bf16": 2.0**-10, "f16": 2.0**-13}
 """A quarter of a unit in the last place, of the largest number that has that unit."""
@@ -51,22 +51,18 @@ class RelaxAccuracyPass(ModulePass):
 
     name = "relax-accuracy"
 
-    target: str = "device"
-    """`cuda` is for all nests, `device` for those whose results lie on such a device."""
+    target: str = DEVICE
+    """Whose facts count: those of the device that a nest's results lie on, or else of `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for nest in entry_block(op).ops:
-            if isinstance(nest, loops.NestOp) and self.is_for_gpu(nest):
+            if isinstance(nest, loops.NestOp) and traits_for(nest, self.target).approximates:
                 analysis = _Analysis(nest)
                 if any(analysis.wanted.values()):
                     if _sums_become_functions(analysis):
                         analysis = _Analysis(nest)
                     for marked, precision in analysis.approximate().items():
                         marked.properties["precision"] = StringAttr(precision)
-
-    def is_for_gpu(self, nest: loops.NestOp) -> bool:
-        """Whether the nest will run on a GPU."""
-        return self.target == "cuda" or traits_of(nest.results[0]).approximates
 
 
 def _in_order(block: Block) -> Iterator[Operation]:
