@@ -93,9 +93,12 @@ from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 from cuesta.targets.library import LibraryTarget
 from cuesta.targets.program import BoundSite, NativeFunction, SharedLibrary
 from cuesta.targets.target import Build, Code, Launch, Run, Target
+from cuesta.text_rules import rules_of
+from cuesta.transforms.algebra import BOOL, Condition, Law, T, Term, Type, apply, constants, select, variables
 from cuesta.transforms.fusion.pair import Move, Pair
 
 __all__ = [
+    "BOOL",
     "After",
     "Approximation",
     "AtenCall",
@@ -104,6 +107,7 @@ __all__ = [
     "Build",
     "Chooser",
     "Code",
+    "Condition",
     "Context",
     "CuestaError",
     "CuestaParser",
@@ -114,6 +118,7 @@ __all__ = [
     "Extensions",
     "InsertPoint",
     "Launch",
+    "Law",
     "LibraryTarget",
     "LoopBuilder",
     "Lowering",
@@ -135,11 +140,15 @@ __all__ = [
     "Scalar",
     "Schedule",
     "SharedLibrary",
+    "T",
     "Target",
+    "Term",
+    "Type",
     "acos",
     "acosh",
     "active",
     "all_ops",
+    "apply",
     "apply_patterns",
     "asin",
     "asinh",
@@ -150,6 +159,7 @@ __all__ = [
     "bf16",
     "ceil",
     "compute_type",
+    "constants",
     "copysign",
     "cos",
     "cosh",
@@ -199,6 +209,8 @@ __all__ = [
     "print_text",
     "replace_all_uses",
     "rsqrt",
+    "rules_of",
+    "select",
     "sigmoid",
     "sin",
     "sinh",
@@ -213,6 +225,7 @@ __all__ = [
     "tanh",
     "tensor_type",
     "trunc",
+    "variables",
     "where",
 ]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TypeAlias
@@ -16,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from cuesta.dialects import aten, host, kernel
-from cuesta.dialects.core.blame import accuse, blame
+from cuesta.dialects.core.blame import accuse, blame, without
 from cuesta.dialects.core.contracts import Contract, check_level
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
@@ -244,14 +245,12 @@ def run_pipeline(
         before = module.clone() if keep_input is not None else None
         start = perf_counter()
         try:
-            _run_pass(context, module, one, verify_each)
-            contract = stage.begins or contract
-            if stage.begins is not None:
-                for program in host.programs_of(module):
-                    check_level(program, stage.begins, established_by=one.name)
-            elif active().owner(one) is not None:
-                with blame(one):
+            with _of_extensions(one) as has_part:
+                _run_pass(context, module, one, verify_each)
+                contract = stage.begins or contract
+                if has_part:
                     verify_module(module)
+                if has_part or stage.begins is not None:
                     for program in host.programs_of(module):
                         check_level(program, contract or _contract_of(program), established_by=one.name)
         except CuestaError as error:
@@ -264,6 +263,44 @@ def run_pipeline(
             after_stage(stage.name, module, perf_counter() - start)
 
 
+_HELD: Mapping[str, str] = {
+    "aten-to-loops": "lowerings",
+    "canonicalize": "rules",
+    "fuse-nests": "fusions",
+    "loops-to-kernel": "schedules",
+}
+"""The stages of ours in which extensions have a part, by what they hold."""
+
+
+@contextmanager
+def _of_extensions(one: ModulePass) -> Generator[bool]:
+    """The `with` block in which a stage runs, and is checked; true when extensions have a part in it. Then nothing that
+    happens is a traceback, and it says whose the part is.
+
+    Errors: CuestaError.
+    """
+    extensions = active()
+    if extensions.owner(one) is not None:
+        with blame(one):
+            yield True
+        return
+    held = _HELD.get(one.name, "")
+    members = [extension for extension in extensions.members if held and getattr(extension, held)]
+    if not members:
+        yield False
+        return
+    told = f"{held} of {', '.join(f'{member.name!r} ({member.place})' for member in members)} had a part in it"
+    try:
+        yield True
+    except CuestaError as error:
+        if not any(found.without for found in error.diagnostics):
+            error.add_context(note=told, without=without(*members))
+        raise
+    except Exception as error:
+        raised = f"raised {type(error).__name__}: {error}"
+        raise CuestaError(Diagnostic(f"{one.name} {raised}", note=told, without=without(*members))) from error
+
+
 def _contract_of(module: ModuleOp) -> Contract:
     """What holds of a program at its level, wherever it stands there."""
     level = level_of(module)
@@ -272,12 +309,13 @@ def _contract_of(module: ModuleOp) -> Contract:
 
 def _run_pass(context: Context, module: ModuleOp, one: ModulePass, verify_each: bool) -> None:
     try:
-        with blame(one):
-            for program in [module] if getattr(one, "of_whole_program", False) else host.programs_of(module):
-                one.apply(context, program)
+        for program in [module] if getattr(one, "of_whole_program", False) else host.programs_of(module):
+            one.apply(context, program)
     except CuestaError:
         raise
     except DiagnosticException as error:  # xDSL's own kind, from a pass or a verifier of xDSL's
+        if active().owner(one) is not None:
+            raise  # said with its name
         raise CuestaError(Diagnostic(str(error))) from error
     if verify_each:
         verify_module(module)
@@ -285,5 +323,7 @@ def _run_pass(context: Context, module: ModuleOp, one: ModulePass, verify_each: 
 
 
 def repeat_command(path: str, passes: str) -> str:
-    """The command that runs the passes on the file."""
-    return f"cuesta-opt {shlex.quote(path)} -p {shlex.quote(passes)}"
+    """The command that runs the passes on the file, with the extensions in force."""
+    files = dict.fromkeys(one.place.rpartition(":")[0] for one in active().members)
+    load = "".join(f" --load {shlex.quote(file)}" for file in files)
+    return f"cuesta-opt {shlex.quote(path)}{load} -p {shlex.quote(passes)}"

@@ -55,9 +55,10 @@ def diagnostic_for(thing: object, message: str, op: Operation | None = None, *, 
     return replace(own, without=without(owner))
 
 
-def without(owner: Extension) -> str:
-    """How to run without an extension."""
-    return f"CUESTA_EXTENSIONS=-{owner.name} in the environment leaves {owner.name!r} out"
+def without(*owners: Extension) -> str:
+    """How to run without extensions."""
+    names = ",".join(f"-{owner.name}" for owner in owners)
+    return f"CUESTA_EXTENSIONS={names} in the environment leaves {', '.join(repr(one.name) for one in owners)} out"
 
 
 def accuse(thing: object, message: str, op: Operation | None = None, *, owner: Extension | None = None) -> NoReturn:

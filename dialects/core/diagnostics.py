@@ -89,7 +89,9 @@ class CuestaError(DiagnosticException):
         lines = text.splitlines()
         self.diagnostics = tuple(_with_excerpt(one, lines, name, first_line) for one in self.diagnostics)
 
-    def add_context(self, *, stage: str = "", repeat: str = "", place: str = "", note: str = "") -> None:
+    def add_context(
+        self, *, stage: str = "", repeat: str = "", place: str = "", note: str = "", without: str = ""
+    ) -> None:
         """Say at which stage it happened, how to repeat it, where, and what else, each where that is not said yet."""
         self.diagnostics = tuple(
             replace(
@@ -98,6 +100,7 @@ class CuestaError(DiagnosticException):
                 repeat=one.repeat or repeat,
                 place=one.place or place,
                 note=one.note or note,
+                without=one.without or without,
             )
             for one in self.diagnostics
         )

@@ -160,6 +160,9 @@ class _Reader:
         kind = cast("type[Any]", type(thing))
         self.add(kind, what, depth + 1)
         package = kind.__module__.partition(".")[0]
+        if callable(told := getattr(kind, "key_text", None)):  # it says itself what it is
+            self.lines.append(str(told(thing)))
+            return
         if isinstance(thing, Dialect):
             self.add([thing.name, list(thing.operations), list(thing.attributes)], what, depth + 1)
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import perf_counter
 from types import UnionType
 from typing import Any, TypeAlias, Union, cast, get_args, get_origin
@@ -20,7 +21,9 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 from xdsl.traits import is_side_effect_free
 
+from cuesta.dialects.core.blame import blame, without
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.extension import active
 from cuesta.dialects.core.locations import format_location, fuse_locations, location_of, stamp_location
 from cuesta.dialects.core.operation import all_ops
 from cuesta.dialects.core.tracing import Rewrite, active_trace, no_match, pattern_name, pattern_source
@@ -147,7 +150,7 @@ class _Driver:
         rewriter._current_operation = op  # pyright: ignore[reportPrivateUsage]  # what its constructor would set
         trace = self.trace
         if trace is None:
-            pattern.match_and_rewrite(op, rewriter)
+            self.rewrite(pattern, op, rewriter)
             if rewriter.has_done_action:
                 self.inserted.clear()
                 self.count(pattern, op)
@@ -159,7 +162,7 @@ class _Driver:
         before = str(op)
         trace.current_pattern = name
         start = perf_counter()
-        pattern.match_and_rewrite(op, rewriter)
+        self.rewrite(pattern, op, rewriter)
         seconds = perf_counter() - start
         trace.current_pattern = ""
         fired = rewriter.has_done_action
@@ -173,6 +176,13 @@ class _Driver:
             self.count(pattern, op)
         return fired
 
+    def rewrite(self, pattern: RewritePattern, op: Operation, rewriter: PatternRewriter) -> None:
+        try:
+            pattern.match_and_rewrite(op, rewriter)
+        except Exception:
+            with blame(getattr(pattern, "law", pattern), op):  # whose fault it is, where an extension has it
+                raise
+
     def count(self, pattern: RewritePattern, op: Operation) -> None:
         self.rewrites += 1
         self.recent.append((pattern, op.name))
@@ -182,7 +192,13 @@ class _Driver:
         culprits = ", ".join(name for name, _ in counts.most_common(4))
         place = self.current if self.current.parent is not None else self.root
         message = f"rewriting does not end: {self.rewrites} rewrites for {op_count} ops; lately {culprits}"
-        raise CuestaError(Diagnostic.on(place, message, got=""))
+        owners = [active().owner(getattr(pattern, "law", pattern)) for pattern, _ in self.recent]
+        theirs = list(dict.fromkeys(owner for owner in owners if owner is not None))
+        found = Diagnostic.on(place, message, got="")
+        if theirs:
+            named = ", ".join(f"{owner.name!r} ({owner.place})" for owner in theirs)
+            found = replace(found, message=f"{message}; rules of extension {named}", without=without(*theirs))
+        raise CuestaError(found)
 
     # What happens to ops while a pattern runs.
 

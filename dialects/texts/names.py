@@ -21,11 +21,11 @@ _TAKEN = re.compile(r"run_\d+|cuesta.*|llvm.*|main")
 
 _IN_KERNELS = (
     *(op for op in kernel.KERNEL.operations if op not in (kernel.FuncOp, kernel.LaunchOp)),
-    *elem.ELEM.operations,
+    elem.ElementwiseOp,
 )
 _IN_NESTS = (
     *(op for op in loops.LOOPS.operations if op not in (loops.NestOp, loops.ViewOp, loops.ExternOp)),
-    *elem.ELEM.operations,
+    elem.ElementwiseOp,
 )
 
 

@@ -217,3 +217,66 @@ def test_rms_norm_int8_of_no_rows() -> None:
     module, weight = example("rms_norm_int8"), torch.rand(8)
     quantised, scale = compiled(module, lambda x: module.rms_norm_int8(x, weight, 1e-6))(torch.empty(0, 8))
     assert (quantised.shape, scale.shape, quantised.dtype) == ((0, 8), (0,), torch.int8)
+
+
+def test_algebraic_rule(tmp_path: Path) -> None:
+    module, (a, b) = example("algebraic_rule"), torch.randn(2, 50)
+    model = compiled(module, lambda a, b: a.exp() * b.exp(), dump=str(tmp_path))
+    torch.testing.assert_close(model(a, b), a.exp() * b.exp())
+    assert text_after(tmp_path, "hoist-invariants").count("elem.exp ") == 2
+    assert text_after(tmp_path, "canonicalize").count("elem.exp ") == 1
+
+
+def test_algebraic_rule_leaves_what_is_read_elsewhere(tmp_path: Path) -> None:
+    """Near misses: another function, and exponentials that are needed anyway."""
+    module, (a, b) = example("algebraic_rule"), torch.randn(2, 50)
+
+    def model(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+        return a.exp() * b.sin(), a.exp() * b.exp(), a.exp(), b.exp()
+
+    for got, expected in zip(compiled(module, model, dump=str(tmp_path))(a, b), model(a, b), strict=True):
+        torch.testing.assert_close(got, expected)
+    assert text_after(tmp_path, "cse-2" if list(tmp_path.rglob("*cse-2*")) else "canonicalize").count("elem.mul ") == 2
+
+
+def test_text_rule(tmp_path: Path) -> None:
+    module, x = example("text_rule"), torch.randn(50)
+    model = compiled(module, lambda x: (x * 2).exp().log(), dump=str(tmp_path))
+    torch.testing.assert_close(model(x), x * 2, rtol=0, atol=0)
+    after = text_after(tmp_path, "canonicalize")
+    assert "elem.log " not in after
+    assert "elem.exp " not in after
+
+
+def test_text_rule_leaves_other_logarithms(tmp_path: Path) -> None:
+    module, x = example("text_rule"), torch.rand(50)
+    compiled(module, lambda x: (x + 1).log().exp(), dump=str(tmp_path))(x)
+    assert "elem.log " in text_after(tmp_path, "canonicalize")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds none"),
+        ("pdl.pattern {", "cannot be read"),
+        (
+            "pdl.pattern @a : benefit(1) { %o = pdl.operation pdl.rewrite %o { pdl.erase %o } }",
+            "an operation with a name",
+        ),
+    ],
+)
+def test_texts_that_are_no_rules(text: str, message: str) -> None:
+    with pytest.raises(cuesta.extend.CuestaError, match=message):
+        cuesta.extend.rules_of(text)
+
+
+def test_schedule_chooser(tmp_path: Path) -> None:
+    module, x = example("schedule_chooser"), torch.randn(64, 1000)
+    torch.testing.assert_close(compiled(module, lambda x: x.sum(1), dump=str(tmp_path))(x), x.sum(1))
+    assert "unroll = 8>" in text_after(tmp_path, "loops-to-kernel")
+
+
+def test_schedule_chooser_leaves_other_kernels(tmp_path: Path) -> None:
+    module, x = example("schedule_chooser"), torch.randn(64, 1000)
+    torch.testing.assert_close(compiled(module, lambda x: x.amax(1), dump=str(tmp_path))(x), x.amax(1))
+    assert "unroll = 8>" not in text_after(tmp_path, "loops-to-kernel")

@@ -17,21 +17,24 @@ import torch
 from torch import Tensor
 from torch._dynamo.exc import BackendCompilerFailed
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32, f64
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 import cuesta
-from cuesta.dialects import loops
+from cuesta.dialects import elem, loops
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.extension import After, Before, Extension
 from cuesta.dialects.elem import Row
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, decline
 from cuesta.lowering.aten.operands import sizes_of_value
+from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 from cuesta.opt import run_captured
 from cuesta.options import OptionError, Options
 from cuesta.pipeline import STAGES, extended_stages
+from cuesta.transforms.algebra import Law, apply, variables
 from cuesta.transforms.fusion.pair import Pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -536,3 +539,90 @@ def test_options_take_extensions_only() -> None:
             OptionError, match="'extensions' must be a list of extensions, or of names of installed ones"
         ):
             Options.parse(None, {"extensions": wrong})
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+class SinToCos(RewritePattern):
+    """sin x -> cos x, which is not so."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: elem.TableOp, rewriter: PatternRewriter, /) -> None:
+        if op.row.name == "sin":
+            rewriter.replace(op, elem.make("cos", op.operands[0]))
+
+
+class CosToSin(RewritePattern):
+    """cos x -> sin x, and back again."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: elem.TableOp, rewriter: PatternRewriter, /) -> None:
+        if op.row.name == "cos":
+            rewriter.replace(op, elem.make("sin", op.operands[0]))
+
+
+class Raising(RewritePattern):
+    """Nothing good."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: elem.TableOp, rewriter: PatternRewriter, /) -> None:
+        raise LookupError("no such thing")
+
+
+class Breaking(RewritePattern):
+    """An op whose type is not that of its operands."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: elem.TableOp, rewriter: PatternRewriter, /) -> None:
+        if op.row.name == "sin":
+            wrong = elem.OPS["cos"].create(operands=[op.operands[0]], result_types=[f64])
+            rewriter.replace(op, [wrong, elem.ConvertOp.build(wrong.result, f32)])
+
+
+def test_a_rule_fires() -> None:
+    mine = Extension("mine", rules=[SinToCos()])
+    torch.testing.assert_close(compiled(torch.sin, mine)(x), x.cos())
+
+
+def test_a_law_may_speak_of_a_scalar_op_of_the_extension(tmp_path: Path) -> None:
+    a, b, c = variables("a", "b", "c")
+    law = Law("contract", a * b + c, apply("fma", a, b, c), kinds="f", exact=False)
+    options: dict[str, Any] = {"extensions": [Extension("mine", elem=[ROW], rules=[law])], "dump": str(tmp_path)}
+    p, q, r = torch.randn(3, 40)
+    result = torch.compile(lambda p, q, r: p * q + r, backend="cuesta", options=options)(p, q, r)
+    torch.testing.assert_close(result, p * q + r)
+    (folder,) = tmp_path.iterdir()
+    text = next(folder.glob("*_canonicalize.mlir")).read_text()
+    assert "elem.fma %" in text
+    assert "elem.mul" not in text
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([SinToCos(), CosToSin()], "rewriting does not end"),
+        ([Raising()], "raised LookupError: no such thing, at"),
+        ([Breaking()], "elem.cos on f32 gives f32, not f64"),
+    ],
+)
+def test_a_rule_that_goes_wrong_is_named(rules: list[RewritePattern], message: str) -> None:
+    with pytest.raises(BackendCompilerFailed) as caught:
+        compiled(torch.sin, Extension("bad", rules=rules))(x)
+    text = str(caught.value)
+    assert message in text
+    assert "'bad'" in text
+    assert __file__ in text
+    assert "stage: canonicalize" in text
+    assert "without it: CUESTA_EXTENSIONS=-bad" in text
+
+
+def test_a_schedule_without_meaning_is_no_traceback() -> None:
+    def chooser(analysis: Any, machine: Any) -> Schedule:
+        return Schedule(parallel=[ParallelAxis(7)], order=[9], lanes=3)
+
+    with pytest.raises(BackendCompilerFailed) as caught:
+        compiled(torch.sin, Extension("bad", schedules=[chooser]))(x)
+    assert "CuestaError" in str(caught.value)
+    assert "schedules of 'bad'" in str(caught.value)
+    assert "without it: CUESTA_EXTENSIONS=-bad" in str(caught.value)
