@@ -189,7 +189,9 @@ def examples(law: Law) -> Iterator[Example]:
         points = _INNER[reductions[0].points] if reductions else 0
         count = len(rows[0]) if rows else 1
         for row in (0, count // 2) if count > 2 else range(count):
-            chosen = {constant: values[row].item() for constant, values in zip(constants, rows, strict=True)}
+            chosen: dict[Term, float | int] = {}
+            for constant, values in zip(constants, rows, strict=True):
+                chosen[constant] = values[row].item()
             yield Example(law, law.lhs, types, chosen, points)
 
 

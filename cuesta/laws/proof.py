@@ -140,10 +140,16 @@ def rows_of_constants(
                 evaluation = Evaluation(law, types, values)
                 kept = kept & evaluation.value(condition) & evaluation.defined
             elif any(isinstance(one, Constant) for one in condition.of):
-                facts = [
-                    values[one].tolist() if isinstance(one, Constant) else [types[one]] * len(kept)
-                    for one in condition.of
-                ]
+                facts: list[list[object]] = []
+                for one in condition.of:
+                    if isinstance(one, Constant):
+                        facts.append(values[one].tolist())
+                    elif isinstance(one, Type):
+                        facts.append([types[one]] * len(kept))
+                    else:
+                        raise ValueError(
+                            f"{law.name}: {condition} is of constants or of the number of points, not both"
+                        )
                 kept = kept & torch.tensor([bool(condition.holds(*each)) for each in zip(*facts, strict=True)])
         pieces.append([pick(column, kept.nonzero()[:, 0]) for column in chosen])
     complete = all(column.complete for column in columns) and total <= 1.7 * wanted

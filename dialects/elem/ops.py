@@ -1,166 +1,35 @@
-"""The op classes of `elem`: `TableOp` and its generated subclasses, and the ops with type rules of their own."""
+"""The ops of `elem` with type rules of their own, the op classes of extensions, and how ops are made."""
 
 from __future__ import annotations
 
 import math
 import struct
 from functools import lru_cache
-from typing import ClassVar, Final, cast
+from typing import Final, cast
 from weakref import WeakValueDictionary
 
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
     FloatAttr,
-    IndexType,
     IntegerAttr,
     IntegerType,
-    Signedness,
-    StringAttr,
-    VectorType,
-    i1,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Dialect, SSAValue
-from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.extension import active
-from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import integer_property, verify_counts
 from cuesta.dialects.core.value_syntax import FromToOp, print_values_of_type
-from cuesta.dialects.elem.table import TABLE, Row
-
-_FLOATS = (Float32Type, Float64Type, BFloat16Type, Float16Type)
-_STORED = (Float8E4M3FNType, Float8E5M2Type)
-
-
-def scalar_of(value_type: Attribute) -> Attribute:
-    """The element type of a vector, or the scalar type itself."""
-    return cast("VectorType", value_type).element_type if isinstance(value_type, VectorType) else value_type
-
-
-@lru_cache(maxsize=4096)
-def with_scalar(value_type: Attribute, scalar: Attribute) -> Attribute:
-    """`value_type` with its scalar type replaced: the shape of `value_type`, the element of `scalar`."""
-    return VectorType(scalar, value_type.get_shape()) if isinstance(value_type, VectorType) else scalar
-
-
-def bool_like(value_type: Attribute) -> Attribute:
-    """i1, or the vector of i1 that has the shape of `value_type`."""
-    return with_scalar(value_type, i1)
-
-
-@lru_cache(maxsize=4096)
-def kind_of(value_type: Attribute) -> str:
-    """The operand kind of a type: `f`, `i`, `u`, `b`; `s` for floats of 8 bits, which are only moved and converted; `x`
-    for index values; `?` for anything else.
-    """
-    scalar = scalar_of(value_type)
-    if isinstance(scalar, _STORED):
-        return "s"
-    if isinstance(scalar, _FLOATS):
-        return "f"
-    if isinstance(scalar, IndexType):
-        return "x"
-    if isinstance(scalar, IntegerType):
-        if scalar.bitwidth == 1:
-            return "b"
-        if scalar.bitwidth not in (8, 16, 32, 64):
-            return "?"
-        return "u" if cast("IntegerType", scalar).signedness.data == Signedness.UNSIGNED else "i"
-    return "?"
-
-
-class ElementwiseOp(PlainOperation):
-    """A pure elementwise op with one result."""
-
-    traits = traits_def(Pure())
-
-    @property
-    def result(self) -> SSAValue:
-        """The value computed."""
-        return self.results[0]
-
-
-class TableOp(ElementwiseOp):
-    """An op that a row of the table describes: operands of one type, a result of that type or its bool.
-
-    With `precision`, the result may be as far off as the row's approximation for that type says.
-    """
-
-    row: ClassVar[Row]
-
-    @property
-    def precision(self) -> str | None:
-        """`bf16` or `f16`: the type for which the result is good enough; None when it is to be exact."""
-        precision = self.properties.get("precision")
-        return precision.data if isinstance(precision, StringAttr) else None
-
-    @classmethod
-    def parse(cls, parser: Parser) -> TableOp:
-        """Parses `%a, %b : type precision bf16`; the precision may be left out."""
-        unresolved = [parser.parse_unresolved_operand()]
-        while parser.parse_optional_punctuation(","):
-            unresolved.append(parser.parse_unresolved_operand())
-        parser.parse_punctuation(":")
-        operand_type = parser.parse_type()
-        operands = [parser.resolve_operand(operand, operand_type) for operand in unresolved]
-        result = bool_like(operand_type) if cls.row.result == "bool" else operand_type
-        properties: dict[str, Attribute] = {}
-        if parser.parse_optional_keyword("precision"):
-            properties["precision"] = StringAttr(parser.parse_identifier())
-        return cls.create(operands=operands, result_types=(result,), properties=properties)
-
-    def print(self, printer: Printer) -> None:
-        """Prints `%a, %b : type precision bf16`."""
-        print_values_of_type(printer, self.operands, self.operands[0].type)
-        if self.precision is not None:
-            printer.print_string(f" precision {self.precision}")
-
-    def verify_(self) -> None:
-        """Checks the arity, the operand kind and the result type against the row."""
-        verify_counts(self, operands=self.row.arity, results=1)
-        row = self.row
-        operands = self.operands
-        operand_type = operands[0].type
-        if any(operand.type != operand_type for operand in operands):
-            raise VerifyException(
-                f"{self.name} takes operands of one type, got {', '.join(str(o.type) for o in operands)}"
-            )
-        if kind_of(operand_type) not in row.kinds:
-            raise VerifyException(f"{self.name} is not defined on {operand_type} (kinds: {row.kinds})")
-        expected = bool_like(operand_type) if row.result == "bool" else operand_type
-        if self.results[0].type != expected:
-            raise VerifyException(f"{self.name} on {operand_type} gives {expected}, not {self.results[0].type}")
-        if "precision" in self.properties:
-            self._verify_precision()
-
-    def _verify_precision(self) -> None:
-        known = self.row.approximations
-        if self.precision not in known:
-            there_are = f"only for {', '.join(known)}" if known else "of no precision"
-            raise VerifyException(f"{self.name} has approximations {there_are}, not {self.properties['precision']}")
-        if not isinstance(scalar_of(self.operands[0].type), Float32Type):
-            raise VerifyException(f"{self.name} has a precision on f32 only, not on {self.operands[0].type}")
-
-
-def _class_of(row: Row) -> type[TableOp]:
-    class_name = "".join(part.capitalize() for part in row.name.split("_")) + "Op"
-    return type(class_name, (TableOp,), {"name": f"elem.{row.name}", "row": row, "__doc__": f"{row.reference}"})
-
-
-OPS: dict[str, type[TableOp]] = {name: _class_of(row) for name, row in TABLE.items()}
-"""The generated op class of every row."""
+from cuesta.dialects.elem.base import FLOATS, ElementwiseOp, TableOp, bool_like, kind_of, scalar_of, with_scalar
+from cuesta.dialects.elem.table_ops import OPS, class_of
 
 _classes_of_extensions: Final = WeakValueDictionary[int, type[TableOp]]()
 """By the `id` of the row, which lives as long as its class."""
@@ -173,7 +42,7 @@ def op_class_of(name: str) -> type[TableOp]:
         row = active().elem[name]
         found = _classes_of_extensions.get(id(row))
         if found is None:
-            found = _classes_of_extensions[id(row)] = _class_of(row)
+            found = _classes_of_extensions[id(row)] = class_of(row)
     return found
 
 
@@ -232,7 +101,7 @@ def constant(value: float | int | bool, value_type: Attribute) -> ConstantOp:
     kind = kind_of(value_type)
     if kind == "f":
         scalar = scalar_of(value_type)
-        assert isinstance(scalar, _FLOATS)
+        assert isinstance(scalar, FLOATS)
         attr: Attribute = _float_attr(repr(_round_to_type(float(value), scalar)), scalar)
     else:
         # 64 bits are held as signed; `value` of the op gives back what was meant.

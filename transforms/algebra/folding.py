@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
@@ -45,9 +44,9 @@ def _fold(row: Row, texts: tuple[str, ...], scalar: Attribute) -> float | int | 
 
 def is_defined(name: str, numbers: Sequence[float | int], scalar: Attribute) -> bool:
     """Whether an op of the table has a meaning for numbers of a type."""
-    if not isinstance(scalar, IntegerType):
+    width = elem.width_of(scalar)
+    if width is None:
         return True
-    width = scalar.bitwidth
     if elem.kind_of(scalar) == "u" and width == 64 and any(number >= 1 << 63 for number in numbers):
         return False  # torch does not compute with them
     if name in _INTEGER_DIVISIONS:
@@ -69,9 +68,10 @@ def _fold_convert(text: str, source: Attribute, target: Attribute) -> float | in
     kind = elem.kind_of(target)
     if kind not in "fiub" or elem.kind_of(source) not in "fiub":
         return None
-    if isinstance(target, IntegerType) and kind in "iu" and isinstance(number, float):
-        low = -(1 << (target.bitwidth - 1)) if kind == "i" else 0
-        high = 1 << (target.bitwidth - (kind == "i"))
+    width = elem.width_of(target)
+    if width is not None and kind in "iu" and isinstance(number, float):
+        low = -(1 << (width - 1)) if kind == "i" else 0
+        high = 1 << (width - (kind == "i"))
         if not math.isfinite(number) or not low <= int(number) < high:
             return None
     value = torch.tensor(number, dtype=getattr(torch, type_to_dtype(source)))

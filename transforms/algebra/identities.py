@@ -6,13 +6,20 @@ x + 0.0 is not x for floats: −0 + 0 is 0. And x · 0, x − x, x / x are no la
 from __future__ import annotations
 
 from xdsl.dialects.builtin import Float64Type
+from xdsl.ir import Attribute
 
 from cuesta.transforms.algebra.law import Condition, Law
 from cuesta.transforms.algebra.terms import T, apply, variables
 
 (x,) = variables("x")
 
-NARROW = Condition("T is not f64", (T,), lambda scalar: not isinstance(scalar, Float64Type))
+
+def is_narrow(scalar: Attribute) -> bool:
+    """Whether a type is not f64."""
+    return not isinstance(scalar, Float64Type)
+
+
+NARROW = Condition("T is not f64", (T,), is_narrow)
 """Where a power is computed in f64 and rounded once, so that it is what a product, rounded once, is."""
 
 IDENTITIES = (

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
-    IntegerType,
 )
 from xdsl.ir import Attribute
 
@@ -252,9 +251,10 @@ def value_bits(scalar: Attribute) -> tuple[int, int, int]:
 
     Signed integers hold one more than they are told to.
     """
-    if isinstance(scalar, IntegerType):
+    width = elem.width_of(scalar)
+    if width is not None:
         signed = elem.kind_of(scalar) == "i"
-        return scalar.bitwidth - signed, 0, scalar.bitwidth - 1 - signed
+        return width - signed, 0, width - 1 - signed
     for kind, facts in _FLOATS.items():
         if isinstance(scalar, kind):
             return facts

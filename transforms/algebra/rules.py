@@ -46,8 +46,8 @@ class Rules:
         op_type = type(op)
         if op_type in self._idle:
             return ()
-        if op_type is loops.ReduceOp:
-            key: _Key = (op_type, type(op.yielded.owner))  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(op, loops.ReduceOp):
+            key: _Key = (op_type, type(op.yielded.owner))
         else:
             operands = op.operands
             owners = [type(operand.owner) for operand in operands]
@@ -64,9 +64,10 @@ class Rules:
             if not general:
                 self._idle.add(op_type)
             return general
-        owners = key[1:] if op_type is loops.ReduceOp else key[2:]
-        same = key[1] is True
-        folds = bool(owners) and all(owner is elem.ConstantOp for owner in owners) and op_type is not loops.ReduceOp
+        is_reduction = op_type is loops.ReduceOp
+        owners = key[1:] if is_reduction else key[2:]
+        same = not is_reduction and bool(key[1])
+        folds = bool(owners) and all(owner is elem.ConstantOp for owner in owners) and not is_reduction
         laws = tuple(
             pattern
             for heads, needs_same, pattern in self._patterns_of(op_type)

@@ -71,7 +71,7 @@ def conditions_of(loop: kernel.LoopOp) -> Iterator[Condition]:
             continue
         seen.add(value)
         op = value.owner
-        if isinstance(op, kernel.BroadcastOp | elem.OPS["and"]):
+        if isinstance(op, kernel.BroadcastOp | elem.AndOp):
             pending += op.operands
         elif isinstance(op, elem.TableOp) and (found := _condition(op)) is not None:
             yield found
@@ -252,7 +252,7 @@ class _Splitter:
             if (value := self.decided(condition)) is not None:
                 _replace(condition.op, elem.constant(value, condition.op.results[0].type))
         for op in all_ops(loop):
-            if isinstance(op, elem.OPS["and"]):
+            if isinstance(op, elem.AndOp):
                 left, right = op.operands
                 if (value := _constant(left)) is not None:
                     _replace(op, right if value else left)

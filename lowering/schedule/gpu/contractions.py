@@ -52,7 +52,7 @@ def contraction_of(analysis: NestAnalysis, tf32: bool) -> tuple[Loop, Contractio
     if not isinstance(reduction, loops.ReduceOp) or reduction.kind != "sum" or len(loop.axes) != 1:
         return "its inner loop is no sum along one axis"
     product = reduction.yielded.owner
-    if not isinstance(product, elem.OPS["mul"]) or not isinstance(elem.scalar_of(reduction.yielded.type), Float32Type):
+    if not isinstance(product, elem.MulOp) or not isinstance(elem.scalar_of(reduction.yielded.type), Float32Type):
         return "it does not sum products of f32"
     left_out: set[Operation] = {product}
     factors: list[SSAValue] = []

@@ -30,10 +30,13 @@ A, B = Type("A", "f"), Type("B", "f")
 
 WRONG = {
     "minus-zero-is-lost": (Law("wrong", x + 0.0, x, "f"), r"x = -0\.0 the left-hand side is 0\.0, the right.* -0\.0"),
-    "nan-and-infinity": (Law("wrong", x * 0.0, 0.0, "f"), r"x = (nan|-?inf) the left-hand side is nan.* 0\.0"),
     "negative-times-zero": (
-        Law("wrong", select((x < 1e4) & (x > -1e4), x * 0.0, 0.0), 0.0, "f"),
-        r"x = -.* the left-hand side is -0\.0, the right-hand side 0\.0",
+        Law("wrong", x * 0.0, 0.0, "f"),
+        r"x = -0\.0 the left-hand side is -0\.0, the right.* 0\.0",
+    ),
+    "infinity-times-zero": (
+        Law("wrong", abs(x) * 0.0, 0.0, "f"),
+        r"x = (nan|-?inf) the left-hand side is nan, the right-hand side 0\.0",
     ),
     "maximum-without-nan": (Law("wrong", select(x > y, x, y), maximum(x, y), "f"), r"nan.*the right-hand side nan"),
     "difference-of-itself": (Law("wrong", x - x, 0.0, "f"), r"the left-hand side is nan"),
@@ -47,7 +50,7 @@ WRONG = {
     "not-less": (Law("wrong", ~(x < y), x >= y, "f"), r"nan.*the left-hand side is True, the right-hand side False"),
     "empty-domain": (Law("wrong", reduce("maximum", v), v, "f"), r"over 0 points: with v = .* the left.* -inf"),
     "shifts-that-vanish": (Law("wrong", apply("shr", apply("shl", x, y), y), x, "u"), r"T = ui8: with x = "),
-    "undefined": (Law("wrong", x * 0, apply("fmod", x, x), "iu"), r"x = 0 "),
+    "undefined": (Law("wrong", apply("trunc_div", x, -1) + x, apply("fmod", x, x), "i"), r"x = 0 "),
 }
 
 
@@ -62,7 +65,7 @@ def test_z3_refutes_what_holds_for_all_small_integers() -> None:
     pytest.importorskip("z3")
     is_wide = Condition("T has 64 bits", (T,), lambda scalar: scalar == IntegerType(64))
     wrong = Law("wrong", (x + 0).eq(0x7123456789ABCDEF), 0, "i", where=is_wide)
-    with pytest.raises(NotALawError, match=r"x = 8152308204943167983 .*\(z3\)"):
+    with pytest.raises(NotALawError, match=r"x = 8152436061464415727 .*\(z3\)"):
         check_equation(wrong)
 
 
@@ -70,7 +73,7 @@ def test_a_condition_makes_a_law_of_it() -> None:
     refuted = Law("wrong", apply("fmod", x, c), x & (c - 1), "u")
     with pytest.raises(NotALawError, match="c = "):
         check_equation(refuted, effort=0.01)
-    proof = prove(Law("right", apply("fmod", x, c), x & (c - 1), "u", where=(c & (c - 1)).eq(0)), effort=0.01)
+    proof = prove(Law("right", apply("fmod", x, c), 0, "u", where=c.eq(1)), effort=0.01)
     assert "T = ui8, i1 = i1" in proof.complete
     assert not proof.by_z3 or proof.by_z3 == ("T = ui64, i1 = i1",)
 

@@ -48,7 +48,7 @@ func.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
     %a = loops.load %x[%i] : tensor<4xf32>
     %three = elem.constant 3.0 : f32
     %zero = elem.constant 0.0 : f32
-    %least = elem.constant 1e-45 : f32
+    %least = elem.constant 1.0e-45 : f32
     %b = elem.div %a, %three : f32
     %c = elem.add %b, %zero : f32
     %d = elem.mul %a, %zero : f32
