@@ -11,6 +11,8 @@ here may change without notice.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ModuleOp,
@@ -94,8 +96,12 @@ from cuesta.targets.library import LibraryTarget
 from cuesta.targets.program import BoundSite, NativeFunction, SharedLibrary
 from cuesta.targets.target import Build, Code, Launch, Run, Target
 from cuesta.text_rules import rules_of
+from cuesta.transforms import algebra
 from cuesta.transforms.algebra import BOOL, Condition, Law, T, Term, Type, apply, constants, select, variables
 from cuesta.transforms.fusion.pair import Move, Pair
+
+if TYPE_CHECKING:
+    from cuesta.laws import Proof
 
 __all__ = [
     "BOOL",
@@ -147,6 +153,7 @@ __all__ = [
     "acos",
     "acosh",
     "active",
+    "algebra",
     "all_ops",
     "apply",
     "apply_patterns",
@@ -207,6 +214,7 @@ __all__ = [
     "pointwise",
     "power",
     "print_text",
+    "prove",
     "replace_all_uses",
     "rsqrt",
     "rules_of",
@@ -237,3 +245,13 @@ def function(name: str, *operands: Scalar | float) -> Scalar:
     """
     typed = next(operand for operand in operands if isinstance(operand, Scalar))
     return typed.builder.elem(name, *(typed.like(operand) for operand in operands))
+
+
+def prove(law: algebra.Law, *, effort: float = 1.0) -> Proof:
+    """Proves a law and its rewrite, and says what was tried (`docs/algebra.md`); `effort` scales how many operands.
+
+    Errors: `cuesta.laws.NotALawError`, an AssertionError, with the operands or the program that refute it.
+    """
+    from cuesta.laws import prove as run
+
+    return run(law, effort=effort)

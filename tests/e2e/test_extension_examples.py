@@ -120,6 +120,30 @@ def test_library_op_without_its_lowering_stays_a_call() -> None:
     assert cuesta.records[-1].fallbacks == {"examples::softcap.default": 1}
 
 
+def test_algebraic_law(tmp_path: Path) -> None:
+    module = example("algebraic_law")
+    assert cuesta.extend.prove(module.scale_once, effort=0.001).tried
+    a, b = torch.randn(2, 5, 33)
+
+    def model(a: Tensor, b: Tensor) -> Tensor:
+        return torch.maximum(a * 0.7, b * 0.7)
+
+    assert torch.equal(compiled(module, model, dump=str(tmp_path))(a, b), model(a, b))
+    assert text_after(tmp_path, "canonicalize").count("elem.mul") == 1
+
+
+@pytest.mark.parametrize("factors", [(-2.0, -2.0), (2.0, 3.0)])
+def test_algebraic_law_has_a_condition(tmp_path: Path, factors: tuple[float, float]) -> None:
+    module = example("algebraic_law")
+    a, b = torch.randn(2, 20)
+
+    def model(a: Tensor, b: Tensor) -> Tensor:
+        return torch.maximum(a * factors[0], b * factors[1])
+
+    assert torch.equal(compiled(module, model, dump=str(tmp_path))(a, b), model(a, b))
+    assert text_after(tmp_path, "canonicalize").count("elem.mul") == 2
+
+
 @pytest.mark.parametrize("value", [1, 0.5])
 def test_elem_row(tmp_path: Path, value: float) -> None:
     module = example("elem_row")

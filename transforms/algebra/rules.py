@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.ir import Block, Operation
 from xdsl.pattern_rewriter import RewritePattern
@@ -16,7 +16,7 @@ from cuesta.transforms.algebra.matching import LawPattern, patterns_of
 from cuesta.transforms.algebra.terms import Apply, Constant, Convert, Number, Reduce, Select, Term, Variable
 
 _Head: TypeAlias = "type[Operation] | type[Block] | None"
-_Key: TypeAlias = "tuple[object, ...]"
+_Key: TypeAlias = "tuple[Any, ...]"
 
 
 class Rules:
