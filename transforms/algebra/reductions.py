@@ -53,8 +53,8 @@ REDUCTIONS = (
     Law("all-and-invariant", reduce("all", p & t, "some"), reduce("all", p) & t),
     Law("sum-of-multiples", reduce("sum", x * v), reduce("sum", x) * v, "i"),
     Law("sum-of-negated", reduce("sum", -x), -reduce("sum", x), "i", note="of floats a sum of nothing would be −0"),
-    Law("maximum-of-negated", reduce("maximum", -x), -reduce("minimum", x), "f", either_zero=True),
-    Law("minimum-of-negated", reduce("minimum", -x), -reduce("maximum", x), "f", either_zero=True),
+    Law("maximum-over-negated", reduce("maximum", -x), -reduce("minimum", x), "f", either_zero=True),
+    Law("minimum-over-negated", reduce("minimum", -x), -reduce("maximum", x), "f", either_zero=True),
     *(
         Law(
             f"{name}-with-invariant",

@@ -75,7 +75,7 @@ func.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NEXT:   } : i1
 // CHECK-NEXT:   elem.not
 // CHECK:        loops.reduce maximum
-func.func @main(%x : tensor<4xf32>, %w : tensor<4x3xi1>) -> (tensor<4xf32>, tensor<4xi1>, tensor<4xf32>) attributes {sym.symbols = #sym.symbols<s0 in [0, 64]>} {
+func.func @main(%x : tensor<4xf32>, %w : tensor<4x3xi1>, %v : tensor<?xf32, #aten.layout<sizes = [s0]>>) -> (tensor<4xf32>, tensor<4xi1>, tensor<4xf32>) attributes {sym.symbols = #sym.symbols<s0 in [0, 64]>} {
   %y, %z, %u = loops.nest (%i : 4) outs(%o : tensor<4xf32>, %p : tensor<4xi1>, %q : tensor<4xf32>) {
     %a = loops.load %x[%i] : tensor<4xf32>
     %m = loops.reduce maximum (%j : 5) {
