@@ -35,10 +35,11 @@ def named(document: Path) -> list[str]:
 
 
 def missing(document: Path) -> list[str]:
-    """What the document names that is not there."""
+    """What the document names that is not there. A decision may name what was there when it was taken."""
     links = [link for link in _LINK.findall(document.read_text(encoding="utf-8")) if "://" not in link]
+    paths = [] if document.parent.name == "decisions" else named(document)
     return [
-        *(path for path in named(document) if not ((ROOT / path).exists() if "/" in path else path in NAMES)),
+        *(path for path in paths if not ((ROOT / path).exists() if "/" in path else path in NAMES)),
         *(link for link in links if not (document.parent / link).exists()),
     ]
 

@@ -153,7 +153,7 @@ def registered(overload: str) -> Schema | None:
     return _parse_registered(overload, text)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _parse_registered(overload: str, text: str) -> Schema:
     return parse_signature(overload, text[text.index("(") :])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -48,7 +48,7 @@ def names_are_plain(module: ModuleOp) -> Iterator[Finding]:
             yield op, f"@{name} is no name for a kernel: letters, digits and _, and no name that machine code knows"
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _is_of_the_c_library(name: str) -> bool:
     return hasattr(ctypes.CDLL(None), name)
 
