@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from functools import lru_cache
 from typing import Final, cast
 from weakref import WeakValueDictionary
@@ -26,6 +25,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.extension import active
+from cuesta.dialects.core.rounding import rounded
 from cuesta.dialects.core.typed import integer_property, verify_counts
 from cuesta.dialects.core.value_syntax import FromToOp, print_values_of_type
 from cuesta.dialects.elem.base import FLOATS, ElementwiseOp, TableOp, bool_like, kind_of, scalar_of, with_scalar
@@ -59,21 +59,6 @@ def make(name: str, *operands: SSAValue) -> TableOp:
     return op_class.create(operands=operands, result_types=(result,))
 
 
-def _round_to_type(value: float, scalar: Attribute) -> float:
-    """`value` as a scalar of this type holds it; as torch does, what is narrower than f32 is rounded from that."""
-    if math.isnan(value) or math.isinf(value) or isinstance(scalar, Float64Type):
-        return value
-    try:
-        (bits,) = struct.unpack("<I", struct.pack("<f", value))
-        if isinstance(scalar, Float16Type):
-            return struct.unpack("<e", struct.pack("<e", struct.unpack("<f", struct.pack("<I", bits))[0]))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    if isinstance(scalar, BFloat16Type):
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return struct.unpack("<f", struct.pack("<I", bits))[0]
-
-
 def _wrap_to_type(value: int, scalar: Attribute) -> int:
     """`value` modulo the width of an integer type; for i1 whether it is not zero."""
     signed = kind_of(scalar) == "i"
@@ -103,6 +88,7 @@ def constant(value: float | int | bool, value_type: Attribute) -> ConstantOp:
         scalar = scalar_of(value_type)
         assert isinstance(scalar, FLOATS)
         attr: Attribute = _float_attr(repr(_round_to_type(float(value), scalar)), scalar)
+from cuesta.dialects.core.rounding import rounded
     else:
         # 64 bits are held as signed; `value` of the op gives back what was meant.
         attr = _integer_attr(_wrap_to_type(_wrap_to_type(int(value), scalar_of(value_type)), i64))

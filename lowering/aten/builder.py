@@ -10,8 +10,6 @@ Indices are expressions over dims, each of which stands for one index value in s
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +28,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.aten import AtenOp, CallArguments, CallOp, Device, DType, LiteralOp
+from cuesta.dialects.core.rounding import rounded
 from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, tensor_type, tensor_type_of
 from cuesta.lowering.aten.scalar import Number, Scalar
 
@@ -55,21 +54,10 @@ def compute_type(element: Attribute) -> Attribute:
 
 
 def round_number(value: _T, element: Attribute) -> _T | float:
-    """A Python number as torch holds it in an element type: f16 and bf16 round to the nearest even."""
-    if not isinstance(value, int | float) or not isinstance(element, Float16Type | BFloat16Type):
-        return value
-    number = float(value)
-    if not math.isfinite(number):
-        return number
-    try:
-        if isinstance(element, Float16Type):
-            return struct.unpack("<e", struct.pack("<e", number))[0]
-        # Torch rounds twice, through f32.
-        bits = struct.unpack("<I", struct.pack("<f", number))[0]
-    except OverflowError:
-        return math.copysign(math.inf, number)
-    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return struct.unpack("<f", struct.pack("<I", bits))[0]
+    """A Python number as torch holds it in f16 or bf16; in other element types as it stands."""
+    if isinstance(value, int | float) and isinstance(element, Float16Type | BFloat16Type):
+        return rounded(float(value), element)
+    return value
 
 
 def is_integer(value_type: Attribute) -> TypeGuard[IntegerType]:

@@ -6,16 +6,16 @@ Positions are computed as eager does, in the type of the computation: where the 
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from xdsl.dialects.builtin import Float64Type, i64
+from xdsl.dialects.builtin import Float64Type, f32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.rounding import rounded
 from cuesta.dialects.elem import kind_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
 from cuesta.lowering.aten.indexing import in_range, intersect
@@ -60,7 +60,7 @@ class Kernel(Protocol):
 
 def _single(value: float, to: Attribute) -> float:
     """A number as the computation's type holds it."""
-    return value if isinstance(to, Float64Type) else struct.unpack("<f", struct.pack("<f", value))[0]
+    return rounded(value, to if isinstance(to, Float64Type) else f32)
 
 
 def _axes(op: AtenCall, source: SSAValue, result: SSAValue, to: Attribute, *, corners: bool = False) -> list[Axis]:

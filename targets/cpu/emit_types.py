@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IndexType, IntegerType
 from xdsl.ir import Attribute
 
+from cuesta.dialects.core.rounding import half_bits
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.targets.cpu.vector_text import float_constant, vector_type
 
@@ -77,7 +78,8 @@ def _constant(value: str, scalar: Attribute, lanes: int) -> str:
         dtype = _FLOAT_TYPES[type(scalar)][1]
         if dtype in ("f32", "f64"):
             return float_constant(float(value), dtype, lanes)
-        text = _half_constant(float(value), dtype)
+        bits = half_bits(float(value), scalar)
+        text = f"0xH{bits:04X}" if dtype == "f16" else str(bits)
     elif kind == "b":
         text = "true" if int(value) else "false"
     else:
@@ -88,20 +90,6 @@ def _constant(value: str, scalar: Attribute, lanes: int) -> str:
 def constant(value: float | int, scalar: Attribute, lanes: int) -> str:
     """An LLVM constant with `value` in every lane."""
     return _constant(repr(float(value)) if kind_of(scalar) == "f" else str(int(value)), scalar, lanes)
-
-
-def _half_constant(value: float, dtype: str) -> str:
-    import struct
-
-    if dtype == "f16":
-        try:
-            return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
-        except OverflowError:
-            return "0xH7C00" if value > 0 else "0xHFC00"
-    bits = struct.unpack("<I", struct.pack("<f", value))[0]
-    if value != value:
-        return str(0x7FC0)
-    return str((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
 
 
 def splat_integer(value: int, lanes: int, width: int = 64) -> str:
