@@ -50,6 +50,7 @@ def pytest_collection_finish() -> None:
 pytest.register_assert_rewrite("tests.support.levels", "tests.support.text")
 
 _DIRECTIVE = re.compile(r"^//\s*(RUN|ROUNDTRIP)\b:?[ \t]*(.*)$", re.MULTILINE)
+_SLOW = re.compile(r"^//\s*SLOW\b", re.MULTILINE)
 _CHECK = re.compile(r"^\s*//\s*CHECK\b", re.MULTILINE)
 
 
@@ -73,9 +74,12 @@ class MlirFile(pytest.File):
                 command = directive[2].strip()
                 yield RunItem.from_parent(self, name=f"run{suffix}", command=command)
                 if passes := _passes_of(command):
-                    yield EquivalenceItem.from_parent(
+                    same = EquivalenceItem.from_parent(
                         self, name=f"same{suffix}", passes=passes, machine=_option_of(command, "--machine")
                     )
+                    if _SLOW.search(text):
+                        same.add_marker(pytest.mark.slow)
+                    yield same
             else:
                 yield RoundTripItem.from_parent(self, name=f"roundtrip{suffix}")
 

@@ -36,6 +36,7 @@ CASES = [
 """What stands above the program, and what becomes of it."""
 
 
+@pytest.mark.slow
 def test_outcomes(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(Path(__file__).with_name("conftest.py").read_text())
     folder = pytester.mkdir("filecheck")

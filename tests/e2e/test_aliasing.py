@@ -154,6 +154,7 @@ def test_nothing_changes_when_an_index_is_out_of_range() -> None:
     assert torch.equal(x, torch.zeros(4))
 
 
+@pytest.mark.slow
 def test_what_is_kept_for_the_backward_pass_is_not_written_over() -> None:
     def function(x: Tensor, weight: Tensor) -> Tensor:
         for _ in range(3):

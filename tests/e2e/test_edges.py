@@ -68,6 +68,7 @@ def test_a_gradient_whose_sizes_are_sums_of_symbols() -> None:
     check(lambda x: F.pad(x, (1, 2)), x, dynamic=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_functions_that_llvm_makes_others_of(dtype: torch.dtype) -> None:
     """`sincos` of a sine and a cosine, `exp10` and `ldexp` of powers."""
@@ -165,6 +166,7 @@ def test_scatter_reduce(reduction: str, include_self: bool) -> None:
     check(function, torch.randn(5, 7), torch.randint(0, 5, (5, 7)), source)
 
 
+@pytest.mark.slow
 def test_integers_wrap_and_divide_as_eager_does() -> None:
     def function(*tensors: Tensor) -> list[Tensor]:
         results: list[Tensor] = []

@@ -108,6 +108,7 @@ def test_symbolic_sizes(name: str) -> None:
         check_levels(graph)
 
 
+@pytest.mark.slow
 def test_reduced_precision() -> None:
     (graph,) = capture(
         lambda x, y: functional.softmax(functional.gelu(x) * y, -1), *torch.randn(2, 4, 10).to(torch.bfloat16)

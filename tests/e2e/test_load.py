@@ -31,6 +31,7 @@ def arguments() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(5, 12, generator=generator), torch.randn(12, 37, generator=generator)
 
 
+@pytest.mark.slow
 def test_every_level_runs_again_with_the_same_bits(dumped: Path) -> None:
     files = sorted(dumped.glob("*.mlir"))
     assert len(files) > 10

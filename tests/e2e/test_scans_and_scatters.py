@@ -72,6 +72,7 @@ def test_integers_and_bools() -> None:
     check(lambda x: (x.cumsum(1), (x > 0).cumsum(0), x.cumprod(1), torch.cummax(x, 1), torch.cummin(x > 0, 0)), x)
 
 
+@pytest.mark.slow
 def test_gradients() -> None:
     def function(weight: Tensor, x: Tensor, i: Tensor) -> Tensor:
         rows = functional.embedding(i, weight, padding_idx=2)

@@ -162,6 +162,7 @@ def test_scalars() -> None:
     check(function, torch.tensor(2.0), torch.tensor(3), randn(3))
 
 
+@pytest.mark.slow
 def test_empty_tensors() -> None:
     def function(x: Tensor, y: Tensor, z: Tensor, w: Tensor, i: Tensor) -> tuple[Tensor, ...]:
         reduced = (x.sum(), x.sum(0), x.sum(1), z.mean(1), z.prod(1), z.any(1), z.all(1), x.cumsum(0), x.norm())
@@ -377,6 +378,7 @@ def test_integers_wrap() -> None:
 SPECIAL = [math.inf, -math.inf, math.nan, -0.0, 0.0, 1, -1, 3e38, 1e-45, -1e-40, 88.8, -104.0]
 
 
+@pytest.mark.slow
 def test_infinities_and_nan() -> None:
     def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         binary = (

@@ -83,6 +83,7 @@ assert path_of(libraries.library_addresses()["GOMP_parallel"]) == own
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not openmp.has_threads() or sys.platform != "linux", reason="this torch has no libgomp")
 def test_a_second_runtime_in_the_process_is_not_ours() -> None:
     # A name that sorts before that of torch's: the runtimes in the process were looked through in order.

@@ -82,6 +82,7 @@ def test_backward(name: str) -> None:
     assert any(isinstance(op, kernel.AtomicOp) for op in backward.walk())
 
 
+@pytest.mark.slow
 def test_a_deterministic_form_is_left_to_eager() -> None:
     function, inputs = cases()["sums float32"]
     (program,) = interpreted_programs(function, inputs)
@@ -100,6 +101,7 @@ def interpreted_programs(function: Callable[..., Any], inputs: tuple[Any, ...]) 
     return programs
 
 
+@pytest.mark.slow
 def test_integers_of_eight_bits_wrap_once_and_begin_at_their_least() -> None:
     """Also on the CPU: without `include_self`, what nothing is compared with is the least number, 0 if unsigned."""
     x, i, v = torch.full((4,), 9, dtype=torch.uint8), torch.tensor([0, 0, 2]), torch.tensor([3, 200, 7]).byte()
@@ -135,6 +137,7 @@ def test_what_is_written_to_an_argument_is_written_there() -> None:
     assert torch.equal(written[0], expected)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_large_table_of_16_bits_of_which_little_changes_is_left_to_eager() -> None:
     def function(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return x.scatter_add(0, i, v)

@@ -1,4 +1,5 @@
 // RUN: cuesta-opt %s -p "choose-parts{target=cuda},split-reductions{target=cuda},add-counters,loops-to-kernel{target=cuda},hint-loads"
+// SLOW
 
 // Rows of 64 KiB that are only reduced, twice, are read twice, in tiles of which a processor has several: the second time
 // from the cache.
