@@ -17,7 +17,7 @@ GENERATED = ("fx.py",)
 SUFFIXES = (".py", ".md", ".mlir", ".json", ".toml")
 
 _QUOTED = re.compile(r"`([^`\n]+)`")
-_LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
+_LINK = re.compile(r"\]\(([^)\s#]+(?:\.md|\.py|/))(?:#[^)]*)?\)")
 
 
 def named(document: Path) -> list[str]:

@@ -34,6 +34,7 @@ FINITE = {
     "targets/cpu/jit.py:_target_machine": "one for each set of features that the host is said to have",
     "targets/cpu/philox.py:philox": TEXTS,
     "targets/cpu/vector_math.py:_math_function": TEXTS,
+    "targets/library.py:_version": "one for each library that a key names",
     "targets/lookup.py:_made": "one for each target of the process",
     "targets/reference/numerics.py:dtype_named": "one for each dtype of torch",
     "targets/triton/build.py:_codes": "`_remember` drops the oldest",
