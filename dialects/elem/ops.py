@@ -9,8 +9,6 @@ from weakref import WeakValueDictionary
 
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BFloat16Type,
-    Float16Type,
     Float32Type,
     Float64Type,
     FloatAttr,
@@ -87,8 +85,7 @@ def constant(value: float | int | bool, value_type: Attribute) -> ConstantOp:
     if kind == "f":
         scalar = scalar_of(value_type)
         assert isinstance(scalar, FLOATS)
-        attr: Attribute = _float_attr(repr(_round_to_type(float(value), scalar)), scalar)
-from cuesta.dialects.core.rounding import rounded
+        attr: Attribute = _float_attr(repr(rounded(float(value), scalar)), scalar)
     else:
         # 64 bits are held as signed; `value` of the op gives back what was meant.
         attr = _integer_attr(_wrap_to_type(_wrap_to_type(int(value), scalar_of(value_type)), i64))
