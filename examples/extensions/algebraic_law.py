@@ -30,7 +30,8 @@ if __name__ == "__main__":
 
     with tempfile.TemporaryDirectory() as folder:
         a, b = torch.randn(2, 64)
-        compiled = torch.compile(model, backend="cuesta", options={"extensions": [extension], "dump": folder})
+        options: dict = {"extensions": [extension], "dump": folder}
+        compiled = torch.compile(model, backend="cuesta", options=options)
         assert torch.equal(compiled(a, b), model(a, b))
         text = next(Path(folder).glob("*/*_canonicalize.mlir")).read_text()
         print(f"{text.count('elem.mul')} product is left")

@@ -10,7 +10,7 @@ kernel runs through the interpreter, with a warning, and the rest as C.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from cuesta.extend import BoundSite, Extension, LibraryTarget, Run, elem, fail, identity, kernel, sym
 
@@ -76,7 +76,7 @@ class _Emitter:
 
     def __init__(self, func: kernel.FuncOp, sites: list[BoundSite]) -> None:
         self.func, self.sites, self.names = func, sites, dict[Any, _Text]()
-        pointers = [f"{self.type(p.type.element_type)} *{self.name(p)}" for p in func.body.args]
+        pointers = [f"{self.type(cast('Any', p.type).element_type)} *{self.name(p)}" for p in func.body.args]
         symbols = [f"int64_t {symbol}" for symbol in func.symbols]
         self.lines = [f"static void k_{func.sym_name}({', '.join(pointers + symbols)}) {{"]
         for axis, size in enumerate(func.schedule.grid):

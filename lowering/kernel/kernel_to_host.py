@@ -111,7 +111,7 @@ def write_arguments(block: Block, written: Sequence[int]) -> None:
             sources[value] = copy.results[0]
     for to, value in writes:
         copies.append(call("aten.copy_.default", (to, sources[value]), to.type))
-    made = [*copies, host.ReturnOp.build(returned)]
+    made: list[Operation] = [*copies, host.ReturnOp.build(returned)]
     for op in made:
         op.location = end.location
     replace(end, made, [])

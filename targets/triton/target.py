@@ -6,7 +6,7 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.devices import GPU
 from cuesta.targets.program import BoundSite, DeviceRun
@@ -44,8 +44,8 @@ class TritonTarget(Target):
 
         if not torch.cuda.is_available():  # a program that somebody compiles elsewhere
             return {}
-        properties: Any = torch.cuda.get_device_properties(device)  # pyright: ignore[reportUnknownMemberType]
-        return {"processors": properties.multi_processor_count}
+        properties: Any = cast("Any", torch.cuda).get_device_properties(device)
+        return {"processors": int(properties.multi_processor_count)}
 
     def prepare(self, ops: int) -> None:
         """Starts the processes that compile, when a graph will certainly have many kernels."""
