@@ -35,9 +35,12 @@ class Place:
             cache = DiskCache.chosen_by(options)
             if cache is None:
                 return cls(gm, record, None, None)
-            from cuesta.cache_key import key_of
+            from cuesta.cache_key import key_of, why_unnamable
 
-            return cls(gm, record, cache, key_of(gm, record.kind, options))
+            key = key_of(gm, record.kind, options)
+            if key is None:
+                record.not_kept = why_unnamable()
+            return cls(gm, record, cache, key)
 
     def look_up(self) -> BoxedFunction | None:
         """The function of a graph that was compiled before, here or in another process.

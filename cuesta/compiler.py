@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cuesta.cached import Place
+from cuesta.dialects.core.extension import active
 from cuesta.finishing import BoxedFunction, Keep, finish, with_constants
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord, GraphKind, records
@@ -36,6 +37,10 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
     from cuesta.lowering.capture.plan import complete_metadata
 
     record = CompileRecord(kind=kind)
+    if active():
+        from cuesta.extensions import named
+
+        record.extensions = tuple(named(active()))
     records.append(record)
     with running_on(options.target):
         device = _unsupported_device(gm)

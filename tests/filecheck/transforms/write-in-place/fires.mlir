@@ -67,10 +67,10 @@ kernel.func @scatter(%k : !kernel.ptr<i64>, %y : !kernel.ptr<f32>) outs(%o : !ke
 // CHECK-NEXT:   host.launch @scatter(%k, %y, %x)
 // CHECK-NEXT:   host.return
 // CHECK-NEXT: }
-host.func @main(%x : tensor<4xf32>, %k : tensor<2xi64>, %y : tensor<2xf32>) -> () attributes {aten.writes_to = [0]} {
-  %o = host.alloc : tensor<4xf32>
-  host.launch @copy(%x, %o) : tensor<4xf32>, tensor<4xf32>
-  host.launch @scatter(%k, %y, %o) : tensor<2xi64>, tensor<2xf32>, tensor<4xf32>
-  %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+host.func @main(%x : tensor<4xf32, #aten.layout<device = "cuda:0">>, %k : tensor<2xi64, #aten.layout<device = "cuda:0">>, %y : tensor<2xf32, #aten.layout<device = "cuda:0">>) -> () attributes {aten.writes_to = [0]} {
+  %o = host.alloc : tensor<4xf32, #aten.layout<device = "cuda:0">>
+  host.launch @copy(%x, %o) : tensor<4xf32, #aten.layout<device = "cuda:0">>, tensor<4xf32, #aten.layout<device = "cuda:0">>
+  host.launch @scatter(%k, %y, %o) : tensor<2xi64, #aten.layout<device = "cuda:0">>, tensor<2xf32, #aten.layout<device = "cuda:0">>, tensor<4xf32, #aten.layout<device = "cuda:0">>
+  %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32, #aten.layout<device = "cuda:0">>, tensor<4xf32, #aten.layout<device = "cuda:0">>) -> tensor<4xf32, #aten.layout<device = "cuda:0">>
   host.return
 }
