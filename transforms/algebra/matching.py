@@ -11,6 +11,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops
+from cuesta.dialects.core.operation import all_ops
 from cuesta.dialects.core.rewriting import no_match
 from cuesta.transforms.algebra.folding import fold, fold_convert
 from cuesta.transforms.algebra.law import Law, is_constant, row_named, work
@@ -95,6 +96,9 @@ class Match:
     def reduce(self, term: Reduce, op: loops.ReduceOp) -> bool:
         if op.kind != term.kind:
             return False
+        if any(isinstance(inner, loops.BoundOp | loops.TensorWriteOp) for inner in all_ops(op)):
+            no_match(op, "it does more than reduce: it stores, or may fail")
+            return False
         points = number_of_points(op)
         least, most = _POINTS[term.points]
         if term.points != "any" and (points is None or not least <= points <= most):
@@ -163,13 +167,17 @@ class Match:
         be undefined.
         """
         known = self.values.get(term)
-        if known is not None and not (self.reduction is not None and isinstance(known.owner, elem.ConstantOp)):
+        stays = known is not None and self.reduction is not None and isinstance(known.owner, elem.ConstantOp)
+        if known is not None and not stays:
             return known
-        if is_constant(term):
+        if known is not None and isinstance(known.owner, elem.ConstantOp) and not is_constant(term):
+            # What stood for a variable may be a constant in the body of the reduction: then it is made anew outside.
+            made: Operation = elem.constant(known.owner.value, known.type)
+        elif is_constant(term):
             number = self.number(term)
             if number is None:
                 return None
-            made: Operation = elem.constant(number, self.type_of(term))
+            made = elem.constant(number, self.type_of(term))
         elif isinstance(term, Reduce):
             return self.make_reduce(term, ops)
         else:

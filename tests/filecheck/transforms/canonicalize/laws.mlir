@@ -122,3 +122,50 @@ func.func @main(%x : tensor<0xf32>) -> (tensor<f32>, tensor<0xf32>) {
   }
   func.return %y, %z : tensor<f32>, tensor<0xf32>
 }
+
+// -----
+
+// Near miss: a reduction that also stores, or that may fail, is more than its result.
+// CHECK:      %m = loops.reduce maximum (%j : 1) {
+// CHECK:        loops.store
+// CHECK:      %n = loops.reduce maximum (%k : 1) {
+// CHECK:        loops.bound
+func.func @main(%x : tensor<4xf32>, %t : tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %y, %z, %u = loops.nest (%i : 4) outs(%o : tensor<4xf32>, %p : tensor<4xf32>, %q : tensor<4xf32>) {
+    %a = loops.load %x[%i] : tensor<4xf32>
+    %m = loops.reduce maximum (%j : 1) {
+      loops.store %a, %p[%i] : tensor<4xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %m, %o[%i] : tensor<4xf32>
+    %c = loops.load %t[%i] : tensor<4xi64>
+    %n = loops.reduce maximum (%k : 1) {
+      %b = loops.bound %c, 100 wrap : i64
+      loops.yield %a : f32
+    } : f32
+    loops.store %n, %q[%i] : tensor<4xf32>
+  }
+  func.return %y, %z, %u : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// What stands for a variable may be a constant in the body: it is made anew outside of it.
+// CHECK:      %m = loops.reduce maximum (%j : 3) {
+// CHECK-NEXT:   %a = loops.load %x[%i, %j]
+// CHECK-NEXT:   loops.yield %a : f32
+// CHECK-NEXT: } : f32
+// CHECK-NEXT: %{{.*}} = elem.constant 2.0 : f32
+// CHECK-NEXT: elem.maximum
+func.func @main(%x : tensor<4x3xf32>) -> tensor<4xf32> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %m = loops.reduce maximum (%j : 3) {
+      %a = loops.load %x[%i, %j] : tensor<4x3xf32>
+      %two = elem.constant 2.0 : f32
+      %b = elem.maximum %a, %two : f32
+      loops.yield %b : f32
+    } : f32
+    loops.store %m, %o[%i] : tensor<4xf32>
+  }
+  func.return %y : tensor<4xf32>
+}
