@@ -13,7 +13,7 @@ What other nests make of such tensors, for nests alone, is channels last then, t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -151,14 +151,15 @@ def _read_copy(value: SSAValue, convolutions: set[loops.ExternOp]) -> None:
     _copy(value, _channels_last(value.type), [use for use in value.uses if use.operation in convolutions])
 
 
-def _copy(value: SSAValue, wanted: TensorType, uses: Iterable[Use]) -> None:
+def _copy(value: SSAValue, wanted: TensorType, uses: Sequence[Use]) -> None:
     """Lets these uses, all in the entry block, read a copy of the value in the wanted layout."""
     owner = value.owner
     view = loops.ViewOp.build(value, MapAttr.get(4, tuple(dim(k) for k in range(4))), wanted)
     if isinstance(owner, Operation):
         view.location = owner.location
         place = InsertPoint.after(owner)
-    else:
+    else:  # an argument: the copy is made for whom reads it
+        view.location = uses[0].operation.location
         place = InsertPoint.at_start(owner)
     Rewriter.insert_op(view, place)
     for use in uses:
