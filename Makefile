@@ -51,6 +51,9 @@ conformance: $(READY) ## every sample of PyTorch's operator database, in nine dt
 fuzz: $(READY) ## look for a program on which compiled code is wrong (EXAMPLES=1000)
 	FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(PYTEST) -m slow tests/fuzz $(PYTEST_ARGS)
 
+prove: $(READY) ## prove every law of the algebra, ten million pairs of operands each
+	PROVE=whole $(PYTEST) $(IN_PARALLEL) -m slow tests/transforms/algebra $(PYTEST_ARGS)
+
 reload: $(READY) ## go on from every text of the dumps of the demo's models: the kernels are the same bytes
 	RELOAD=whole $(PYTEST) $(IN_PARALLEL) tests/e2e/test_reload.py $(PYTEST_ARGS)
 
@@ -89,4 +92,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-gpu conformance fuzz fuzz-texts reload lint types bench bench-growth bench-gpu links venv clean
+.PHONY: help demo test test-fast test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu links venv clean
