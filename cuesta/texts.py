@@ -27,6 +27,7 @@ from cuesta.dialects.loops.reach import verify_reach
 from cuesta.dialects.texts import TEXTS, parts_fit, programs_in
 from cuesta.options import OptionError
 from cuesta.pipeline import level_of
+from cuesta.targets.program import CudaError
 
 _MOST_SHOWN = 5
 _PARTS = Contract("a program in pieces, as a text", (parts_fit,))
@@ -158,7 +159,7 @@ def errors_of(text: str, name: str) -> Generator[None]:
     """In the `with` block a program from a text is compiled or run: what fails there is said of the text.
 
     Errors: CuestaError with the line of the text that is known to be at fault, also for an exception that a pass, torch
-    or LLVM raised; it is the cause.
+    or LLVM raised; it is the cause. A CudaError stays one.
     """
     try:
         yield
@@ -166,7 +167,7 @@ def errors_of(text: str, name: str) -> Generator[None]:
         error.diagnostics = tuple(one if one.place else replace(one, place=name) for one in error.diagnostics)
         error.show_lines(text, name)
         raise
-    except (ParseError, OSError, OptionError):
+    except (ParseError, OSError, OptionError, CudaError):  # the last is the device's fault, or its driver's
         raise
     except (IndexError, RuntimeError) as error:
         if name in str(error):  # a check that the program was given names its line
