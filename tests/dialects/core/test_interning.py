@@ -95,6 +95,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(table, "_recent", 16)
     for memo in (layout._sizes, layout._strides, layout._views, simplify._spaces, fingerprint._KEYS):
         monkeypatch.setattr(memo, "most", 32)
+        memo.clear()  # Else it forgets what earlier tests left, and holds all of this one's.
 
 
 def _sizes_of_tables() -> list[int]:
