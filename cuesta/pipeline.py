@@ -240,18 +240,25 @@ def run_pipeline(
     Errors: CuestaError.
     """
     passes = [(stage, one) for stage in stages for one in parse_passes(stage.name)]
+    programs = host.programs_of(module)
     contract: Contract | None = None
     for stage, one in passes:
         before = module.clone() if keep_input is not None else None
         start = perf_counter()
         try:
             with _of_extensions(one) as has_part:
-                _run_pass(context, module, one, verify_each)
+                whole = getattr(one, "of_whole_program", False)
+                _run_pass(context, [module] if whole else programs, one)
+                if whole or has_part:
+                    programs = host.programs_of(module)
+                if verify_each:
+                    verify_module(module)
+                    verify_dominance(module)
                 contract = stage.begins or contract
                 if has_part:
                     verify_module(module)
                 if has_part or stage.begins is not None:
-                    for program in host.programs_of(module):
+                    for program in programs:
                         check_level(program, contract or _contract_of(program), established_by=one.name)
         except CuestaError as error:
             repeat = ""
@@ -307,9 +314,9 @@ def _contract_of(module: ModuleOp) -> Contract:
     return {"loops": LOOPS, "kernel": KERNEL, "host": HOST}.get(level, Contract(level, ()))
 
 
-def _run_pass(context: Context, module: ModuleOp, one: ModulePass, verify_each: bool) -> None:
+def _run_pass(context: Context, programs: Sequence[ModuleOp], one: ModulePass) -> None:
     try:
-        for program in [module] if getattr(one, "of_whole_program", False) else host.programs_of(module):
+        for program in programs:
             one.apply(context, program)
     except CuestaError:
         raise
@@ -317,9 +324,6 @@ def _run_pass(context: Context, module: ModuleOp, one: ModulePass, verify_each: 
         if active().owner(one) is not None:
             raise  # said with its name
         raise CuestaError(Diagnostic(str(error))) from error
-    if verify_each:
-        verify_module(module)
-        verify_dominance(module)
 
 
 def repeat_command(path: str, passes: str) -> str:

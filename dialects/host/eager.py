@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -330,9 +330,12 @@ EAGER_OPS = (BindOp, CallOp, CheckOp, EagerOp, FunctionOp, OperatorOp)
 """What stands in the program of a graph in pieces, and nowhere else."""
 
 
+_EAGER_OPS: frozenset[type[Operation]] = frozenset(EAGER_OPS)
+
+
 def is_in_pieces(module: ModuleOp) -> bool:
     """Whether a program calls pieces, or lets eager run something: then no stage has anything to do in its `@main`."""
-    return any(isinstance(op, EAGER_OPS) for op in ops_of(entry_block(module)))
+    return any(type(op) in _EAGER_OPS for op in ops_of(entry_block(module)))
 
 
 def programs_of(module: ModuleOp) -> list[ModuleOp]:

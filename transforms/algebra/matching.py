@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, combinations
+from math import isfinite
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -73,7 +74,11 @@ class Match:
         elif isinstance(term, Constant):
             found = isinstance(owner, elem.ConstantOp) and self.has_type(term, value)
         elif isinstance(term, Number):
-            found = isinstance(owner, elem.ConstantOp) and self.has_type(term, value) and is_number(owner, term)
+            found = (
+                isinstance(owner, elem.ConstantOp)
+                and self.has_type(term, value)
+                and repr(owner.value) == number_in(term.value, value.type)
+            )
         else:
             found = isinstance(owner, Operation) and self.op(term, owner)
             if found and isinstance(owner, Operation):
@@ -99,9 +104,7 @@ class Match:
         if any(isinstance(inner, loops.BoundOp | loops.TensorWriteOp) for inner in all_ops(op)):
             no_match(op, "it does more than reduce: it stores, or may fail")
             return False
-        points = number_of_points(op)
-        least, most = _POINTS[term.points]
-        if term.points != "any" and (points is None or not least <= points <= most):
+        if not points_of(term, number_of_points(op)):
             return False
         self.reduction = op
         return self.value(term.body, op.yielded)
@@ -237,9 +240,17 @@ def number_of_points(op: loops.ReduceOp) -> int | None:
     return points
 
 
-def is_number(op: elem.ConstantOp, term: Number) -> bool:
-    """Whether a constant is the number, as its type holds it."""
-    return repr(op.value) == repr(elem.constant(term.value, op.result.type).value)
+def points_of(term: Reduce, points: int | None) -> bool:
+    """Whether a law of reductions is about one of so many points; None is a number that is not known."""
+    least, most = _POINTS[term.points]
+    return term.points == "any" or (points is not None and least <= points <= most)
+
+
+def number_in(value: float | int, kind: Attribute) -> str | None:
+    """How a law's number is written once a type holds it; None where a type of integers cannot."""
+    if elem.kind_of(elem.scalar_of(kind)) != "f" and not isfinite(value):
+        return None
+    return repr(elem.constant(value, kind).value)
 
 
 def needs_single_use(law: Law) -> bool:

@@ -5,31 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import RewritePattern
 
 from cuesta.dialects import elem, loops
 from cuesta.dialects.core.rewriting import roots_of
 from cuesta.transforms.algebra.folding import FoldConstants
 from cuesta.transforms.algebra.law import Law
-from cuesta.transforms.algebra.matching import LawPattern, patterns_of
+from cuesta.transforms.algebra.matching import LawPattern, number_in, number_of_points, patterns_of, points_of
 from cuesta.transforms.algebra.terms import Apply, Constant, Convert, Number, Reduce, Select, Term, Variable
 
-_Head: TypeAlias = "type[Operation] | type[Block] | None"
+_Head: TypeAlias = "type[Operation] | str | None"
+"""What a law asks of where an operand comes from: the class of the op, or a number (as the law has it), or nothing."""
+_Source: TypeAlias = "type[Operation] | type[Block] | frozenset[str]"
+"""Where an operand comes from: the class of the op; of a constant, those of the numbers in the laws that it is."""
 _Key: TypeAlias = "tuple[Any, ...]"
 
 
 class Rules:
     """Chooses, for an op, the laws and patterns that may match it: `apply_patterns` asks.
 
-    An op is looked up by its class, the classes of what its operands come from, and whether two operands are one. What
-    is found is remembered: for most ops that is nothing, and costs one look.
+    An op is looked up by its class, by what its operands come from (a class, or a constant that a law speaks of) and
+    by which of them are one; a reduction by its kind, whether it has points, and what it reduces. What is found is
+    remembered: for most ops that is nothing, and costs one look.
     """
 
     def __init__(self, rules: Iterable[Law | RewritePattern], *, fold: bool = True) -> None:
         self._fold = (FoldConstants(),) if fold else ()
         self._laws: dict[type[Operation], list[Law]] = {}
-        self._patterns: dict[type[Operation], list[tuple[tuple[_Head, ...], bool, RewritePattern]]] = {}
+        self._patterns: dict[type[Operation], list[LawPattern]] = {}
         """Those of an op's class, made when the first such op is seen."""
         self._general: list[tuple[RewritePattern, tuple[type[Operation], ...]]] = []
         for rule in rules:
@@ -40,6 +44,8 @@ class Rules:
         self._known: dict[_Key, tuple[RewritePattern, ...]] = {}
         self._idle: set[type[Operation]] = set()
         """The classes of ops that no rule is for."""
+        self._numbers: dict[Attribute, dict[str, frozenset[str]]] = {}
+        """By type, and by how a constant of it is written, the numbers in the laws that it is."""
 
     def __call__(self, op: Operation) -> tuple[RewritePattern, ...]:
         """The rules that may match an op."""
@@ -47,15 +53,37 @@ class Rules:
         if op_type in self._idle:
             return ()
         if isinstance(op, loops.ReduceOp):
-            key: _Key = (op_type, type(op.yielded.owner))
+            points = number_of_points(op)
+            key: _Key = (op_type, op.kind, points if points is None else min(points, 2), self._source(op.yielded))
         else:
             operands = op.operands
-            owners = [type(operand.owner) for operand in operands]
-            key = (op_type, len(owners) == 2 and operands[0] is operands[1], *owners)
+            count = len(operands)
+            same = count == 2 and operands[0] is operands[1]
+            if count == 3:
+                same = (operands[0] is operands[1], operands[0] is operands[2], operands[1] is operands[2])
+            key = (op_type, same, *map(self._source, operands))
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._find(op, key)
         return found
+
+    def _source(self, value: SSAValue) -> _Source:
+        owner = value.owner
+        if type(owner) is not elem.ConstantOp:
+            return type(owner)
+        of_type = self._numbers.get(value.type)
+        if of_type is None:
+            of_type = self._numbers[value.type] = self._numbers_in(value.type)
+        return of_type.get(repr(owner.value), _NO_NUMBER)
+
+    def _numbers_in(self, kind: Attribute) -> dict[str, frozenset[str]]:
+        parts = (part for laws in self._laws.values() for law in laws for part in law.lhs.parts)
+        numbers = {repr(part.value): part.value for part in parts if isinstance(part, Number)}
+        found: dict[str, set[str]] = {}
+        for name, number in numbers.items():
+            if (held := number_in(number, kind)) is not None:
+                found.setdefault(held, set()).add(name)
+        return {held: frozenset(names) for held, names in found.items()}
 
     def _find(self, op: Operation, key: _Key) -> tuple[RewritePattern, ...]:
         op_type = type(op)
@@ -64,36 +92,53 @@ class Rules:
             if not general:
                 self._idle.add(op_type)
             return general
-        is_reduction = op_type is loops.ReduceOp
-        owners = key[1:] if is_reduction else key[2:]
-        same = not is_reduction and bool(key[1])
-        folds = bool(owners) and all(owner is elem.ConstantOp for owner in owners) and not is_reduction
-        laws = tuple(
-            pattern
-            for heads, needs_same, pattern in self._patterns_of(op_type)
-            if (same or not needs_same)
-            and all(head is None or head is owner for head, owner in zip(heads, owners, strict=True))
-        )
+        if isinstance(op, loops.ReduceOp):
+            return (*(one for one in self._patterns_of(op_type) if _may_reduce(one.law.lhs, op, key[-1])), *general)
+        operands, sources = tuple(op.operands), key[2:]
+        folds = bool(sources) and all(isinstance(source, frozenset) for source in sources)
+        laws = (one for one in self._patterns_of(op_type) if _may_match(one, operands, sources))
         return (*(self._fold if folds else ()), *laws, *general)
 
-    def _patterns_of(self, op_type: type[Operation]) -> list[tuple[tuple[_Head, ...], bool, RewritePattern]]:
+    def _patterns_of(self, op_type: type[Operation]) -> list[LawPattern]:
         found = self._patterns.get(op_type)
         if found is None:
-            patterns = [pattern for law in self._laws.get(op_type, ()) for pattern in patterns_of(law)]
-            found = self._patterns[op_type] = [(*_shape(pattern), pattern) for pattern in patterns]
+            found = [pattern for law in self._laws.get(op_type, ()) for pattern in patterns_of(law)]
+            self._patterns[op_type] = found
         return found
 
 
-def _shape(pattern: LawPattern) -> tuple[tuple[_Head, ...], bool]:
-    """The classes of what a pattern's operands come from, and whether the two are the same."""
+_NO_NUMBER: frozenset[str] = frozenset()
+
+
+def _may_reduce(term: Term, op: loops.ReduceOp, source: _Source) -> bool:
+    """Whether a reduction may be the left-hand side of a law, by all that the key says of it."""
+    assert isinstance(term, Reduce)
+    return term.kind == op.kind and points_of(term, number_of_points(op)) and _fits(_head(term.body), source)
+
+
+def _may_match(pattern: LawPattern, operands: tuple[SSAValue, ...], sources: tuple[_Source, ...]) -> bool:
+    """Whether an op with such operands may be the left-hand side of a law, by all that the key says of it."""
     term = pattern.law.lhs
     parts = term.parts[::-1] if term in pattern.swapped else term.parts
-    return tuple(map(_head, parts)), len(parts) == 2 and parts[0] is parts[1]
+    for number, (part, operand, source) in enumerate(zip(parts, operands, sources, strict=True)):
+        if not _fits(_head(part), source):
+            return False
+        if any(part is other and operand is not operands[k] for k, other in enumerate(parts[:number])):
+            return isinstance(part, Constant)  # of which one number may stand in two places
+    return True
+
+
+def _fits(head: _Head, source: _Source) -> bool:
+    if head is None:
+        return True
+    if isinstance(source, frozenset):
+        return head is elem.ConstantOp or head in source
+    return head is source
 
 
 def _root(term: Term) -> type[Operation]:
     found = _head(term)
-    assert found is not None
+    assert isinstance(found, type)
     return found
 
 
@@ -106,5 +151,7 @@ def _head(term: Term) -> type[Operation] | None:
         return elem.SelectOp
     if isinstance(term, Reduce):
         return loops.ReduceOp
-    assert isinstance(term, Variable | Constant | Number)
+    if isinstance(term, Number):
+        return repr(term.value)
+    assert isinstance(term, Variable | Constant)
     return None if isinstance(term, Variable) else elem.ConstantOp
