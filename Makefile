@@ -37,10 +37,13 @@ demo: $(READY) ## watch one model walk down the levels
 
 ##@ Tests
 test: $(READY) ## the whole test suite, on the CPU
-	$(PYTEST) $(IN_PARALLEL) -m "not gpu" $(PYTEST_ARGS)
+	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not thorough" $(PYTEST_ARGS)
 
 test-fast: $(READY) ## what to run between edits: about a minute
-	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not slow" $(PYTEST_ARGS)
+	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not slow and not thorough" $(PYTEST_ARGS)
+
+test-thorough: $(READY) ## what the suite checks on a model or two, on all of them
+	$(PYTEST) $(IN_PARALLEL) -m "not gpu and thorough" $(PYTEST_ARGS)
 
 test-gpu: $(READY) ## the tests that need a CUDA device
 	$(PYTEST) -m gpu $(PYTEST_ARGS)
@@ -92,4 +95,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu links venv clean
+.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu links venv clean

@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--conformance",
         choices=("first", "all"),
         default="first",
-        help="the first samples of each operator in the main dtypes, or all samples in all dtypes",
+        help="the first samples of each operator in float32 and one other dtype, or all samples in all dtypes",
     )
 
 

@@ -17,8 +17,9 @@ pytest.importorskip("expecttest", reason="PyTorch's operator database needs it")
 pytestmark = pytest.mark.slow
 
 FIRST_DTYPE = torch.float32
-MAIN_DTYPES = (FIRST_DTYPE, torch.int64, torch.bool, torch.bfloat16, torch.float64)
-ALL_DTYPES = (*MAIN_DTYPES, torch.float16, torch.int32, torch.uint8, torch.complex64)
+OTHER_DTYPES = (torch.int64, torch.bool, torch.bfloat16, torch.float64)
+"""Of these each operator is run in one, in turns; `make conformance` runs all."""
+ALL_DTYPES = (FIRST_DTYPE, *OTHER_DTYPES, torch.float16, torch.int32, torch.uint8, torch.complex64)
 
 
 @cache
@@ -32,22 +33,28 @@ def operators() -> dict[str, Any]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     # The database is only imported where it is run.
     left_out = "not slow" in metafunc.config.option.markexpr
-    dtypes = ALL_DTYPES if wants_everything(metafunc.config) else MAIN_DTYPES
     if metafunc.function is test_as_eager:
-        parameters = (
-            []
-            if left_out
-            else [
-                pytest.param(name, dtype, id=f"{name}-{str(dtype)[6:]}")
-                for dtype in dtypes
-                for name in operators()
-                if name not in SKIPPED and dtype in operators()[name].supported_dtypes("cpu")
-            ]
-        )
+        pairs = [] if left_out else _pairs(everything=wants_everything(metafunc.config))
+        parameters = [pytest.param(name, dtype, id=f"{name}-{str(dtype)[6:]}") for name, dtype in pairs]
         metafunc.parametrize(("name", "dtype"), parameters)
     elif metafunc.function is test_refuses_what_eager_refuses:
         names = [] if left_out else [name for name, op in operators().items() if op.error_inputs_func]
         metafunc.parametrize("name", names)
+
+
+def _pairs(*, everything: bool) -> list[tuple[str, torch.dtype]]:
+    """The operators and the types that each is run in, type by type."""
+    found: list[tuple[str, torch.dtype]] = []
+    for number, (name, op) in enumerate(operators().items()):
+        supported = op.supported_dtypes("cpu")
+        others = [dtype for dtype in ALL_DTYPES if dtype in supported]
+        if not everything:
+            others = [dtype for dtype in OTHER_DTYPES if dtype in supported]
+            first = [FIRST_DTYPE] if FIRST_DTYPE in supported else []
+            others = first + others[number % max(1, len(others)) :][:1]
+        if name not in SKIPPED:
+            found += [(name, dtype) for dtype in others]
+    return sorted(found, key=lambda pair: ALL_DTYPES.index(pair[1]))
 
 
 def test_as_eager(

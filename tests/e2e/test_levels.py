@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -116,9 +117,15 @@ def test_reduced_precision() -> None:
     check_levels(graph)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", ["inference", "training"])
-@pytest.mark.parametrize("name", models.MODELS)
+def _of_demo() -> Iterator[Any]:
+    """The demo's models, both steps: of each step one runs with the suite, all with `make test-thorough`."""
+    for name in models.MODELS:
+        for step in ("inference", "training"):
+            with_suite = (name, step) in (("resnet", "inference"), ("llama", "training"))
+            yield pytest.param(name, step, marks=pytest.mark.slow if with_suite else pytest.mark.thorough)
+
+
+@pytest.mark.parametrize(("name", "step"), _of_demo())
 def test_demo_model(name: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     make_models_small(monkeypatch)
