@@ -13,8 +13,10 @@ from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.locations import print_text
 from cuesta.targets import reference
-from cuesta.transforms.reductions.laws import members_of
-from cuesta.transforms.reductions.parts import Parts, split_in_parts
+from cuesta.transforms.reductions.cooperation import cooperate_in_parts
+from cuesta.transforms.reductions.domains import LeftOver, Parts
+from cuesta.transforms.reductions.members import members_of
+from cuesta.transforms.reductions.parts import split_in_parts
 from tests.support.text import parse
 
 ROWS = 6
@@ -126,9 +128,9 @@ def parts_of(columns: int, points: int) -> Parts:
     """Pieces of so many points, the last of which may be shorter."""
     position = sym.dim(0) * points + sym.dim(1)
     if columns % points == 0:
-        return Parts((columns // points,), (points,), (position,), points)
+        return Parts((columns // points,), (points,), (position,))
     count = sym.minimum(points, columns - sym.dim(0) * points)
-    return Parts((-(-columns // points),), (points,), (position,), count, ((position, columns),))
+    return Parts((-(-columns // points),), (points,), (position,), ((position, columns),), count)
 
 
 def split(text: str, parts: Parts, laws: list[str]) -> tuple[ModuleOp, ModuleOp]:
@@ -136,7 +138,7 @@ def split(text: str, parts: Parts, laws: list[str]) -> tuple[ModuleOp, ModuleOp]
     before, module = parse(text), parse(text)
     (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
     members = members_of(nest)
-    assert [member.law for member in members] == laws
+    assert [member.law.name for member in members] == laws
     assert split_in_parts(nest, members, parts) is not None
     verify_module(module)
     verify_dominance(module)
@@ -178,6 +180,32 @@ def test_infinities_and_nan_come_out_the_same(name: str, columns: int) -> None:
     assert torch.equal(actual.isnan(), expected.isnan()) and torch.equal(actual.isinf(), expected.isinf())
 
 
+def whole_parts(columns: int, points: int) -> Parts:
+    """Parts of so many points as far as they go, and what is left over."""
+    parts = columns // points
+    left_over = LeftOver((columns % points,), (parts * points,))
+    return Parts((parts,), (points,), (sym.dim(0) * points + sym.dim(1),), left_over=left_over)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("columns", [64, 71, 11])
+def test_what_is_left_over_is_joined_by_every_law(name: str, columns: int) -> None:
+    body, outs, laws = PROGRAMS[name]
+    before, after = split(rows_of(columns, body, outs), whole_parts(columns, 16), laws)
+    reference.check_equivalent(before, after, [special(columns)], exact=False)
+    reference.check_equivalent(before, after, exact=False)
+
+
+def test_who_has_a_part_of_a_row_each_cannot_share_what_is_left_over() -> None:
+    module = parse(rows_of(71, SOFTMAX))
+    text = print_text(module)
+    (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+    members = members_of(nest)
+    assert cooperate_in_parts(nest, members, whole_parts(71, 16)) is None
+    assert print_text(module) == text
+    assert cooperate_in_parts(nest, members, parts_of(71, 16)) is not None
+
+
 def test_a_variance_far_from_zero_keeps_its_digits() -> None:
     before, after = split(
         rows_of(4096, f"{VARIANCE} loops.store %v, %o[%i] : {ONE_A_ROW}", ONE_A_ROW),
@@ -216,7 +244,7 @@ def test_every_kind_has_an_identity_where_a_part_has_no_point() -> None:
 
 def members_in(body: str, outs: str | None = None) -> list[str]:
     (nest,) = [op for op in entry_block(parse(rows_of(64, body, outs))).ops if isinstance(op, loops.NestOp)]
-    return [member.law for member in members_of(nest)]
+    return [member.law.name for member in members_of(nest)]
 
 
 def test_near_misses() -> None:

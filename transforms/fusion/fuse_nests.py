@@ -245,15 +245,15 @@ class _Fusion:
         if not is_much_smaller(consumer, source) and self.is_to_be_inlined(consumer):
             return "every reader of the consumer is going to compute it"
         if isinstance(values, str) and has_parts(producer, consumer, source):
-            parts = partial(producer, consumer)
-            if isinstance(parts, str):
-                return f"{parts}"
-            self.order[parts] = self.order[consumer]
-            self.facts.forget(consumer)
+            split = partial(producer, consumer)
+            if isinstance(split, str):
+                return split
+            parts, combination = split
+            self.order[parts] = self.order[combination] = self.order.pop(consumer)
             outcome = self.merge(producer, parts, self.facts.sites(parts), values)
             if isinstance(outcome, str):
                 self.refuse(parts, producer, outcome)
-            return consumer
+            return combination
         outcome = self.merge(producer, consumer, sites, values)
         if isinstance(outcome, str) and pays and not isinstance(values, str):
             return self.inlined(producer, consumer, sites[source], values)

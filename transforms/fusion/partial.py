@@ -7,16 +7,19 @@ from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import loads_of
 from cuesta.transforms.fusion.space import Space, volume
 from cuesta.transforms.fusion.tiling import walk_as_stored, walk_like
-from cuesta.transforms.reductions.splitting import Splitting, split_nest, splittable_reductions
+from cuesta.transforms.reductions.domains import Parts
+from cuesta.transforms.reductions.members import plain_members, splittable_reductions
+from cuesta.transforms.reductions.parts import Splitter
+from cuesta.transforms.reductions.plan import plan_of
 
 
-def partial(producer: loops.NestOp, consumer: loops.NestOp) -> loops.NestOp | str:
+def partial(producer: loops.NestOp, consumer: loops.NestOp) -> tuple[loops.NestOp, loops.NestOp] | str:
     """P (i) { … store v, t[i, j] … }; nest () { sum (i, j) of f(t[i, j]) }
     -> P; nest (i) { sum (j) of f(t[i, j]) } to s; nest () { sum (i) of s[i] }
 
     The new nest has the producer's domain, and reads at each point what the producer stores there: it can be appended.
     Reassociates: a sum is rounded once for each part. Requires: the consumer has one parallel point.
-    Returns the nest with the parts, or why not.
+    Returns the nest with the parts and the one that takes the consumer's place, or why not.
     """
     if volume(consumer.sizes) != 1:
         return "the consumer has more than one parallel point"
@@ -30,8 +33,13 @@ def partial(producer: loops.NestOp, consumer: loops.NestOp) -> loops.NestOp | st
     for walk in (walk_as_stored, walk_like):
         tiling = walk(producer, domain)
         if tiling is not None and tiling.inner:
-            splitting = Splitting(tuple(producer.sizes), tiling.inner, tiling.indices)
-            return split_nest(consumer, reductions, splitting) or "one reduction needs another"
+            parts = Parts(tuple(producer.sizes), tiling.inner, tiling.indices)
+            members = plain_members(consumer)
+            plan = None if members is None else plan_of(consumer, members, parts)
+            if plan is None or plan.rest:
+                return "one reduction needs another, or what the consumer stores"
+            of_parts, combination = Splitter(consumer, plan, parts).run()
+            return of_parts, combination
     return "the producer does not store the reductions' domain point by parallel point"
 
 

@@ -10,7 +10,7 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import is_pointwise
 from cuesta.transforms.fusion.space import volume
-from cuesta.transforms.reductions.splitting import splittable_reductions
+from cuesta.transforms.reductions.members import splittable_reductions
 
 _LARGE = 1 << 15
 """The elements of a tensor from which on it is worth reading it once instead of twice."""

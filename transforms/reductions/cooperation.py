@@ -30,15 +30,17 @@ from cuesta.dialects.loops.meeting import MeetOp
 from cuesta.dialects.loops.structure import ForOp, NestOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
 from cuesta.dialects.loops.writing import BodyWriter, read_only_where, store_only_where
-from cuesta.transforms.reductions.laws import Member
-from cuesta.transforms.reductions.parts import Parts, Plan, Splitter, plan_of
+from cuesta.transforms.reductions.domains import Parts
+from cuesta.transforms.reductions.members import Member
+from cuesta.transforms.reductions.parts import Splitter
+from cuesta.transforms.reductions.plan import Plan, plan_of
 
 
 def cooperate_in_parts(nest: NestOp, members: Sequence[Member], parts: Parts) -> NestOp | None:
     """Replaces `nest` by one whose points have a part of a row each, and meet.
 
     None, and nothing is changed, when something in it is neither one of the `members`, nor a loop over their domain,
-    nor made of their results.
+    nor made of their results, or something of the domain is left over.
     Requires: `members` are some that `members_of(nest)` gives, with the partners of each.
     """
     plan = _joint_plan(nest, members, parts)
@@ -52,7 +54,7 @@ def can_cooperate(nest: NestOp, members: Sequence[Member], parts: Parts) -> bool
 
 
 def _joint_plan(nest: NestOp, members: Sequence[Member], parts: Parts) -> Plan | None:
-    plan = plan_of(nest, members, parts)
+    plan = None if parts.left_over is not None else plan_of(nest, members, parts)
     if plan is None or plan.rest or not all(_is_over(loop, nest, members, parts) for loop in plan.pointwise):
         return None
     return plan
@@ -121,12 +123,7 @@ class _Cooperation(Splitter):
         own = ForOp.build(self.parts.inner)
         own.location = loop.location
         outer = new.induction_variables[self.rows :]
-        axes = [*outer, *own.induction_variables]
-        images = [after.axis(axis) for axis in axes]
-        for old, index in zip(loop.induction_variables, self.parts.indices, strict=True):
-            after.set_index(old, sym.substitute(index, images))
-        for old, inner in zip(loop.induction_variables, own.induction_variables, strict=False):
-            inner.name_hint = old.name_hint
+        axes = self.walk(loop, outer, own, after)
         new.body.add_op(own)
         there = self.there(BodyWriter(own.body, loop), axes)
         clone_into(loop.body.ops, InsertPoint.at_end(own.body), after)

@@ -4,19 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.loops.analysis import UNKNOWN_SIZE, NestAnalysis
-from cuesta.transforms.reductions.laws import Member
-from cuesta.transforms.reductions.parts import Parts
-from cuesta.transforms.reductions.splitting import Splitting
+from cuesta.transforms.reductions.members import Member
 
 ROWS = 8
 """The most rows of a part where neither their number nor a row's length is known."""
 
 
-def split_domain(sizes: Sequence[sym.IndexExpr], part: int) -> Splitting | None:
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """A block of a domain that belongs to no part: its sizes, as many as the domain has, and the indices at which it
+    begins.
+    """
+
+    sizes: tuple[sym.IndexExpr, ...]
+    start: tuple[sym.IndexExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A domain as outer times inner: `indices[k]` is its k-th index, over the outer axes and then the inner ones.
+
+    Requires: every point of the domain belongs to one point of outer times inner, at which every limit holds, or to
+    what is left over.
+    """
+
+    outer: tuple[sym.IndexExpr, ...]
+    inner: tuple[sym.IndexExpr, ...]
+    indices: tuple[sym.IndexExpr, ...]
+    limits: tuple[tuple[sym.IndexExpr, int], ...] = ()
+    """Where an expression over all axes is not less than the number, there is no point of the domain."""
+    within_limits: sym.IndexExpr | None = None
+    """The points of a part, over the outer axes, where there are limits; at least 1."""
+    left_over: LeftOver | None = None
+
+    @property
+    def count(self) -> sym.IndexExpr:
+        """The points of a part, over the outer axes."""
+        return sym.product_of(self.inner) if self.within_limits is None else self.within_limits
+
+
+def split_domain(sizes: Sequence[sym.IndexExpr], part: int) -> Parts | None:
     """The points of a domain in parts of `part` points each, or about that, and a rest where a size is not known; None
     where there are no such equal parts.
     """
@@ -24,7 +56,7 @@ def split_domain(sizes: Sequence[sym.IndexExpr], part: int) -> Splitting | None:
     return _equal_parts(static, part) if len(static) == len(sizes) else _parts_of_some_size(sizes, part)
 
 
-def _equal_parts(sizes: Sequence[int], part: int) -> Splitting | None:
+def _equal_parts(sizes: Sequence[int], part: int) -> Parts | None:
     """The outermost axis that can be cut so is."""
     points = math.prod(sizes)
     if points == 0 or points % part:
@@ -36,10 +68,10 @@ def _equal_parts(sizes: Sequence[int], part: int) -> Splitting | None:
     inner = [size // parts if k == axis else size for k, size in enumerate(sizes)]
     indices: list[sym.IndexExpr] = [sym.dim(k + 1) for k in range(len(sizes))]
     indices[axis] = sym.dim(0) * inner[axis] + indices[axis]
-    return Splitting((parts,), tuple(inner), tuple(indices))
+    return Parts((parts,), tuple(inner), tuple(indices))
 
 
-def _parts_of_some_size(sizes: Sequence[sym.IndexExpr], part: int) -> Splitting:
+def _parts_of_some_size(sizes: Sequence[sym.IndexExpr], part: int) -> Parts:
     """The points of a domain, the first symbolic axis of which is cut into parts of one size, and a rest."""
     axis = next(k for k, size in enumerate(sizes) if not isinstance(size, int))
     others = [size for k, size in enumerate(sizes) if k != axis]
@@ -53,10 +85,10 @@ def _parts_of_some_size(sizes: Sequence[sym.IndexExpr], part: int) -> Splitting:
     indices: list[sym.IndexExpr] = [sym.dim(k + 1) for k in range(len(sizes))]
     indices[axis] = sym.dim(0) * length + indices[axis]
     if left == 0:
-        return Splitting((parts,), tuple(inner), tuple(indices))
+        return Parts((parts,), tuple(inner), tuple(indices))
     rest = [left if k == axis else size for k, size in enumerate(sizes)]
     start = [parts * length if k == axis else 0 for k in range(len(sizes))]
-    return Splitting((parts,), tuple(inner), tuple(indices), tuple(rest), tuple(start))
+    return Parts((parts,), tuple(inner), tuple(indices), left_over=LeftOver(tuple(rest), tuple(start)))
 
 
 class Runs:
@@ -115,9 +147,9 @@ class Runs:
         inner = [sym.simplify(e, space) for e in sym.delinearize(position, sizes[run:])]
         indices = self.in_order(order, [*(sym.dim(k) for k in range(run)), *inner])
         if length % points == 0:
-            return Parts(outer, (points,), indices, points)
+            return Parts(outer, (points,), indices)
         count = sym.minimum(points, length - sym.dim(run) * points)
-        return Parts(outer, (points,), indices, count, ((position, length),))
+        return Parts(outer, (points,), indices, ((position, length),), count)
 
     def runs_together(self, order: Sequence[int], run: int, height: int) -> Parts:
         """Parts of several short runs: pieces of the axis around them, and all of the inner ones."""
@@ -131,9 +163,9 @@ class Runs:
         indices = self.in_order(order, [*(sym.dim(k) for k in range(cut)), position, *whole])
         length = math.prod(sizes[run:])
         if sizes[cut] % height == 0:
-            return Parts(outer, inner, indices, height * length)
+            return Parts(outer, inner, indices)
         count = sym.minimum(height, sizes[cut] - sym.dim(cut) * height) * length
-        return Parts(outer, inner, indices, count, ((position, sizes[cut]),))
+        return Parts(outer, inner, indices, ((position, sizes[cut]),), count)
 
     @staticmethod
     def in_order(order: Sequence[int], indices: Sequence[sym.IndexExpr]) -> tuple[sym.IndexExpr, ...]:
@@ -144,4 +176,4 @@ class Runs:
         return tuple(found)
 
 
-__all__ = ["ROWS", "Runs", "split_domain"]
+__all__ = ["ROWS", "LeftOver", "Parts", "Runs", "split_domain"]

@@ -6,13 +6,14 @@
     loops.nest (%i : 16) { %s, %q from their parts; store them }                      their combination
     loops.nest (%i : 16, %j : n) { store h(f, %s, %q) }                               what comes after
 
-By the laws of `laws.py`; taking stages apart is exact.
+Where no equal parts make up the whole, as with a size that is known at run time only, the combination reduces what is
+left over, too. By the laws of `laws.py`; taking stages apart is exact. The result does not depend on the number of
+threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IndexType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -20,31 +21,18 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import layout, sym
 from cuesta.dialects.core.operation import replace_all_uses
-from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, TensorWriteOp
+from cuesta.dialects.core.reductions import JOINS
+from cuesta.dialects.loops.access import IndexOp, StoreOp
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove
 from cuesta.dialects.loops.writing import BodyWriter, leading_to, only_where
-from cuesta.transforms.reductions.laws import EXPONENTIAL, PLAIN, SQUARES, Member, has_scans, read_from
+from cuesta.transforms.reductions.domains import LeftOver, Parts
+from cuesta.transforms.reductions.laws import Count, OfPart
+from cuesta.transforms.reductions.members import Member, read_from
+from cuesta.transforms.reductions.plan import Plan, plan_of
 
-_INFINITY = float("inf")
 _SMALL = 2**30
 """Up to here 32 bits hold a position, also of a part that reaches beyond the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """A domain as outer times inner: `indices[k]` is its k-th index, over the outer axes and then the inner ones.
-
-    Requires: every point of the domain belongs to one point of outer times inner, at which every limit holds.
-    """
-
-    outer: tuple[sym.IndexExpr, ...]
-    inner: tuple[sym.IndexExpr, ...]
-    indices: tuple[sym.IndexExpr, ...]
-    count: sym.IndexExpr
-    """The points of a part, over the outer axes; at least 1."""
-    limits: tuple[tuple[sym.IndexExpr, int], ...] = ()
-    """Where an expression over all axes is not less than the number, there is no point of the domain."""
 
 
 def split_in_parts(nest: NestOp, members: Sequence[Member], parts: Parts) -> list[NestOp] | None:
@@ -55,67 +43,6 @@ def split_in_parts(nest: NestOp, members: Sequence[Member], parts: Parts) -> lis
     """
     plan = plan_of(nest, members, parts)
     return None if plan is None else Splitter(nest, plan, parts).run()
-
-
-@dataclass(slots=True)
-class Plan:
-    """Which op of the nest's own body goes where."""
-
-    members: dict[ReduceOp, Member]
-    pointwise: list[ForOp] = field(default_factory=list["ForOp"])
-    """Loops that become nests of their own."""
-    rest: list[Operation] = field(default_factory=list[Operation])
-    """What needs a reduction that is no member, in order: stages, and ops between them."""
-    stores: list[StoreOp] = field(default_factory=list["StoreOp"])
-    """Of the nest's own body, not in the rest."""
-    dependent: set[Operation] = field(default_factory=set[Operation])
-    """Ops outside of the rest that need a member, members included."""
-    owners: dict[SSAValue, Operation | None] = field(default_factory=dict[SSAValue, "Operation | None"])
-    """For every handle the loop that stores it; the nest itself for the rest, None for the combination."""
-
-
-def plan_of(nest: NestOp, members: Sequence[Member], parts: Parts) -> Plan | None:
-    """None when a tensor is stored in more than one place, or something comes in order."""
-    if parts.limits and any(isinstance(op, BoundOp) for member in members for op in member.reduction.walk()):
-        return None  # where there is no point, there may be no index either
-    if not members or has_scans(nest):
-        return None
-    plan = Plan({member.reduction: member for member in members})
-    handles = set(nest.handles)
-    rest: set[Operation] = set()
-    for op in nest.body.ops:
-        owners = {value.owner for value in read_from(op, nest.body)}
-        late = not owners.isdisjoint(rest) or (isinstance(op, LoadOp) and op.source in handles)
-        if isinstance(op, ReduceOp) and op in plan.members:
-            plan.dependent.add(op)
-            continue
-        if isinstance(op, ForOp) and not late and not any(isinstance(one, DomainOp) for one in plan.rest):
-            plan.pointwise.append(op)
-        elif late or isinstance(op, DomainOp):
-            plan.rest.append(op)
-            rest.add(op)
-        elif isinstance(op, StoreOp):
-            plan.stores.append(op)
-        elif not owners.isdisjoint(plan.dependent):
-            plan.dependent.add(op)
-    for op in nest.walk():
-        if isinstance(op, TensorWriteOp):
-            place = _place(op, nest, plan, rest)
-            if plan.owners.setdefault(op.target, place) is not place:
-                return None
-    return plan
-
-
-def _place(store: TensorWriteOp, nest: NestOp, plan: Plan, rest: set[Operation]) -> Operation | None:
-    """The top-level op that a store belongs to; the nest for the rest, None for the combination."""
-    top: Operation = store
-    while top.parent is not nest.body:
-        parent = top.parent_op()
-        assert parent is not None
-        top = parent
-    if top in rest:
-        return nest
-    return top if isinstance(top, ForOp) else None
 
 
 class Splitter:
@@ -169,7 +96,9 @@ class Splitter:
         return list(kept), [op for op in self.nest.body.ops if op in again]
 
     def closure(self, ops: Iterable[Operation], without: Iterable[SSAValue] = ()) -> list[Operation]:
-        """The ops of the nest's own body that `ops` need, in order; what only gives `without` apart."""
+        """The ops of the nest's own body that `ops` need, in order; what only gives `without` apart. What comes from
+        parts alone needs no more.
+        """
         found: set[Operation] = set()
         work = list(ops)
         skipped = set(without)
@@ -179,9 +108,13 @@ class Splitter:
                 assert isinstance(owner, Operation)
                 if value not in skipped and owner not in found:
                     found.add(owner)
-                    if owner not in self.plan.members:
+                    if not self.comes_from_parts(owner):
                         work.append(owner)
         return [op for op in self.nest.body.ops if op in found]
+
+    def comes_from_parts(self, op: Operation) -> bool:
+        """Whether the combination makes the op of the parts, and reads nothing of the nest for it."""
+        return op in self.plan.members and self.parts.left_over is None
 
     def new_nest(self, sizes: Sequence[sym.IndexExpr], outs: Sequence[Attribute]) -> tuple[NestOp, Substitution]:
         """An empty nest before the old one, whose first axes are the old one's."""
@@ -213,10 +146,10 @@ class Splitter:
         outs: list[tuple[ReduceOp, str]] = []
         for member in self.plan.members.values():
             outs.append((member.reduction, "own"))
-            if member.law != PLAIN and member.partner is None:
+            if member.shift is not None and member.partner is None:
                 outs.append((member.reduction, "partner"))
-            if member.law == SQUARES:
-                outs.append((member.reduction, "rest"))
+            if member.law.remainder(member.reduction) is not None:
+                outs.append((member.reduction, "remainder"))
         sizes = (*self.nest.sizes, *self.parts.outer)
         return outs, [self.tensor(one.results[0], sizes) for one, _ in outs]
 
@@ -232,15 +165,13 @@ class Splitter:
             if member.shift is not None:
                 partner = found.get((member.partner, "own")) if member.partner is not None else None
                 if partner is None:
-                    kind = "maximum" if member.law == EXPONENTIAL else "sum"
-                    partner = self.part(member, kind, member.value, new, substitution)
+                    partner = self.part(member, member.law.partner, member.value, new, substitution)
                     found[(reduction, "partner")] = partner
-                substitution.values[member.shift] = self.local_shift(member, partner, writer, new)
+                count = self.count(partner.type, new.induction_variables[len(self.nest.sizes) :], writer)
+                substitution.values[member.shift] = member.law.shift_of_part(partner, count, writer)
             found[(reduction, "own")] = self.part(member, reduction.kind, None, new, substitution)
-            if member.law == SQUARES:
-                square = reduction.yielded.owner
-                assert isinstance(square, Operation)
-                found[(reduction, "rest")] = self.part(member, "sum", square.operands[0], new, substitution)
+            if (difference := member.law.remainder(reduction)) is not None:
+                found[(reduction, "remainder")] = self.part(member, "sum", difference, new, substitution)
             if member.shift is not None:
                 del substitution.values[member.shift]
         variables = new.induction_variables
@@ -249,15 +180,9 @@ class Splitter:
             store.location = key[0].location
             new.body.add_op(store)
 
-    def local_shift(self, member: Member, partner: SSAValue, writer: BodyWriter, new: NestOp) -> SSAValue:
-        """What stands in for c within a part."""
-        kind = partner.type
-        if member.law == EXPONENTIAL:
-            size = writer.make("abs", partner)
-            infinite = writer.make("eq", size, writer.constant(_INFINITY, kind))
-            return writer.select(infinite, writer.constant(0.0, kind), partner)
-        outer = new.induction_variables[len(self.nest.sizes) :]
-        return writer.make("div", partner, writer.number(self.parts.count, outer, kind))
+    def count(self, kind: Attribute, outer: Sequence[SSAValue], writer: BodyWriter) -> Count:
+        """Writes the points of a part, as a number of a type."""
+        return lambda: writer.number(self.parts.count, outer, kind)
 
     def part(
         self, member: Member, kind: str, value: SSAValue | None, new: NestOp, substitution: Substitution
@@ -268,12 +193,7 @@ class Splitter:
         part = ReduceOp.build(kind, self.parts.inner, yielded.type)
         part.location = reduction.location
         outer = new.induction_variables[len(self.nest.sizes) :]
-        axes = [*outer, *part.induction_variables]
-        images = [substitution.axis(axis) for axis in axes]
-        for old, index in zip(reduction.induction_variables, self.parts.indices, strict=True):
-            substitution.set_index(old, sym.substitute(index, images))
-        for old, inner in zip(reduction.induction_variables, part.induction_variables, strict=False):
-            inner.name_hint = old.name_hint
+        axes = self.walk(reduction, outer, part, substitution)
         ops = [op for op in reduction.body.ops if not isinstance(op, YieldOp)]
         writer = BodyWriter(part.body, reduction)
         there = self.there(writer, axes)
@@ -284,6 +204,18 @@ class Splitter:
         new.body.add_op(part)
         part.results[0].name_hint = reduction.results[0].name_hint
         return part.results[0]
+
+    def walk(
+        self, whole: DomainOp, outer: Sequence[SSAValue], part: DomainOp, substitution: Substitution
+    ) -> list[SSAValue]:
+        """Lets the indices of a domain become those of the point of a part; gives the axes: `outer`, and the part's."""
+        axes = [*outer, *part.induction_variables]
+        images = [substitution.axis(axis) for axis in axes]
+        for old, index in zip(whole.induction_variables, self.parts.indices, strict=True):
+            substitution.set_index(old, sym.substitute(index, images))
+        for old, inner in zip(whole.induction_variables, part.induction_variables, strict=False):
+            inner.name_hint = old.name_hint
+        return axes
 
     def there(self, writer: BodyWriter, axes: Sequence[SSAValue]) -> SSAValue | None:
         """Whether a point of a part is one of the domain; None when all are."""
@@ -305,6 +237,7 @@ class Splitter:
         new, substitution = self.new_nest(sizes, outs)
         for handle, own in zip(handles, new.handles, strict=False):
             substitution.values[handle] = own
+            own.name_hint = handle.name_hint
         self.combined(self.wanted(kept), new, substitution)
         for value, handle, result in zip(kept, new.handles[len(handles) :], new.results[len(handles) :], strict=True):
             variables = new.induction_variables
@@ -322,14 +255,15 @@ class Splitter:
         plan = self.plan
         wanted = {*plan.stores, *self.closure(plan.stores)}
         roots = [value.owner for value in kept if isinstance(value.owner, Operation)]
-        wanted |= {*roots, *self.closure(op for op in roots if op not in plan.members)}
+        wanted |= {*roots, *self.closure(op for op in roots if not self.comes_from_parts(op))}
         pending = [op for op in wanted if op in plan.members]
         while pending:
             op = pending.pop()
             assert isinstance(op, ReduceOp)
             shift = plan.members[op].shift
             if shift is not None and isinstance(shift.owner, Operation) and shift.owner not in wanted:
-                more = {shift.owner, *(self.closure([shift.owner]) if shift.owner not in plan.members else ())} - wanted
+                more = {shift.owner, *(() if self.comes_from_parts(shift.owner) else self.closure([shift.owner]))}
+                more -= wanted
                 wanted |= more
                 pending += [one for one in more if one in plan.members]
         return wanted
@@ -345,7 +279,7 @@ class Splitter:
                 clone_into([op], InsertPoint.at_end(new.body), substitution)
 
     def combine(self, member: Member, new: NestOp, substitution: Substitution) -> SSAValue:
-        """A reduction from its parts."""
+        """A reduction from its parts, and from what is left over."""
         reduction = member.reduction
         result = ReduceOp.build(reduction.kind, self.parts.outer, reduction.yielded.type)
         result.location = reduction.location
@@ -353,41 +287,36 @@ class Splitter:
         outer = result.induction_variables
         indices = [*new.induction_variables[: len(self.nest.sizes)], *outer]
         own = writer.load(self.of_parts[(reduction, "own")], indices)
-        if member.law != PLAIN:
-            assert member.shift is not None
+        if member.shift is not None:
             key = (reduction, "partner") if member.partner is None else (member.partner, "own")
             partner = writer.load(self.of_parts[key], indices)
+            remainders = self.of_parts.get((reduction, "remainder"))
+            remainder = None if remainders is None else writer.load(remainders, indices)
             shift = substitution.value(member.shift)
-            if member.law == EXPONENTIAL:
-                own = self.scaled(own, partner, shift, writer)
-            else:
-                rest = writer.load(self.of_parts[(reduction, "rest")], indices)
-                own = self.moved(own, rest, partner, shift, writer, outer)
+            count = self.count(own.type, outer, writer)
+            own = member.law.term(OfPart(own, partner, remainder), shift, count, writer)
         writer.end(own)
         new.body.add_op(result)
-        result.results[0].name_hint = reduction.results[0].name_hint
-        return result.results[0]
+        whole = result.results[0]
+        if self.parts.left_over is not None:
+            left = self.left_over(reduction, self.parts.left_over, substitution)
+            new.body.add_op(left)
+            whole = BodyWriter(new.body, reduction).make(JOINS[reduction.kind], whole, left.results[0])
+        whole.name_hint = reduction.results[0].name_hint
+        return whole
 
-    def scaled(self, own: SSAValue, greatest: SSAValue, shift: SSAValue, writer: BodyWriter) -> SSAValue:
-        """exp(t_p − c) · own"""
-        infinite = writer.make("eq", greatest, writer.constant(_INFINITY, own.type))
-        greatest = writer.select(infinite, writer.constant(0.0, own.type), greatest)
-        return writer.make("mul", own, writer.make("exp", writer.make("sub", greatest, shift)))
-
-    def moved(
-        self,
-        own: SSAValue,
-        rest: SSAValue,
-        total: SSAValue,
-        shift: SSAValue,
-        writer: BodyWriter,
-        outer: Sequence[SSAValue],
-    ) -> SSAValue:
-        """own + (m_p − c) · (2 · rest + n_p · (m_p − c))"""
-        count = writer.number(self.parts.count, outer, own.type)
-        off = writer.make("sub", writer.make("div", total, count), shift)
-        linear = writer.make("add", writer.make("add", rest, rest), writer.make("mul", off, count))
-        return writer.make("add", own, writer.make("mul", off, linear))
+    @staticmethod
+    def left_over(reduction: ReduceOp, block: LeftOver, substitution: Substitution) -> ReduceOp:
+        """The reduction of what is left over of its domain."""
+        new = ReduceOp.build(reduction.kind, block.sizes, reduction.yielded.type)
+        new.location = reduction.location
+        for old, variable, start in zip(
+            reduction.induction_variables, new.induction_variables, block.start, strict=True
+        ):
+            substitution.set_index(old, start + substitution.axis(variable))
+            variable.name_hint = old.name_hint
+        clone_into(reduction.body.ops, InsertPoint.at_end(new.body), substitution)
+        return new
 
     # What comes after
 
@@ -430,4 +359,4 @@ class Splitter:
         return new
 
 
-__all__ = ["Parts", "Plan", "Splitter", "plan_of", "split_in_parts"]
+__all__ = ["Splitter", "split_in_parts"]

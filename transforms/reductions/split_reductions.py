@@ -13,8 +13,8 @@ Sizes that are known at run time only make parts of one size, as many as there a
     loops.nest () { sum (%p : s0 floordiv 4096) of %t[%p] + sum (%j : s0 mod 4096) of f(s0 floordiv 4096 · 4096 + %j) }
 
 On a GPU the same where a reduction needs another (`laws.py`), and where loops come after them: softmax and norms of
-long rows become parts that one tile holds, their combination, and a nest that is parallel in every element
-(`parts.py`); or, with `cooperative = 1`, one nest whose points have a part of a row each, and meet (`cooperation.py`).
+long rows become parts that one tile holds, their combination, and a nest that is parallel in every element; or, with
+`cooperative = 1`, one nest whose points have a part of a row each, and meet (`cooperation.py`). `parts.py` writes all.
 
 Reassociates. NaN and infinities come out the same, and the result does not depend on the number of threads.
 """
@@ -38,9 +38,8 @@ from cuesta.dialects.loops.surgery import is_pointwise
 from cuesta.transforms.devices import DEVICE, traits_for
 from cuesta.transforms.reductions.cooperation import cooperate_in_parts
 from cuesta.transforms.reductions.domains import Runs, split_domain
-from cuesta.transforms.reductions.laws import members_of
+from cuesta.transforms.reductions.members import members_of, plain_members
 from cuesta.transforms.reductions.parts import split_in_parts
-from cuesta.transforms.reductions.splitting import split_nest, splittable_reductions
 from cuesta.transforms.reductions.when import TILE, choose_part_on_gpu, is_static
 
 
@@ -67,18 +66,17 @@ class SplitReductionsPass(ModulePass):
 
 
 def split(nest: loops.NestOp) -> None:
-    """Puts a nest with the parts before `nest`, which combines them.
+    """Replaces a nest by one with the parts and one that combines them.
 
     Errors: CuestaError when the nest cannot be split as its schedule says.
     """
     part = nest.choices.get("part", 0)
     if nest.choices.get("cooperative", 0):
         raise CuestaError(Diagnostic.on(nest, "its schedule says cooperative = 1, but points meet on a GPU only"))
-    reductions = splittable_reductions(nest)
-    splitting = split_domain(reductions[0].sizes, part) if reductions and part > 0 else None
-    if reductions is None or splitting is None or split_nest(nest, reductions, splitting) is None:
+    members = plain_members(nest)
+    parts = split_domain(members[0].reduction.sizes, part) if members and part > 0 else None
+    if members is None or parts is None or split_in_parts(nest, members, parts) is None:
         raise _refusal(nest)
-    del nest.properties["schedule"]
 
 
 def split_on_gpu(nest: loops.NestOp, machine: Machine) -> None:

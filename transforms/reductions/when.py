@@ -24,10 +24,10 @@ from cuesta.dialects.loops.analysis import Access, NestAnalysis, analyse
 from cuesta.dialects.loops.surgery import loads_of
 from cuesta.transforms.reductions import gpu_cost
 from cuesta.transforms.reductions.cooperation import can_cooperate
-from cuesta.transforms.reductions.domains import Runs
-from cuesta.transforms.reductions.laws import PLAIN, Member, members_of
-from cuesta.transforms.reductions.parts import plan_of
-from cuesta.transforms.reductions.splitting import can_split, splittable_reductions
+from cuesta.transforms.reductions.domains import Runs, split_domain
+from cuesta.transforms.reductions.laws import PLAIN
+from cuesta.transforms.reductions.members import Member, members_of, plain_members, splittable_reductions
+from cuesta.transforms.reductions.plan import plan_of
 
 # On a processor
 
@@ -68,7 +68,10 @@ def choose_part(nest: loops.NestOp, ranges: sym.SymbolRanges) -> dict[str, int]:
     """What to choose for a nest on a processor; nothing where its reductions are better left whole."""
     reductions = splittable_reductions(nest)
     part = None if reductions is None else _part(nest, reductions, ranges)
-    if part is None or reductions is None or not can_split(nest, reductions):
+    if part is None or reductions is None:
+        return {}
+    parts, members = split_domain(reductions[0].sizes, part), plain_members(nest)
+    if parts is None or members is None or plan_of(nest, members, parts) is None:
         return {}
     return {"part": part}
 
@@ -195,7 +198,7 @@ class _Facts:
         stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]
         strips = self.reads_strips()
         programs = math.ceil(self.around / COLUMNS) if strips else self.around
-        if len(stages) == len(self.members) and all(member.law == PLAIN for member in self.members):
+        if len(stages) == len(self.members) and all(member.law is PLAIN for member in self.members):
             if programs >= FEW_PROGRAMS * processors:
                 return _Points()
             wanted = min(max(2, MANY_PROGRAMS * processors // programs), self.points // LEAST)

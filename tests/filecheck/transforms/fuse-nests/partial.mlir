@@ -17,8 +17,8 @@
 // CHECK-NEXT:       %2 = loops.load %0[%1]
 // CHECK-NEXT:       loops.yield %2
 // CHECK-NEXT:     } : f32
-// CHECK-NEXT:     %n = elem.neg %s
-// CHECK-NEXT:     loops.store %n, %o[]
+// CHECK-NEXT:     %1 = elem.neg %s
+// CHECK-NEXT:     loops.store %1, %o[]
 func.func @main(%x : tensor<64x1024xf32>) -> (tensor<64x1024xf32>, tensor<f32>) {
   %a = loops.nest (%i : 64) outs(%o : tensor<64x1024xf32>) {
     %s = loops.reduce maximum (%j : 1024) {

@@ -1,0 +1,186 @@
+"""Which reductions of a nest can be computed part by part, all at once, and by which law of `laws.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from cuesta.dialects import elem
+from cuesta.dialects.core.typed import position_of
+from cuesta.dialects.loops.access import LoadOp, TensorWriteOp
+from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
+from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
+from cuesta.transforms.reductions.laws import PLAIN, SHIFTED, SPLITTABLE, Law
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A reduction that can be computed in parts."""
+
+    reduction: ReduceOp
+    law: Law = PLAIN
+    value: SSAValue | None = None
+    """a of the law, in the reduction's body."""
+    shift: SSAValue | None = None
+    """c of the law, in the nest's body."""
+    partner: ReduceOp | None = None
+    """A plain member that gives the greatest a, or the sum of a; None when no member does."""
+
+
+def has_scans(nest: NestOp) -> bool:
+    """Whether something in the nest comes in order, or changes what is there already."""
+    return any(isinstance(op, ScanOp | RunningOp | CombineOp | AtomicOp) for op in nest.walk())
+
+
+def splittable_reductions(nest: NestOp) -> list[ReduceOp] | None:
+    """The stages of a nest, when they are reductions over one domain of kinds that can be split; None otherwise.
+
+    Whether one of them needs another is not asked: that takes longer (`plain_members`).
+    """
+    stages = [op for op in nest.body.ops if isinstance(op, DomainOp)]
+    reductions = [op for op in stages if isinstance(op, ReduceOp) and op.kind in SPLITTABLE]
+    if not stages or len(reductions) < len(stages) or any(op.sizes != reductions[0].sizes for op in reductions):
+        return None
+    return reductions
+
+
+def plain_members(nest: NestOp) -> list[Member] | None:
+    """The stages of a nest, when they are reductions over one domain that can be split and need nothing of one another;
+    None otherwise.
+    """
+    reductions = splittable_reductions(nest)
+    members = members_of(nest) if reductions else []
+    if not reductions or len(members) < len(reductions) or any(member.law is not PLAIN for member in members):
+        return None
+    return members
+
+
+def members_of(nest: NestOp) -> list[Member]:
+    """The reductions of a nest, over the domain of the first of them, that can be computed in parts all at once.
+
+    None of them needs a reduction that is not among them, nor anything that the nest stores.
+    """
+    members: list[Member] = []
+    needs: dict[SSAValue, set[Operation]] = {}
+    handles: set[SSAValue] = set(nest.handles)
+    sizes: Sequence[object] | None = None
+    for op in nest.body.ops:
+        own: set[Operation] = {op} if isinstance(op, LoadOp) and op.source in handles else set()
+        for value in read_from(op, nest.body):
+            own |= needs.get(value, set())
+        if isinstance(op, ReduceOp):
+            if sizes is None:
+                sizes = op.sizes
+            if op.kind in SPLITTABLE and op.sizes == sizes and not _touches(op, handles):
+                member = _member(op, own, members, needs)
+                if member is not None:
+                    members.append(member)
+            own = {op}
+        for result in op.results:
+            needs[result] = own
+    return members
+
+
+def _touches(reduction: ReduceOp, handles: set[SSAValue]) -> bool:
+    """Whether it writes, or reads what the nest writes."""
+    return any(
+        isinstance(op, TensorWriteOp) or (isinstance(op, LoadOp) and op.source in handles) for op in reduction.walk()
+    )
+
+
+def read_from(op: Operation, body: Block) -> set[SSAValue]:
+    """The values of a nest's own body that an op, or an op in it, reads."""
+    found: set[SSAValue] = set()
+    for inner in op.walk():
+        for operand in inner.operands:
+            owner = operand.owner
+            if isinstance(owner, Operation) and owner.parent is body:
+                found.add(operand)
+    return found
+
+
+def _member(
+    reduction: ReduceOp, own: set[Operation], members: Sequence[Member], needs: dict[SSAValue, set[Operation]]
+) -> Member | None:
+    """How a reduction can be computed in parts; None when it cannot."""
+    if not own:
+        return Member(reduction)
+    if not own <= {member.reduction for member in members}:
+        return None
+    law, found = next(((law, found) for law in SHIFTED if (found := law.match(reduction))), (PLAIN, None))
+    if found is None:
+        return None
+    value, shift = found
+    dependent = {read for read in _read_outside(reduction) if needs.get(read)}
+    if dependent != {shift} or any(isinstance(op, DomainOp) for op in reduction.body.ops):
+        return None
+    # Besides the difference nothing in the body may need what the part gives another value.
+    if sum(operand is shift for op in reduction.body.ops for operand in op.operands) != 1:
+        return None
+    partner = next(
+        (
+            member.reduction
+            for member in members
+            if member.law is PLAIN
+            and member.reduction.kind == law.partner
+            and is_same(member.reduction.yielded, value, member.reduction.body, reduction.body)
+        ),
+        None,
+    )
+    return Member(reduction, law, value, shift, partner)
+
+
+def _read_outside(reduction: ReduceOp) -> set[SSAValue]:
+    body = reduction.body
+    return {
+        operand
+        for op in body.ops
+        for operand in op.operands
+        if isinstance(operand.owner, Operation) and operand.owner.parent is not body
+    }
+
+
+def is_same(one: SSAValue, other: SSAValue, one_body: Block, other_body: Block) -> bool:
+    """Whether a value of one body is what a value of another is, at the same point."""
+    known: dict[tuple[SSAValue, SSAValue], bool] = {}
+
+    def same(a: SSAValue, b: SSAValue) -> bool:
+        if a is b:
+            return True
+        if a.owner is one_body and b.owner is other_body:
+            return position_of(a) == position_of(b)
+        found = known.get((a, b))
+        if found is None:
+            found = known[(a, b)] = same_op(a, b)
+        return found
+
+    def same_op(a: SSAValue, b: SSAValue) -> bool:
+        left, right = a.owner, b.owner
+        if not isinstance(left, Operation) or type(left) is not type(right):
+            return False
+        assert isinstance(right, Operation)
+        constants = isinstance(left, elem.ConstantOp)
+        if not constants and (left.parent is not one_body or right.parent is not other_body):
+            return False
+        return (
+            isinstance(left, elem.ElementwiseOp | LoadOp)
+            and a.type == b.type
+            and left.properties == right.properties
+            and len(left.operands) == len(right.operands)
+            and all(same(x, y) for x, y in zip(left.operands, right.operands, strict=True))
+        )
+
+    return same(one, other)
+
+
+__all__ = [
+    "Member",
+    "has_scans",
+    "is_same",
+    "members_of",
+    "plain_members",
+    "read_from",
+    "splittable_reductions",
+]
