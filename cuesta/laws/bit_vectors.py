@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
 from cuesta.dialects import elem
+from cuesta.laws.fold import Fold
 from cuesta.transforms.algebra.law import Condition, Law
 from cuesta.transforms.algebra.terms import (
     Apply,
@@ -80,25 +81,17 @@ def refute(law: Law, types: Mapping[Type, Attribute]) -> str | None:
     return f"with {shown} {sides} (z3)"
 
 
-class _Translation:
+class _Translation(Fold[Any]):
     def __init__(self, law: Law, types: Mapping[Type, Attribute]) -> None:
-        self.law = law
-        self.types = types
-        self.values: dict[Term, Any] = {}
+        super().__init__(law, types, {})
         self.defined: list[Any] = []
 
-    def value(self, term: Term) -> Any:
-        found = self.values.get(term)
-        if found is None:
-            found = self.values[term] = self.translate(term)
-        return found
-
     def type(self, term: Term) -> IntegerType:
-        scalar = self.types[self.law.types[term]]
+        scalar = super().type(term)
         assert isinstance(scalar, IntegerType)
         return scalar
 
-    def translate(self, term: Term) -> Any:
+    def make(self, term: Term) -> Any:
         z3 = _z3()
         scalar = self.type(term)
         if isinstance(term, Variable | Constant):

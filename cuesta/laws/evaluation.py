@@ -11,13 +11,14 @@ from xdsl.ir import Attribute
 
 from cuesta.dialects import elem
 from cuesta.dialects.elem.meaning import compute
+from cuesta.laws.fold import Fold
 from cuesta.targets.reference import reductions
 from cuesta.targets.reference.numerics import dtype_of
 from cuesta.transforms.algebra.law import Law, row_named
 from cuesta.transforms.algebra.terms import Apply, Convert, Number, Points, Reduce, Select, Term, Type
 
 
-class Evaluation:
+class Evaluation(Fold[Tensor]):
     """The values of a law's terms, for many values of its variables at a time.
 
     Shapes: of one axis, along which the operands vary; in laws of reductions of two, the second of which is the points
@@ -27,25 +28,13 @@ class Evaluation:
     def __init__(
         self, law: Law, types: Mapping[Type, Attribute], values: Mapping[Term, Tensor], points: int | None = None
     ) -> None:
-        self.law = law
-        self.types = types
+        super().__init__(law, types, values)
         self.points = points
-        self.values: dict[Term, Tensor] = dict(values)
         self.defined: Tensor = torch.tensor(True)
         """Where all that was evaluated so far has a meaning."""
 
-    def value(self, term: Term) -> Tensor:
+    def make(self, term: Term) -> Tensor:
         """The values of a term."""
-        found = self.values.get(term)
-        if found is None:
-            found = self.values[term] = self._compute(term)
-        return found
-
-    def type(self, term: Term) -> Attribute:
-        """The scalar type of a term."""
-        return self.types[self.law.types[term]]
-
-    def _compute(self, term: Term) -> Tensor:
         if isinstance(term, Number | Points):
             number = term.value if isinstance(term, Number) else self.points or 0
             scalar = self.type(term)
@@ -59,14 +48,14 @@ class Evaluation:
         if isinstance(term, Convert):
             return self._convert(operands[0], self.type(term.operand), self.type(term))
         assert isinstance(term, Select)
-        return torch.where(operands[0], _indexable(operands[1]), _indexable(operands[2])).view(operands[1].dtype)
+        return torch.where(operands[0], indexable(operands[1]), indexable(operands[2])).view(operands[1].dtype)
 
     def _defined_operands(self, term: Apply, operands: list[Tensor]) -> list[Tensor]:
         """The operands, with others in the place of those for which the op has no meaning."""
         scalar = self.type(term.operands[0])
         if not isinstance(scalar, IntegerType) or term.row not in ("trunc_div", "fmod", "shl", "shr"):
             return operands
-        a, b = (_indexable(operand) for operand in operands)
+        a, b = (indexable(operand) for operand in operands)
         if term.row in ("shl", "shr"):
             wrong = (b < 0) | (b >= scalar.bitwidth)
         else:
@@ -94,7 +83,7 @@ class Evaluation:
         return reductions.reduce(term.kind, body, None, lambda: position)[0].unsqueeze(-1)
 
 
-def _indexable(value: Tensor) -> Tensor:
+def indexable(value: Tensor) -> Tensor:
     """The same bits in a dtype that torch can compare and choose from."""
     wide = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
     return value.view(wide[value.dtype]) if value.dtype in wide else value

@@ -17,7 +17,8 @@ from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.dialects.core.tracing import trace_rewrites
-from cuesta.laws.evaluation import Evaluation
+from cuesta.laws.evaluation import Evaluation, indexable
+from cuesta.laws.fold import Fold
 from cuesta.laws.proof import NotALawError, choices_of_types, rows_of_constants, same
 from cuesta.laws.values import numbers_of, pick
 from cuesta.targets.reference import run
@@ -75,11 +76,11 @@ class Example:
             special = torch.randint(0, 4, shape, generator=generator) > 0
             most = numbers.special[: max(20, len(numbers.special) // 2)]
             few, many = pick(most, drawn % len(most)), pick(numbers.many, drawn % len(numbers.many))
-            found.append(torch.where(special, _bits(few), _bits(many)).view(few.dtype))
+            found.append(torch.where(special, indexable(few), indexable(many)).view(few.dtype))
         if any(isinstance(part, Reduce) for part in subterms(self.term)):
             return found
         defined = self._defined(found)
-        return [torch.where(defined, _bits(one), _bits(one).new_ones(())).view(one.dtype) for one in found]
+        return [torch.where(defined, indexable(one), indexable(one).new_ones(())).view(one.dtype) for one in found]
 
     def _defined(self, inputs: list[Tensor]) -> Tensor:
         values: dict[Term, Tensor] = dict(zip(self.leaves, inputs, strict=True))
@@ -91,30 +92,24 @@ class Example:
         return evaluation.defined.expand(POINTS)
 
 
-def _bits(value: Tensor) -> Tensor:
-    wide = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
-    return value.view(wide[value.dtype]) if value.dtype in wide else value
-
-
 def _varies(leaf: Variable, term: Term) -> bool:
     return not leaf.invariant and any(isinstance(part, Reduce) for part in subterms(term))
 
 
-class _Writer:
-    def __init__(self, example: Example) -> None:
-        self.example = example
-        self.names: dict[Term, str] = {}
-        self.lines: list[str] = []
+class _Writer(Fold[str]):
+    """The names of values, and the lines that compute them."""
 
-    def type(self, term: Term) -> Attribute:
-        return self.example.types[self.example.law.types[term]]
+    def __init__(self, example: Example) -> None:
+        super().__init__(example.law, example.types, {})
+        self.example = example
+        self.lines: list[str] = []
 
     def program(self) -> str:
         example = self.example
         root = self.type(example.term)
         for leaf in example.leaves:
             if not _varies(leaf, example.term):
-                self.names[leaf] = f"%{leaf.name}_0"
+                self.values[leaf] = f"%{leaf.name}_0"
                 self.lines.append(f"%{leaf.name}_0 = loops.load %{leaf.name}_[%i] : {self.tensor(leaf)}")
         result = self.value(example.term)
         arguments = ", ".join(f"%{leaf.name}_ : {self.tensor(leaf)}" for leaf in example.leaves)
@@ -131,14 +126,8 @@ class _Writer:
         inner = f"{self.example.points}x" if _varies(leaf, self.example.term) else ""
         return f"tensor<{POINTS}x{inner}{self.type(leaf)}>"
 
-    def value(self, term: Term) -> str:
-        found = self.names.get(term)
-        if found is None:
-            found = self.names[term] = self.write(term)
-        return found
-
-    def write(self, term: Term) -> str:
-        name, scalar = f"%v{len(self.names)}", self.type(term)
+    def make(self, term: Term) -> str:
+        name, scalar = f"%v{len(self.values)}", self.type(term)
         if isinstance(term, Number | Constant):
             number = term.value if isinstance(term, Number) else self.example.constants[term]
             exact = elem.constant(number, scalar).value
@@ -147,7 +136,7 @@ class _Writer:
         if isinstance(term, Reduce):
             return self.reduce(term, name)
         operands = [self.value(part) for part in term.parts]
-        name = f"%v{len(self.names)}"
+        name = f"%v{len(self.values)}"
         source = self.type(term.parts[0])
         if isinstance(term, Apply):
             self.lines.append(f"{name} = elem.{term.row} {', '.join(operands)} : {source}")
@@ -161,18 +150,18 @@ class _Writer:
         outer, self.lines = self.lines, []
         for part in subterms(term.body):
             # What the reduction does not change is computed before it, as the passes before would have it.
-            if isinstance(part, Number | Constant) and part not in self.names:
+            if isinstance(part, Number | Constant) and part not in self.values:
                 self.lines, inner = outer, self.lines
                 self.value(part)
                 self.lines = inner
         for leaf in self.example.leaves:
             if _varies(leaf, self.example.term):
-                self.names[leaf] = f"%{leaf.name}_0"
+                self.values[leaf] = f"%{leaf.name}_0"
                 self.lines.append(f"%{leaf.name}_0 = loops.load %{leaf.name}_[%i, %j] : {self.tensor(leaf)}")
         body = self.value(term.body)
         scalar = self.type(term)
         inner = [f"  {line}" for line in (*self.lines, f"loops.yield {body} : {scalar}")]
-        name = f"%r{len(self.names)}"
+        name = f"%r{len(self.values)}"
         head = f"{name} = loops.reduce {term.kind} (%j : {self.example.points}) {{"
         self.lines = [*outer, head, *inner, f"}} : {scalar}"]
         return name

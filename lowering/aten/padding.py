@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from cuesta.dialects import sym
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
 from cuesta.lowering.aten.operands import element_of, sizes_of_value
-from cuesta.lowering.aten.scatters import Update, scatter, zeros
+from cuesta.lowering.aten.scatters import Scatter, Update, scatter, zeros
 
 PlaceOf = Callable[[sym.IndexExpr, sym.IndexExpr], sym.IndexExpr]
 """Which element of a dim of some size stands for a position, which may lie outside."""
@@ -95,7 +95,7 @@ def _pad_backward(place_of: PlaceOf) -> Rule:
 
         domain = sizes_of_value(gradient)[outer:]
         initial = zeros(element_of(gradient), builder)
-        return scatter(op, builder, range(outer, len(sizes)), domain, "sum", initial, update)
+        return scatter(op, builder, Scatter(range(outer, len(sizes)), domain, "sum", initial, update))
 
     return lower
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i32, i64
@@ -219,13 +219,16 @@ def _window_mean(
     return nest.results
 
 
-RULES: dict[str, Rule] = {
-    f"aten.{name}.default": rule
-    for rank in (2, 3)
-    for name, rule in (
-        (f"max_pool{rank}d_with_indices", _max_pool),
-        (f"max_pool{rank}d_with_indices_backward", _max_pool_backward),
-        (f"avg_pool{rank}d", _average_pool),
-    )
-}
+def of_two_and_three_dims(rules: Mapping[str, Rule]) -> dict[str, Rule]:
+    """A table by overload, for names in which `{}` stands for the number of dims."""
+    return {f"aten.{name.format(rank)}.default": rule for rank in (2, 3) for name, rule in rules.items()}
+
+
+RULES = of_two_and_three_dims(
+    {
+        "max_pool{}d_with_indices": _max_pool,
+        "max_pool{}d_with_indices_backward": _max_pool_backward,
+        "avg_pool{}d": _average_pool,
+    }
+)
 """Pooling, and the derivative of max pooling."""

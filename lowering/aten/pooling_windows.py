@@ -13,11 +13,11 @@ from xdsl.ir import Attribute, SSAValue
 from cuesta.dialects import sym
 from cuesta.dialects.elem import kind_of
 from cuesta.lowering.aten import pooling
-from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
+from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, compute_type, decline
 from cuesta.lowering.aten.indexing import in_range, intersect
 from cuesta.lowering.aten.operands import element_of, sizes_of_value
 from cuesta.lowering.aten.scalar import Scalar, where
-from cuesta.lowering.aten.scatters import Update, scatter, zeros
+from cuesta.lowering.aten.scatters import Scatter, Update, scatter, zeros
 
 
 class Adaptive:
@@ -121,7 +121,7 @@ def _maximum_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         return Update(place, builder.load_raw(gradient, [*outer, *inner]))
 
     domain, walked = sizes_of_value(gradient)[-rank:], range(len(sizes) - rank, len(sizes))
-    return scatter(op, builder, walked, domain, "sum", zeros(element_of(gradient), builder), update)
+    return scatter(op, builder, Scatter(walked, domain, "sum", zeros(element_of(gradient), builder), update))
 
 
 def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -199,16 +199,14 @@ def _adaptive_average_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[S
     return nest.results
 
 
-RULES: dict[str, Rule] = {
-    f"aten.{name}.default": rule
-    for d in (2, 3)
-    for name, rule in (
-        (f"_adaptive_avg_pool{d}d", _adaptive_average),
-        (f"_adaptive_avg_pool{d}d_backward", _adaptive_average_backward),
-        (f"adaptive_max_pool{d}d", _adaptive_maximum),
-        (f"adaptive_max_pool{d}d_backward", _maximum_backward),
-        (f"max_pool{d}d_with_indices_backward", _max_pool_backward),
-        (f"avg_pool{d}d_backward", _average_backward),
-    )
-}
+RULES = pooling.of_two_and_three_dims(
+    {
+        "_adaptive_avg_pool{}d": _adaptive_average,
+        "_adaptive_avg_pool{}d_backward": _adaptive_average_backward,
+        "adaptive_max_pool{}d": _adaptive_maximum,
+        "adaptive_max_pool{}d_backward": _maximum_backward,
+        "max_pool{}d_with_indices_backward": _max_pool_backward,
+        "avg_pool{}d_backward": _average_backward,
+    }
+)
 """Adaptive pooling, and the derivatives of average pooling."""

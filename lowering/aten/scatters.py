@@ -6,7 +6,6 @@ others, the points of the index come in row-major order, and where indices repea
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,17 +13,17 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.reductions import identity
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type, traits_of
 from cuesta.lowering.aten.atomics import Held
 from cuesta.lowering.aten.builder import (
     AtenCall,
     LoopBuilder,
+    Nest,
     Rule,
     compute_type,
     decline,
-    is_integer,
-    wrap_integer,
 )
 from cuesta.lowering.aten.indexing import IndexList, broadcast_sizes, in_range, intersect
 from cuesta.lowering.aten.operands import (
@@ -61,46 +60,48 @@ UpdateAt = Callable[[Sequence[sym.IndexExpr], Sequence[sym.IndexExpr]], "Update 
 """The update, or updates, at a point of the parallel domain and a point of the index."""
 
 
-def scatter(
-    op: AtenCall,
-    builder: LoopBuilder,
-    walked: Sequence[int],
-    domain: Sizes,
-    kind: str,
-    initial: Initial,
-    update: UpdateAt,
-    *,
-    include_self: bool = True,
-) -> Sequence[SSAValue]:
-    """The result of a call: `initial`, changed by `update` along `domain`; `walked` are the dims that it addresses.
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """What is scattered: `initial`, changed by `update` along `domain`."""
 
-    f16 and bf16 are combined in f32, and rounded once at the end. Without `include_self`, what an element was before
-    does not count once it is changed.
+    walked: Sequence[int]
+    """The dims of the result that `update` addresses."""
+    domain: Sizes
+    """The index."""
+    kind: str
+    initial: Initial
+    update: UpdateAt
+    include_self: bool = True
+    """Whether what an element was before counts once it is changed."""
+
+    def split(self, result: SSAValue) -> Split:
+        """The dims of the result, those that are walked and the others."""
+        return Split(sizes_of_value(result), tuple(sorted(self.walked)))
+
+
+def scatter(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
+    """The result of a call.
+
+    f16 and bf16 are combined in f32, and rounded once at the end.
     """
+    if traits_of(op.results[0]).atomics:
+        return _scatter_in_any_order(op, builder, what)
+    return _scatter_in_order(op, builder, what)
+
+
+def _scatter_in_order(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
     result = op.results[0]
-    if traits_of(result).atomics:
-        return _scatter_in_any_order(op, builder, walked, domain, kind, initial, update, include_self=include_self)
     element = element_of(result)
-    to = element if kind == "assign" else compute_type(element)
-    if kind != "assign" and kind_of(to) not in "fiu":
-        decline(f"{kind} of {to}")
-    split = Split(sizes_of_value(result), tuple(sorted(walked)))
+    to = element if what.kind == "assign" else compute_type(element)
+    if what.kind != "assign" and kind_of(to) not in "fiu":
+        decline(f"{what.kind} of {to}")
+    split = what.split(result)
     outs: list[Attribute] = [result.type]
     if to != element:
         outs.append(tensor_type(split.sizes, to, device=device_of(tensor_type_of(result))))
     with builder.nest(split.kept_sizes, outs) as nest:
         changed = nest.handles[-1]
-        with builder.loop(split.reduced_sizes) as inner:
-            place = split.index(nest.indices, inner)
-            builder.store(initial(place).convert(to), changed, place)
-        if not include_self:
-            with builder.scan(domain) as inner:
-                identity = builder.constant(_identity(kind, to), to)
-                for change in _each(update(nest.indices, inner)):
-                    builder.combine("assign", identity, changed, change.place, change.mask)
-        with builder.scan(domain) as inner:
-            for change in _each(update(nest.indices, inner)):
-                builder.combine(kind, change.value.convert(to), changed, change.place, change.mask)
+        _combine(builder, nest, what, split, what.kind, "assign", to, lambda value: value.convert(to))
         if to != element:
             with builder.loop(split.reduced_sizes) as inner:
                 place = split.index(nest.indices, inner)
@@ -108,17 +109,7 @@ def scatter(
     return nest.results[:1]
 
 
-def _scatter_in_any_order(
-    op: AtenCall,
-    builder: LoopBuilder,
-    walked: Sequence[int],
-    domain: Sizes,
-    kind: str,
-    initial: Initial,
-    update: UpdateAt,
-    *,
-    include_self: bool,
-) -> Sequence[SSAValue]:
+def _scatter_in_any_order(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
     """`scatter` on a GPU: in a type that there are atomics for, and back in a nest of its own.
 
     A device computes the points of a scan side by side, so where indices repeat in an assignment any of them wins, as
@@ -128,38 +119,56 @@ def _scatter_in_any_order(
     element = element_of(result)
     if builder.deterministic:
         decline("deterministic algorithms are asked for: eager has one, or says that there is none")
-    if kind == "prod":
+    if what.kind == "prod":
         decline("there are no atomic products")
-    if kind != "assign" and kind_of(element) not in "fiu":
-        decline(f"{kind} of {element}")
-    kind = "assign_any" if kind == "assign" else kind
+    if what.kind != "assign" and kind_of(element) not in "fiu":
+        decline(f"{what.kind} of {element}")
+    kind = "assign_any" if what.kind == "assign" else what.kind
     held = Held.of(kind, element)
     buffer = result.type
-    split = Split(sizes_of_value(result), tuple(sorted(walked)))
-    if held.type != element and _is_sparse(sizes_of_value(result), (*split.kept_sizes, *domain)):
+    split = what.split(result)
+    if held.type != element and _is_sparse(sizes_of_value(result), (*split.kept_sizes, *what.domain)):
         decline("most elements stay as they are, and eager does not write those in a wider type and back")
     if held.type != element:
         given = tensor_type_of(result)
         buffer = tensor_type(sizes_of(given), held.type, strides_of(given), device_of(given))
     with builder.nest(split.kept_sizes, [buffer]) as nest:
-        (changed,) = nest.handles
-        with builder.loop(split.reduced_sizes) as inner:
-            place = split.index(nest.indices, inner)
-            builder.store(held.hold(initial(place)), changed, place)
-        if not include_self:
-            with builder.scan(domain) as inner:
-                identity = held.hold(builder.constant(_identity(kind, element), element))
-                for change in _each(update(nest.indices, inner)):
-                    builder.combine("assign_any", identity, changed, change.place, change.mask)
-        with builder.scan(domain) as inner:
-            for change in _each(update(nest.indices, inner)):
-                builder.combine(kind, held.hold(change.value.convert(element)), changed, change.place, change.mask)
+        _combine(
+            builder, nest, what, split, kind, "assign_any", element, lambda value: held.hold(value.convert(element))
+        )
     (combined,) = nest.results
     if held.type == element:
         return [combined]
     with builder.nest(sizes_of_value(result), [result.type]) as nest:
         builder.store(held.give(builder.load_raw(combined, nest.indices)), nest.handles[0], nest.indices)
     return nest.results
+
+
+def _combine(
+    builder: LoopBuilder,
+    nest: Nest,
+    what: Scatter,
+    split: Split,
+    kind: str,
+    assign: str,
+    to: Attribute,
+    hold: Callable[[Scalar], Scalar],
+) -> None:
+    """Stores all elements of a nest's last out, as `hold` has them, and changes some: by `kind`, in the type `to`;
+    where what was there does not count, `assign` takes it away first.
+    """
+    changed = nest.handles[-1]
+    with builder.loop(split.reduced_sizes) as inner:
+        place = split.index(nest.indices, inner)
+        builder.store(hold(what.initial(place)), changed, place)
+    if not what.include_self:
+        with builder.scan(what.domain) as inner:
+            nothing = hold(builder.constant(identity(kind, to), to))
+            for change in _each(what.update(nest.indices, inner)):
+                builder.combine(assign, nothing, changed, change.place, change.mask)
+    with builder.scan(what.domain) as inner:
+        for change in _each(what.update(nest.indices, inner)):
+            builder.combine(kind, hold(change.value), changed, change.place, change.mask)
 
 
 def _is_sparse(sizes: Sizes, points: Sizes) -> bool:
@@ -177,16 +186,6 @@ def _each(updates: Update | Sequence[Update]) -> Sequence[Update]:
 def zeros(element: Attribute, builder: LoopBuilder) -> Initial:
     """Nothing to start from."""
     return lambda place: builder.constant(0, element)
-
-
-def _identity(kind: str, element: Attribute) -> float | int:
-    """What changes nothing."""
-    if kind in ("sum", "prod"):
-        return int(kind == "prod")
-    if not is_integer(element):
-        return -math.inf if kind == "maximum" else math.inf
-    least = 0 if kind_of(element) == "u" else -(1 << (element.width.data - 1))
-    return least if kind == "maximum" else wrap_integer(-1 - least, element)
 
 
 def _of(tensor: SSAValue, builder: LoopBuilder) -> Initial:
@@ -210,7 +209,8 @@ def _embedding_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue
         value = builder.load_raw(gradient, [*inner, *outer])
         return Update([builder.bound(row, rows, wrap=False), *outer], value, mask)
 
-    return scatter(op, builder, (0,), sizes_of_value(indices), "sum", zeros(element_of(gradient), builder), update)
+    initial = zeros(element_of(gradient), builder)
+    return scatter(op, builder, Scatter((0,), sizes_of_value(indices), "sum", initial, update))
 
 
 def _index_put(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -239,7 +239,7 @@ def _index_put(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         return Update(place, builder.load_raw(values, broadcast_indices(value_sizes, block, block)))
 
     kind = "sum" if op.boolean("accumulate") else "assign"
-    return scatter(op, builder, indexed, shared, kind, _of(target, builder), update)
+    return scatter(op, builder, Scatter(indexed, shared, kind, _of(target, builder), update))
 
 
 def _masked_put(op: AtenCall, builder: LoopBuilder, mask: SSAValue) -> Sequence[SSAValue]:
@@ -305,7 +305,9 @@ def _scatter_along(kind_of_call: Callable[[AtenCall], str]) -> Rule:
 
         initial = _of(target, builder)
         kind = kind_of_call(op)
-        return scatter(op, builder, (dim,), (index_sizes[dim],), kind, initial, update, include_self=include_self)
+        return scatter(
+            op, builder, Scatter((dim,), (index_sizes[dim],), kind, initial, update, include_self=include_self)
+        )
 
     return lower
 

@@ -21,7 +21,7 @@ from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_ty
 from cuesta.lowering.aten.indexing import in_range, intersect
 from cuesta.lowering.aten.operands import element_of, sizes_of_value
 from cuesta.lowering.aten.scalar import Scalar, floor, maximum, minimum, where
-from cuesta.lowering.aten.scatters import Update, scatter, zeros
+from cuesta.lowering.aten.scatters import Scatter, Update, scatter, zeros
 
 MOST_GATHERED = 16
 """The most positions along one dim that a derivative collects from."""
@@ -147,7 +147,7 @@ def _nearest_backward(exact: bool) -> Rule:
             return Update([*outer, *spatial], builder.load_raw(gradient, [*outer, *inner]))
 
         domain, walked = sizes_of_value(gradient)[2:], range(2, len(sizes_of_value(result)))
-        return scatter(op, builder, walked, domain, "sum", zeros(element, builder), update)
+        return scatter(op, builder, Scatter(walked, domain, "sum", zeros(element, builder), update))
 
     return lower
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from typing import cast
 
@@ -20,23 +21,22 @@ from xdsl.ir import Attribute
 
 from cuesta.dialects.elem import kind_of, scalar_of
 
+_FLOATS: Mapping[type[Attribute], tuple[str, str]] = {
+    Float32Type: ("tl.float32", "fp32"),
+    Float64Type: ("tl.float64", "fp64"),
+    Float16Type: ("tl.float16", "fp16"),
+    BFloat16Type: ("tl.bfloat16", "bf16"),
+    Float8E4M3FNType: ("tl.float8e4nv", "fp8e4nv"),
+    Float8E5M2Type: ("tl.float8e5", "fp8e5"),
+}
+"""A float in the text of a kernel, and in its signature."""
+
 
 def dtype_text(value_type: Attribute) -> str:
     """`tl.float32`, `tl.int1`, `tl.uint8`, … of a scalar or vector type."""
     scalar = scalar_of(value_type)
-    if isinstance(scalar, Float32Type):
-        return "tl.float32"
-    if isinstance(scalar, Float64Type):
-        return "tl.float64"
-    if isinstance(scalar, Float16Type):
-        return "tl.float16"
-    if isinstance(scalar, BFloat16Type):
-        return "tl.bfloat16"
-    if isinstance(scalar, Float8E4M3FNType):
-        return "tl.float8e4nv"
-    if isinstance(scalar, Float8E5M2Type):
-        return "tl.float8e5"
-    return f"tl.{'uint' if kind_of(scalar) == 'u' else 'int'}{bits_of(scalar)}"
+    found = _FLOATS.get(type(scalar))
+    return found[0] if found else f"tl.{'uint' if kind_of(scalar) == 'u' else 'int'}{bits_of(scalar)}"
 
 
 def bits_of(scalar: Attribute) -> int:
@@ -47,16 +47,8 @@ def bits_of(scalar: Attribute) -> int:
 
 def pointer_text(scalar: Attribute) -> str:
     """The type of a pointer in a kernel's signature: `*fp32`, `*i1`, `*u8`."""
-    name = dtype_text(scalar).removeprefix("tl.")
-    short = {
-        "float32": "fp32",
-        "float64": "fp64",
-        "float16": "fp16",
-        "bfloat16": "bf16",
-        "float8e4nv": "fp8e4nv",
-        "float8e5": "fp8e5",
-    }
-    return "*" + (short.get(name) or name.replace("uint", "u").replace("int", "i"))
+    found = _FLOATS.get(type(scalar))
+    return f"*{found[1]}" if found else f"*{'u' if kind_of(scalar) == 'u' else 'i'}{bits_of(scalar)}"
 
 
 def number_text(value: float | int) -> str:
