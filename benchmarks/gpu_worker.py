@@ -56,7 +56,6 @@ class Worker:
     def compile(self, name: str) -> Result:
         """Makes a case, compiles it with every side, and checks what Cuesta gives."""
         import cuesta
-        from cuesta.testing import assert_close_to_float64
 
         case = self.cases[name]
         prepared = Prepared(case, "cuda")
@@ -68,23 +67,17 @@ class Worker:
             torch.cuda.synchronize()
             for side in self.sides:
                 cuesta.clear_records()
-                function = _compiled(prepared.function, side)
-                step = prepared.step(function)
-                start = perf_counter()
                 try:
-                    step()
-                    torch.cuda.synchronize()
-                    result[f"{side}_compile_seconds"] = perf_counter() - start
+                    function, steps[side], result[f"{side}_compile_seconds"] = _first_step(prepared, side)
                     if side == "cuesta":
                         made = cuesta.statistics()
                         result |= {"kernels": made.kernels, "library_calls": made.library_calls}
                         result |= {"fallbacks": dict(made.fallbacks), "stage_seconds": made.seconds}
-                        assert_close_to_float64(function, prepared.function, prepared.inputs, gradients=case.training)
-                    steps[side] = step
+                    _check(prepared, function, side)
                 except AssertionError as error:
                     result["errors"][side] = f"wrong: {error}"[:ERROR]
-                    steps[side] = step
                 except Exception as error:  # noqa: BLE001 - whatever a compiler throws is its result
+                    steps.pop(side, None)
                     result["errors"][side] = f"{type(error).__name__}: {error}"[:ERROR]
         if not isinstance(prepared.function, torch.nn.Module):
             result["bytes"] = prepared.bytes_moved()
@@ -94,20 +87,11 @@ class Worker:
 
     def compile_more(self, side: str, name: str) -> Result:
         """Compiles a case with one more side, and checks what Cuesta gives. Requires: as `measure`."""
-        from cuesta.testing import assert_close_to_float64
-
         prepared, steps = self.ready[name]
-        training = prepared.case.training
-        with torch.set_grad_enabled(training), warnings.catch_warnings():
+        with torch.set_grad_enabled(prepared.case.training), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            function = _compiled(prepared.function, side)
-            step = prepared.step(function)
-            start = perf_counter()
-            step()
-            torch.cuda.synchronize()
-            seconds = perf_counter() - start
-            if side.startswith("cuesta"):
-                assert_close_to_float64(function, prepared.function, prepared.inputs, gradients=training)
+            function, step, seconds = _first_step(prepared, side)
+            _check(prepared, function, side)
         steps[side] = step
         return {f"{side}_compile_seconds": seconds}
 
@@ -127,6 +111,27 @@ class Worker:
         del prepared, steps
         torch.cuda.empty_cache()
         return result
+
+
+def _first_step(prepared: Prepared, side: str) -> tuple[Callable[..., Any], Step, float]:
+    """The function as a side compiles it, its step, and the seconds that the first one took."""
+    function = _compiled(prepared.function, side)
+    step = prepared.step(function)
+    start = perf_counter()
+    step()
+    torch.cuda.synchronize()
+    return function, step, perf_counter() - start
+
+
+def _check(prepared: Prepared, function: Callable[..., Any], side: str) -> None:
+    """Holds what Cuesta made to what the case computes in f64.
+
+    Errors: AssertionError.
+    """
+    if side.startswith("cuesta"):
+        from cuesta.testing import assert_close_to_float64
+
+        assert_close_to_float64(function, prepared.function, prepared.inputs, gradients=prepared.case.training)
 
 
 def _compiled(function: Callable[..., Any], side: str) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_mod
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.dialects.core.extension import After, active
+from cuesta.dialects.core.whole_program import WholeProgramPass
 from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS
 from cuesta.passes import parse_passes
 
@@ -247,7 +248,7 @@ def run_pipeline(
         start = perf_counter()
         try:
             with _of_extensions(one) as has_part:
-                whole = getattr(one, "of_whole_program", False)
+                whole = isinstance(one, WholeProgramPass)
                 _run_pass(context, [module] if whole else programs, one)
                 if whole or has_part:
                     programs = host.programs_of(module)

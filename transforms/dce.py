@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
@@ -53,13 +55,7 @@ def _forget_position(op: loops.ReduceOp) -> None:
         attributes=op.attributes.copy(),
         regions=[op.detach_region(0)],
     )
-    new.location = op.location
-    block = op.parent
-    assert block is not None
-    block.insert_op_before(new, op)
-    new.results[0].name_hint = op.results[0].name_hint
-    replace_all_uses(op.results[0], new.results[0])
-    remove(op)
+    _take_place(new, op, op.results[:1])
 
 
 def _clean_nest(nest: loops.NestOp) -> None:
@@ -117,12 +113,17 @@ def drop_unused_outs(nest: loops.NestOp) -> loops.NestOp | None:
         attributes=nest.attributes.copy(),
         regions=[nest.detach_region(0)],
     )
-    new.location = nest.location
-    block = nest.parent
-    assert block is not None
-    block.insert_op_before(new, nest)
-    for old, replacement in zip(kept, new.results, strict=True):
-        replacement.name_hint = old.name_hint
-        replace_all_uses(old, replacement)
-    remove(nest)
+    _take_place(new, nest, kept)
     return new
+
+
+def _take_place(new: Operation, old: Operation, kept: Sequence[SSAValue]) -> None:
+    """Puts an op in the place of another, of whose results it gives those that are `kept`."""
+    new.location = old.location
+    block = old.parent
+    assert block is not None
+    block.insert_op_before(new, old)
+    for before, after in zip(kept, new.results, strict=True):
+        after.name_hint = before.name_hint
+        replace_all_uses(before, after)
+    remove(old)

@@ -45,6 +45,15 @@ def print_types(printer: Printer, values: Iterable[SSAValue]) -> None:
     printer.print_list(values, lambda value: printer.print_attribute(value.type))
 
 
+def print_signature(printer: Printer, operands: Iterable[SSAValue], results: Iterable[SSAValue]) -> None:
+    """Prints ` : (f32, i64) -> (f32)`."""
+    printer.print_string(" : (")
+    print_types(printer, operands)
+    printer.print_string(") -> (")
+    print_types(printer, results)
+    printer.print_string(")")
+
+
 def print_values(printer: Printer, values: Iterable[SSAValue]) -> None:
     """Prints ` %a, %b : f32, i64`."""
     printer.print_string(" ")

@@ -34,6 +34,7 @@ from cuesta.dialects.core.value_syntax import (
     parse_from_to,
     parse_symbol_and_operands,
     print_from_to,
+    print_signature,
     print_symbol_and_operands,
     print_types,
 )
@@ -160,11 +161,7 @@ class CallOp(PlainOperation):
         print_symbol_and_operands(printer, self.callee, self.operands)
         if self.last:
             printer.print_string(f" last [{', '.join(map(str, self.last))}]")
-        printer.print_string(" : (")
-        print_types(printer, self.operands)
-        printer.print_string(") -> (")
-        print_types(printer, self.results)
-        printer.print_string(")")
+        print_signature(printer, self.operands, self.results)
 
     def verify_(self) -> None:
         """Checks the name, and that what is used for the last time is an operand."""

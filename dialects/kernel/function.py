@@ -17,7 +17,7 @@ from cuesta.dialects import sym
 from cuesta.dialects.core.bodies import FunctionOp, parse_arguments, parse_body, print_arguments
 from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import integer_property, property_of, symbol_property, verify_counts
-from cuesta.dialects.core.value_syntax import parse_symbol_and_operands, print_symbol_and_operands, print_types
+from cuesta.dialects.core.value_syntax import parse_symbol_and_operands, print_signature, print_symbol_and_operands
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
 
 _INDEX = IndexType()
@@ -184,11 +184,7 @@ class LaunchOp(PlainOperation):
     def print(self, printer: Printer) -> None:
         """Prints the kernel, the inputs and the types."""
         print_symbol_and_operands(printer, self.kernel, self.operands)
-        printer.print_string(" : (")
-        print_types(printer, self.operands)
-        printer.print_string(") -> (")
-        print_types(printer, self.results)
-        printer.print_string(")")
+        print_signature(printer, self.operands, self.results)
 
     def verify_(self) -> None:
         """Checks that operands and results are tensors; the module's contract checks them against the kernel."""

@@ -4,15 +4,13 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
 import pytest
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from cuesta.context import make_context
 from cuesta.dialects import loops
+from tests.support.text import round_trip_in_xdsl
 
 PROGRAM = """\
 builtin.module {
@@ -51,18 +49,7 @@ builtin.module {
 
 
 def test_round_trip() -> None:
-    module = Parser(make_context(), PROGRAM).parse_module()
-    module.verify()
-    assert str(module) == PROGRAM
-
-
-def test_generic_round_trip() -> None:
-    module = Parser(make_context(), PROGRAM).parse_module()
-    stream = StringIO()
-    Printer(stream=stream, print_generic_format=True).print_op(module)
-    again = Parser(make_context(), stream.getvalue()).parse_module()
-    again.verify()
-    assert str(again) == PROGRAM
+    round_trip_in_xdsl(PROGRAM)
 
 
 def test_accessors() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -128,3 +130,12 @@ BACKWARD = {
     "cross entropy": lambda x, w: F.cross_entropy(x * w, torch.arange(17, device=x.device)),
 }
 """Functions of x [17, 65] and w [65], to be run backward as well."""
+
+
+def ends_in_a_device_assertion(program: str, message: str) -> None:
+    """Checks that a process says "so far so good", and then dies of an assertion on its device with a message."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert "so far so good" in done.stdout, done.stderr
+    assert done.returncode != 0
+    assert message in done.stdout + done.stderr
+    assert "device-side assert" in done.stderr

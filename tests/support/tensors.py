@@ -32,6 +32,16 @@ def run_tensors(
     return tensors(run(module, inputs, constants=constants, precise=precise))
 
 
+def special_rows(rows: int, columns: int) -> Tensor:
+    """Rows with infinities and NaN, all of it or in one half only, and ordinary ones. Requires: four rows at least."""
+    x = torch.randn(rows, columns)
+    x[0, 3] = torch.inf
+    x[1] = -torch.inf
+    x[2, : columns // 2] = -torch.inf
+    x[3, 5] = torch.nan
+    return x
+
+
 class FakeOn(Tensor):
     """A tensor that says it is on some device."""
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
+import torch
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from cuesta.context import make_context
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import CuestaParser, print_text
+from cuesta.targets import reference
 
 PROBLEMS = (ParseError, VerifyException)
 
@@ -31,6 +37,28 @@ def round_trip(text: str) -> ModuleOp:
     assert structurally_equal(other, module)
     assert print_text(other) == printed
     return module
+
+
+def round_trip_in_xdsl(text: str) -> None:
+    """Checks that xDSL's own parser and printer give the text back, from it and from the generic form."""
+    module = Parser(make_context(), text).parse_module()
+    module.verify()
+    assert str(module) == text
+    stream = StringIO()
+    Printer(stream=stream, print_generic_format=True).print_op(module)
+    again = Parser(make_context(), stream.getvalue()).parse_module()
+    again.verify()
+    assert str(again) == text
+
+
+def means_rows_less_their_sum(text: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks a program of points that meet, also where the interpreter takes the points of others in several goes."""
+    x = torch.randn(4, 32)
+    for points in (1 << 21, 100, 1):  # those who meet are never taken apart
+        monkeypatch.setattr(f"cuesta.targets.reference.{level}.POINTS_PER_CHUNK", points)
+        (y,) = reference.run(parse(text), [x])
+        assert isinstance(y, torch.Tensor)
+        torch.testing.assert_close(y, x - x.sum(1, keepdim=True))
 
 
 def refused(text: str, message: str) -> None:

@@ -17,6 +17,7 @@ from cuesta.transforms.reductions.cooperation import cooperate_in_parts
 from cuesta.transforms.reductions.domains import LeftOver, Parts
 from cuesta.transforms.reductions.members import members_of
 from cuesta.transforms.reductions.parts import split_in_parts
+from tests.support.tensors import special_rows
 from tests.support.text import parse
 
 ROWS = 6
@@ -156,12 +157,8 @@ def test_what_is_split_gives_the_same(name: str, columns: int) -> None:
 
 
 def special(columns: int) -> Tensor:
-    """Rows with infinities and NaN, all of it or in one part only, and rows of very different parts."""
-    x = torch.randn(ROWS, columns)
-    x[0, 3] = torch.inf
-    x[1] = -torch.inf
-    x[2, : columns // 2] = -torch.inf
-    x[3, 5] = torch.nan
+    """Rows with infinities and NaN, and rows of very different parts."""
+    x = special_rows(ROWS, columns)
     x[4] *= 100
     x[5] -= 200
     x[5, :20] = -torch.inf

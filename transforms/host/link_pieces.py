@@ -11,20 +11,18 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from cuesta.dialects import host, kernel
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
+from cuesta.dialects.core.whole_program import WholeProgramPass
 
 
-class LinkPiecesPass(ModulePass):
+class LinkPiecesPass(WholeProgramPass):
     """Pieces become functions of the program."""
 
     name = "link-pieces"
-    of_whole_program = True
-    """The pipeline runs any other pass on one piece at a time."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs on a program whose pieces stand at the level `host`."""

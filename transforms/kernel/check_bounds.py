@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import BlockArgument, SSAValue
-from xdsl.passes import ModulePass
 
 from cuesta.dialects import host, kernel, sym
 from cuesta.dialects.core.entry import symbol_ranges
 from cuesta.dialects.core.operation import ops_of
+from cuesta.dialects.core.whole_program import WholeProgramPass
 from cuesta.dialects.layout import element_count, is_contiguous, sizes_of, storage_size, tensor_type_of
 from cuesta.dialects.sym.ranges import Space
 
@@ -19,16 +19,14 @@ _MOST_ELEMENTS = 1 << 40
 """More than any memory has: a factor that makes a bound of whether there is an element at all."""
 
 
-class CheckBoundsPass(ModulePass):
+class CheckBoundsPass(WholeProgramPass):
     """load %p[e]  ->  within [e], extent of p; load %p[e]   unless 0 ≤ e < extent follows from the text.
 
     The extent of a pointer is what the launches pass: the elements of the buffer, the fewest if they differ. Programs
-    of torch.compile are not checked: what made them proved it.
+    of torch.compile are not checked: what made them proved it. Kernels are shared by all pieces of a program.
     """
 
     name = "check-bounds"
-    of_whole_program = True
-    """Kernels are shared by all parts of a program."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = [one for one in op.body.ops if isinstance(one, host.FuncOp)]

@@ -5,22 +5,16 @@ from __future__ import annotations
 LEAST = 16
 """The fewest rows, columns and points of a tile that matrix units take."""
 
-# What is worth timing: rows, columns, depth (of 16 bits), warps, stages of tiles.
-_TILES = (
-    (128, 256, 64, 8, 3),
-    (256, 128, 64, 8, 3),
-    (128, 128, 64, 8, 3),
-    (128, 128, 64, 4, 3),
-    (128, 64, 64, 4, 4),
-    (64, 128, 64, 4, 4),
-    (64, 256, 64, 4, 4),
-    (64, 64, 64, 4, 4),
-    (32, 64, 128, 4, 4),
-    (64, 32, 128, 4, 4),
-    (32, 32, 128, 4, 4),
-    (16, 64, 128, 4, 4),
-    (16, 128, 128, 4, 4),
-)
+# What is worth timing: rows and columns, by depth (of 16 bits), warps and stages of tiles.
+_SIDES = {
+    (64, 8, 3): ((128, 256), (256, 128), (128, 128)),
+    (64, 4, 3): ((128, 128),),
+    (64, 4, 4): ((128, 64), (64, 128), (64, 256), (64, 64)),
+    (128, 4, 4): ((32, 64), (64, 32), (32, 32), (16, 64), (16, 128)),
+}
+_TILES = tuple((*sides, *rest) for rest, group in _SIDES.items() for sides in group)
+_SMALL = (32, 32, 128, 4, 4)
+"""The tile of a product that none fits."""
 GROUP = 8
 """Rows of tiles that are done together."""
 TRIED = 5
@@ -43,7 +37,7 @@ def tiles_for(sizes: tuple[int, int, int], programs_around: int, bits: int, proc
         return rounds * (height * width + 48 * (height + width))
 
     fitting = [tile for tile in _TILES if fits(tile[0], rows) and fits(tile[1], columns)]
-    best = sorted(fitting or [_TILES[10]], key=cost)[:TRIED]
+    best = sorted(fitting or [_SMALL], key=cost)[:TRIED]
     return [
         {
             "rows": height,

@@ -7,7 +7,7 @@ import torch
 
 from cuesta.targets import reference
 from cuesta.targets.reference.errors import InterpreterError
-from tests.support.text import parse, refused, round_trip
+from tests.support.text import means_rows_less_their_sum, parse, refused, round_trip
 
 MEETING = """
 kernel.func @zeros() outs(%n: !kernel.ptr<i32>) schedule #kernel.schedule<grid = [20]> {
@@ -49,12 +49,7 @@ def test_round_trip() -> None:
 
 
 def test_what_it_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = torch.randn(4, 32)
-    for points in (1 << 21, 100, 1):  # those who meet are never taken apart
-        monkeypatch.setattr("cuesta.targets.reference.kernel.POINTS_PER_CHUNK", points)
-        (y,) = reference.run(parse(MEETING), [x])
-        assert isinstance(y, torch.Tensor)
-        torch.testing.assert_close(y, x - x.sum(1, keepdim=True))
+    means_rows_less_their_sum(MEETING, "kernel", monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from cuesta.dialects import elem, kernel
+from cuesta.dialects import elem
 from cuesta.targets.program import KernelText
 from cuesta.targets.triton import compilation
-from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import assert_close_to_float64
 from cuesta.transforms.accuracy.relax_accuracy import LIMITS
 from tests.support import approximations
-from tests.support.triton_interpreter import interpreted_cuda, on_cuda, parse, run, to_host
+from tests.support.triton_interpreter import interpreted_cuda, on_cuda, parse, run
+from tests.support.triton_kernels import assert_compiles, texts_of
 
 pytest.importorskip("triton")
 
@@ -48,8 +48,7 @@ def test_whole_functions(function: Callable[..., Any], dtype: torch.dtype) -> No
 
 
 def kernel_of(name: str, precision: str) -> KernelText:
-    host = to_host(on_cuda(parse(approximations.program_of(name, precision))))
-    (text,) = emit_module(op for op in host.body.ops if isinstance(op, kernel.FuncOp)).values()
+    (text,) = texts_of(on_cuda(parse(approximations.program_of(name, precision))))
     return text
 
 
@@ -57,7 +56,7 @@ def kernel_of(name: str, precision: str) -> KernelText:
 @pytest.mark.parametrize(("name", "precision"), approximations.CASES)
 def test_they_compile_for_both_vendors(name: str, precision: str) -> None:
     text = kernel_of(name, precision)
-    assert compilation.compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+    assert_compiles([text])
     assert "gfx942" in compilation.amd_assembly(text, "gfx942")
 
 

@@ -12,9 +12,8 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 
 import cuesta
-from cuesta.dialects import kernel
 from cuesta.dialects.core.locations import print_text
-from cuesta.targets.program import CudaError, KernelText
+from cuesta.targets.program import CudaError
 from cuesta.targets.triton import driver
 from cuesta.targets.triton.compilation import (
     TritonMissingError,
@@ -24,20 +23,14 @@ from cuesta.targets.triton.compilation import (
     require_triton,
 )
 from cuesta.targets.triton.emit_launches import SCRATCH
-from cuesta.targets.triton.emit_module import emit_module
 from tests.support.gpu_cases import BACKWARD, cases
-from tests.support.triton_interpreter import interpreted_cuda, on_cuda, parse, to_host
+from tests.support.triton_interpreter import interpreted_cuda, on_cuda, parse
+from tests.support.triton_kernels import HOPPER, texts_of
 from tests.targets.triton.test_interpreted import GATHER, reduction
 
 triton = pytest.importorskip("triton")
 
-HOPPER = 90
 AMD = "gfx942"
-
-
-def texts_of(module: ModuleOp) -> list[KernelText]:
-    host = to_host(module)
-    return list(emit_module(op for op in host.body.ops if isinstance(op, kernel.FuncOp)).values())
 
 
 def compile_all(module: ModuleOp, *, amd: bool = True) -> int:

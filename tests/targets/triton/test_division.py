@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cuesta.dialects import kernel
 from cuesta.dialects.elem.ops import format_number
-from cuesta.targets.triton.emit_module import emit_module
-from tests.support.triton_interpreter import on_cuda, parse, run, to_host
+from tests.support.triton_interpreter import on_cuda, parse, run
+from tests.support.triton_kernels import texts_of
 from tests.targets.cpu.test_vector_math import all_patterns, edges, ulp_errors
 
 pytest.importorskip("triton")
@@ -29,8 +28,7 @@ func.func @main(%x : {tensor}) -> {tensor} {{
 
 
 def source_of(text: str) -> str:
-    host = to_host(on_cuda(parse(text)))
-    (found,) = emit_module(op for op in host.body.ops if isinstance(op, kernel.FuncOp)).values()
+    (found,) = texts_of(on_cuda(parse(text)))
     return found.source
 
 

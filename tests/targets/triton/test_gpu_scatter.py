@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +10,7 @@ import torch
 from torch.nn import functional
 
 import cuesta
+from tests.support.gpu_cases import ends_in_a_device_assertion
 from tests.support.scatter_cases import BACKWARD, backward_inputs, cases
 
 pytest.importorskip("triton")
@@ -123,7 +122,4 @@ torch.cuda.synchronize()
 
 
 def test_an_index_out_of_range_is_a_device_assertion() -> None:
-    done = subprocess.run([sys.executable, "-c", OUT_OF_RANGE], capture_output=True, text=True, timeout=300)
-    assert "so far so good" in done.stdout, done.stderr
-    assert done.returncode != 0
-    assert "index out of bounds for dimension with size 10" in done.stdout + done.stderr
+    ends_in_a_device_assertion(OUT_OF_RANGE, "index out of bounds for dimension with size 10")

@@ -11,11 +11,18 @@ from torch import Tensor
 
 from cuesta.dialects import host, kernel
 from cuesta.targets.triton import emit_meet
-from cuesta.targets.triton.compilation import amd_assembly, compile_kernel
+from cuesta.targets.triton.compilation import amd_assembly
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import assert_close_to_float64
-from cuesta.transforms.reductions import when
+from tests.support.tensors import special_rows
 from tests.support.triton_interpreter import ask, check, interpreted_cuda, on_cuda, parse, run, to_host
+from tests.support.triton_kernels import (
+    assert_compiles,
+    kernels_of,
+    rms_norm,
+    split_whatever_the_sizes,
+    texts_of,
+)
 
 pytest.importorskip("triton")
 
@@ -47,10 +54,6 @@ func.func @main(%x : tensor<3x101xf32>) -> (tensor<3x101xf32>, tensor<3xf32>) {
 }""".replace("SCHEDULE", "schedule #loops.schedule<part = 32, cooperative = 1>")
 
 
-def kernels_of(program: object) -> list[kernel.FuncOp]:
-    return [op for op in to_host(program).body.ops if isinstance(op, kernel.FuncOp)]  # type: ignore[arg-type]
-
-
 @pytest.fixture
 def meetings() -> Iterator[Callable[[int | None, int], None]]:
     """Says how programs that meet run: the order of events (None: one after the other), and how long one waits."""
@@ -77,23 +80,18 @@ def test_what_is_emitted() -> None:
     source = texts[softmax.sym_name].source
     assert source.count("tl.load(x") == 2, "a part is read once, and once by who stands in for a program that left"
     assert source.index("tl.debug_barrier()") < source.index("functions.meet(")
-    for text in texts.values():
-        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+    assert_compiles(texts.values())
 
 
 @slow
 def test_nothing_assumes_nvidia() -> None:
-    for text in emit_module(kernels_of(on_cuda(parse(SOFTMAX)))).values():
+    for text in texts_of(on_cuda(parse(SOFTMAX))):
         assert "s_endpgm" in amd_assembly(text, "gfx942")
 
 
 @slow
 def test_what_the_text_means() -> None:
     check(parse(SOFTMAX))
-
-
-def rms_norm(x: Tensor, w: Tensor) -> Tensor:
-    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w
 
 
 def batch_norm(x: Tensor) -> tuple[Tensor, ...]:
@@ -116,12 +114,7 @@ FORWARD: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = 
 @pytest.fixture
 def cooperative(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets programs meet wherever they can, whatever the sizes."""
-    monkeypatch.setattr(when, "LARGE_GPU", 8)
-    monkeypatch.setattr(when, "LEAST", 4)
-    monkeypatch.setattr(when, "TILE", 32)
-    monkeypatch.setattr(when, "FEW_PROGRAMS", 0)
-    monkeypatch.setattr(when, "WORTH", 1e9)
-    monkeypatch.setattr(when, "MEET", True)
+    split_whatever_the_sizes(monkeypatch, meet=True)
     monkeypatch.setattr("cuesta.transforms.reductions.gpu_cost.of_meeting", lambda *_: 0.0)
 
 
@@ -136,18 +129,13 @@ def test_rows_that_programs_share(name: str, dtype: torch.dtype) -> None:
         assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, inputs)
     found = kernels_of(programs[0])
     assert any(isinstance(op, kernel.MeetOp) for func in found for op in func.body.ops)
-    for text in emit_module(found).values():
-        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+    assert_compiles(emit_module(found).values())
 
 
 @slow
 @pytest.mark.usefixtures("cooperative")
 def test_infinities() -> None:
-    x = torch.randn(6, 100)
-    x[0, 3] = torch.inf
-    x[1] = -torch.inf
-    x[2, :50] = -torch.inf
-    x[3, 5] = torch.nan
+    x = special_rows(6, 100)
     with interpreted_cuda() as programs:
         actual = torch.compile(lambda x: x.softmax(-1), backend="cuesta", fullgraph=True)(x)
     assert any(isinstance(op, kernel.MeetOp) for func in kernels_of(programs[0]) for op in func.body.ops)

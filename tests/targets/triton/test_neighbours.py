@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.dialects import kernel
 from cuesta.targets.triton.emit_kernel import emit_kernel
-from tests.support.triton_interpreter import check, on_cuda, parse, run, to_host
+from tests.support.triton_interpreter import check, on_cuda, parse, run
+from tests.support.triton_kernels import kernels_of
 
 pytest.importorskip("triton")
 
@@ -37,8 +37,7 @@ MASKED = """%c = loops.load %m[%i] : tensor<512xi1>
 
 
 def text_of(module: Any) -> str:
-    host = to_host(on_cuda(module))
-    return "\n".join(emit_kernel(op).source for op in host.body.ops if isinstance(op, kernel.FuncOp))
+    return "\n".join(emit_kernel(op).source for op in kernels_of(on_cuda(module)))
 
 
 TOGETHER = {

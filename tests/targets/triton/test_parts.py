@@ -10,11 +10,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cuesta.dialects import kernel
-from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import assert_close_to_float64
-from cuesta.transforms.reductions import sum_columns_with_rows, when
-from tests.support.triton_interpreter import check, interpreted_cuda, on_cuda, parse, to_host
+from cuesta.transforms.reductions import sum_columns_with_rows
+from tests.support.tensors import special_rows
+from tests.support.triton_interpreter import check, interpreted_cuda, on_cuda, parse
+from tests.support.triton_kernels import (
+    assert_compiles,
+    kernels_of,
+    rms_norm,
+    split_whatever_the_sizes,
+    texts_of,
+)
 
 pytest.importorskip("triton")
 
@@ -24,23 +31,10 @@ slow = pytest.mark.slow  # the interpreter takes seconds for a kernel
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Splits, whatever the sizes."""
-    monkeypatch.setattr(when, "LARGE_GPU", 8)
-    monkeypatch.setattr(when, "LEAST", 4)
-    monkeypatch.setattr(when, "TILE", 32)
-    monkeypatch.setattr(when, "FEW_PROGRAMS", 0)
-    monkeypatch.setattr(when, "WORTH", 1e9)
-    monkeypatch.setattr(when, "MEET", False)
+    split_whatever_the_sizes(monkeypatch, meet=False)
     monkeypatch.setattr(sum_columns_with_rows, "LEAST", 8)
     monkeypatch.setattr(sum_columns_with_rows, "FEW", 0)
     monkeypatch.setattr(sum_columns_with_rows, "BUSY", 0)
-
-
-def kernels_of(program: object) -> list[kernel.FuncOp]:
-    return [op for op in to_host(program).body.ops if isinstance(op, kernel.FuncOp)]  # type: ignore[arg-type]
-
-
-def rms_norm(x: Tensor, w: Tensor) -> Tensor:
-    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w
 
 
 FORWARD: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...], int]] = {
@@ -69,18 +63,13 @@ def test_in_parts(name: str, dtype: torch.dtype) -> None:
         assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, inputs)
     found = kernels_of(programs[0])
     assert len(found) == kernels
-    for text in emit_module(found).values():
-        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+    assert_compiles(emit_module(found).values())
 
 
 @slow
 @pytest.mark.usefixtures("small")
 def test_infinities_in_parts() -> None:
-    x = torch.randn(6, 100)
-    x[0, 3] = torch.inf
-    x[1] = -torch.inf
-    x[2, :50] = -torch.inf
-    x[3, 5] = torch.nan
+    x = special_rows(6, 100)
     with interpreted_cuda() as programs:
         compiled = torch.compile(lambda x: (x.softmax(-1), x.logsumexp(-1)), backend="cuesta", fullgraph=True)
         actual = compiled(x)
@@ -110,8 +99,7 @@ def test_sums_of_columns_beside_rows(name: str, dtype: torch.dtype) -> None:
     assert any(isinstance(op, kernel.ScanOp) for func in found for op in func.walk())
     texts = list(emit_module(found).values())
     assert any("acc = acc + " in text.source for text in texts), "what is carried is in registers"
-    for text in texts:
-        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+    assert_compiles(texts)
 
 
 ROWS = """
@@ -127,14 +115,14 @@ func.func @main(%x : tensor<9x333xf32>, %m : tensor<9x2xf32>) -> tensor<9x333xf3
 
 
 def test_a_load_of_a_row_is_two_loads_for_all_lanes() -> None:
-    (text,) = emit_module(kernels_of(on_cuda(parse(ROWS)))).values()
+    (text,) = texts_of(on_cuda(parse(ROWS)))
     assert "tl.load(m + row * 2 + 1)" in text.source
     assert "tl.load(m + last * 2 + 1)" in text.source
     assert "j // 333" not in text.source
 
 
 def test_rows_shorter_than_a_tile_are_divided() -> None:
-    (text,) = emit_module(kernels_of(on_cuda(parse(ROWS.replace("333", "100"))))).values()
+    (text,) = texts_of(on_cuda(parse(ROWS.replace("333", "100"))))
     assert "j // 100" in text.source
 
 

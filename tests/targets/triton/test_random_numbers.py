@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cuesta.dialects import host, kernel
+from cuesta.dialects import host
 from cuesta.targets.reference import run as run_reference
-from cuesta.targets.triton.compilation import compile_kernel
-from cuesta.targets.triton.emit_module import emit_module
 from tests.support.triton_interpreter import interpreted_cuda, on_cuda, parse, run, to_host
+from tests.support.triton_kernels import assert_compiles, kernels_in, texts_of
 
 pytest.importorskip("triton")
 
@@ -60,8 +59,7 @@ def test_dropout_is_a_kernel_that_draws_and_one_for_the_rest(run_it: bool) -> No
     forward, backward = (to_host(program) for program in programs)
     assert [op.overload for op in forward.walk() if isinstance(op, host.ExternOp)] == ["aten.randint.low"]
     assert not any(isinstance(op, host.ExternOp) for op in backward.walk())
-    kernels = [[op for op in module.walk() if isinstance(op, kernel.FuncOp)] for module in (forward, backward)]
-    assert [len(one) for one in kernels] == [2, 1]
+    assert [len(kernels_in(one)) for one in (forward, backward)] == [2, 1]
 
 
 @pytest.mark.slow
@@ -76,7 +74,6 @@ def test_draws_compile() -> None:
 
     with interpreted_cuda(run_it=False) as (programs):
         torch.compile(function, backend="cuesta", fullgraph=True)()
-    texts = emit_module(op for op in to_host(programs[0]).walk() if isinstance(op, kernel.FuncOp))
+    texts = texts_of(programs[0])
     assert len(texts) >= 8
-    for text in texts.values():
-        assert compile_kernel(text, 90).binary[:4] == b"\x7fELF"
+    assert_compiles(texts)
