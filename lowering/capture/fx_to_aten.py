@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeGuard, cast
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
-from xdsl.dialects.builtin import ArrayAttr, FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc, f64
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, NameLoc, NoneAttr, StringAttr, UnknownLoc, f64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
@@ -36,8 +36,10 @@ used), an `_Unusable`, or a list of these.
 """
 
 
-_NOWHERE: Final = FileLineColLoc(StringAttr("a graph of no lines"), IntAttr(0), IntAttr(0))
-"""Where the ops of a graph come from that no line of a model asked for, such as one that returns its inputs."""
+_NOWHERE: Final = NameLoc(StringAttr("a graph of no lines"), NoneAttr())
+"""Where the ops of a graph come from that no line of a model asked for, such as one that returns its inputs. A name and
+no line: who prints lines of the model prints nothing.
+"""
 
 
 class UnsupportedGraphError(CuestaError):

@@ -7,15 +7,21 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 
 from cuesta.context import make_context
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.locations import CuestaParser, format_location, format_origin, print_text
+from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.pipeline import STAGES, run_pipeline
 from examples.models import MODELS, inference_step, training_step
 from tests.fuzz.texts.corpus import FUNCTIONS
 from tests.support.levels import Captured, capture, captured_graphs
 from tests.support.small_models import make_models_small
+from tests.support.triton_interpreter import on_cuda
+from tests.support.triton_kernels import texts_of
 
 
 def without_location(captured: list[Captured]) -> list[str]:
@@ -57,6 +63,22 @@ def test_a_graph_without_calls() -> None:
         return y.add_(1), F.gelu(x).sum(0)
 
     assert without_location(capture(function, torch.randn(3, 4), torch.randn(4))) == []
+
+
+def test_who_has_no_line_prints_none() -> None:
+    """The ops of a graph that was traced without a model's lines have a location that is a name."""
+    gm = make_fx(lambda x: x.exp().sum(0), tracing_mode="fake")(torch.randn(3, 4))
+    module = import_graph(gm).module
+    text = print_text(module, locations=True)
+    assert text.startswith('#at1 = loc("a graph of no lines")\n')
+    again = CuestaParser(make_context(), text, "<text>").parse_module()
+    (call, *_) = entry_block(again).ops
+    assert format_origin(call.location) == "" and format_location(call.location) == "<text>:4"
+    moved = on_cuda(module)
+    for op in moved.walk():
+        op.location = call.location
+    for kernel in texts_of(moved):
+        assert kernel.source.startswith("@triton.jit\n")
 
 
 @pytest.mark.slow
