@@ -136,6 +136,21 @@ def test_every_package_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(listed["packages"]) == expected  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.parametrize("folder", COMPILER_FOLDERS)
+def test_tests_stand_in_the_rooms_of_what_they_test(folder: str) -> None:
+    tests = ROOT / "tests"
+    rooms = {path.parent for path in (tests / folder).rglob("test_*.py")}
+    assert not [relative(room) for room in rooms if not (ROOT / room.relative_to(tests)).is_dir()]
+
+
+def test_the_examples_of_a_pass_stand_in_its_room() -> None:
+    """tests/filecheck/transforms/views/eliminate-views/ holds those of transforms/views/eliminate_views.py."""
+    examples = ROOT / "tests" / "filecheck"
+    passes = {path.parent.relative_to(examples) for path in examples.rglob("*.mlir")} - {Path("cuesta")}
+    assert passes
+    assert not [str(one) for one in passes if not (ROOT / one.parent / f"{one.name.replace('-', '_')}.py").exists()]
+
+
 def test_constraints_pin_every_dependency() -> None:
     """What pyproject.toml asks for, constraints.txt has in one version each."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cuesta.opt import run_captured
 
-EXAMPLES = Path(__file__).parents[1] / "filecheck" / "transforms" / "fuse-nests"
+EXAMPLES = Path(__file__).parents[2] / "filecheck" / "transforms" / "fusion" / "fuse-nests"
 
 
 def explanations(example: str) -> list[str]:
