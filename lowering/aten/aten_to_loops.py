@@ -46,25 +46,28 @@ from cuesta.lowering.aten import (
 )
 from cuesta.lowering.aten.builder import AtenCall, Declined, LoopBuilder, Rule
 
+FAMILIES: Final[tuple[Mapping[str, Rule], ...]] = (
+    pointwise.RULES,
+    views.RULES,
+    reductions.RULES,
+    normalization.RULES,
+    channel_norms.RULES,
+    indexing.RULES,
+    creation.RULES,
+    pooling.RULES,
+    losses.RULES,
+    scans.RULES,
+    random_numbers.RULES,
+    scatters.RULES,
+    pooling_windows.RULES,
+    padding.RULES,
+    upsampling.RULES,
+    searching.RULES,
+)
+"""The tables of the families. An overload stands in one of them."""
+
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
-    {
-        **pointwise.RULES,
-        **views.RULES,
-        **reductions.RULES,
-        **normalization.RULES,
-        **channel_norms.RULES,
-        **indexing.RULES,
-        **creation.RULES,
-        **pooling.RULES,
-        **losses.RULES,
-        **scans.RULES,
-        **random_numbers.RULES,
-        **scatters.RULES,
-        **pooling_windows.RULES,
-        **padding.RULES,
-        **upsampling.RULES,
-        **searching.RULES,
-    }
+    {overload: rule for family in FAMILIES for overload, rule in family.items()}
 )
 """Every overload that has a rule. Whatever is not here stays a library call."""
 

@@ -132,7 +132,7 @@ def _element_of_window(axis: Axis, window: sym.IndexExpr, offset: Scalar) -> Sca
     return maximum(minimum(place, builder.index(axis.size - 1, offset.type)), first)
 
 
-def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+def max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """Every element of the source collects from the windows whose maximum it is: no two points write to one place."""
     gradient, indices = op.tensor("grad_output"), op.tensor("indices")
     axes = axes_of(op, op.tensor("self"), gradient)
@@ -227,8 +227,7 @@ def of_two_and_three_dims(rules: Mapping[str, Rule]) -> dict[str, Rule]:
 RULES = of_two_and_three_dims(
     {
         "max_pool{}d_with_indices": _max_pool,
-        "max_pool{}d_with_indices_backward": _max_pool_backward,
         "avg_pool{}d": _average_pool,
     }
 )
-"""Pooling, and the derivative of max pooling."""
+"""Pooling."""

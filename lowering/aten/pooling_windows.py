@@ -1,4 +1,4 @@
-"""Pooling whose windows differ in size, and the derivatives of average pooling.
+"""Pooling whose windows differ in size, and the derivatives of pooling.
 
 A derivative is a gather: every element of the source collects from the windows that cover it, which are few.
 """
@@ -128,7 +128,7 @@ def _max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]
     """A gather where the windows have no gaps, otherwise a scatter."""
     if any(step != 1 for step in op.integers("dilation")):
         return _maximum_backward(op, builder)
-    return pooling.RULES[f"aten.max_pool{pooling.spatial_rank(op)}d_with_indices_backward.default"](op, builder)
+    return pooling.max_pool_backward(op, builder)
 
 
 def _average_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -209,4 +209,4 @@ RULES = pooling.of_two_and_three_dims(
         "avg_pool{}d_backward": _average_backward,
     }
 )
-"""Adaptive pooling, and the derivatives of average pooling."""
+"""Adaptive pooling, and the derivatives of pooling."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ComplexType, FileLineColLoc, IntAttr, ModuleOp, StringAttr, f32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -12,7 +14,7 @@ from cuesta.dialects.aten import AtenOp, CallOp, op_class
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.layout import tensor_type
-from cuesta.lowering.aten.aten_to_loops import AtenToLoopsPass
+from cuesta.lowering.aten.aten_to_loops import FAMILIES, AtenToLoopsPass
 
 
 def lowered(call: AtenOp | CallOp, arguments: list[Attribute], block: Block) -> list[Operation]:
@@ -29,6 +31,12 @@ def add(first: Attribute, second: Attribute, result: Attribute) -> tuple[AtenOp,
     block = Block(arg_types=[first, second])
     values: tuple[SSAValue, ...] = block.args
     return op_class("aten.add.Tensor").build(list(values), result_types=[result]), [first, second], block
+
+
+def test_an_overload_has_one_rule() -> None:
+    counts = Counter(overload for family in FAMILIES for overload in family)
+    assert len(counts) > 300
+    assert not [overload for overload, count in counts.items() if count > 1]
 
 
 def test_a_call_over_several_devices_is_left_to_eager():
