@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen
 from cuesta.options import Options
-from cuesta.record import GraphKind, records
+from cuesta.record import CompileRecord, GraphKind
 
 if TYPE_CHECKING:
     import torch
@@ -46,14 +46,13 @@ def cuesta(
     from torch._dynamo.backends.common import aot_autograd
 
     compilers = Compilers(Options.parse(mode, options))
-    first_record = len(records)
     start = perf_counter()
     with collection_paused(), capturing(), only(compilers.extensions):
         # A backend of its own for each graph: it keeps state about the graph, and making one is free.
         capture = aot_autograd(**compilers.settings())
         compiled = capture(gm, example_inputs)
-    if len(records) > first_record:
-        records[first_record].capture_seconds = perf_counter() - start - compilers.seconds
+    if compilers.records:
+        compilers.records[0].capture_seconds = perf_counter() - start - compilers.seconds
     return compiled
 
 
@@ -88,7 +87,7 @@ def capturing() -> AbstractContextManager[None]:
 
 
 class Compilers:
-    """The three compilers that AOTAutograd calls, with their options, and the time spent in them.
+    """The three compilers that AOTAutograd calls, with their options, what they compiled, and the time spent in them.
 
     Extensions are those in force now, also for the backward pass, which is compiled when it first runs, in whatever
     thread that is.
@@ -97,6 +96,8 @@ class Compilers:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.extensions = chosen(options.extensions)
+        self.records: list[CompileRecord] = []
+        """Ours alone: `cuesta.records` has those of other threads between them."""
         self.seconds = 0.0
 
     def settings(self) -> dict[str, Any]:
@@ -118,20 +119,20 @@ class Compilers:
         return functools.partial(self._compile, kind)
 
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
-        start, before = perf_counter(), len(records)
+        start, record = perf_counter(), CompileRecord(kind=kind)
+        self.records.append(record)
         with collection_paused(), only(self.extensions):
             from cuesta.compiler import compile_graph
 
             drop_aliases(gm)
-            compiled = compile_graph(gm, kind=kind, options=self.options)
+            compiled = compile_graph(gm, record, self.options)
             if self.options.captures:
                 from cuesta.cuda_graphs import captured
 
-                compiled = captured(compiled, gm, kind, records[before])
+                compiled = captured(compiled, gm, kind, record)
         seconds = perf_counter() - start
         # What no stage has counted: importing the compiler, most of it.
-        told = sum(sum(record.seconds.values()) for record in records[before:])
-        records[before].seconds["load-compiler"] = seconds - told
+        record.seconds["load-compiler"] = seconds - sum(record.seconds.values())
         self.seconds += seconds
         return compiled
 

@@ -14,7 +14,7 @@ from cuesta.cached import Place
 from cuesta.dialects.core.extension import active
 from cuesta.finishing import BoxedFunction, Keep, finish, with_constants
 from cuesta.options import Options
-from cuesta.record import DUMP, CompileRecord, GraphKind, records
+from cuesta.record import DUMP, CompileRecord, records
 from cuesta.targets.lookup import running_on
 from cuesta.targets.program import CudaError
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from cuesta.targets.host.runtime import Wrapper
 
 
-def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options) -> BoxedFunction:
-    """Compiles a functional ATen graph; the function takes a list of inputs, which it empties.
+def compile_graph(gm: torch.fx.GraphModule, record: CompileRecord, options: Options) -> BoxedFunction:
+    """Compiles a functional ATen graph; the function takes a list of inputs, which it empties. What it became, and what
+    that cost, is put down in `record`, which is one of `cuesta.records` from now on.
 
     What no level can say, eager runs, with the rest compiled around it (`lowering/capture/plan.py`). A graph that
     nothing can be made of, or that lies on a device we have no target for, runs in eager as a whole, with a warning
@@ -36,7 +37,6 @@ def compile_graph(gm: torch.fx.GraphModule, *, kind: GraphKind, options: Options
     """
     from cuesta.lowering.capture.plan import complete_metadata
 
-    record = CompileRecord(kind=kind)
     if active():
         from cuesta.extensions import named
 

@@ -12,6 +12,7 @@ import torch
 import cuesta.compiler
 from cuesta.compiler import compile_graph
 from cuesta.options import Options
+from cuesta.record import CompileRecord
 from cuesta.targets.program import CudaError
 from tests.support.tensors import FakeOn
 
@@ -37,7 +38,7 @@ def test_without_triton_a_graph_runs_in_eager(monkeypatch: pytest.MonkeyPatch) -
         importlib.util, "find_spec", lambda name, *rest: None if name == "triton" else find(name, *rest)
     )
     with pytest.warns(UserWarning, match="no target for the device cuda:0 without Triton; `pip install triton`"):
-        function = compile_graph(doubled("cuda:0"), kind="inference", options=OPTIONS)
+        function = compile_graph(doubled("cuda:0"), CompileRecord("inference"), OPTIONS)
     assert torch.equal(function([torch.ones(4)])[0], torch.full((4,), 2.0))
 
 
@@ -52,7 +53,7 @@ def test_what_the_driver_refuses_runs_in_eager(monkeypatch: pytest.MonkeyPatch) 
     error = CudaError("CUDA error 222: the PTX is too new; the driver is for CUDA 11.4, and torch was built with 12.8")
     monkeypatch.setattr(cuesta.compiler, "compile_module", refusing(error))
     with pytest.warns(UserWarning, match=r"runs a graph in eager: CUDA error 222: .* the driver is for CUDA 11\.4"):
-        function = compile_graph(doubled("cuda:0"), kind="inference", options=OPTIONS)
+        function = compile_graph(doubled("cuda:0"), CompileRecord("inference"), OPTIONS)
     assert torch.equal(function([torch.ones(4)])[0], torch.full((4,), 2.0))
 
 
@@ -60,7 +61,7 @@ def test_out_of_memory_is_nobodys_fallback(monkeypatch: pytest.MonkeyPatch) -> N
     error = torch.cuda.OutOfMemoryError("CUDA out of memory")
     monkeypatch.setattr(cuesta.compiler, "compile_module", refusing(error))
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        compile_graph(doubled("cuda:0"), kind="inference", options=OPTIONS)
+        compile_graph(doubled("cuda:0"), CompileRecord("inference"), OPTIONS)
 
 
 @pytest.mark.parametrize(("device", "times", "workers"), [("cuda:0", 60, [6]), ("cuda:0", 3, []), ("cpu", 60, [])])
@@ -77,5 +78,5 @@ def test_large_graphs_for_a_device_have_workers_get_ready(
 
     monkeypatch.setattr(module, "pool", Pool)
     monkeypatch.setattr(cuesta.compiler, "compile_module", lambda *arguments: lambda args: args)
-    compile_graph(doubled(device, times), kind="inference", options=OPTIONS)
+    compile_graph(doubled(device, times), CompileRecord("inference"), OPTIONS)
     assert asked == workers

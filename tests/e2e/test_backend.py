@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
 import cuesta
-from cuesta.backend import drop_aliases
-from cuesta.options import OptionError
+from cuesta import backend
+from cuesta.backend import Compilers, drop_aliases
+from cuesta.options import OptionError, Options
 from cuesta.testing import assert_close_to_float64
 
 
@@ -53,6 +57,54 @@ def test_training_is_two_records() -> None:
     inputs = [torch.randn(4, 4, requires_grad=True) for _ in range(2)]
     assert_close_to_float64(compiled, function, inputs)
     assert [record.kind for record in cuesta.records] == ["forward", "backward"]
+
+
+def sines(count: int) -> torch.fx.GraphModule:
+    """So many sines of sines, as AOTAutograd hands them over."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor]:
+        for _ in range(count):
+            x = x.sin()
+        return (x,)
+
+    with FakeTensorMode() as mode:
+        return make_fx(function)(mode.from_tensor(torch.ones(4)))
+
+
+def test_what_two_threads_compile_at_once_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backward pass is compiled in another thread, whatever this one compiles. Here one waits for all of another."""
+    options = Options.parse(None, {"cache": False, "cuda_graphs": True})
+    begun, other_done = threading.Event(), threading.Event()
+
+    def drop(gm: torch.fx.GraphModule) -> None:
+        if threading.current_thread().name == "first":
+            begun.set()
+            assert other_done.wait(60)
+
+    monkeypatch.setattr(backend, "drop_aliases", drop)
+    functions: dict[str, Any] = {}
+
+    def compile_in(name: str, count: int) -> threading.Thread:
+        compilers, gm = Compilers(options), sines(count)
+        thread = threading.Thread(target=lambda: functions.update({name: compilers.of("inference")(gm, [])}), name=name)
+        thread.start()
+        return thread
+
+    first = compile_in("first", 2)
+    assert begun.wait(60)
+    compile_in("second", 3).join()
+    (second_record,) = cuesta.records
+    spent = dict(second_record.seconds)
+    other_done.set()
+    first.join()
+    assert [record.aten_ops for record in cuesta.records] == [3, 2]
+    assert second_record.seconds == spent
+    for record in cuesta.records:
+        assert record.seconds["load-compiler"] >= 0
+        assert record.cuda_graph == "not captured: nothing of it runs on a CUDA device"
+    assert len(functions) == 2
 
 
 def test_same_options_do_not_recompile() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import cuesta
-from cuesta.record import records
+from cuesta.record import CompileRecord, records
 from cuesta.targets.cpu import jit
 
 
@@ -44,7 +44,7 @@ def compiled_graph(options: dict[str, object] | None = None) -> tuple[Any, Tenso
     x = torch.randn(64)
     with FakeTensorMode() as mode:
         gm = make_fx(double)(mode.from_tensor(x))
-    return compile_graph(gm, kind="inference", options=Options.parse(None, options or {"cache": False})), x
+    return compile_graph(gm, CompileRecord("inference"), Options.parse(None, options or {"cache": False})), x
 
 
 def test_compiling_goes_on_without_llvm_and_the_first_call_waits(held: threading.Event) -> None:
