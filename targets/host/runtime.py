@@ -225,11 +225,16 @@ def build_unfinished(program: Program, finish: Callable[[], LoadedModule | None]
             if function.__code__ is not code:
                 _bind_code(function, program, finish())
                 function.__code__ = code
-                del function.__globals__["_complete"]
+                # Not deleted: another thread may have begun its first call, and ask yet.
+                function.__globals__["_complete"] = _is_complete
 
     function.__globals__["_complete"] = complete
     function.__code__ = _first_call().__code__
     return function
+
+
+def _is_complete() -> None:
+    """What a first call asks for that began before another had completed the function."""
 
 
 _FIRST_CALL = """\

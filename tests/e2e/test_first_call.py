@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ import torch
 from torch import Tensor
 
 import cuesta
+from cuesta.dialects.core.extension import Extension
+from cuesta.dialects.kernel import FuncOp
 from cuesta.record import CompileRecord, records
 from cuesta.targets.cpu import jit
+from cuesta.targets.cpu.target import CpuTarget
+from cuesta.targets.target import Build
 
 
 def double(x: Tensor) -> Tensor:
@@ -74,6 +79,31 @@ def test_what_llvm_refuses_is_told_by_every_call(monkeypatch: pytest.MonkeyPatch
     for _ in range(2):
         with pytest.raises(jit.MachineCodeError, match="no code for this"):
             function([x])
+
+
+def test_a_kernel_without_code_beside_others_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrapper calls one kernel's stand-in and another's machine code: the first call waits for no half of them."""
+
+    class PartlyTarget(CpuTarget):
+        name = "partly"
+
+        def start(self, kernels: Mapping[str, FuncOp], wanted: Sequence[tuple[str, str]]) -> Build:
+            build = super().start(kernels, wanted)
+            first, _ = wanted[0]
+            monkeypatch.setattr(build, "finish", lambda: {first: ValueError("injected")})
+            return build
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return x.exp() * 2, y.cumsum(0)
+
+    x, y = torch.randn(5, 6), torch.randn(7)
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    options: dict[str, Any] = {"extensions": [Extension("partly", targets=[PartlyTarget()])], "cache": False}
+    with pytest.warns(UserWarning, match="cannot be compiled and runs in eager: injected"):
+        compiled = torch.compile(function, backend="cuesta", options=options)
+        torch.testing.assert_close(compiled(x, y), function(x, y))
+    assert "llvm" in cuesta.records[0].seconds
 
 
 def test_an_equal_graph_that_has_not_run_yet_is_not_compiled_again(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
+import weakref
+from types import FunctionType
+from typing import Any
 
 import pytest
 import torch
 
 from cuesta.targets.host.runtime import (
     allocator,
+    build_unfinished,
     check_metadata,
     flattened,
     index_error_raiser,
@@ -17,7 +22,7 @@ from cuesta.targets.host.runtime import (
     resolve_overload,
     with_strides,
 )
-from cuesta.targets.program import BoundSite
+from cuesta.targets.program import BoundSite, Program
 
 
 def test_results_are_opened() -> None:
@@ -82,3 +87,43 @@ def test_an_overload_by_a_shorter_way_is_the_same() -> None:
     arguments = torch.randn(1, 3, 8, 8), torch.randn(2, 3, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
     expected = torch.ops.aten.convolution.default(*arguments)
     assert torch.equal(resolve_overload("aten.convolution.default")(*arguments), expected)
+
+
+PLAIN = Program("def call(args):\n    return [args.pop() + 1]\n", {}, (), (), None, (), ())
+
+
+def test_an_unfinished_program_is_finished_by_its_first_call() -> None:
+    asked: list[str] = []
+
+    def finish() -> None:
+        asked.append("finish")
+        if len(asked) < 3:
+            raise OSError("not yet")
+
+    function = build_unfinished(PLAIN, finish)
+    assert not asked
+    for _ in range(2):
+        with pytest.raises(OSError, match="not yet"):
+            function([1])
+    assert [function([number]) for number in (1, 2, 3)] == [[2], [3], [4]]
+    assert len(asked) == 3
+
+
+def test_a_first_call_that_another_overtakes_goes_on() -> None:
+    """Threads that began before the function was complete still run the code that asks for it."""
+    function: Any = build_unfinished(PLAIN, lambda: None)
+    begun = FunctionType(function.__code__, function.__globals__)
+    assert function([1]) == [2]
+    assert begun([2]) == [3]
+
+
+def test_a_finished_program_does_not_keep_what_finished_it() -> None:
+    class Finish:
+        def __call__(self) -> None: ...
+
+    finish = Finish()
+    gone, function = weakref.ref(finish), build_unfinished(PLAIN, finish)
+    function([1])
+    del finish
+    gc.collect()
+    assert gone() is None
