@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen
 from cuesta.options import Options
@@ -121,7 +122,7 @@ class Compilers:
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
         start, record = perf_counter(), CompileRecord(kind=kind)
         self.records.append(record)
-        with collection_paused(), only(self.extensions):
+        with collection_paused(), only(self.extensions), allowing(self.options.extension_seconds):
             from cuesta.compiler import compile_graph
 
             drop_aliases(gm)

@@ -34,11 +34,12 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
     Errors: CuestaError, xDSL's ParseError (both name file and line), OptionError, OSError. A call raises IndexError or
     RuntimeError, which name the line, where the text accesses what is not there or a call gives what it does not say.
     """
+    from cuesta.dialects.core.deadline import allowing
     from cuesta.dialects.core.extension import only
     from cuesta.extensions import chosen
 
     parsed = Options.parse(None, options)
-    with only(chosen(parsed.extensions)):
+    with only(chosen(parsed.extensions)), allowing(parsed.extension_seconds):
         return _load(path, parsed, options or {})
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from cuesta.dialects.core.deadline import SECONDS
 from cuesta.dialects.core.extension import Extension
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -60,6 +61,7 @@ class Options:
     )
     trace: bool = _option(False, "record every rewrite, with its time and the line of its rule")
     extensions: tuple[Extension | str, ...] = _option((), "what is added to the compiler (see docs/extending.md)")
+    extension_seconds: float = _option(SECONDS, "how long a function of an extension may run before it is stopped")
 
     @classmethod
     def parse(cls, mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
@@ -107,13 +109,19 @@ def _checked_mode(mode: object) -> str:
 
 
 def _checked_value(name: str, value: object, default: object, choices: tuple[str, ...]) -> object:
-    """The value as `Options` stores it. What an option takes follows from its default: a bool, extensions, or text."""
+    """The value as `Options` stores it. What an option takes follows from its default: a bool, extensions, a number of
+    seconds, or text.
+    """
     if isinstance(default, bool):
         if isinstance(value, bool):
             return value
         raise OptionError(f"option {name!r} must be True or False, not {_described(value)}")
     if isinstance(default, tuple):
         return _checked_extensions(name, value)
+    if isinstance(default, float):
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            return float(value)
+        raise OptionError(f"option {name!r} must be a number of seconds above 0, or inf, not {_described(value)}")
     if value is None and default is None:
         return None
     if choices:
@@ -151,6 +159,6 @@ def _options_help() -> str:
     for entry in fields(Options):
         if entry.name != "mode":
             choices = entry.metadata["choices"]
-            kind = " | ".join(choices) or {bool: "bool", tuple: "list"}.get(type(entry.default), "str")
+            kind = " | ".join(choices) or {bool: "bool", tuple: "list", float: "float"}.get(type(entry.default), "str")
             lines.append(f"    {entry.name} ({kind}, default {entry.default!r}): {entry.metadata['help']}")
     return "\n".join(lines)

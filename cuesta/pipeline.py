@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from cuesta.dialects import aten, host, kernel
-from cuesta.dialects.core.blame import accuse, blame, without
+from cuesta.dialects.core.blame import accuse, blame, blame_late, without
 from cuesta.dialects.core.contracts import Contract, check_level
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
@@ -247,7 +247,7 @@ def run_pipeline(
         before = module.clone() if keep_input is not None else None
         start = perf_counter()
         try:
-            with _of_extensions(one) as has_part:
+            with blame_late(), _of_extensions(one) as has_part:
                 whole = isinstance(one, WholeProgramPass)
                 _run_pass(context, [module] if whole else programs, one)
                 if whole or has_part:
@@ -271,11 +271,11 @@ def run_pipeline(
             after_stage(stage.name, module, perf_counter() - start)
 
 
-_HELD: Mapping[str, str] = {
-    "aten-to-loops": "lowerings",
-    "canonicalize": "rules",
-    "fuse-nests": "fusions",
-    "loops-to-kernel": "schedules",
+_HELD: Mapping[str, tuple[str, ...]] = {
+    "aten-to-loops": ("lowerings",),
+    "canonicalize": ("rules",),
+    "fuse-nests": ("fusions",),
+    "loops-to-kernel": ("schedules", "targets"),
 }
 """The stages of ours in which extensions have a part, by what they hold."""
 
@@ -292,12 +292,13 @@ def _of_extensions(one: ModulePass) -> Generator[bool]:
         with blame(one):
             yield True
         return
-    held = _HELD.get(one.name, "")
-    members = [extension for extension in extensions.members if held and getattr(extension, held)]
+    held = _HELD.get(one.name, ())
+    members = [extension for extension in extensions.members if any(getattr(extension, name) for name in held)]
     if not members:
         yield False
         return
-    told = f"{held} of {', '.join(f'{member.name!r} ({member.place})' for member in members)} had a part in it"
+    named = ", ".join(f"{member.name!r} ({member.place})" for member in members)
+    told = f"{' or '.join(held)} of {named} had a part in it"
     try:
         yield True
     except CuestaError as error:

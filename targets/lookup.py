@@ -48,7 +48,9 @@ def target_of(device: str) -> Target:
     kind = device_type(device)
     found: Target | None = claimant(kind)
     if found is not None:
-        return found
+        from cuesta.targets.theirs import as_ours
+
+        return as_ours(found)
     if kind not in _OURS:
         from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 

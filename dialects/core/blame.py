@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException
 
+from cuesta.dialects.core.deadline import InTime, Overran, is_theirs, left_late
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.extension import Extension, active
 
@@ -70,16 +71,27 @@ def accuse(thing: object, message: str, op: Operation | None = None, *, owner: E
 
 
 @contextmanager
-def blame(thing: object, op: Operation | None = None, *, passing: tuple[type[Exception], ...] = ()) -> Generator[None]:
+def blame(
+    thing: object,
+    op: Operation | None = None,
+    *,
+    passing: tuple[type[Exception], ...] = (),
+    owner: Extension | None = None,
+) -> Generator[None]:
     """The `with` block in which something of an extension's runs. What it raises becomes a CuestaError that says whose
-    it is, but for `passing`, which are answers. Of what nobody's extension holds nothing is changed.
+    it is, but for `passing`, which are answers; so does not returning in time (`deadline.py`). Of what nobody's
+    extension holds nothing is changed.
+
+    Requires: somewhere around it is a `blame_late`.
     """
-    owner = active().owner(thing)
+    owner = owner or active().owner(thing)
     if owner is None:
         yield
         return
+    timed = _Timed(thing, op, owner)
     try:
-        yield
+        with timed:
+            yield
     except passing:
         raise
     except CuestaError as error:
@@ -95,9 +107,42 @@ def blame(thing: object, op: Operation | None = None, *, passing: tuple[type[Exc
         where = _raised_at(error.__traceback__)
         text = f"raised {type(error).__name__}: {error}" + (f", at {where}" if where else "")
         raise CuestaError(diagnostic_for(thing, text, op, owner=owner)) from error
+    except Overran as error:
+        timed.leave()  # it may have come before the end of the block had begun
+        raise timed.error(error) from None
 
 
-_NOT_THEIRS = frozenset(("cuesta", "xdsl", "torch", "contextlib"))
+@contextmanager
+def blame_late() -> Generator[None]:
+    """The `with` block around all that may `blame`: there the exception ends that came when a block of `blame` was
+    nearly left, and went past it.
+    """
+    try:
+        yield
+    except Overran as error:
+        block = left_late()
+        if isinstance(block, _Timed):
+            raise block.error(error) from None
+        raise
+
+
+class _Timed(InTime):
+    """The block in which something of an extension's runs, on an op."""
+
+    __slots__ = ("op", "owner", "thing")
+
+    def __init__(self, thing: object, op: Operation | None, owner: Extension) -> None:
+        super().__init__()
+        self.thing, self.op, self.owner = thing, op, owner
+
+    def error(self, overran: Overran) -> CuestaError:
+        """What is said of code that was stopped."""
+        where = _raised_at(overran.__traceback__)
+        text = f"did not return within {self.seconds:g} s" + (f", and was stopped at {where}" if where else "")
+        return CuestaError(diagnostic_for(self.thing, text, self.op, owner=self.owner))
+
+    def told(self, place: str) -> str:
+        return str(diagnostic_for(self.thing, super().told(place), owner=self.owner))
 
 
 def _raised_at(trace: TracebackType | None) -> str:
@@ -105,7 +150,7 @@ def _raised_at(trace: TracebackType | None) -> str:
     found = ""
     while trace is not None:
         frame = trace.tb_frame
-        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _NOT_THEIRS:
+        if is_theirs(frame):
             found = f"{frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found

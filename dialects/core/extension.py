@@ -267,6 +267,8 @@ def _merge(members: tuple[Extension, ...]) -> Extensions:
             claim("dialects", "the dialect", dialect.name, dialect, extension)
         for target in extension.targets:
             claim("targets", "the target", target.name, target, extension)
+            if (chooser := getattr(target.traits, "chooser", None)) is not None:
+                owners[id(chooser)] = extension
         for one in (*extension.rules, *extension.schedules, *extension.fusions):
             owners[id(one)] = extension
     return Extensions(

@@ -92,6 +92,7 @@ class _Driver:
         self.by_type: dict[type[Operation], tuple[RewritePattern, ...]] = {}
         self.erase_dead = erase_dead
         self.most_rewrites = most_rewrites
+        self.has_theirs = bool(active().rules)
         self.trace = active_trace()
         self.stack: list[Operation] = []
         self.queued: set[Operation] = set()
@@ -177,11 +178,11 @@ class _Driver:
         return fired
 
     def rewrite(self, pattern: RewritePattern, op: Operation, rewriter: PatternRewriter) -> None:
-        try:
+        if not self.has_theirs:
             pattern.match_and_rewrite(op, rewriter)
-        except Exception:
-            with blame(getattr(pattern, "law", pattern), op):  # whose fault it is, where an extension has it
-                raise
+            return
+        with blame(getattr(pattern, "law", pattern), op):
+            pattern.match_and_rewrite(op, rewriter)
 
     def count(self, pattern: RewritePattern, op: Operation) -> None:
         self.rewrites += 1

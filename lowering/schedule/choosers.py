@@ -46,8 +46,11 @@ def default_schedule(analysis: NestAnalysis, machine: Machine, traits: DeviceTra
     """
     if traits is None:
         traits = traits_of(analysis.nest.results[0])
-    if traits.chooser is not None and (schedule := traits.chooser(analysis, machine)) is not None:
-        return schedule
+    if traits.chooser is not None:
+        with blame(traits.chooser, analysis.nest):
+            schedule = traits.chooser(analysis, machine)
+        if schedule is not None:
+            return schedule
     if analysis.nest.choices:
         check_choices(analysis.nest, traits)
     if traits.blocks:

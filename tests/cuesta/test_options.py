@@ -38,6 +38,11 @@ def test_values_arrive() -> None:
     assert options == Options(dump="/tmp/levels", verify="each", trace=True, pipeline="a,b")
 
 
+def test_seconds_may_be_whole_or_without_end() -> None:
+    assert Options.parse(None, {"extension_seconds": 5}).extension_seconds == 5.0
+    assert Options.parse(None, {"extension_seconds": float("inf")}).extension_seconds == float("inf")
+
+
 def test_unknown_mode_names_the_valid_ones() -> None:
     with pytest.raises(OptionError, match=r"unknown mode 'max_autotune'; did you mean 'max-autotune'\?") as caught:
         Options.parse("max_autotune")
@@ -61,6 +66,12 @@ def test_unknown_option_names_the_valid_ones() -> None:
         ({"dump": 3}, "option 'dump' must be a string that is not empty, not 3 of type int"),
         ({"dump": ""}, "option 'dump' must be a string that is not empty, not ''"),
         ({"pipeline": ["a"]}, "option 'pipeline' must be a string that is not empty"),
+        ({"extension_seconds": 0}, "option 'extension_seconds' must be a number of seconds above 0, or inf, not 0 of"),
+        (
+            {"extension_seconds": float("nan")},
+            "'extension_seconds' must be a number of seconds above 0, or inf",
+        ),
+        ({"extension_seconds": True}, "'extension_seconds' must be a number of seconds above 0, or inf, not True of"),
     ],
 )
 def test_wrong_values(options: dict[str, Any], message: str) -> None:
