@@ -17,9 +17,10 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from cuesta.dialects import aten, host, kernel
+from cuesta.dialects.complete import COMPLETE, Promise
 from cuesta.dialects.core.blame import accuse, blame, blame_late, without
 from cuesta.dialects.core.contracts import Contract, check_level
-from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
+from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, fail, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.dialects.core.extension import After, active
@@ -248,6 +249,7 @@ def run_pipeline(
         start = perf_counter()
         try:
             with blame_late(), _of_extensions(one) as has_part:
+                promises = _promises(programs) if has_part else ()
                 whole = isinstance(one, WholeProgramPass)
                 _run_pass(context, [module] if whole else programs, one)
                 if whole or has_part:
@@ -260,7 +262,11 @@ def run_pipeline(
                     verify_module(module)
                 if has_part or stage.begins is not None:
                     for program in programs:
-                        check_level(program, contract or _contract_of(program), established_by=one.name)
+                        held = stage.begins or _contract_of(program, contract)
+                        if has_part:
+                            held = replace(held, rules=(*held.rules, *COMPLETE.get(level_of(program), ())))
+                        check_level(program, held, established_by=one.name)
+                _hold_to(promises, programs)
         except CuestaError as error:
             repeat = ""
             if keep_input is not None and before is not None:
@@ -297,8 +303,8 @@ def _of_extensions(one: ModulePass) -> Generator[bool]:
     if not members:
         yield False
         return
-    named = ", ".join(f"{member.name!r} ({member.place})" for member in members)
-    told = f"{' or '.join(held)} of {named} had a part in it"
+    parts = [(" and ".join(name for name in held if getattr(one, name)), one) for one in members]
+    told = f"{', '.join(f'{part} of {one.name!r} ({one.place})' for part, one in parts)} had a part in it"
     try:
         yield True
     except CuestaError as error:
@@ -310,9 +316,25 @@ def _of_extensions(one: ModulePass) -> Generator[bool]:
         raise CuestaError(Diagnostic(f"{one.name} {raised}", note=told, without=without(*members))) from error
 
 
-def _contract_of(module: ModuleOp) -> Contract:
-    """What holds of a program at its level, wherever it stands there."""
+def _promises(programs: Sequence[ModuleOp]) -> Sequence[tuple[str, Promise]]:
+    """What each program promises, with its level."""
+    return [(level_of(program), Promise.of(program)) for program in programs]
+
+
+def _hold_to(promises: Sequence[tuple[str, Promise]], programs: Sequence[ModuleOp]) -> None:
+    """Errors: CuestaError when a program, in which something of an extension's had a part, breaks its promise."""
+    for (level, promise), program in zip(promises, programs, strict=False):
+        if level_of(program) == level and (broken := promise.broken_by(Promise.of(program))) is not None:
+            fail(entry_function(program), broken, got="")
+
+
+def _contract_of(module: ModuleOp, begun: Contract | None) -> Contract:
+    """What holds of a program: the contract that was checked last, as long as its level lasts; else what holds at its
+    level wherever it stands there.
+    """
     level = level_of(module)
+    if begun is not None and begun.level.partition(",")[0] == level:
+        return begun
     return {"loops": LOOPS, "kernel": KERNEL, "host": HOST}.get(level, Contract(level, ()))
 
 

@@ -23,7 +23,7 @@ def buffers_are_alive(module: ModuleOp) -> Iterator[Finding]:
         for operand in op.operands:
             if operand in freed:
                 what = "frees" if isinstance(op, host.FreeOp) else "uses"
-                yield op, f"{what} {_name(operand)}, which is freed before"
+                yield op, f"{what} {name_of_buffer(operand)}, which is freed before"
         if isinstance(op, host.FreeOp):
             if len(set(op.operands)) != len(op.operands):
                 yield op, "frees a buffer twice"
@@ -53,7 +53,7 @@ def launches_write_what_they_may(module: ModuleOp) -> Iterator[Finding]:
     roots: dict[SSAValue, frozenset[SSAValue]] = {argument: frozenset((argument,)) for argument in block.args}
     for op in ops_of(block):
         sources = frozenset[SSAValue]().union(*(roots.get(operand, frozenset()) for operand in op.operands))
-        if isinstance(op, host.ReinterpretOp | host.PlaceOp) or (isinstance(op, host.ExternOp) and _may_alias(op)):
+        if isinstance(op, host.ReinterpretOp | host.PlaceOp) or (isinstance(op, host.ExternOp) and may_alias(op)):
             for result in op.results:
                 roots[result] = sources
         written: list[SSAValue] = []
@@ -64,18 +64,19 @@ def launches_write_what_they_may(module: ModuleOp) -> Iterator[Finding]:
                 yield op, f"@{op.kernel} runs on one device, that of all its buffers, not {', '.join(sorted(devices))}"
             yield from _overlaps(op, written)
         elif isinstance(op, host.ExternOp):
-            written = _changed(op)
+            written = changed_by(op)
         for buffer in written:
             if not protected.isdisjoint(roots.get(buffer, frozenset())):
-                yield op, f"writes to {_name(buffer)}, an argument that `aten.writes_to` does not name"
+                yield op, f"writes to {name_of_buffer(buffer)}, an argument that `aten.writes_to` does not name"
 
 
-def _may_alias(op: host.ExternOp) -> bool:
+def may_alias(op: host.ExternOp) -> bool:
+    """Whether results of a call may lie in the memory of its operands."""
     schema = op.schema
     return op.may_alias or schema is None or schema.mutates or bool([one for one in schema.results if one.alias])
 
 
-def _changed(op: host.ExternOp) -> list[SSAValue]:
+def changed_by(op: host.ExternOp) -> list[SSAValue]:
     """The operands that a call writes to."""
     schema = op.schema
     if schema is None or not schema.mutates:
@@ -94,7 +95,7 @@ def _overlaps(op: host.LaunchOp, written: list[SSAValue]) -> Iterator[Finding]:
     for one in places:
         for other in places:
             if one is not other and one in written and _overlap(one.owner, other.owner):
-                yield op, f"writes to {_name(one)}, which lies in the arena where {_name(other)} does"
+                yield op, f"writes to {name_of_buffer(one)}, which lies in the arena where {name_of_buffer(other)} does"
 
 
 def _overlap(one: object, other: object) -> bool:
@@ -104,7 +105,8 @@ def _overlap(one: object, other: object) -> bool:
     return one.offset < ends[1] and other.offset < ends[0]
 
 
-def _name(value: SSAValue) -> str:
+def name_of_buffer(value: SSAValue) -> str:
+    """How a message calls a value."""
     return f"%{value.name_hint}" if value.name_hint else "a buffer" if is_tensor(value) else "a value"
 
 

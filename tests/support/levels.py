@@ -12,11 +12,12 @@ from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 
 import cuesta.compiler
 from cuesta.context import make_context
+from cuesta.dialects.complete import COMPLETE
 from cuesta.dialects.core.diagnostics import verify_module
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import CuestaParser, origin_of, print_text
 from cuesta.dialects.levels import FUSED
-from cuesta.pipeline import STAGES, remaining_stages, run_pipeline
+from cuesta.pipeline import STAGES, level_of, remaining_stages, run_pipeline
 from cuesta.record import CompileRecord
 from cuesta.targets.reference import check_equivalent
 
@@ -120,6 +121,10 @@ def check_levels(captured: Captured, *, reenter_at_levels: bool = True, seed: in
             continue
         exact = stage.name not in INEXACT
         check_equivalent(before, program, captured.inputs, exact=exact, pass_name=stage.name, seed=seed)
+        left_out = [
+            f"{found.name}: {what}" for rule in COMPLETE.get(level_of(program), ()) for found, what in rule(program)
+        ]
+        assert not left_out, f"{stage.name} leaves something out: {left_out}"
         same = print_text(by_text) == print_text(program)
         assert same, f"{stage.name} gives another program when it starts from text"
         by_text = check_text(program, stage.name, generic=stage.begins is not None)
