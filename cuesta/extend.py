@@ -6,7 +6,7 @@
     torch.compile(model, backend="cuesta", options={"extensions": [mine]})
 
 `docs/extending.md` shows each kind in a few lines; `examples/extensions/` has a tested program for each. What is not
-here may change without notice.
+here may change without notice. Laws are written with what is in `algebra`: `algebra.Law`, `algebra.variables`, ….
 """
 
 from __future__ import annotations
@@ -97,14 +97,12 @@ from cuesta.targets.program import BoundSite, NativeFunction, SharedLibrary
 from cuesta.targets.target import Build, Code, Launch, Run, Target
 from cuesta.text_rules import rules_of
 from cuesta.transforms import algebra
-from cuesta.transforms.algebra import BOOL, Condition, Law, T, Term, Type, apply, constants, select, variables
 from cuesta.transforms.fusion.pair import Move, Pair
 
 if TYPE_CHECKING:
     from cuesta.laws import Proof
 
 __all__ = [
-    "BOOL",
     "After",
     "Approximation",
     "AtenCall",
@@ -113,7 +111,6 @@ __all__ = [
     "Build",
     "Chooser",
     "Code",
-    "Condition",
     "Context",
     "CuestaError",
     "CuestaParser",
@@ -124,7 +121,6 @@ __all__ = [
     "Extensions",
     "InsertPoint",
     "Launch",
-    "Law",
     "LibraryTarget",
     "LoopBuilder",
     "Lowering",
@@ -146,16 +142,12 @@ __all__ = [
     "Scalar",
     "Schedule",
     "SharedLibrary",
-    "T",
     "Target",
-    "Term",
-    "Type",
     "acos",
     "acosh",
     "active",
     "algebra",
     "all_ops",
-    "apply",
     "apply_patterns",
     "asin",
     "asinh",
@@ -166,7 +158,6 @@ __all__ = [
     "bf16",
     "ceil",
     "compute_type",
-    "constants",
     "copysign",
     "cos",
     "cosh",
@@ -218,7 +209,6 @@ __all__ = [
     "replace_all_uses",
     "rsqrt",
     "rules_of",
-    "select",
     "sigmoid",
     "sin",
     "sinh",
@@ -233,7 +223,6 @@ __all__ = [
     "tanh",
     "tensor_type",
     "trunc",
-    "variables",
     "where",
 ]
 

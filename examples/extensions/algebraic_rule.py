@@ -1,18 +1,21 @@
 """An algebraic rule: e^x · e^y = e^(x + y), one exponential less; an equation, from which the rewrite comes."""
 
+from functools import partial
+
 import torch
 
-from cuesta.extend import Extension, Law, apply, variables
+from cuesta.extend import Extension, algebra
 
-x, y = variables("x", "y")
+x, y = algebra.variables("x", "y")
+exp = partial(algebra.apply, "exp")
 
 extension = Extension(
     "exponents",
     rules=[
-        Law(
+        algebra.Law(
             "product-of-exponentials",
-            apply("exp", x) * apply("exp", y),
-            apply("exp", x + y),
+            exp(x) * exp(y),
+            exp(x + y),
             kinds="f",
             exact=False,
             note="e^x or e^y may overflow, or be 0, where their product does not: then this is the better answer",
