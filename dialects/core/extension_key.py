@@ -1,8 +1,11 @@
 """What an extension is, as text for the key of the cache: the contents of all the code that it brings.
 
 That is the files that define what it holds and the file that makes it, the modules that these use from their own
-package or folder, what it names as `sources`, and values that its functions carry with them. What cannot be said so
-makes every graph compiled with it one that is not kept, and the reason can be asked for.
+package or folder, what it names as `sources`, and values that its functions carry with them (closures, defaults, fields
+of objects), written down as lines. What cannot be said so makes every graph compiled with it one that is not kept, and
+the reason can be asked for.
+
+`_Reader.add` looks at one thing: a value is a line, code is its name and the files that `add_definition` collects.
 """
 
 from __future__ import annotations
@@ -10,12 +13,10 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-import inspect
 import math
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
@@ -23,6 +24,7 @@ from weakref import WeakKeyDictionary
 from xdsl.context import Context
 from xdsl.ir import Dialect, Operation
 
+from cuesta.dialects.core.blame import blame, blame_late
 from cuesta.dialects.core.extension import After, Before, Extension, Extensions
 
 _NOT_THEIRS: Final = frozenset(("cuesta", "torch", "xdsl", "triton", "numpy", "sympy", "llvmlite", "__future__"))
@@ -156,31 +158,22 @@ class _Reader:
                 self.add(value, what, depth + 1)
 
     def add_instance(self, thing: Any, what: str, depth: int) -> None:
-        """An object: its class, and its fields."""
+        """An object: its class, and what it holds."""
         kind = cast("type[Any]", type(thing))
         self.add(kind, what, depth + 1)
         package = kind.__module__.partition(".")[0]
         if callable(told := getattr(kind, "key_text", None)):  # it says itself what it is
-            self.lines.append(str(told(thing)))
-            return
-        if isinstance(thing, Dialect):
+            with blame_late(), blame(thing, owner=self.extension):
+                self.lines.append(str(told(thing)))
+        elif isinstance(thing, Dialect):
             self.add([thing.name, list(thing.operations), list(thing.attributes)], what, depth + 1)
-            return
-        if isinstance(thing, Operation) or (package == "torch" and kind.__name__ in _TELLING):
+        elif isinstance(thing, Operation) or (package == "torch" and kind.__name__ in _TELLING):
             self.lines.append(str(thing))
-            return
-        if isinstance(thing, Context):
-            return
-        if package in ("torch", "numpy"):
+        elif package in ("torch", "numpy"):
             raise UnnamableError(f"{what} holds a {package}.{kind.__name__}, which has no text")
-        names = [one.name for one in fields(thing)] if is_dataclass(thing) else []
-        names += [name for name in getattr(thing, "__dict__", {}) if name not in names]
-        for one in kind.__mro__:
-            names += [name for name in _slots_of(one) if name not in names and not name.startswith("__")]
-        for name in names:
-            if hasattr(thing, name):
-                self.lines.append(name)
-                self.add(getattr(thing, name), what, depth + 1)
+        elif not isinstance(thing, Context):
+            state: object = object.__getstate__(thing)  # its dictionary, its slots
+            self.add(state, what, depth + 1)
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -190,14 +183,8 @@ class _Reader:
         if module.partition(".")[0] in _NOT_THEIRS or module == "builtins" or _is_standard(module):
             return
         code = getattr(thing, "__code__", None)
-        if code is not None:
-            file = code.co_filename
-        else:
-            try:
-                file = inspect.getfile(cast("type[Any]", thing))
-            except (TypeError, OSError):
-                file = ""
-        self.add_file(file, f"{what}, {thing.__qualname__},")
+        file = getattr(sys.modules.get(module), "__file__", None) if code is None else code.co_filename
+        self.add_file(file or "", f"{what}, {thing.__qualname__},")
         self.add_module(module)
 
     def add_file(self, file: str, what: str) -> None:
@@ -259,11 +246,6 @@ def _modules_used_by(name: str, path: Path) -> Iterator[str]:
             base = ".".join([*parts, *([node.module] if node.module else [])])
             yield base
             yield from (f"{base}.{alias.name}" for alias in node.names)
-
-
-def _slots_of(kind: type[Any]) -> tuple[str, ...]:
-    slots = kind.__dict__.get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 def _is_standard(module: str) -> bool:
