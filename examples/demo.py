@@ -20,7 +20,7 @@ from time import perf_counter
 import torch
 
 # Run as a script, this folder is on the path and the repository is not.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 import cuesta
 from cuesta.testing import Comparison, assert_close_to_float64
