@@ -80,6 +80,9 @@ bench-growth: $(READY) ## how compile time grows with the size of the graph
 bench-gpu: $(READY) ## kernels, launches and models on a CUDA device, side by side with eager and TorchInductor
 	$(RUN) -m benchmarks.gpu $(ARGS)
 
+bench-constants: $(READY) ## what the constants of schedules and fusion are worth beside their neighbours (ARGS="--help")
+	$(RUN) -m benchmarks.constants $(ARGS)
+
 ##@ Upkeep
 links: ## build/links/: the import package as a tree of links, for tools that follow no import hook
 	@$(or $(PYTHON),$(BASE_PYTHON)) scripts/links.py
@@ -95,4 +98,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu links venv clean
+.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-constants links venv clean

@@ -63,6 +63,14 @@ class Machine:
     """Bytes of a line of its caches."""
     vector: int = 16
     """Bytes that one load of a thread takes at most."""
+    memory_rate: float = 18.0
+    """Bytes from memory, for each of its processors in a clock."""
+    cache_rate: float = 32.0
+    """Bytes from the second-level cache, for each of its processors in a clock."""
+    load_rate: float = 32.0
+    """Threads whose loads or stores a processor does in a clock, when they lie together."""
+    instruction_rate: float = 128.0
+    """Instructions of threads that a processor does in a clock."""
     warps: int = 32
     """The most warps of a program."""
     registers: int = 255

@@ -39,11 +39,20 @@ Measure = Callable[[Sequence[Question]], Sequence[Sequence[float]]]
 """How long each program of each question takes, in µs; infinity for one that cannot be run."""
 
 GAIN = 0.97
-"""What beats the default takes at most this share of its time: less is noise."""
+"""What beats the default takes at most this share of its time: less is noise.
+
+Source: a choice, `docs/decisions/012-measuring.md`: only what wins clearly.
+"""
 WITH_PRODUCERS = 3
-"""Tiles that are tried once more with what gives the factors done where they are read."""
+"""Tiles that are tried once more with what gives the factors done where they are read.
+
+Source: a bound against the time that tuning takes.
+"""
 SMALL = 1 << 18
-"""Bytes that a kernel moves at least, for its schedule to matter beside its launch."""
+"""Bytes that a kernel moves at least, for its schedule to matter beside its launch.
+
+Source: a bound against the time that tuning takes: a device moves so much in a small part of a launch.
+"""
 
 _measure: ContextVar[Measure | None] = ContextVar("measure", default=None)
 

@@ -10,11 +10,17 @@ from xdsl.ir import Operation
 from cuesta.dialects import elem, loops
 from cuesta.dialects.loops.surgery import all_ops
 
-FREE_ARITHMETIC = 3
-FREE_LOADS = 1
-"""The most arithmetic and loads of a value that costs no more to compute again than to read back."""
+FREE_ARITHMETIC, FREE_LOADS = 3, 1
+"""The most arithmetic and loads of a value that costs no more to compute again than to read back.
+
+Source: measured by `make bench-constants ARGS='--only cost.FREE_ARITHMETIC cost.FREE_LOADS'`
+"""
 
 _HEAVY = 10
+"""The arithmetic of a function that has no instruction of its own, or a slow one.
+
+Source: measured by `make bench-constants ARGS='--only cost._HEAVY'`
+"""
 _HEAVY_NAMES = frozenset({"div", "sqrt", "rsqrt", "fmod", "trunc_div"})
 
 

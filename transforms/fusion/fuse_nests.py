@@ -25,9 +25,11 @@ from cuesta.dialects.core.blame import accuse, blame
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.extension import active
 from cuesta.dialects.core.locations import format_location
+from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import active_trace, no_match
 from cuesta.dialects.loops.surgery import remove, top_level_nest
+from cuesta.transforms import thresholds
 from cuesta.transforms.fusion.absorb import absorb
 from cuesta.transforms.fusion.append import append
 from cuesta.transforms.fusion.facts import Facts
@@ -40,14 +42,22 @@ from cuesta.transforms.fusion.siblings import Siblings, are_small
 from cuesta.transforms.fusion.space import volume
 
 _MOST_OPS = 400
-"""A nest is not made larger than this: compile time, and registers, are finite."""
+"""A nest is not made larger than this: compile time, and registers, are finite.
+
+Source: a bound against compile-time growth.
+"""
 
 _MOST_USES = 100
-"""What is read more often than this is not merged with its readers: each of them would look at all the others."""
+"""What is read more often than this is not merged with its readers: each of them would look at all the others.
 
-_FEW_POINTS = 16
+Source: a bound against compile-time growth.
+"""
+
 _MANY_POINTS = 4096
-"""A nest with fewer parallel points than the first does not take over work that has more than the second."""
+"""A nest with so few parallel points that there is not work for all threads does not take over work that has so many.
+
+Source: measured by `make bench-constants ARGS='--only fuse_nests._MANY_POINTS'`
+"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,7 @@ class FuseNestsPass(ModulePass):
     explain: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fusion = _Fusion(entry_block(op), symbol_ranges(op), self.explain)
+        fusion = _Fusion(entry_block(op), symbol_ranges(op), machine_of(op), self.explain)
         fusion.run()
         for remark in fusion.remarks:
             print(remark, file=sys.stderr)
@@ -69,6 +79,7 @@ class FuseNestsPass(ModulePass):
 class _Fusion:
     block: Block
     ranges: sym.SymbolRanges
+    machine: Machine
     explain: bool
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     facts: Facts = field(default_factory=Facts)
@@ -244,7 +255,7 @@ class _Fusion:
                 return self.inlined(producer, consumer, sites[source], values)
         if not is_much_smaller(consumer, source) and self.is_to_be_inlined(consumer):
             return "every reader of the consumer is going to compute it"
-        if isinstance(values, str) and has_parts(producer, consumer, source):
+        if isinstance(values, str) and has_parts(producer, consumer, source, self.machine):
             split = partial(producer, consumer)
             if isinstance(split, str):
                 return split
@@ -279,7 +290,7 @@ class _Fusion:
         if first is consumer and not isinstance(values, str):
             position = self.order[consumer]
             loads = [load for result in producer.results for load in sites.get(result, ())]
-            few = has_few_columns(consumer, loads, volume(producer.sizes))
+            few = has_few_columns(consumer, loads, volume(producer.sizes), self.machine)
             outcome = "there are too few columns for all threads" if few else absorb(producer, consumer, sites)
             if isinstance(outcome, loops.NestOp):
                 return self.placed(outcome, position)
@@ -367,7 +378,7 @@ def _starves(producer: loops.NestOp, consumer: loops.NestOp) -> bool:
     few = min((v for v in volumes if isinstance(v, int)), default=None)
     # A size that is known at run time only may be large.
     many = any(not isinstance(v, int) or v >= _MANY_POINTS for v in volumes)
-    return few is not None and few < _FEW_POINTS and many
+    return few is not None and few < thresholds.FEW and many
 
 
 def _describe(nest: loops.NestOp) -> str:

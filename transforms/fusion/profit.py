@@ -7,22 +7,28 @@ from collections.abc import Callable, Iterable, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import loops, sym
+from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import loads_of
+from cuesta.transforms import thresholds
 from cuesta.transforms.fusion.cost import Cost
 from cuesta.transforms.fusion.space import volume
 
 _MOST_READS = 8
-"""With more reads than this nothing is computed again for each."""
+"""With more reads than this nothing is computed again for each.
+
+Source: measured by `make bench-constants ARGS='--only profit._MOST_READS'`
+"""
 _ARITHMETIC_PER_ACCESS = 8
-"""The cheap vector instructions that cost as much as one more tensor moved, read or written, element by element."""
+"""The cheap vector instructions that cost as much as one more tensor moved, read or written, element by element.
+
+Source: measured by `make bench-constants ARGS='--only profit._ARITHMETIC_PER_ACCESS'`
+"""
 _MANY_COLUMNS = 1024
-_MUCH_WORK = 65536
-"""A nest that walks fewer columns than the first does not take over a pointwise nest of more points than the second."""
-_MANY_PARTS = 16
-"""The fewest parallel points over which a reduction is spread."""
-_SMALL = 8
-"""A tensor with fewer than one element per so many points is in the cache: reading it costs nothing."""
+"""A nest that walks fewer columns does not take over a pointwise nest whose points other threads are woken for.
+
+Source: measured by `make bench-constants ARGS='--only profit._MANY_COLUMNS'`
+"""
 
 
 def recomputing_pays(
@@ -62,27 +68,31 @@ def large_sources(nest: loops.NestOp) -> set[SSAValue]:
 def is_much_smaller(nest: loops.NestOp, source: SSAValue) -> bool:
     """Whether a nest has so few points that storing a value for each costs nothing next to storing `source`."""
     points, elements = volume(nest.sizes), volume(sizes_of(tensor_type_of(source)))
-    return isinstance(points, int) and isinstance(elements, int) and points * _SMALL < elements
+    return isinstance(points, int) and isinstance(elements, int) and points * thresholds.SMALL < elements
 
 
-def has_parts(producer: loops.NestOp, consumer: loops.NestOp, source: SSAValue) -> bool:
+def has_parts(producer: loops.NestOp, consumer: loops.NestOp, source: SSAValue, machine: Machine) -> bool:
     """Whether a nest of one parallel point reads so much that its producer, which has several, should begin with it."""
     points, elements = volume(producer.sizes), volume(sizes_of(tensor_type_of(source)))
-    several = not isinstance(points, int) or points >= _MANY_PARTS
-    return volume(consumer.sizes) == 1 and several and (not isinstance(elements, int) or elements >= _MUCH_WORK)
+    several = not isinstance(points, int) or points >= thresholds.FEW
+    return volume(consumer.sizes) == 1 and several and (not isinstance(elements, int) or elements >= machine.waking)
 
 
 def _is_large(source: SSAValue, points: sym.IndexExpr) -> bool:
     elements = volume(sizes_of(tensor_type_of(source)))
     if isinstance(elements, int) and isinstance(points, int):
-        return elements * _SMALL >= points
+        return elements * thresholds.SMALL >= points
     return not isinstance(elements, int)
 
 
-def has_few_columns(consumer: loops.NestOp, loads: Sequence[loops.LoadOp], points: sym.IndexExpr) -> bool:
+def has_few_columns(
+    consumer: loops.NestOp, loads: Sequence[loops.LoadOp], points: sym.IndexExpr, machine: Machine
+) -> bool:
     """Whether the consumer walks `points` points by columns, so few that a thread or two would do all of the work."""
     columns = volume(consumer.sizes)
-    if not isinstance(columns, int) or not isinstance(points, int) or columns >= _MANY_COLUMNS or points < _MUCH_WORK:
+    if not isinstance(columns, int) or not isinstance(points, int):
+        return False
+    if columns >= _MANY_COLUMNS or points < machine.waking:
         return False
     for load in loads:
         last = load.map.results[-1] if load.map.results else 0

@@ -9,16 +9,20 @@ from xdsl.ir import SSAValue
 from cuesta.dialects import loops, sym
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import is_pointwise
+from cuesta.transforms import thresholds
 from cuesta.transforms.fusion.space import volume
 from cuesta.transforms.reductions.members import splittable_reductions
 
 _LARGE = 1 << 15
-"""The elements of a tensor from which on it is worth reading it once instead of twice."""
-_MOST_OUTS = 8
-"""The most tensors that a merged pointwise nest stores: more streams than this and the hardware loses track of them."""
+"""The elements of a tensor from which on it is worth reading it once instead of twice.
 
-_MANY_POINTS = 16
-"""Parallel points from which on there is work for all threads anyway."""
+Source: measured by `make bench-constants ARGS='--only siblings._LARGE'`
+"""
+_MOST_OUTS = 8
+"""The most tensors that a merged pointwise nest stores: more streams than this and the hardware loses track of them.
+
+Source: measured by `make bench-constants ARGS='--only siblings._MOST_OUTS'`
+"""
 
 _Key = tuple[SSAValue, tuple[sym.IndexExpr, ...]]
 
@@ -66,7 +70,7 @@ def _keeps_from_splitting(a: loops.NestOp, b: loops.NestOp) -> bool:
     among the threads.
     """
     points = volume(a.sizes)
-    if is_pointwise(a) or not isinstance(points, int) or points >= _MANY_POINTS:
+    if is_pointwise(a) or not isinstance(points, int) or points >= thresholds.FEW:
         return False
     first, second = splittable_reductions(a), splittable_reductions(b)
     return first is None or second is None or first[0].sizes != second[0].sizes

@@ -14,7 +14,10 @@ from cuesta.transforms.fusion.profit import large_sources
 from cuesta.transforms.fusion.space import Space, volume
 
 _MOST_INNER = 1 << 18
-"""The most elements of a point of the parallel domain that a consumer walks again because they are in the cache."""
+"""The most elements of a point of the parallel domain that a consumer walks again because they are in the cache.
+
+Source: measured by `make bench-constants ARGS='--only tiling._MOST_INNER'`
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,10 @@ from cuesta.dialects.layout import element_count, is_contiguous, sizes_of, stora
 from cuesta.dialects.sym.ranges import Space
 
 _MOST_ELEMENTS = 1 << 40
-"""More than any memory has: a factor that makes a bound of whether there is an element at all."""
+"""More than any memory has: a factor that makes a bound of whether there is an element at all.
+
+Source: a definition: more than any memory has.
+"""
 
 
 class CheckBoundsPass(WholeProgramPass):

@@ -17,14 +17,20 @@ from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import traits_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, combines_of, loads_of, remove, stores_of
 from cuesta.transforms.dce import clean_block, drop_unused_outs
-from cuesta.transforms.fusion.cost import FREE_ARITHMETIC, FREE_LOADS, arithmetic_cost
+from cuesta.transforms.fusion import cost
 from cuesta.transforms.fusion.space import Space, volume
 
 _MOST_READS = 4
-"""The most places where a stage's value is computed again, instead of being read back."""
+"""The most places where a stage's value is computed again, instead of being read back.
+
+Source: measured by `make bench-constants ARGS='--only forward_stores._MOST_READS'`
+"""
 
 _CHEAPER_THAN_MEMORY, _MOST_LOADS = 64, 4
-"""The most arithmetic and loads that cost less than memory on a GPU, where a tile still has most of it in registers."""
+"""The most arithmetic and loads that cost less than memory on a GPU, where a tile still has most of it in registers.
+
+Source: measured by `make bench-constants ARGS='--only forward_stores._CHEAPER_THAN_MEMORY forward_stores._MOST_LOADS'`
+"""
 
 _PURE = (elem.ElementwiseOp, loops.LoadOp, loops.IndexOp)
 
@@ -114,9 +120,12 @@ class _Stage:
             return f"there are more than {_MOST_READS} reads"
         here = volume(self.nest.sizes)
         often = any(Space(load).volume != here for load in reads)
-        arithmetic, loads = sum(map(arithmetic_cost, self.ops)), sum(isinstance(op, loops.LoadOp) for op in self.ops)
+        arithmetic, loads = (
+            sum(map(cost.arithmetic_cost, self.ops)),
+            sum(isinstance(op, loops.LoadOp) for op in self.ops),
+        )
         cheap = traits_of(self.nest.results[0]).arithmetic_is_cheap
-        most = (_CHEAPER_THAN_MEMORY, _MOST_LOADS) if cheap else (FREE_ARITHMETIC, FREE_LOADS)
+        most = (_CHEAPER_THAN_MEMORY, _MOST_LOADS) if cheap else (cost.FREE_ARITHMETIC, cost.FREE_LOADS)
         if often and (arithmetic > most[0] or loads > most[1]):
             return "it is read as often as it is stored, and computing it costs more than reading it"
         return None

@@ -20,9 +20,15 @@ from cuesta.transforms.fusion.cost import arithmetic_cost
 from cuesta.transforms.fusion.space import volume
 
 _WORTH_KEEPING = 8
-"""The arithmetic from which on a value is kept: about one exponential."""
+"""The arithmetic from which on a value is kept: about one exponential.
+
+Source: measured by `make bench-constants ARGS='--only reuse_across_stages._WORTH_KEEPING'`
+"""
 _MOST_KEPT = 16384
-"""The most elements that a program keeps for a later stage: they should stay in the cache."""
+"""The most elements that a program keeps for a later stage: they should stay in the cache.
+
+Source: measured by `make bench-constants ARGS='--only reuse_across_stages._MOST_KEPT'`
+"""
 
 _Number = Hashable
 _NUMBERED = (loops.LoadOp, loops.IndexOp, elem.ElementwiseOp)

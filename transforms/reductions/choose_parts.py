@@ -37,6 +37,6 @@ class ChoosePartsPass(ModulePass):
             if not isinstance(nest, loops.NestOp) or nest.choices or nest.operands:
                 continue
             on_gpu = traits_for(nest, self.target).blocks
-            choices = choose_part_on_gpu(nest, machine) if on_gpu else choose_part(nest, ranges)
+            choices = choose_part_on_gpu(nest, machine) if on_gpu else choose_part(nest, ranges, machine)
             if choices:
                 nest.properties["schedule"] = loops.ScheduleAttr.of(choices)

@@ -18,11 +18,20 @@ from dataclasses import dataclass
 from cuesta.dialects.core.machine import Machine
 
 PERSISTENT = 32768
-"""The most elements that a tile holds of a row, or of the rows of all tensors that several stages read."""
+"""The most elements that a tile holds of a row, or of the rows of all tensors that several stages read.
+
+Source: measured by `make bench-constants ARGS='--only gpu_cost.PERSISTENT'`
+"""
 WORD = 4
-"""Bytes that an element costs at least where it is read by itself."""
+"""Bytes that an element costs at least where it is read by itself.
+
+Source: measured by `make bench-constants ARGS='--only gpu_cost.WORD'`
+"""
 AT_ONCE = 4
-"""Programs that keep parts in registers and that a processor has at a time."""
+"""Programs that keep parts in registers and that a processor has at a time.
+
+Source: measured by `make bench-constants ARGS='--only gpu_cost.AT_ONCE'`
+"""
 
 
 @dataclass(frozen=True, slots=True)

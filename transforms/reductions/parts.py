@@ -32,7 +32,10 @@ from cuesta.transforms.reductions.members import Member, read_from
 from cuesta.transforms.reductions.plan import Plan, plan_of
 
 _SMALL = 2**30
-"""Up to here 32 bits hold a position, also of a part that reaches beyond the end."""
+"""Up to here 32 bits hold a position, also of a part that reaches beyond the end.
+
+Source: a definition: 32 bits with a sign, and as much room again.
+"""
 
 
 def split_in_parts(nest: NestOp, members: Sequence[Member], parts: Parts) -> list[NestOp] | None:

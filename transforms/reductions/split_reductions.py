@@ -36,11 +36,12 @@ from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.surgery import is_pointwise
 from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.reductions import when
 from cuesta.transforms.reductions.cooperation import cooperate_in_parts
 from cuesta.transforms.reductions.domains import Runs, split_domain
 from cuesta.transforms.reductions.members import members_of, plain_members
 from cuesta.transforms.reductions.parts import split_in_parts
-from cuesta.transforms.reductions.when import TILE, choose_part_on_gpu, is_static
+from cuesta.transforms.reductions.when import choose_part_on_gpu, is_static
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def replace_by_parts(nest: loops.NestOp) -> list[loops.NestOp]:
     if nest.operands or not members or not is_static((*nest.sizes, *members[0].reduction.sizes)):
         raise _refusal(nest)
     runs = Runs(analyse(nest, {}, [True] * len(nest.results)), members)
-    parts = runs.parts(choices.get("part") or TILE)
+    parts = runs.parts(choices.get("part") or when.TILE)
     if choices.get("cooperative", 0):
         several = math.prod(size for size in parts.outer if isinstance(size, int)) > 1
         joint = cooperate_in_parts(nest, members, parts) if several else None

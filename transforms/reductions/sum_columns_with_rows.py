@@ -41,13 +41,25 @@ from cuesta.transforms.reductions.laws import PLAIN
 from cuesta.transforms.reductions.members import has_scans, members_of, read_from
 
 HEIGHTS = (64, 32, 16, 8)
-"""Rows of a block: the first of these that divides the rows and leaves enough blocks."""
+"""Rows of a block: the first of these that divides the rows and leaves enough blocks.
+
+Source: measured by `make bench-constants ARGS='--only sum_columns_with_rows.HEIGHTS'`
+"""
 FEW, BUSY = 1.5, 6144
-"""Blocks per processor at least, and elements of all the rows that a processor has at a time."""
+"""Blocks per processor at least, and elements of all the rows that a processor has at a time.
+
+Source: measured by `make bench-constants ARGS='--only sum_columns_with_rows.FEW sum_columns_with_rows.BUSY'`
+"""
 LEAST = 512
-"""Columns from which on a row keeps a program busy."""
+"""Columns from which on a row keeps a program busy.
+
+Source: measured by `make bench-constants ARGS='--only sum_columns_with_rows.LEAST'`
+"""
 MOST = 32768
-"""Elements of the rows that are read and of the sums that are carried, together: they stay in registers."""
+"""Elements of the rows that are read and of the sums that are carried, together: they stay in registers.
+
+Source: measured by `make bench-constants ARGS='--only sum_columns_with_rows.MOST'`
+"""
 KINDS = frozenset({"sum", "prod", "maximum", "minimum"})
 """The reductions that `loops.combine` knows, too."""
 

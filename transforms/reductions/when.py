@@ -22,6 +22,7 @@ from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.analysis import Access, NestAnalysis, analyse
 from cuesta.dialects.loops.surgery import loads_of
+from cuesta.transforms import thresholds
 from cuesta.transforms.reductions import gpu_cost
 from cuesta.transforms.reductions.cooperation import can_cooperate
 from cuesta.transforms.reductions.domains import Runs, split_domain
@@ -31,43 +32,70 @@ from cuesta.transforms.reductions.plan import plan_of
 
 # On a processor
 
-LARGE = 65536
-"""Points of a reduction from which on it is worth a second kernel."""
-FEW = 16
-"""Parallel points from which on there is work for all threads anyway."""
 PARTS = 32
-"""About how many parts a reduction is split into."""
+"""About how many parts a reduction is split into.
+
+Source: measured by `make bench-constants ARGS='--only when.PARTS'`
+"""
 PART = 4096
-"""About how many points a part has where only the call knows how many parts there are."""
+"""About how many points a part has where only the call knows how many parts there are.
+
+Source: measured by `make bench-constants ARGS='--only when.PART'`
+"""
 MANY_ROWS = 1024
-"""Points of a reduction of columns that do not stay in the cache for the next one."""
+"""Points of a reduction of columns that do not stay in the cache for the next one.
+
+Source: measured by `make bench-constants ARGS='--only when.MANY_ROWS'`
+"""
 
 # On a GPU
 
 LARGE_GPU = 16384
-"""Points of a reduction from which on a second launch pays."""
+"""Points of a reduction from which on a second launch pays.
+
+Source: measured by `make bench-constants ARGS='--only when.LARGE_GPU'`
+"""
 LEAST = 1024
-"""The fewest points of a part."""
+"""The fewest points of a part.
+
+Source: measured by `make bench-constants ARGS='--only when.LEAST'`
+"""
 COLUMNS = 64
-"""Parallel points that one program takes at most when it reduces columns."""
+"""Parallel points that one program takes at most when it reduces columns.
+
+Source: measured by `make bench-constants ARGS='--only when.COLUMNS'`
+"""
 FEW_PROGRAMS, MANY_PROGRAMS = 2, 8
-"""Programs per processor: with fewer than the first a reduction is split, so that there are about the second."""
+"""Programs per processor: with fewer than the first a reduction is split, so that there are about the second.
+
+Source: measured by `make bench-constants ARGS='--only when.FEW_PROGRAMS when.MANY_PROGRAMS'`
+"""
 TILE = 8192
-"""Elements of a part that is to stay in registers."""
+"""Elements of a part that is to stay in registers.
+
+Source: measured by `make bench-constants ARGS='--only when.TILE'`
+"""
 WORTH = 0.9
-"""The share of the cost below which parts are taken."""
+"""The share of the cost below which parts are taken.
+
+Source: measured by `make bench-constants ARGS='--only when.WORTH'`
+"""
 MEET = True
-"""Whether programs that share a row may meet where no schedule says so."""
+"""Whether programs that share a row may meet where no schedule says so.
+
+Source: a choice, `docs/decisions/016-programs-that-meet.md`.
+"""
 SURE = 0.93
-"""The share of the cost of parts below which they do."""
-SMALL = 8
-"""What has fewer than one element per so many points stays in the caches."""
+"""The share of the cost of parts below which they do.
+
+Source: measured by `make bench-constants ARGS='--only when.SURE'`
+"""
 
 
-def choose_part(nest: loops.NestOp, ranges: sym.SymbolRanges) -> dict[str, int]:
+def choose_part(nest: loops.NestOp, ranges: sym.SymbolRanges, machine: Machine) -> dict[str, int]:
     """What to choose for a nest on a processor; nothing where its reductions are better left whole."""
     reductions = splittable_reductions(nest)
-    part = None if reductions is None else _part(nest, reductions, ranges)
+    part = None if reductions is None else _part(nest, reductions, ranges, machine)
     if part is None or reductions is None:
         return {}
     parts, members = split_domain(reductions[0].sizes, part), plain_members(nest)
@@ -76,15 +104,17 @@ def choose_part(nest: loops.NestOp, ranges: sym.SymbolRanges) -> dict[str, int]:
     return {"part": part}
 
 
-def _part(nest: loops.NestOp, reductions: Sequence[loops.ReduceOp], ranges: sym.SymbolRanges) -> int | None:
-    """The points of a part; None where parts do not pay."""
+def _part(
+    nest: loops.NestOp, reductions: Sequence[loops.ReduceOp], ranges: sym.SymbolRanges, machine: Machine
+) -> int | None:
+    """The points of a part; None where they do not pay: a second kernel is for what other threads are woken for."""
     sizes = reductions[0].sizes
     static = [size for size in (*nest.sizes, *sizes) if isinstance(size, int)]
     if len(static) < len(nest.sizes) + len(sizes):
-        return PART if _may_be_large(nest.sizes, sizes, ranges) else None
+        return PART if _may_be_large(nest.sizes, sizes, ranges, machine) else None
     points, around = math.prod(static[len(nest.sizes) :]), math.prod(static[: len(nest.sizes)])
-    alone = points >= LARGE and around < FEW
-    much = points >= MANY_ROWS and points * around >= LARGE
+    alone = points >= machine.waking and around < thresholds.FEW
+    much = points >= MANY_ROWS and points * around >= machine.waking
     if not alone and not (much and _share_columns(nest, reductions)):
         return None
     parts = _number_of_parts(static[len(nest.sizes) :])
@@ -100,12 +130,14 @@ def _number_of_parts(sizes: Sequence[int]) -> int | None:
     return None
 
 
-def _may_be_large(around: Sequence[sym.IndexExpr], sizes: Sequence[sym.IndexExpr], ranges: sym.SymbolRanges) -> bool:
+def _may_be_large(
+    around: Sequence[sym.IndexExpr], sizes: Sequence[sym.IndexExpr], ranges: sym.SymbolRanges, machine: Machine
+) -> bool:
     """Whether few parallel points, known as such, may reduce a large domain of a size that is not known."""
     if any(not isinstance(size, int) for size in around) or all(isinstance(size, int) for size in sizes):
         return False
     most = sym.bounds(sym.product_of(sizes), (), ranges)[1]
-    return sym.product_of(around) in range(1, FEW) and (most is None or most >= LARGE)
+    return sym.product_of(around) in range(1, thresholds.FEW) and (most is None or most >= machine.waking)
 
 
 def _share_columns(nest: loops.NestOp, reductions: Sequence[loops.ReduceOp]) -> bool:
@@ -257,7 +289,7 @@ class _Facts:
         for op in stage.body.ops:
             if isinstance(op, loops.LoadOp):
                 access = self.analysis.accesses[op]
-                if access.varies & inner and self.values(access) * SMALL >= self.around * self.points:
+                if access.varies & inner and self.values(access) * thresholds.SMALL >= self.around * self.points:
                     found.append((op, access))
         return found
 

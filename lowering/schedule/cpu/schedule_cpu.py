@@ -21,47 +21,103 @@ from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 
 TILE = 4096
-"""About how many elements a program handles, where it may choose."""
-STRIP = 64
-"""The fewest columns of a program that reduces columns: whole cache lines, also for narrow types."""
-BLOCK = (128, 16)
-"""Rows and columns of a program where one side is read across: what it touches stays in the first-level cache."""
-TILE_ROWS, TILE_COLUMNS = 64, 256
-"""Rows and columns of a program that transposes in registers."""
-SHUFFLED_STRIDE = 4
-"""The widest stride of a load that is made of contiguous ones and shuffles."""
-WINDOW_POINTS = 16
-"""Up to so many points, an inner loop is a window: it is over before a chain of adds is long."""
-MANY_VECTORS = 8
-"""From this many vectors on, what is left over at the end of an axis does not matter."""
-MOST_SIDE_BY_SIDE = 16
-"""The most vectors of columns that are reduced side by side."""
-SIDE_BY_SIDE_WORK = 40
-"""The work and accesses of a body up to which that pays."""
-MOST_UNROLLED = 16
-"""The most vectors that a step of a loop does one after the other."""
-FEWEST_STRIPS = 4
-"""How many strips of columns are left for the threads at least."""
-SCATTER_STRIPS = 8
-"""About how many strips of columns share the work of a scatter."""
-UNSURE = 8
-"""How much less it may seem where loops have sizes that only the call knows: woken in vain is better than all alone."""
-PROGRAM = 10.0
-"""The cost of a program without its body, in float adds."""
-ITERATION = 1.0
-"""The cost of a step of a loop without its body."""
-HORIZONTAL = 4.0
-"""The cost of a reduction of a vector to a scalar, and half as much again for every halving."""
+"""About how many elements a program handles, where it may choose.
 
-# Costs of an access of 4 bytes, in float adds. A gather does its lanes one by one; far strides touch a cache line each.
-_CONTIGUOUS = 1.0
-_INVARIANT = 0.25
-_NEAR_LANE = 1.0
-_FAR_LANE = 2.5
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.TILE'`
+"""
+BLOCK = (128, 16)
+"""Rows and columns of a program where one side is read across: what it touches stays in the first-level cache.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.BLOCK'`
+"""
+TILE_ROWS, TILE_COLUMNS = 64, 256
+"""Rows and columns of a program that transposes in registers.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.TILE_ROWS schedule_cpu.TILE_COLUMNS'`
+"""
+SHUFFLED_STRIDE = 4
+"""The widest stride of a load that is made of contiguous ones and shuffles.
+
+Source: a definition: what the target does so (`targets/cpu/emit_strided.py`).
+"""
+WINDOW_POINTS = 16
+"""Up to so many points, an inner loop is a window: it is over before a chain of adds is long.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.WINDOW_POINTS'`
+"""
+MOST_SIDE_BY_SIDE = 16
+"""The most vectors of columns that are reduced side by side.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.MOST_SIDE_BY_SIDE'`
+"""
+SIDE_BY_SIDE_WORK = 40
+"""The work and accesses of a body up to which that pays.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.SIDE_BY_SIDE_WORK'`
+"""
+MOST_UNROLLED = 16
+"""The most vectors that a step of a loop does one after the other.
+
+Source: a bound against compile-time growth: what a text may ask for.
+"""
+FEWEST_STRIPS = 4
+"""How many strips of columns are left for the threads at least.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.FEWEST_STRIPS'`
+"""
+SCATTER_STRIPS = 8
+"""About how many strips of columns share the work of a scatter.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.SCATTER_STRIPS'`
+"""
+UNSURE = 8
+"""How much less it may seem where loops have sizes that only the call knows: woken in vain is better than all alone.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.UNSURE'`
+"""
+PROGRAM = 10.0
+"""The cost of a program without its body, in float adds.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.PROGRAM'`
+"""
+ITERATION = 1.0
+"""The cost of a step of a loop without its body.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.ITERATION'`
+"""
+HORIZONTAL = 4.0
+"""The cost of a reduction of a vector to a scalar, and half as much again for every halving.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.HORIZONTAL'`
+"""
+
+# Costs of an access of 4 bytes, in float adds: 1 for neighbours, or for one element alone.
+INVARIANT = 0.25
+"""Of one element for all lanes.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.INVARIANT'`
+"""
+NEAR_LANE = 1.0
+"""Of a lane of a gather, which does its lanes one by one.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.NEAR_LANE'`
+"""
+FAR_LANE = 2.5
+"""Of a lane where each touches another cache line.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.FAR_LANE'`
+"""
+SHUFFLED = 1.5
+"""Of a vector of a load that is made of contiguous ones and shuffles, for every element of its stride.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.SHUFFLED'`
+"""
+TRANSPOSED = 5.0
+"""Of a vector of a tile that is transposed in registers.
+
+Source: measured by `make bench-constants ARGS='--only schedule_cpu.TRANSPOSED'`
+"""
 _FORBIDDEN = math.inf
-# What a target makes of whole vectors and shuffles costs as many of them, whatever the lanes.
-_SHUFFLED = 1.5
-_TRANSPOSED = 5.0
 
 
 def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
@@ -188,16 +244,16 @@ class _Chooser:
             return _FORBIDDEN
         if not access.varies >> lane & 1:
             # All lanes would write to one place: only a scalar loop does that right.
-            return _FORBIDDEN if access.is_store else _INVARIANT
+            return _FORBIDDEN if access.is_store else INVARIANT
         stride = 1 if not access.width else self.stride(access, lane)
         if stride == 1:
-            return _CONTIGUOUS * weight
+            return weight
         if not access.is_store and stride is not None and (stride == -1 or 2 <= stride <= SHUFFLED_STRIDE):
-            return _SHUFFLED * abs(stride) * weight
+            return SHUFFLED * abs(stride) * weight
         if self.tiled and self.is_read_across(access, lane):
-            return _TRANSPOSED * weight
+            return TRANSPOSED * weight
         near = stride is not None and abs(stride) * access.width <= self.machine.line // 2
-        return (_NEAR_LANE if near else _FAR_LANE) * self.lanes(lane) * (2.0 if access.is_store else 1.0)
+        return (NEAR_LANE if near else FAR_LANE) * self.lanes(lane) * (2.0 if access.is_store else 1.0)
 
     @staticmethod
     def stride(access: Access, lane: int) -> int | None:
@@ -215,21 +271,15 @@ class _Chooser:
         return visit(root)
 
     def lanes(self, axis: int) -> int:
-        """The lanes that suit the size of an axis: those of the machine, or fewer where that takes fewer steps. Those
-        that the nest's own schedule says are taken as they are.
+        """The lanes that suit the size of an axis: those of the machine, or so many as it fills. (Fewer never take
+        fewer steps: what is left over is done by halves.) Those that the nest's own schedule says are taken as they
+        are.
         """
         if self.stated is not None:
             return self.stated
         size, lanes = self.analysis.sizes[axis], self.max_lanes
-        if not isinstance(size, int) or size >= MANY_VECTORS * lanes:
-            return lanes
-        while lanes > max(1, size):
+        while isinstance(size, int) and lanes > max(1, size):
             lanes //= 2
-        fewer = lanes
-        while fewer > 1:
-            fewer //= 2
-            if steps(size, fewer) < steps(size, lanes):
-                lanes = fewer
         return lanes
 
     def column_lanes(self, root: Loop, lane: int) -> int:
@@ -297,7 +347,8 @@ class _Chooser:
         schedule = Schedule([ParallelAxis(axis) for axis in root.axes], lanes=lanes)
         self.inner_lanes(root, schedule, free=False)
         inner_points = max(1, sum(self.iterations(inner) for inner in root.loops))
-        target = max(TILE // inner_points, STRIP if root.loops else 1)
+        # Columns that are reduced are whole cache lines, also of elements of one byte.
+        target = max(TILE // inner_points, self.machine.line if root.loops else 1)
         if any(access.ordered for loop in root.walk() for access in loop.accesses):
             # Every program walks the whole index: strips as wide as leaves work for the threads.
             target = max(lanes, self.points[lane] // SCATTER_STRIPS)

@@ -22,7 +22,10 @@ from cuesta.transforms.reductions import when
 CONTRACTION = ("rows", "columns", "depth")
 """What every contraction has to say; `depth` is what tells it from others."""
 LARGEST_TILE = 65536
-"""Elements of a tile that are tried at most."""
+"""Elements of a tile that are tried at most.
+
+Source: a bound against the time that tuning takes: a multiprocessor has no more registers of 32 bits.
+"""
 
 
 def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:

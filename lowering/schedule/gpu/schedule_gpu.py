@@ -26,46 +26,93 @@ from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.lowering.schedule.flatten_axes import flatten_axes
 from cuesta.lowering.schedule.gpu import sliding_windows
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
-from cuesta.transforms.reductions.gpu_cost import PERSISTENT
+from cuesta.transforms.reductions import gpu_cost
 
 TILE = 1024
-"""Elements of a program of a pointwise kernel."""
+"""Elements of a program of a pointwise kernel.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.TILE'`
+"""
 ROW, FILLED = 256, 0.6
-"""Rows of so many elements may have tiles of their own, if these have points in so many of their lanes."""
-SQUARE_BYTES = 128
-"""Of rows and columns of a tile where one side is read across."""
+"""Rows of so many elements may have tiles of their own, if these have points in so many of their lanes.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.ROW schedule_gpu.FILLED'`
+"""
 LOOPED = 16384
-"""Elements of a tile that walks along a row."""
+"""Elements of a tile that walks along a row.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.LOOPED'`
+"""
 CACHED = 8192
-"""The same where the row comes from memory once and then from the cache."""
+"""The same where the row comes from memory once and then from the cache.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.CACHED'`
+"""
 LONG, LONGEST = 4096, 16384
-"""Rows of so many elements have up to 16 warps, and all that there can be."""
+"""Rows of so many elements have up to 16 warps, and all that there can be.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.LONG schedule_gpu.LONGEST'`
+"""
 SCANNED = 2048
-"""The most elements of a tile whose lanes are scanned."""
+"""The most elements of a tile whose lanes are scanned.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.SCANNED'`
+"""
 UNKNOWN = 512
-"""The same for a row whose length is not known."""
+"""The same for a row whose length is not known.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.UNKNOWN'`
+"""
 ROWS = 4096
-"""Elements of a tile of several short rows."""
+"""Elements of a tile of several short rows.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.ROWS'`
+"""
 COLUMN_TILE = 8192
-"""Elements of such a tile."""
-WINDOW = 32
-"""The most points of a reduction that every lane does by itself, where neighbouring lanes read neighbours."""
+"""Elements of such a tile.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.COLUMN_TILE'`
+"""
 WINDOW_TILE = 512
-"""Lanes of such a tile."""
+"""Lanes of such a tile.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.WINDOW_TILE'`
+"""
 WINDOW_WARP = 64
-"""How many of them a warp has: neighbouring threads read neighbours, at no alignment."""
+"""How many of them a warp has: neighbouring threads read neighbours, at no alignment.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.WINDOW_WARP'`
+"""
 POINTWISE_WARP = 256
-"""Elements of a warp where there are no loops."""
+"""Elements of a warp where there are no loops.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.POINTWISE_WARP'`
+"""
 ROW_WARP_BYTES = 2048
-"""Of the elements of a warp of a tile that is reduced, as they lie in memory."""
+"""Of the elements of a warp of a tile that is reduced, as they lie in memory.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.ROW_WARP_BYTES'`
+"""
 MEETING_WARP = 1024
-"""Elements of a warp where programs meet: few threads keep many, so that a processor has several programs."""
+"""Elements of a warp where programs meet: few threads keep many, so that a processor has several programs.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.MEETING_WARP'`
+"""
 MEETING_REGISTERS = 64
-"""Of a thread there, for every tensor that it keeps."""
+"""Of a thread there, for every tensor that it keeps.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.MEETING_REGISTERS'`
+"""
 WAVES = 2
-"""Programs per processor that are left at least, before a program takes several rows."""
+"""Programs per processor that are left at least, before a program takes several rows.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.WAVES'`
+"""
 LARGE = 2**31 - 2**24
-"""Addresses up to here are computed with 32 bits; a tile may reach beyond the end of its axis."""
+"""Addresses up to here are computed with 32 bits; a tile may reach beyond the end of its axis.
+
+Source: a definition: 32 bits with a sign, less the longest reach of a tile.
+"""
 
 
 def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
@@ -102,7 +149,7 @@ class _Chooser:
     def choose(self) -> Schedule:
         wide = needs_wide_indices(self.analysis)
         root = self.analysis.root
-        schedule = None if self.analysis.meeting else sliding_windows.choose(self.analysis, self.processors)
+        schedule = None if self.analysis.meeting else sliding_windows.choose(self.analysis, self.machine)
         if schedule is None:
             schedule = self.reducing(root) if root.loops else self.pointwise(root)
         warps = schedule.choices.get("warps") or self.warps(schedule)
@@ -144,7 +191,7 @@ class _Chooser:
         lane = axes[-1]
         across = self.axis_read_across(root, lane)
         if across is not None:
-            lanes = SQUARE_BYTES // max(2, self.width())
+            lanes = self.machine.segment // max(2, self.width())  # either side is read in whole lines of the cache
             if min(self.points(across), self.points(lane)) > lanes // 2:
                 return self.square(root, across, lane, lanes)
         short = self.points(lane) < 2 * TILE or not self.rows_are_aligned(root, lane)
@@ -236,7 +283,7 @@ class _Chooser:
         points = max((self.points(leaf.axes[0]) for leaf in leaves if leaf.axes), default=1)
         static = all(isinstance(self.analysis.sizes[axis], int) for leaf in leaves for axis in leaf.axes)
         rows = math.prod(self.points(axis) for axis in root.axes)
-        if root.axes and (across > 0 or not along) and static and points <= WINDOW:
+        if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
             axis, width = self.contiguous_axis(root, leaves)
@@ -245,7 +292,7 @@ class _Chooser:
                 lanes //= 2
             return self.columns(root, lanes, min(power_of_two(points), max(1, COLUMN_TILE // lanes)), axis)
         lanes = power_of_two(points) if static else UNKNOWN
-        if lanes * self.kept(leaves) > PERSISTENT:
+        if lanes * self.kept(leaves) > gpu_cost.PERSISTENT:
             lanes = min(lanes, LOOPED)
         elif lanes > LOOPED and self.is_read_again_from_cache(leaves):
             lanes = CACHED
@@ -266,7 +313,7 @@ class _Chooser:
     def cooperative(self, root: Loop) -> Schedule:
         """A program for every part, which one tile holds."""
         schedule = Schedule([ParallelAxis(axis) for axis in root.axes])
-        self.inner_lanes(root, schedule, PERSISTENT)
+        self.inner_lanes(root, schedule, gpu_cost.PERSISTENT)
         return schedule
 
     def registers(self, root: Loop) -> int:

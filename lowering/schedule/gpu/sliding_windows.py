@@ -25,40 +25,100 @@ from dataclasses import dataclass
 from itertools import product
 
 from cuesta.dialects import layout, loops, sym
+from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.loops.analysis import Access, NestAnalysis, tensor_type_of
 from cuesta.lowering.schedule.flatten_axes import flatten_axes, split_axis
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 
 MOST_POINTS = 64
-"""Of a window that is written out."""
-MOST_LOADS = 64
-"""That a program writes out; more only make the text longer."""
-DISTANCES, ALWAYS = range(2, 17), (4, 8)
-"""How far a program may go: so far that it divides the axis, or these."""
-APART = 4
-"""The most elements from lane to lane: windows lie further apart only where they do not overlap."""
-LANES, WARPS = 128, 4
-"""One point for each thread: neighbouring threads then load neighbours, at any alignment. Also of windows side by side.
+"""Of a window that is written out.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.MOST_POINTS'`
 """
-BESIDE, MOST_WRITTEN = (4, 2), 16
-"""How many neighbours a lane may have, and how many points a program writes out where lanes have several."""
-VECTOR = 16
-"""Bytes from lane to lane, at most: what one load of a thread takes, so that a warp reads what lies together."""
+MOST_LOADS = 64
+"""That a program writes out; more only make the text longer.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.MOST_LOADS'`
+"""
+FARTHEST = 16
+"""How far a program may go, where that divides the axis.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.FARTHEST'`
+"""
+ALWAYS = (4, 8)
+"""How far it may go anyway.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.ALWAYS'`
+"""
+APART = 4
+"""The most elements from lane to lane: windows lie further apart only where they do not overlap.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.APART'`
+"""
+WARPS = 4
+"""Of a program. One point for each thread: neighbouring threads then load neighbours, at any alignment. Also of windows
+side by side.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.WARPS'`
+"""
+WARP = 32
+"""Threads of a warp.
+
+Source: a definition (CUDA).
+"""
+BESIDE = (4, 2)
+"""How many neighbours a lane may have.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.BESIDE'`
+"""
+MOST_WRITTEN = 16
+"""How many points a program writes out where lanes have several.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.MOST_WRITTEN'`
+"""
 WASTE = 0.1
-"""The part of a row that may be missing in the last of these groups."""
+"""The part of a row that may be missing in the last of these groups.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.WASTE'`
+"""
 WAVES = 4
-"""Programs per processor that are left at least."""
+"""Programs per processor that are left at least.
 
-LARGE_WINDOW, LARGEST_WINDOW = 32, 512
-"""Points of a window that a lane reduces by itself: more than `schedule_gpu` gives to any lane, and at most so many."""
+Source: measured by `make bench-constants ARGS='--only sliding_windows.WAVES'`
+"""
+
+WINDOW = 32
+"""The most points of a reduction that every lane does by itself, where neighbouring lanes read neighbours.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.WINDOW'`
+"""
+LARGEST_WINDOW = 512
+"""The same where windows lie side by side.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.LARGEST_WINDOW'`
+"""
 BESIDE_BYTES = 64
-"""From the window of a lane to that of the next, at most."""
+"""From the window of a lane to that of the next, at most.
 
-# Per clock and processor of an H100 or H200.
-MEMORY_BYTES, CACHE_BYTES, LOADED_LANES, INSTRUCTIONS = 18.0, 32.0, 32.0, 128.0
-ADDRESS, LOAD, STEP, ARG_STEP = 16, 3, 1, 6
-"""Instructions: for the place of a thread, for a load with its mask and cast, for a step of a reduction."""
+Source: measured by `make bench-constants ARGS='--only sliding_windows.BESIDE_BYTES'`
+"""
+
+ADDRESS = 16
+"""Instructions for the place of a thread.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.ADDRESS'`
+"""
+LOAD = 3
+"""Instructions for a load, its mask and cast included.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.LOAD'`
+"""
+STEP = 1
+"""Instructions for a step of a reduction.
+
+Source: measured by `make bench-constants ARGS='--only sliding_windows.STEP'`
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +129,16 @@ class Slide:
     points: int
 
 
-def choose(analysis: NestAnalysis, processors: int) -> Schedule | None:
+def choose(analysis: NestAnalysis, machine: Machine) -> Schedule | None:
     """The schedule of a nest that slides, or whose windows lie side by side; None when it does neither, or when that
     is not worth it. With `slide = 1` none slides.
     """
     slide, beside = None, 1
     if can_slide(analysis):
-        beside = neighbours(analysis)
-        slide = best_slide(analysis, processors, analysis.nest.choices.get("slide"), beside)
+        beside = neighbours(analysis, machine)
+        slide = best_slide(analysis, machine, analysis.nest.choices.get("slide"), beside)
     if slide is None:
-        return windows_of_lanes(analysis) if are_beside(analysis, processors) else None
+        return windows_of_lanes(analysis) if are_beside(analysis, machine.processors) else None
     root = analysis.root
     rest = [axis for axis in root.axes if axis != slide.axis]
     written = [ParallelAxis(slide.axis, tile=slide.points)]
@@ -93,9 +153,9 @@ def choose(analysis: NestAnalysis, processors: int) -> Schedule | None:
     root.axes = [slide.axis, *rest]
     lane = flatten_axes(analysis, root, rest)
     return Schedule(
-        [ParallelAxis(lane, loop=True, tile=LANES), *written],
+        [ParallelAxis(lane, loop=True, tile=WARPS * WARP), *written],
         order=[lane],
-        lanes=LANES,
+        lanes=WARPS * WARP,
         loops={loop.op: (loop.axes, 1) for loop in root.loops},
         within=within,
         slides=True,
@@ -108,9 +168,9 @@ def windows_of_lanes(analysis: NestAnalysis) -> Schedule:
     root = analysis.root
     lane = flatten_axes(analysis, root, root.axes)
     return Schedule(
-        [ParallelAxis(lane, loop=True, tile=LANES)],
+        [ParallelAxis(lane, loop=True, tile=WARPS * WARP)],
         order=[lane],
-        lanes=LANES,
+        lanes=WARPS * WARP,
         loops={loop.op: (loop.axes, 1) for loop in root.loops},
         choices={"warps": WARPS},
     )
@@ -120,13 +180,13 @@ def are_beside(analysis: NestAnalysis, processors: int) -> bool:
     """Whether there are large windows of several rows, whose rows lie side by side, and one for every thread."""
     root = analysis.root
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in root.axes)
-    if len(root.loops) != 1 or not root.axes or analysis.atomic or points < 2 * LANES * processors:
+    if len(root.loops) != 1 or not root.axes or analysis.atomic or points < 2 * WARPS * WARP * processors:
         return False
     (window,) = root.loops
     sizes = [size for axis in window.axes if isinstance(size := analysis.sizes[axis], int)]
     if window.loops or len(sizes) < max(2, len(window.axes)) or not isinstance(window.op, loops.ReduceOp):
         return False
-    if not LARGE_WINDOW < math.prod(sizes) <= LARGEST_WINDOW:
+    if not WINDOW < math.prod(sizes) <= LARGEST_WINDOW:
         return False
     accesses = [access for access in window.accesses if access.width]
     for access in accesses:
@@ -162,7 +222,7 @@ def can_slide(analysis: NestAnalysis) -> bool:
     return not any(isinstance(op, loops.BoundOp) for op in analysis.nest.walk())
 
 
-def neighbours(analysis: NestAnalysis) -> int:
+def neighbours(analysis: NestAnalysis, machine: Machine) -> int:
     """How many neighbours a lane has, so that their loads come together in vectors; 1 where they do not."""
     lane = analysis.root.axes[-1]
     size = analysis.sizes[lane]
@@ -181,12 +241,13 @@ def neighbours(analysis: NestAnalysis) -> int:
             if isinstance(address, int) or any(factor % 2 for _, factor in address.terms):
                 continue
             apart = sym.coefficient(address, lane)
-            if isinstance(apart, int) and abs(apart) * access.width <= VECTOR:
+            # Then a warp reads what lies together.
+            if isinstance(apart, int) and abs(apart) * access.width <= machine.vector:
                 return beside
     return 1
 
 
-def best_slide(analysis: NestAnalysis, processors: int, wanted: int | None, beside: int = 1) -> Slide | None:
+def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, beside: int = 1) -> Slide | None:
     """The axis and the distance that take the least time, where sharing saves loads at all; `wanted` is a distance."""
     axes = analysis.root.axes
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in axes)
@@ -196,12 +257,12 @@ def best_slide(analysis: NestAnalysis, processors: int, wanted: int | None, besi
         if not isinstance(size, int):
             continue
         alone = cost(analysis, axis, 1)
-        for distance in DISTANCES if wanted is None else (wanted,):
+        for distance in range(2, FARTHEST + 1) if wanted is None else (wanted,):
             if not 1 < distance <= size:
                 continue
             if wanted is None and (
                 (size % distance and distance not in ALWAYS)
-                or points < LANES * distance * beside * processors * WAVES
+                or points < WARPS * WARP * distance * beside * machine.processors * WAVES
                 or distance * beside > MOST_WRITTEN
             ):
                 continue
@@ -210,7 +271,7 @@ def best_slide(analysis: NestAnalysis, processors: int, wanted: int | None, besi
                 break
             if slid.loads < alone.loads * distance:
                 waste = -(-size // distance) * distance / size
-                found.append((slid.time(waste), Slide(axis, distance)))
+                found.append((slid.time(waste, machine), Slide(axis, distance)))
     return min(found, key=lambda one: (one[0], one[1].points))[1] if found else None
 
 
@@ -226,13 +287,13 @@ class Cost:
     from_memory: float
     from_cache: float
 
-    def time(self, waste: float) -> float:
+    def time(self, waste: float, machine: Machine) -> float:
         """Of a point, in clocks of a processor, when `waste` times the points are computed."""
         limits = (
-            self.from_memory / MEMORY_BYTES,
-            self.from_cache * waste / CACHE_BYTES,
-            self.sectors * waste / LOADED_LANES,
-            (ADDRESS + self.loads * LOAD + self.steps) * waste / INSTRUCTIONS,
+            self.from_memory / machine.memory_rate,
+            self.from_cache * waste / machine.cache_rate,
+            self.sectors * waste / machine.load_rate,
+            (ADDRESS + self.loads * LOAD + self.steps) * waste / machine.instruction_rate,
         )
         # What is not the limit takes a share of the time, too: nothing overlaps perfectly.
         return (max(limits) + 0.1 * sum(limits)) / self.points
@@ -260,8 +321,7 @@ def cost(analysis: NestAnalysis, axis: int, points: int) -> Cost:
             loads += 0 if access.is_store else places
         if inner:
             first, *others = (static(analysis, each) for each in inner)
-            step = ARG_STEP if isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES else STEP
-            steps += step * (rows * (math.prod(others) - 1) + points * (first - 1))
+            steps += STEP * (rows * (math.prod(others) - 1) + points * (first - 1))
     return Cost(points, loads, sectors, steps, from_memory, from_cache)
 
 
