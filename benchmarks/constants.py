@@ -368,7 +368,7 @@ lose: a constant stands for all of them.
 def write(sections: Iterable[str]) -> None:
     """Writes the document from what runs have kept."""
     RESULTS.write_text("\n".join([PREAMBLE, *(section.strip() + "\n" for section in sections)]), encoding="utf-8")
-    print(f"written: {RESULTS.relative_to(ROOT)}")
+    print(f"written: {RESULTS}")
 
 
 def chosen_rows(only: Sequence[str], device: str) -> list[Row]:
@@ -428,7 +428,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             keep(text)
         run(rows, device, tell)
         keep("")
-    print(f"\nin {len(better)} cases another value is better by more than 5 %{':' if better else ''}")
+    if kept:
+        print(f"\nin {len(better)} cases another value is better by more than 5 %{':' if better else ''}")
     for line in better:
         print(line)
     if failed:

@@ -222,5 +222,21 @@ def test_a_row_is_timed_where_kernels_differ(monkeypatch: pytest.MonkeyPatch) ->
     assert re.fullmatch(r" *\d+\.\d+ ms, \d+\.\d\d", timed)
 
 
+def test_the_document_holds_what_runs_have_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "RESULTS", tmp_path / "results.md")
+    for device in ("cpu", "cuda"):
+        (tmp_path / device).write_text(f"## {device}\n\n| `x.Y` | 1 | a case | 2 ms, now | |\n\n", encoding="utf-8")
+    assert constants.main(["--write", str(tmp_path / "cpu"), str(tmp_path / "cuda")]) == 0
+    text = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert text.startswith("# What the constants")
+    assert text.index("## cpu") < text.index("| `x.Y`") < text.index("## cuda")
+
+
+def test_a_pattern_without_a_row_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        constants.main(["--only", "nowhere.NOTHING"])
+    assert "no row matches nowhere.NOTHING" in capsys.readouterr().err
+
+
 def test_the_stride_of_shuffled_loads_is_the_target_s() -> None:
     assert schedule_cpu.SHUFFLED_STRIDE == emit_strided.WIDEST_STRIDE
