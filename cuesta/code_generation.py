@@ -130,7 +130,7 @@ class _Native:
 
 
 def _begin_object_code(wrapper: Wrapper, builds: Mapping[Target, Build], record: CompileRecord) -> _Native:
-    sites: list[BoundSite] = []
+    sites = list(wrapper.sites)
     with record.stage("llvm-text"):
         texts = [builds[target].native(runs, sites) for target, runs in wrapper.runs_by_target().items()]
         text = "\n".join(filter(None, texts))

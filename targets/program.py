@@ -91,6 +91,10 @@ class MachineCode:
 POINTER_ALIGNMENT = 16
 """Bytes: what the pointers of a kernel for a CUDA device are multiples of, when its code is told so."""
 
+BYTES_OF_ROW = 16
+"""Of a report, which kernels for a CUDA device write to: two integers of 64 bits for each check of an address."""
+
+
 NOT_ALIGNED = 1 << 31
 """What stops a launch that is given other pointers, while there is no code for them yet. (No error of the driver.)"""
 

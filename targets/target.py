@@ -117,6 +117,10 @@ class Target:
     """Whether a run is given one address for all pointers that lie so many bytes after it, and told which pointers need
     not be aligned.
     """
+    reports: bool = False
+    """Whether kernels that check addresses (`kernel.within`) are given one more pointer after their buffers, to rows of
+    a report that the wrapper reads; otherwise `call` says what comes of a check.
+    """
     names: tuple[str, ...] = ()
     """What `call` and `queue` use beside the run and its arguments."""
 

@@ -15,7 +15,7 @@ from cuesta.dialects.kernel.structure import (
     YieldOp,
 )
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
-from cuesta.dialects.kernel.within import WithinOp
+from cuesta.dialects.kernel.within import WithinOp, checks_in
 
 __all__ = [
     "KERNEL",
@@ -44,6 +44,7 @@ __all__ = [
     "StoreOp",
     "WithinOp",
     "YieldOp",
+    "checks_in",
     "contracted_shape",
     "counters",
     "is_atomic",

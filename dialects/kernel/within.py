@@ -16,13 +16,15 @@ from cuesta.dialects.core.indexed import INDEX
 from cuesta.dialects.core.typed import property_of, string_property
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.kernel.access import AddressedOp
+from cuesta.dialects.kernel.function import FuncOp
 from cuesta.dialects.kernel.shapes import Shape, shaped
 from cuesta.dialects.sym.syntax import canonical_operands, parse_indices, parse_size, print_indices
 
 
 class WithinOp(AddressedOp):
-    """An active lane whose element is not in [0, size) is an IndexError, and the program goes no further.
+    """An active lane whose element is not in [0, size) is an IndexError, and is not accessed.
 
+    On the CPU the program goes no further; on a GPU it goes on without that element, and the host raises the error.
     `%p[e]` of the access that follows it, with the same mask. `check-bounds` puts it before accesses that it cannot
     prove to be in bounds; nothing else does.
     """
@@ -120,4 +122,9 @@ class WithinOp(AddressedOp):
         self.joint([*self.indices, *self.rest])
 
 
-__all__ = ["WithinOp"]
+def checks_in(func: FuncOp) -> list[WithinOp]:
+    """The checks of a kernel, in the order in which they stand."""
+    return [op for op in func.walk() if isinstance(op, WithinOp)]
+
+
+__all__ = ["WithinOp", "checks_in"]

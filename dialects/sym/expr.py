@@ -42,6 +42,7 @@ __all__ = [
     "Min",
     "Mod",
     "Symbol",
+    "alternatives",
     "apply_function",
     "ceildiv",
     "coefficient",
@@ -172,6 +173,16 @@ def coefficient(e: IndexExpr, k: int) -> IndexExpr | None:
                 return None
         constant += accumulate(total, product_of_atoms(others), c)
     return sum_of_terms(total, constant)
+
+
+def alternatives(e: IndexExpr) -> tuple[IndexExpr, ...]:
+    """The expressions that a minimum chooses from; `e` itself when it is none."""
+    if isinstance(e, Expr) and not e.constant and len(e.terms) == 1:
+        monomial, factor = e.terms[0]
+        if factor == 1 and len(monomial.atoms) == 1 and isinstance(monomial.atoms[0], Min):
+            atom = monomial.atoms[0]
+            return (*alternatives(atom.left), *alternatives(atom.right))
+    return (e,)
 
 
 def line_of(e: IndexExpr) -> tuple[str, int, int] | None:

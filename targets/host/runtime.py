@@ -188,14 +188,44 @@ def index_error_raiser(sites: Sequence[BoundSite]) -> Callable[[int], NoReturn]:
         record: ctypes.Array[ctypes.c_int64] = (ctypes.c_int64 * 3).from_address(address)
         site, value, size = map(int, record)
         record[0] = 0
-        where, access = sites[site - 1].location, sites[site - 1].access
-        if access:
-            raise OutOfRangeError(f"{where}  {access}: element {value} is not one of the {max(size, 0)} that there are")
+        where = sites[site - 1].location
+        if sites[site - 1].access:
+            raise _outside(sites[site - 1], value, size)
         raise OutOfRangeError(
             f"index {value} is out of bounds for dimension with size {size}" + (f" ({where})" if where else "")
         )
 
     return raise_index_error
+
+
+NOTHING = -(1 << 63)
+"""What stands in a report where no check failed: no kernel computes such an address."""
+
+
+def new_report(rows: int, device: str) -> torch.Tensor:
+    """What kernels report failing checks to: for each, which element was asked for, and how many there are."""
+    import torch
+
+    return torch.full((2 * rows,), NOTHING, dtype=torch.int64, device=device)
+
+
+def report_checker(sites: Sequence[BoundSite]) -> Callable[[torch.Tensor], None]:
+    """The function a wrapper calls with a report after a run that writes to it: it waits for the device, and raises the
+    error of the first check that failed.
+    """
+
+    def check_report(report: torch.Tensor) -> None:
+        rows = cast("list[int]", report.tolist())  # pyright: ignore[reportUnknownMemberType]
+        for place, element in enumerate(rows[::2]):
+            if element != NOTHING:
+                raise _outside(sites[place], element, rows[2 * place + 1])
+
+    return check_report
+
+
+def _outside(site: BoundSite, element: int, size: int) -> OutOfRangeError:
+    there = f"element {element} is not one of the {max(size, 0)} that there are"
+    return OutOfRangeError(f"{site.location}  {site.access}: {there}")
 
 
 def build(
@@ -265,6 +295,8 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
         "flattened": flattened,
         "unboxed": unboxed,
         "raise_index_error": index_error_raiser(program.sites),
+        "new_report": new_report,
+        "check_report": report_checker(program.sites),
         **(in_eager or {}),
     }
     for called in {match[0]: match for match in _ALLOCATOR.finditer(program.source)}.values():

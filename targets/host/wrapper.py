@@ -7,7 +7,7 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.eager_text import OPERATOR, write_eager
 from cuesta.targets.host.python_text import Names, argument_text, expression, identifier, tuple_text
 from cuesta.targets.lookup import target_of
-from cuesta.targets.program import POINTER_ALIGNMENT
+from cuesta.targets.program import BYTES_OF_ROW, POINTER_ALIGNMENT, BoundSite
 from cuesta.targets.target import Launch, Run
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _RESERVED = (
     "args",
     "call",
     "check_metadata",
+    "check_report",
     "check_result",
     "check_storage",
     "complex",
@@ -48,6 +49,7 @@ _RESERVED = (
     "inputs",
     "max",
     "min",
+    "new_report",
     "raise_index_error",
     "reinterpret",
     "torch",
@@ -71,6 +73,8 @@ class Wrapper:
     """The functions it calls with tensors in place of kernels that have no machine code, and those kernels."""
     stand_ins: dict[str, Target] = field(default_factory=dict[str, "Target"])
     """Whose functions those are, by the kernels."""
+    sites: list[BoundSite] = field(default_factory=list[BoundSite])
+    """What the rows of the reports stand for."""
 
     def runs_by_target(self) -> dict[Target, list[Run]]:
         """The runs that each target makes."""
@@ -145,16 +149,22 @@ class WrapperWriter:
         self.in_eager: dict[str, str] = {}
         self.stand_ins: dict[str, Target] = {}
         self.queues: dict[str, str] = {}
+        self.reports: dict[str, str] = {}
+        """For a device, what the text calls what its kernels report to."""
+        self.sites: list[BoundSite] = []
+        self.checks: dict[str, Sequence[kernel.WithinOp]] = {}
+        self.rows: dict[str, int] = {}
+        """The first row of a report that is about a kernel."""
 
     def write(self) -> Wrapper:
         """The wrapper's text and what it needs."""
         self.reserve_names()
         source = "\n\n".join([self.function(part) for part in self.parts])
-        return Wrapper(source, self.runs, self.overloads, self.launches, self.in_eager, self.stand_ins)
+        return Wrapper(source, self.runs, self.overloads, self.launches, self.in_eager, self.stand_ins, self.sites)
 
     def function(self, main: host.FuncOp) -> str:
         """One function of the program."""
-        self.main, self.lines, self.queues = main, [], {}
+        self.main, self.lines, self.queues, self.reports = main, [], {}, {}
         self.positions = {op: position for position, op in enumerate(main.body.ops)}
         arguments = [self.define(argument, "arg") for argument in main.body.args]
         if arguments:
@@ -277,6 +287,8 @@ class WrapperWriter:
         if self.pending.device != device:
             self.flush()
         addresses = [self.address(operand) for operand in op.operands]
+        if self.target_of(op).reports and self.checks_in(func):
+            addresses.append(self.report(func, device))
         adds_offsets = self.target_of(op).adds_offsets
         bases = (address.base if adds_offsets else str(address) for address in addresses)
         parameters = {*bases, *func.symbols}
@@ -285,6 +297,24 @@ class WrapperWriter:
         self.pending.device, self.pending.asynchronous = device, traits.asynchronous
         self.pending.parameters |= parameters
         self.pending.launches.append((op.kernel, addresses))
+
+    def checks_in(self, func: kernel.FuncOp) -> Sequence[kernel.WithinOp]:
+        """The checks of addresses in a kernel."""
+        if func.sym_name not in self.checks:
+            self.checks[func.sym_name] = kernel.checks_in(func)
+        return self.checks[func.sym_name]
+
+    def report(self, func: kernel.FuncOp, device: str) -> Address:
+        """Where a kernel reports to that checks addresses: a tensor for each call and device, made for all kernels."""
+        if device not in self.reports:
+            self.reports[device] = identifier("report", self.taken)
+            rows = sum(len(self.checks_in(one)) for one in self.kernels.values())
+            self.lines.append(f"{self.reports[device]} = new_report({rows}, {device!r})")
+        if func.sym_name not in self.rows:
+            self.rows[func.sym_name] = len(self.sites)
+            named = f"in @{func.sym_name}"
+            self.sites += [BoundSite(self.place_of(op), f"{op.access} {named}") for op in self.checks_in(func)]
+        return Address(f"{self.reports[device]}.data_ptr()", BYTES_OF_ROW * self.rows[func.sym_name], aligned=True)
 
     def launch_in_eager(self, op: host.LaunchOp) -> None:
         """What stands in for a launch of a kernel that has no machine code: a call with tensors."""
@@ -455,6 +485,8 @@ class WrapperWriter:
         self.launches += len(pending.launches)
         what = ", ".join(kernel for kernel, _ in pending.launches)
         self.lines.append(f"{self.run(pending, symbols)}  # {what}")
+        if any(name in self.rows for name, _ in pending.launches):
+            self.lines.append(f"check_report({self.reports[pending.device]})")
         if pending.frees:
             self.lines.append(f"del {', '.join(pending.frees)}")
 

@@ -222,3 +222,11 @@ def meet(count, group, part, groups: tl.constexpr, members: tl.constexpr, patien
 def take(count, group, part, groups: tl.constexpr, members: tl.constexpr):
     """Whether this program is to do a part: it was left, and nobody else has taken it."""
     return tl.atomic_cas(count + groups + group * members + part, 1, 2, sem="acq_rel") == 1
+
+
+@triton.jit
+def outside(report, element, size, bad):
+    """Tells the host of an element that is not there, where `bad` is true: which one, and how many there are."""
+    nothing = bad.to(tl.int64) * 0
+    tl.store(report + nothing, element + nothing, mask=bad)
+    tl.store(report + 1 + nothing, size + nothing, mask=bad)

@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from cuesta.dialects import elem, kernel
 from cuesta.dialects.kernel.shapes import Shape, shape_of
 from cuesta.targets.triton.emit_ops import COMBINED, address_text
+from cuesta.targets.triton.emit_within import is_checked
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
@@ -100,7 +101,7 @@ def carried_by(emitter: KernelEmitter, scan: kernel.LoopOp) -> list[Carried]:
 def _stays(op: kernel.CombineOp, loop: kernel.ForOp, scan: kernel.ScanOp) -> bool:
     """Whether a combination changes, in every round, the same elements, and nothing else touches them."""
     varying = loop.induction_variables[-1]
-    if op.rest or varying not in op.indices:
+    if op.rest or varying not in op.indices or is_checked(op):
         return False
     if not all(index is varying or _is_outside(index, scan) for index in op.indices):
         return False

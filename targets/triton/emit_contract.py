@@ -18,6 +18,7 @@ from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import Shape, shape_of
 from cuesta.targets.triton.emit_index import operand_text
 from cuesta.targets.triton.emit_types import constant_text
+from cuesta.targets.triton.emit_within import is_checked
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
@@ -72,7 +73,7 @@ def _factor(
 
 
 def _needed(op: kernel.ContractOp, factor: SSAValue) -> list[Operation]:
-    """The ops of the body that a factor depends on, in order."""
+    """The ops of the body that a factor depends on, in order, and the checks of those that load."""
     found: set[Operation] = set()
     work = [factor]
     while work:
@@ -80,4 +81,5 @@ def _needed(op: kernel.ContractOp, factor: SSAValue) -> list[Operation]:
         if isinstance(owner, Operation) and owner.parent is op.body and owner not in found:
             found.add(owner)
             work += owner.operands
+    found.update(check for one in tuple(found) if (check := one.prev_op) is not None and is_checked(one))
     return [one for one in op.body.ops if one in found and not isinstance(one, elem.ConstantOp)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuesta.dialects import sym
-from cuesta.dialects.sym.expr import Expr
 from cuesta.dialects.sym.nodes import Atom, Dim, FloorDiv, Function, Max, Min, Mod, Symbol
 
 _ANY = 1 << 62
@@ -62,13 +61,3 @@ def is_natural(e: sym.IndexExpr) -> bool:
         return e >= 0
     low, _ = sym.bounds(e, [_ANY] * (max(e.dims, default=-1) + 1))
     return low is not None and low >= 0
-
-
-def alternatives(e: sym.IndexExpr) -> tuple[sym.IndexExpr, ...]:
-    """The expressions that a minimum chooses from; `e` itself when it is none."""
-    if isinstance(e, Expr) and not e.constant and len(e.terms) == 1:
-        monomial, factor = e.terms[0]
-        if factor == 1 and len(monomial.atoms) == 1 and isinstance(monomial.atoms[0], Min):
-            atom = monomial.atoms[0]
-            return (*alternatives(atom.left), *alternatives(atom.right))
-    return (e,)

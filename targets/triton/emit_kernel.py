@@ -21,7 +21,7 @@ from cuesta.dialects.kernel.shapes import Shape
 from cuesta.targets.host.python_text import Names, identifier
 from cuesta.targets.program import KernelText
 from cuesta.targets.triton.emit_accumulate import carried_by
-from cuesta.targets.triton.emit_index import alternatives, index_text, operand_text
+from cuesta.targets.triton.emit_index import index_text, operand_text
 from cuesta.targets.triton.emit_meet import emit_meeting
 from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_reduce import accumulator_for
@@ -60,9 +60,10 @@ class KernelEmitter:
         self.carried: dict[kernel.CombineOp, str] = {}
         """For elements that a scan carries, what they are called."""
         self.written = set(func.outs)
-        self.read = {op.pointer for op in func.walk() if isinstance(op, kernel.LoadOp)}
+        every = list(func.walk())
+        self.read = {op.pointer for op in every if isinstance(op, kernel.LoadOp)}
         self.dirty: set[SSAValue] = set()
-        self.rank = max((op.dim + 1 for op in func.walk() if is_tile(op)), default=0)
+        self.rank = max((op.dim + 1 for op in every if is_tile(op)), default=0)
         self.frame: tuple[int, int] | None = None
         """In the body of a contraction: the lane axes that are the two dimensions of tiles."""
         self.zero_masked = False
@@ -76,6 +77,12 @@ class KernelEmitter:
         """For loads and stores of a lane's neighbouring elements, those that go together."""
         self.stores = True
         """Whether what is stored is; not where a program does again what another has done."""
+        self.checks = {op: place for place, op in enumerate(op for op in every if isinstance(op, kernel.WithinOp))}
+        """Checks of addresses, and which of the report's rows each writes to."""
+        self.report = ""
+        """The name of the report, where there are checks."""
+        self.inside: dict[Operation, tuple[str, str]] = {}
+        """For accesses that are checked, the text of the address, and which lanes have one that there is."""
 
     def emit(self) -> KernelText:
         """The whole function."""
@@ -89,7 +96,10 @@ class KernelEmitter:
             if symbol in self.taken:
                 fail(func, f"the symbol {symbol} has the name of a value")
             self.taken.add(symbol)
-            signature.append((symbol, "i64" if self.wide else "i32"))
+        if self.checks:
+            self.report = self.fresh("report")
+            signature.append((self.report, "*i64"))
+        signature += [(symbol, "i64" if self.wide else "i32") for symbol in func.symbols]
         self.programs()
         meeting = kernel.meeting_of(func)
         if meeting is None:
@@ -314,7 +324,7 @@ class KernelEmitter:
     def trips(op: kernel.LoopOp, axis: int) -> list[sym.IndexExpr]:
         """Upper bounds of the number of points of an axis; the only one is exact."""
         lower = op.lowers.results[axis]
-        return [upper - lower for upper in alternatives(op.uppers.results[axis])]
+        return [upper - lower for upper in sym.alternatives(op.uppers.results[axis])]
 
     def axis(self, op: kernel.LoopOp, axis: int, take: Callable[[kernel.ReduceOp], None] | None) -> None:
         """Emits the loop over one axis, and what is in it."""
@@ -358,7 +368,7 @@ class KernelEmitter:
         """Emits the last axis of a loop with lanes: one tile, or a loop over tiles."""
         variable = op.induction_variables[-1]
         lanes, dim = op.lanes, op.dim
-        lower, uppers = op.lowers.results[-1], alternatives(op.uppers.results[-1])
+        lower, uppers = op.lowers.results[-1], sym.alternatives(op.uppers.results[-1])
         shape = (*(1,) * dim, lanes, *(1,) * (self.rank - dim - 1))
         self.real[variable] = shape
         points = self.lane_text(lanes, dim)

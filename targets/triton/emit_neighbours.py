@@ -25,6 +25,7 @@ from cuesta.dialects import elem, kernel
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.dialects.kernel.shapes import shape_of
 from cuesta.targets.triton.emit_types import bits_of
+from cuesta.targets.triton.emit_within import is_checked
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
@@ -53,7 +54,7 @@ def neighbours_in(emitter: KernelEmitter, ops: Sequence[Operation]) -> dict[Oper
     if emitter.rank != 1:
         return {}
     for op in ops:
-        if not isinstance(op, kernel.LoadOp | kernel.StoreOp) or isinstance(op.offset, int):
+        if not isinstance(op, kernel.LoadOp | kernel.StoreOp) or isinstance(op.offset, int) or is_checked(op):
             continue
         is_load = isinstance(op, kernel.LoadOp)
         if op.pointer in (emitter.written if is_load else emitter.read) or len(_shape(op)) != 1:

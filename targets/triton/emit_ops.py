@@ -20,6 +20,7 @@ from cuesta.targets.triton.emit_neighbours import load_together, store_together
 from cuesta.targets.triton.emit_row_loads import row_load
 from cuesta.targets.triton.emit_scan import running
 from cuesta.targets.triton.emit_types import convert_text, dtype_text, is_double, is_narrow_float
+from cuesta.targets.triton.emit_within import mask_of_check, moved, within
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
@@ -163,11 +164,13 @@ def address_text(
         values.append(emitter.real_of(op.value))
     wanted = emitter.joint(values)
     if text != "0":
-        pointer = f"{pointer} + ({text})" if " - " in text else f"{pointer} + {text}"
+        pointer = moved(pointer, text)
     masks = emitter.active(wanted)
     if mask is not None:
         condition = emitter.name(mask)
         masks = [condition, *masks]
+    if (inside := mask_of_check(emitter, op, text)) is not None:
+        masks = [inside, *masks]
     return emitter.spread(pointer, real, wanted), " & ".join(masks) or None, wanted
 
 
@@ -207,7 +210,7 @@ def _load_text(emitter: KernelEmitter, op: kernel.LoadOp) -> tuple[str, str, Sha
         owner = op.other.owner
         other = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.other)
         arguments.append(f"other={emitter.spread(other, emitter.real_of(op.other), real)}")
-    elif emitter.zero_masked and mask is not None:
+    elif mask is not None and (emitter.zero_masked or op in emitter.inside):
         arguments.append("other=0")
     text = f"tl.load({', '.join(arguments)})"
     if op.eviction is not None:
@@ -335,4 +338,5 @@ EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
     kernel.RunningOp: running,
     kernel.ScanOp: _loop,
     kernel.StoreOp: _store,
+    kernel.WithinOp: within,
 }

@@ -18,6 +18,7 @@ from cuesta.dialects import kernel, sym
 from cuesta.dialects.sym.expr import Expr
 from cuesta.dialects.sym.nodes import FloorDiv
 from cuesta.targets.triton.emit_index import index_text
+from cuesta.targets.triton.emit_within import is_checked
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
@@ -35,7 +36,7 @@ class Tile:
 def row_load(emitter: KernelEmitter, op: kernel.LoadOp) -> str | None:
     """The text of the loaded value; None when the load is another."""
     offset = op.offset
-    if op.rest or op.pointer in emitter.written or not isinstance(offset, Expr):
+    if op.rest or op.pointer in emitter.written or not isinstance(offset, Expr) or is_checked(op):
         return None
     for position, index in enumerate(op.indices):
         tile = emitter.single_tiles.get(index)

@@ -26,6 +26,7 @@ class TritonTarget(Target):
     devices = ("cuda",)
     traits = GPU
     adds_offsets = True
+    reports = True
     names = ("current_stream",)
 
     def obstacle(self, device: str) -> str | None:

@@ -342,3 +342,62 @@ func.func @main(%x : tensor<6x10xf32>, %i : tensor<10xi64>) -> tensor<6x10xf32> 
         IndexError, match=r"edited.mlir:5  kernel.load of %x in @gather_0: element 60 is not one of the 60"
     ):
         wider(x, torch.full((10,), 30))  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("%x[%p * 10 + %j]", "%x[%p * 10 + %j + 60]", "never one of the 60 elements of %x"),
+        ("%x[%p * 10 + %j]", "%x[%j - 10]", "never one of the 60 elements of %x"),
+        ("%o[%p * 10 + %j]", "%o[%p + 60]", "writes"),
+    ],
+)
+def test_what_is_never_in_bounds_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    if message == "writes":  # a scalar for a scalar
+        text = KERNEL.replace(" lanes 8", "").replace("vector<8xf32>", "f32").replace(old, new)
+        message = "never one of the 60 elements of %o"
+    else:
+        text = KERNEL.replace(old, new)
+    said = refusal(tmp_path, text).splitlines()
+    assert message in said[0] and said[2].strip(" |").startswith("^")
+    with pytest.raises(IndexError):  # near misses: it may be in bounds, or not run
+        loaded(tmp_path, KERNEL.replace("%x[%p * 10 + %j]", "%x[%p * 10 + %j + 59]"))(torch.randn(6, 10))  # pyright: ignore[reportCallIssue]
+    x = torch.randn(6, 10)
+    nothing = KERNEL.replace("0 to 10", "0 to 0").replace("%p * 10 + %j]", "%p * 10 + %j + 60]")
+    loaded(tmp_path, nothing)(x)  # pyright: ignore[reportCallIssue]
+    masked = MASKED.replace("LIMIT", "0").replace("%j + 5]", "%j + 500]")
+    (zeros,) = loaded(tmp_path, masked)(x)  # pyright: ignore[reportCallIssue]
+    assert not zeros.any()
+    never = KERNEL.replace("func.func @main(", UNUSED + "func.func @main(")
+    assert torch.equal(loaded(tmp_path, never)(x)[0], x * 2)  # pyright: ignore[reportCallIssue]
+
+
+UNUSED = """\
+kernel.func @unused_0(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [6]> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[%p + 1000] : f32
+  kernel.store %a, %o[%p] : f32
+}
+"""
+
+
+def test_a_size_is_taken_to_be_positive_only_where_it_must_be(tmp_path: Path) -> None:
+    """A loop that does not run says nothing of what comes after it."""
+    text = DYNAMIC.replace("grid = [s0]", "grid = [1]").replace(
+        "  kernel.for (%j = 0 to 10 lanes 8) {",
+        """\
+  kernel.for (%k = 0 to s0) {
+    %b = kernel.load %x[%k * 10] : f32
+    kernel.store %b, %o[%k * 10] : f32
+  }
+  %c = kernel.load %x[s0 * 10 - 1] : f32
+  kernel.store %c, %o[s0 * 10 - 1] : f32
+  kernel.for (%j = 0 to 0 lanes 8) {""",
+    )
+    function = loaded(tmp_path, text)
+    x = torch.randn(3, 10)
+    assert function(x)[0][2, 9] == x[2, 9]  # pyright: ignore[reportCallIssue]
+    with pytest.raises(
+        IndexError, match=r"edited.mlir:8  kernel.load of %x in @scale_0: element -1 is not one of the 0"
+    ):
+        function(torch.randn(0, 10))  # pyright: ignore[reportCallIssue]

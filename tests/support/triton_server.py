@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import os
 import pickle
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -33,6 +34,8 @@ from triton.runtime.interpreter import (
     interpreter_semantic,
 )
 
+import cuesta
+from cuesta import arguments as argument_checks
 from cuesta.code_generation import generate
 from cuesta.context import make_context
 from cuesta.dialects.core.locations import CuestaParser
@@ -188,16 +191,11 @@ def refuse(error: int, doing: str = "") -> None:
     raise driver.CudaError(f"error {error} {doing}", error)
 
 
-def run(text: str, arguments: list[Any]) -> list[Any]:
-    """Runs a program at the `host` level on CPU tensors."""
-    module = CuestaParser(make_context(), text, "<request>").parse_module()
-    record = CompileRecord(kind="inference")
-    generated = generate(module, record)
-    program = dataclasses.replace(generated.program, source=generated.program.source.replace("'cuda:0'", "'cpu'"))
-    call = load_program(program, record, generated.in_eager)
+def raising(call: Callable[[], Any]) -> Any:
+    """What a call gives, or raises: what the interpreter raised, where a launch was refused for that."""
     DEVICE.error = None
     try:
-        return list(call(list(arguments)))
+        return call()
     except driver.CudaError:
         if DEVICE.error is not None:
             raise DEVICE.error from None
@@ -205,6 +203,19 @@ def run(text: str, arguments: list[Any]) -> list[Any]:
     finally:
         DEVICE.kernels.clear()
         build._codes.clear()
+
+
+def run(text: str, arguments: list[Any]) -> list[Any]:
+    """Runs a program at the `host` level on CPU tensors."""
+    module = CuestaParser(make_context(), text, "<request>").parse_module()
+    record = CompileRecord(kind="inference")
+    generated = generate(module, record)
+    return raising(lambda: list(load_program(generated.program, record, generated.in_eager)(list(arguments))))
+
+
+def load(path: str, arguments: list[Any], options: dict[str, Any]) -> list[Any]:
+    """Runs the program in a file, which `cuesta.load` reads, on CPU tensors."""
+    return raising(lambda: list(cuesta.load(path, options=options)(*arguments)))
 
 
 def interpret_kernel(kernel: KernelText, programs: int, arguments: list[Any]) -> list[Any]:
@@ -219,7 +230,8 @@ def meet(seed: int | None, patience: int) -> None:
     emit_meet.PATIENCE = patience
 
 
-def serve() -> None:
+def install() -> None:
+    """From here on programs for CUDA devices run on CPU tensors, their kernels through the interpreter."""
     build.compile_kernel = driver.compile_kernel = DEVICE.compile_kernel  # type: ignore[assignment]
     build.architecture_of = driver.architecture_of = lambda device: 90
     build.shared_memory_of = lambda device: 0
@@ -230,7 +242,16 @@ def serve() -> None:
     on_cpu = runtime.allocator("cpu")
     runtime.allocator = lambda kind, index=None: on_cpu
     device_functions.libdevice = quick_functions.libdevice = Libdevice()
-    actions = {"run": run, "kernel": interpret_kernel, "meet": meet}
+    argument_checks.device_of = lambda kind: "cpu"
+    without_code = runtime._without_code
+    runtime._without_code = lambda program, in_eager: without_code(  # type: ignore[assignment]
+        dataclasses.replace(program, source=re.sub(r"'cuda:\d+'", "'cpu'", program.source)), in_eager
+    )
+
+
+def serve() -> None:
+    install()
+    actions = {"run": run, "load": load, "kernel": interpret_kernel, "meet": meet}
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no answer
     torch.set_num_threads(1)

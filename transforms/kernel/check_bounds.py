@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import SSAValue
 
 from cuesta.dialects import host, kernel, sym
+from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import symbol_ranges
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.whole_program import WholeProgramPass
 from cuesta.dialects.layout import element_count, is_contiguous, sizes_of, storage_size, tensor_type_of
 from cuesta.dialects.sym.ranges import Space
+from cuesta.transforms.kernel.points import Points
 
 _MOST_ELEMENTS = 1 << 40
 """More than any memory has: a factor that makes a bound of whether there is an element at all.
@@ -21,12 +24,15 @@ _MOST_ELEMENTS = 1 << 40
 Source: a definition: more than any memory has.
 """
 
+Access = kernel.LoadOp | kernel.MemoryWriteOp
+
 
 class CheckBoundsPass(WholeProgramPass):
     """load %p[e]  ->  within [e], extent of p; load %p[e]   unless 0 ≤ e < extent follows from the text.
 
     The extent of a pointer is what the launches pass: the elements of the buffer, the fewest if they differ. Programs
     of torch.compile are not checked: what made them proved it. Kernels are shared by all pieces of a program.
+    Errors: CuestaError for an access that every run makes, and that is never in bounds.
     """
 
     name = "check-bounds"
@@ -37,9 +43,9 @@ class CheckBoundsPass(WholeProgramPass):
         ranges: sym.SymbolRanges = symbol_ranges(op) if len(functions) == 1 else {}
         extents = _extents(functions, ranges)
         for func in op.body.ops:
-            # Blocks of threads have no emitter for the checks yet: their accesses are as the text says.
-            if isinstance(func, kernel.FuncOp) and not func.is_for_gpu:
-                _check(func, extents.get(func.sym_name), ranges)
+            if isinstance(func, kernel.FuncOp):
+                # What only some functions launch need not run.
+                _check(func, extents.get(func.sym_name), ranges, always=len(functions) == 1)
 
 
 def _extents(functions: Iterable[host.FuncOp], ranges: sym.SymbolRanges) -> dict[str, list[sym.IndexExpr]]:
@@ -66,102 +72,39 @@ def _extent(buffer: SSAValue, ranges: sym.SymbolRanges) -> sym.IndexExpr:
     return sym.minimum(extent, element_count(kind) * _MOST_ELEMENTS)
 
 
-def _check(func: kernel.FuncOp, extents: list[sym.IndexExpr] | None, ranges: sym.SymbolRanges) -> None:
+def _check(func: kernel.FuncOp, extents: list[sym.IndexExpr] | None, ranges: sym.SymbolRanges, *, always: bool) -> None:
     sizes: dict[SSAValue, sym.IndexExpr] = dict(zip(func.body.args, extents or (), strict=False))
-    accesses = [op for op in func.walk() if isinstance(op, kernel.LoadOp | kernel.MemoryWriteOp | kernel.WithinOp)]
-    space = _Points(ranges)
+    points = Points(func, ranges)
     used = set(func.symbols)
-    for op in accesses:
+    for op in list(func.walk()):
         if isinstance(op, kernel.WithinOp):  # of an earlier time; the text may have been changed since
             op.detach()
             op.erase()
-            continue
-        owner = op.pointer.owner
-        size = owner.size if isinstance(owner, kernel.LocalOp) else sizes.get(op.pointer, 0)
-        if op.mask is None and space.is_within(op.offset, op.indices, size):
-            continue
-        name = f"%{op.pointer.name_hint}" if op.pointer.name_hint else "memory"
-        check = kernel.WithinOp.build(op.offset, op.indices, size, f"{op.name} of {name}", op.mask)
-        check.location = op.location
-        block = op.parent
-        assert block is not None
-        block.insert_op_before(check, op)
-        used |= sym.symbols_of(size)
+        elif isinstance(op, kernel.MeetOp):
+            size = sizes.get(op.memory, 0)
+            if extents is not None and not points.of(op).is_non_negative(size - op.counters):
+                fail(op, f"counts in {op.counters} elements; the launch gives it {sym.format_expr(size)}")
+        elif isinstance(op, Access):
+            owner = op.pointer.owner
+            size = owner.size if isinstance(owner, kernel.LocalOp) else sizes.get(op.pointer, 0)
+            if points.is_within(op, size):
+                continue
+            if always and extents is not None and points.is_outside(op, size):
+                _refuse(op, size)
+            name = f"%{op.pointer.name_hint}" if op.pointer.name_hint else "memory"
+            check = kernel.WithinOp.build(op.offset, op.indices, size, f"{op.name} of {name}", op.mask)
+            check.location = op.location
+            block = op.parent
+            assert block is not None
+            block.insert_op_before(check, op)
+            used |= sym.symbols_of(size)
     if used != set(func.symbols):
-        func.properties["symbols"] = ArrayAttr([StringAttr(symbol) for symbol in _in_order(used)])
+        func.properties["symbols"] = ArrayAttr([StringAttr(symbol) for symbol in sorted(used)])
 
 
-def _in_order(symbols: Iterable[str]) -> list[str]:
-    return sorted(symbols)
-
-
-class _Points:
-    """The points that the body of a kernel runs for, and what is known of expressions on them."""
-
-    def __init__(self, ranges: sym.SymbolRanges) -> None:
-        self.ranges = ranges
-        self.numbers: dict[SSAValue, int | None] = {}
-        self.sizes: list[sym.IndexExpr] = []
-        self.space: Space | None = None
-
-    def is_within(self, offset: sym.IndexExpr, indices: Iterable[SSAValue], size: sym.IndexExpr) -> bool:
-        """Whether 0 ≤ offset < size at every point."""
-        dims: list[sym.IndexExpr] = []
-        for index in indices:
-            number = self.number(index)
-            if number is None:
-                return False
-            dims.append(sym.dim(number))
-        address = sym.substitute(offset, dims)
-        if self.space is None or len(self.space.sizes) != len(self.sizes):
-            self.space = Space(tuple(self.sizes), self.ranges)
-        low, high = self.space.bounds(address)
-        if low is not None and low >= 0 and high is not None and isinstance(size, int) and high < size:
-            return True
-        return self.space.is_non_negative(address) and self.space.is_non_negative(size - 1 - address)
-
-    def number(self, index: SSAValue) -> int | None:
-        """The dimension that an index value is; None when nothing is known of it."""
-        if index not in self.numbers:
-            self.numbers[index] = None
-            size = self._size(index)
-            if size is not None:
-                self.numbers[index] = len(self.sizes)
-                self.sizes.append(size)
-        return self.numbers[index]
-
-    def _size(self, index: SSAValue) -> sym.IndexExpr | None:
-        """A number that an index is always below, and never below 0; None when there is none."""
-        owner = index.owner
-        if isinstance(owner, kernel.ProgramIdOp):
-            func = owner.parent_op()
-            assert isinstance(func, kernel.FuncOp)
-            return func.schedule.grid[owner.axis]
-        if isinstance(owner, kernel.BoundOp):  # what is out of range goes on as 0: of no elements that is not one, too
-            return owner.size if Space((), self.ranges).is_positive(owner.size) else None
-        if isinstance(owner, kernel.BroadcastOp):
-            return self._size(owner.operands[0])
-        if not isinstance(index, BlockArgument):
-            return None
-        loop = index.block.parent_op()
-        if not isinstance(loop, kernel.LoopOp):
-            return None
-        dims: list[sym.IndexExpr] = []
-        for operand in loop.operands:
-            number = self.number(operand)
-            if number is None:
-                return None
-            dims.append(sym.dim(number))
-        lower = sym.substitute(loop.lowers.results[index.index], dims)
-        upper = sym.substitute(loop.uppers.results[index.index], dims)
-        space = Space(tuple(self.sizes), self.ranges)
-        if not space.is_non_negative(lower):
-            return None
-        # An upper end that varies is taken at its greatest.
-        if not sym.dims_of(upper):
-            return upper
-        greatest = space.bounds(upper)[1]
-        return greatest
+def _refuse(op: Access, size: sym.IndexExpr) -> NoReturn:
+    name = f"%{op.pointer.name_hint}" if op.pointer.name_hint else "memory"
+    fail(op, f"what it accesses is never one of the {sym.format_expr(size)} elements of {name}")
 
 
 __all__ = ["CheckBoundsPass"]
