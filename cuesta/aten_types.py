@@ -1,7 +1,8 @@
 """The types of results at the `aten` level, held to what torch says that the calls give.
 
 Every call is made with tensors that have no memory (torch's meta device): what it gives must have the sizes and dtypes
-that the text says. A symbol stands for one number there, so only what does not depend on it is compared.
+that the text says. A symbol stands for one number there, so only what does not depend on it is compared. What an
+operator gives may depend on the device; so who does not agree is asked again, with fake tensors of that device.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from cuesta.dialects.aten.arguments import Argument, Device, DType, LayoutKind, 
 from cuesta.dialects.aten.call import CallLike
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
-from cuesta.dialects.layout import is_tensor_type, sizes_of, strides_of
+from cuesta.dialects.layout import device_of, is_tensor_type, sizes_of, strides_of
 from cuesta.targets.host.runtime import flattened, resolve_overload
 
 
@@ -34,10 +35,9 @@ def verify_aten_types(module: ModuleOp) -> None:
         values[argument] = _meta(argument, symbols)
     for op in entry_block(module).ops:
         if isinstance(op, CallLike):
-            given = _call(op, values, symbols)
-            for position, result in enumerate(op.results):
-                found = given[position] if given is not None and position < len(given) else None
-                _compare(op, result, found)
+            problem = _problem(op, _call(op, values, symbols))
+            if problem is not None and not _agrees_there(op, symbols):
+                raise CuestaError(Diagnostic.on(op, problem))
         for result in op.results:
             values[result] = _meta(result, symbols)
 
@@ -47,7 +47,20 @@ def _number(low: int | None, high: int | None) -> int:
     return least if high is None else min(least, high)
 
 
-def _meta(value: SSAValue, symbols: dict[str, int]) -> Any:
+def _agrees_there(op: CallLike, symbols: dict[str, int]) -> bool:
+    """Whether torch gives what the text says for a call on the device that the text says."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        try:
+            values = {operand: _meta(operand, symbols, on_meta=False) for operand in op.operands}
+            given = _call(op, values, symbols, on_meta=False)
+        except (RuntimeError, CuestaError):
+            return False
+        return given is not None and _problem(op, given) is None
+
+
+def _meta(value: SSAValue, symbols: dict[str, int], *, on_meta: bool = True) -> Any:
     kind = value.type
     if isinstance(kind, sym.IntType):
         return int(sym.evaluate(kind.data, (), symbols)) if sym.symbols_of(kind.data) <= symbols.keys() else None
@@ -59,7 +72,7 @@ def _meta(value: SSAValue, symbols: dict[str, int]) -> Any:
     strides = [int(sym.evaluate(stride, (), symbols)) for stride in strides_of(kind)]
     try:
         dtype = getattr(torch, type_to_dtype(kind.element_type))
-        return torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+        return torch.empty_strided(sizes, strides, dtype=dtype, device="meta" if on_meta else device_of(kind))
     except RuntimeError:
         return None
 
@@ -68,7 +81,9 @@ class _Unknown(Exception):
     """An argument that has no value here."""
 
 
-def _call(op: CallLike, values: dict[SSAValue, Any], symbols: dict[str, int]) -> Sequence[Any] | None:
+def _call(
+    op: CallLike, values: dict[SSAValue, Any], symbols: dict[str, int], *, on_meta: bool = True
+) -> Sequence[Any] | None:
     """What torch gives for a call on tensors without memory; None when it cannot say."""
     depends = any(_is_symbolic(value) for value in (*op.operands, *op.results))
     schema = op.schema
@@ -86,7 +101,7 @@ def _call(op: CallLike, values: dict[SSAValue, Any], symbols: dict[str, int]) ->
         if isinstance(one, DType | MemoryFormat | LayoutKind):
             return getattr(torch, one.name)
         if isinstance(one, Device):
-            return torch.device("meta")
+            return torch.device("meta" if on_meta else one.name)
         if isinstance(one, sym.Expr):
             if not sym.symbols_of(one) <= symbols.keys():
                 raise _Unknown
@@ -96,7 +111,7 @@ def _call(op: CallLike, values: dict[SSAValue, Any], symbols: dict[str, int]) ->
     try:
         positional = [argument(one) for one in op.arguments_attr.positional]
         keywords = {name: argument(one) for name, one in op.arguments_attr.keywords}
-        if not op.operands and any(one.name == "device" for one in schema.arguments):
+        if on_meta and not op.operands and any(one.name == "device" for one in schema.arguments):
             keywords["device"] = torch.device("meta")
         return flattened(resolve_overload(op.overload)(*positional, **keywords))
     except (_Unknown, NotImplementedError):
@@ -119,19 +134,21 @@ def _is_symbolic(value: SSAValue) -> bool:
     return is_tensor_type(kind) and any(not isinstance(e, int) for e in (*sizes_of(kind), *strides_of(kind)))
 
 
-def _compare(op: CallLike, result: SSAValue, found: Any) -> None:
-    kind = result.type
-    if not isinstance(found, torch.Tensor) or not is_tensor_type(kind):
-        return
-    sizes = sizes_of(kind)
-    dtype = getattr(torch, type_to_dtype(kind.element_type))
-    symbolic = any(_is_symbolic(value) for value in (*op.operands, result))
-    same = len(sizes) == found.dim() if symbolic else tuple(sizes) == tuple(found.shape)
-    if not same or found.dtype != dtype:
-        given = (
-            f"{found.dtype} of size {tuple(found.shape)}" if not symbolic else f"{found.dtype} of {found.dim()} axes"
-        )
-        raise CuestaError(Diagnostic.on(op, f"gives {given}, not {kind}"))
+def _problem(op: CallLike, given: Sequence[Any] | None) -> str | None:
+    """What torch gives for a call, where that is not what the text says."""
+    if given is None:
+        return None
+    for result, found in zip(op.results, given, strict=False):
+        kind = result.type
+        if not isinstance(found, torch.Tensor) or not is_tensor_type(kind):
+            continue
+        sizes = sizes_of(kind)
+        symbolic = any(_is_symbolic(value) for value in (*op.operands, result))
+        same = len(sizes) == found.dim() if symbolic else tuple(sizes) == tuple(found.shape)
+        if not same or found.dtype != getattr(torch, type_to_dtype(kind.element_type)):
+            axes = f"{found.dim()} axes" if symbolic else f"size {tuple(found.shape)}"
+            return f"gives {found.dtype} of {axes}, not {kind}"
+    return None
 
 
 __all__ = ["verify_aten_types"]

@@ -28,12 +28,11 @@ from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.machine import ATTRIBUTE, Machine, MachineAttr
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.host import programs_of
-from cuesta.dialects.loops.reach import verify_reach
 from cuesta.extensions import extended, load_file
 from cuesta.header import Header, read_header, split_passes
 from cuesta.passes import available_passes, describe_options, parse_passes
 from cuesta.pipeline import Stage, extended_stages, repeat_command, run_pipeline, stages_named
-from cuesta.texts import parse_text
+from cuesta.texts import errors_of, parse_text, verify_text
 
 EXIT_OK = 0
 EXIT_INVALID = 1
@@ -138,23 +137,9 @@ def run_chunk(chunk: Chunk, name: str, options: argparse.Namespace) -> str | Non
     try:
         if options.go_on:
             passes = _remaining(header, name)
-        module = parse_module(context, chunk, name)
-        if options.machine is not None:
-            for part in (module, *programs_of(module)):
-                part.attributes[ATTRIBUTE] = MachineAttr(Machine.parse(options.machine))
-        if not options.no_verify:
-            verify_module(module)
-            verify_dominance(module)
-            verify_reach(module)
-        if options.trace_rewrites:
-            with trace_rewrites() as trace:
-                _run_passes(context, module, passes, options)
-            print(trace.summary(), file=sys.stderr)
-        else:
-            _run_passes(context, module, passes, options)
-        if not options.no_verify:
-            verify_module(module)
-            verify_dominance(module)
+        with errors_of(chunk.text, name, chunk.first_line):
+            module = _after_passes(context, chunk, name, passes, options)
+            text = print_text(module, locations=options.locations, generic=options.generic)
     except ParseError as error:
         print(_format_parse_error(error, chunk.first_line), file=sys.stderr)
         return None
@@ -165,8 +150,30 @@ def run_chunk(chunk: Chunk, name: str, options: argparse.Namespace) -> str | Non
         print(error, file=sys.stderr)
         return None
     after = header.then(split_passes(passes))
-    text = print_text(module, locations=options.locations, generic=options.generic)
     return text if after is None else f"{after}{text}"
+
+
+def _after_passes(context: Context, chunk: Chunk, name: str, passes: str, options: argparse.Namespace) -> ModuleOp:
+    """The program that the passes make of a text, which is held to what `cuesta.load` holds it to.
+
+    Errors: ParseError, CuestaError; whatever else a pass raises.
+    """
+    module = parse_module(context, chunk, name)
+    if options.machine is not None:
+        for part in (module, *programs_of(module)):
+            part.attributes[ATTRIBUTE] = MachineAttr(Machine.parse(options.machine))
+    if not options.no_verify:
+        verify_text(module)
+    if options.trace_rewrites:
+        with trace_rewrites() as trace:
+            _run_passes(context, module, passes, options)
+        print(trace.summary(), file=sys.stderr)
+    else:
+        _run_passes(context, module, passes, options)
+    if not options.no_verify:
+        verify_module(module)
+        verify_dominance(module)
+    return module
 
 
 def _remaining(header: Header, name: str) -> str:

@@ -221,6 +221,9 @@ def remaining_stages(module: ModuleOp, stages: Sequence[Stage]) -> tuple[Stage, 
     return tuple(stages[names.index(first) :]) if first in names else ()
 
 
+STAGE_NOTE = "stage: "
+"""How a note begins that says in which stage an exception was raised."""
+
 StageCallback: TypeAlias = Callable[[str, ModuleOp, float], None]
 """Called after every stage with its name, the module and the seconds it took."""
 
@@ -239,7 +242,7 @@ def run_pipeline(
     A failure says the stage, and with `keep_input` (which stores the program as it was before the stage, and returns
     the file's path) also the command that repeats it. As passes work in place, the program is then copied before each.
 
-    Errors: CuestaError.
+    Errors: CuestaError; what else a pass raises has a note of the stage.
     """
     passes = [(stage, one) for stage in stages for one in parse_passes(stage.name)]
     programs = host.programs_of(module)
@@ -272,6 +275,9 @@ def run_pipeline(
             if keep_input is not None and before is not None:
                 repeat = repeat_command(keep_input(before, one.name), stage.name)
             error.add_context(stage=one.name, repeat=repeat)
+            raise
+        except Exception as error:
+            error.add_note(f"{STAGE_NOTE}{one.name}")
             raise
         if after_stage is not None:
             after_stage(stage.name, module, perf_counter() - start)

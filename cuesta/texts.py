@@ -19,14 +19,19 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
+from cuesta.dialects import host
+from cuesta.dialects.aten.arguments import Device, DType
+from cuesta.dialects.aten.call import CallLike
+from cuesta.dialects.aten.dtypes import DTypeType
 from cuesta.dialects.core.contracts import Contract
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.locations import CuestaParser
+from cuesta.dialects.layout import device_of, is_tensor_type
 from cuesta.dialects.loops.reach import verify_reach
 from cuesta.dialects.texts import TEXTS, parts_fit, programs_in
 from cuesta.options import OptionError
-from cuesta.pipeline import level_of
+from cuesta.pipeline import STAGE_NOTE, level_of
 from cuesta.targets.program import CudaError
 
 _MOST_SHOWN = 5
@@ -65,7 +70,7 @@ def verify_text(module: ModuleOp) -> None:
     verify_reach(module)
     verify_calls(module)
     for program, level in levels:
-        if level == "aten":
+        if level == "aten" and any(isinstance(op, CallLike) for op in program.walk()):
             from cuesta.aten_types import verify_aten_types
 
             verify_aten_types(program)
@@ -91,20 +96,10 @@ def _hold_to(module: ModuleOp, contract: Contract) -> None:
 
 
 def verify_calls(module: ModuleOp) -> None:
-    """Every overload that is called, and every dtype that is named, is one that torch has.
+    """Every overload that is called, and every dtype and device that is named, is one that torch has.
 
     Errors: CuestaError.
     """
-    import torch
-
-    from cuesta.dialects import host
-    from cuesta.dialects.aten.arguments import Device, DType
-    from cuesta.dialects.aten.call import CallLike
-    from cuesta.dialects.aten.dtypes import DTypeType
-    from cuesta.dialects.layout import device_of, is_tensor_type
-    from cuesta.lowering.capture.operator_names import is_operator
-    from cuesta.targets.host.runtime import is_overload
-
     for op in module.walk():
         for value in (
             *op.results,
@@ -114,25 +109,34 @@ def verify_calls(module: ModuleOp) -> None:
             if not is_tensor_type(kind):
                 continue
             element = kind.element_type
-            if isinstance(element, DTypeType) and not isinstance(
-                getattr(torch, element.dtype_name.data, None), torch.dtype
-            ):
+            if isinstance(element, DTypeType) and not _is_dtype(element.dtype_name.data):
                 raise CuestaError(Diagnostic.on(op, f"torch has no dtype {element.dtype_name.data}"))
             if (problem := _device_problem(device_of(kind))) is not None:
                 raise CuestaError(Diagnostic.on(op, problem))
         if isinstance(op, host.EagerOp | host.OperatorOp):
-            name = op.overload if isinstance(op, host.EagerOp) else op.operator
-            if not is_operator(name):
-                raise CuestaError(Diagnostic.on(op, f"eager has no operator {name}"))
-        if not isinstance(op, CallLike):
-            continue
-        if not isinstance(op, host.EagerOp) and not is_overload(op.overload):
-            raise CuestaError(Diagnostic.on(op, f"torch has no overload {op.overload}"))
-        for leaf in _leaves((op.arguments_attr.positional, tuple(value for _, value in op.arguments_attr.keywords))):
-            if isinstance(leaf, DType) and not isinstance(getattr(torch, leaf.name, None), torch.dtype):
-                raise CuestaError(Diagnostic.on(op, f"torch has no dtype {leaf.name}"))
-            if isinstance(leaf, Device) and (problem := _device_problem(leaf.name)) is not None:
-                raise CuestaError(Diagnostic.on(op, problem))
+            _verify_operator(op)
+        if isinstance(op, CallLike):
+            _verify_call(op)
+
+
+def _verify_operator(op: host.EagerOp | host.OperatorOp) -> None:
+    from cuesta.lowering.capture.operator_names import is_operator
+
+    name = op.overload if isinstance(op, host.EagerOp) else op.operator
+    if not is_operator(name):
+        raise CuestaError(Diagnostic.on(op, f"eager has no operator {name}"))
+
+
+def _verify_call(op: CallLike) -> None:
+    from cuesta.targets.host.runtime import is_overload
+
+    if not isinstance(op, host.EagerOp) and not is_overload(op.overload):
+        raise CuestaError(Diagnostic.on(op, f"torch has no overload {op.overload}"))
+    for leaf in _leaves((op.arguments_attr.positional, tuple(value for _, value in op.arguments_attr.keywords))):
+        if isinstance(leaf, DType) and not _is_dtype(leaf.name):
+            raise CuestaError(Diagnostic.on(op, f"torch has no dtype {leaf.name}"))
+        if isinstance(leaf, Device) and (problem := _device_problem(leaf.name)) is not None:
+            raise CuestaError(Diagnostic.on(op, problem))
 
 
 def _leaves(argument: Any) -> Generator[Any]:
@@ -143,11 +147,17 @@ def _leaves(argument: Any) -> Generator[Any]:
         yield argument
 
 
-def _device_problem(name: str) -> str | None:
-    import torch
+def _is_dtype(name: str) -> bool:
+    import torch  # only where a text names what only torch knows: tools that read others start without it
 
+    return isinstance(getattr(torch, name, None), torch.dtype)
+
+
+def _device_problem(name: str) -> str | None:
     if name == "cpu":
         return None
+    import torch
+
     try:
         return None if torch.device(name) else "no device"
     except (RuntimeError, ValueError):
@@ -155,8 +165,9 @@ def _device_problem(name: str) -> str | None:
 
 
 @contextmanager
-def errors_of(text: str, name: str) -> Generator[None]:
-    """In the `with` block a program from a text is compiled or run: what fails there is said of the text.
+def errors_of(text: str, name: str, first_line: int = 1) -> Generator[None]:
+    """In the `with` block a program from a text is compiled or run: what fails there is said of the text, whose first
+    line is line `first_line` of the file `name`.
 
     Errors: CuestaError with the line of the text that is known to be at fault, also for an exception that a pass, torch
     or LLVM raised; it is the cause. A CudaError stays one.
@@ -165,19 +176,19 @@ def errors_of(text: str, name: str) -> Generator[None]:
         yield
     except CuestaError as error:
         error.diagnostics = tuple(one if one.place else replace(one, place=name) for one in error.diagnostics)
-        error.show_lines(text, name)
+        error.show_lines(text, name, first_line)
         raise
     except (ParseError, OSError, OptionError, CudaError):  # the last is the device's fault, or its driver's
         raise
     except (IndexError, RuntimeError) as error:
         if name in str(error):  # a check that the program was given names its line
             raise
-        raise _told(error, text, name) from error
+        raise _told(error, text, name, first_line) from error
     except Exception as error:
-        raise _told(error, text, name) from error
+        raise _told(error, text, name, first_line) from error
 
 
-def _told(error: Exception, text: str, name: str) -> CuestaError:
+def _told(error: Exception, text: str, name: str, first_line: int) -> CuestaError:
     frames = traceback.extract_tb(error.__traceback__)
     place = name
     for frame in frames:
@@ -186,8 +197,10 @@ def _told(error: Exception, text: str, name: str) -> CuestaError:
     message = str(error).strip().partition("\n")[0] if not isinstance(error, DiagnosticException) else str(error)
     kind = type(error).__name__
     where = f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
-    found = CuestaError(Diagnostic(f"{kind}: {message}", place=place, got="" if place != name else where))
-    found.show_lines(text, name)
+    notes: list[str] = getattr(error, "__notes__", [])
+    stage = next((note.removeprefix(STAGE_NOTE) for note in notes if note.startswith(STAGE_NOTE)), "")
+    found = CuestaError(Diagnostic(f"{kind}: {message}", place=place, got="" if place != name else where, stage=stage))
+    found.show_lines(text, name, first_line)
     return found
 
 

@@ -52,7 +52,7 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     if template is None:
         fail(op, f"there is no LLVM spelling for {operand_type}")
     kind = type_text(operand_type, lanes)
-    if emitter.is_checked and op.row.name in ("trunc_div", "fmod") and kind_of(operand_type) in "iu":
+    if op.row.name in ("trunc_div", "fmod") and kind_of(operand_type) in "iu" and not _divides_well(op.operands[1]):
         _emit_any_division(emitter, op, template, kind, lanes, scalar)
         return
     if template.startswith("math:"):
@@ -72,6 +72,14 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     )
     for line in text.split("\n"):
         emitter.line(line)
+
+
+def _divides_well(divisor: SSAValue) -> bool:
+    """Whether no division by a value traps: it is a constant other than 0 and −1. In programs of ours all are."""
+    owner = divisor.owner
+    while isinstance(owner, kernel.BroadcastOp):
+        owner = owner.operands[0].owner
+    return isinstance(owner, elem.ConstantOp) and owner.value not in (0, -1)
 
 
 def _emit_any_division(

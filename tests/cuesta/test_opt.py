@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import cuesta
+from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.opt import EXIT_INVALID, EXIT_OK, EXIT_USAGE, run_captured
 
 GOOD = "func.func @main(%a: i32) -> i32 {\n  func.return %a : i32\n}\n"
@@ -167,3 +168,64 @@ def test_it_cannot_go_on(good: Path, tmp_path: Path) -> None:
     path.write_text("// cuesta 0.0.1 · after import · 0 of 1\n// remaining: cse\n" + GOOD)
     status, _, errors = run_captured([str(path), "--go-on"])
     assert status == EXIT_OK and f"{path}: the text was written by cuesta 0.0.1, and this is" in errors
+
+
+WRONG_TYPE = """\
+func.func @main(%x : tensor<8x16xf32>) -> tensor<8xi64> {
+  %y = aten.argmax.default(%x, 0) : (tensor<8x16xf32>) -> tensor<8xi64>
+  func.return %y : tensor<8xi64>
+}
+"""
+WRONG_CHOICE = """\
+kernel.func @k_0(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [6], unrol = 1> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[%p] : f32
+  kernel.store %a, %o[%p] : f32
+}
+func.func @main(%x : tensor<6xf32>) -> tensor<6xf32> {
+  %y = kernel.launch @k_0(%x) : (tensor<6xf32>) -> (tensor<6xf32>)
+  func.return %y : tensor<6xf32>
+}
+"""
+OUTSIDE = WRONG_CHOICE.replace(", unrol = 1", "").replace("%x[%p]", "%x[%p + 6]")
+
+
+@pytest.mark.parametrize(
+    ("text", "passes", "message"),
+    [
+        (WRONG_TYPE, "", ":2  aten.argmax.default: gives torch.int64 of size (16,), not tensor<8xi64>"),
+        (WRONG_TYPE, "aten-to-loops", ":2  aten.argmax.default: gives torch.int64 of size (16,), not tensor<8xi64>"),
+        (WRONG_CHOICE, "", ":1  kernel.func: no choice of a schedule is called unrol; there are "),
+        (OUTSIDE, "kernel-to-host,check-bounds", ":3  kernel.load: what it accesses is never one of the 6 elements"),
+    ],
+)
+def test_a_text_is_held_to_what_load_holds_it_to(tmp_path: Path, text: str, passes: str, message: str) -> None:
+    path = tmp_path / "edited.mlir"
+    path.write_text(text)
+    status, output, errors = run_captured([str(path), "-p", passes])
+    assert (status, output) == (EXIT_INVALID, "")
+    assert errors.startswith(f"{path}{message}")
+    with pytest.raises(CuestaError) as caught:
+        cuesta.load(path)
+    assert str(caught.value).splitlines()[:3] == errors.splitlines()[:3]
+    two = tmp_path / "two.mlir"
+    two.write_text(GOOD + "// -----\n" + text)
+    number = int(message[1:].partition(" ")[0]) + GOOD.count("\n") + 1
+    assert f"{two}:{number}  " in run_captured([str(two), "--split-input-file", "-p", passes])[2]
+    if not passes:
+        assert run_captured([str(path), "--no-verify"])[0] == EXIT_OK
+
+
+def test_an_exception_in_a_pass_names_the_pass_and_the_file(
+    monkeypatch: pytest.MonkeyPatch, good: Path, tmp_path: Path
+) -> None:
+    from cuesta.transforms.cse import CsePass
+
+    def apply(self: object, context: object, module: object) -> None:
+        raise KeyError("nobody thought of this")
+
+    monkeypatch.setattr(CsePass, "apply", apply)
+    status, output, errors = run_captured([str(good), "-p", "dce,cse"])
+    assert (status, output) == (EXIT_INVALID, "")
+    assert errors.startswith(f"{good}  KeyError: 'nobody thought of this'")
+    assert "stage: cse" in errors and "Traceback" not in errors

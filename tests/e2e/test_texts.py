@@ -401,3 +401,66 @@ def test_a_size_is_taken_to_be_positive_only_where_it_must_be(tmp_path: Path) ->
         IndexError, match=r"edited.mlir:8  kernel.load of %x in @scale_0: element -1 is not one of the 0"
     ):
         function(torch.randn(0, 10))  # pyright: ignore[reportCallIssue]
+
+
+def test_a_division_of_integers_does_not_trap(tmp_path: Path) -> None:
+    """Also where everything that the kernel accesses is proved to be there."""
+    text = KERNEL.replace("!kernel.ptr<f32>", "!kernel.ptr<i64>").replace("xf32", "xi64")
+    by_data = text.replace("elem.add %a, %a", "elem.trunc_div %a, %a")
+    x = torch.arange(-3, 57).view(6, 10)
+    assert torch.equal(loaded(tmp_path, by_data)(x)[0], (x != 0).long())  # pyright: ignore[reportCallIssue]
+    for number, name in ((0, "trunc_div"), (-1, "trunc_div"), (-1, "fmod"), (0, "fmod")):
+        by_number = text.replace(
+            "%b = elem.add %a, %a", f"%c = elem.constant {number} : vector<8xi64>\n    %b = elem.{name} %a, %c"
+        )
+        least = torch.full((6, 10), -(2**63))
+        loaded(tmp_path, by_number)(least)  # pyright: ignore[reportCallIssue]
+
+
+def test_an_index_that_has_no_value_is_looked_at_where_it_is_used(tmp_path: Path) -> None:
+    """LLVM may say of a float that no integer is whatever it likes, once for the bound and once for the address."""
+    text = LOCAL.replace("SHIFT", "0").replace(
+        "%k = kernel.bound %n, BOUND : i64",
+        """%f = elem.constant 1.0e+30 : f64
+    %h = elem.convert %f : f64 to i64
+    %k = kernel.bound %h, 10 : i64""",
+    )
+    folder = tmp_path / "dump"
+    function = loaded(tmp_path, text, dump=str(folder))
+    x = torch.randn(6, 10)
+    try:  # of what has no value, one is taken: it is in bounds, or it is not
+        (result,) = function(x, torch.arange(10))  # pyright: ignore[reportCallIssue]
+    except IndexError as error:
+        assert "out of bounds for dimension with size 10" in str(error)
+    else:
+        assert bool((result[:, :1] == x).any(1).all()) and bool((result == result[:, :1]).all())
+    assert "freeze" in next(folder.rglob("kernels.ll")).read_text()
+    plain = tmp_path / "plain"
+    loaded(tmp_path, LOCAL.replace("SHIFT", "0").replace("BOUND", "10"), dump=str(plain))
+    assert "freeze" not in next(plain.rglob("kernels.ll")).read_text()
+
+
+def test_every_choice_that_a_schedule_makes_is_known(tmp_path: Path) -> None:
+    from cuesta.dialects.texts.kernels import CHOICES
+    from cuesta.lowering.schedule.choices import CHOICES as OF_NESTS
+
+    assert {"reread", "reversed", "stages", "group", "warps", "unroll", "parallel"} <= CHOICES.keys() & OF_NESTS.keys()
+
+
+def test_what_a_call_gives_depends_on_the_device(tmp_path: Path) -> None:
+    """Statistics that nobody computes are tensors without elements on a CPU, and copies on a GPU."""
+    text = """\
+func.func @main(%x: tensor<4x3xf32>, %mean: tensor<3xf32>, %variance: tensor<3xf32>)
+    -> (tensor<4x3xf32>, tensor<3xf32>) {
+  %y, %m, %s, %new_mean, %new_variance =
+    aten._native_batch_norm_legit_functional.default(%x, none, none, %mean, %variance, false, 0.1, 1.0e-05)
+    : (tensor<4x3xf32>, tensor<3xf32>, tensor<3xf32>)
+    -> (tensor<4x3xf32>, tensor<0xf32>, tensor<0xf32>, tensor<3xf32>, tensor<3xf32>)
+  func.return %y, %new_mean : tensor<4x3xf32>, tensor<3xf32>
+}
+"""
+    x, mean = torch.randn(4, 3), torch.randn(3)
+    y, kept = loaded(tmp_path, text)(x, mean, torch.ones(3))  # pyright: ignore[reportCallIssue]
+    torch.testing.assert_close(y, (x - mean) / (1 + 1e-5) ** 0.5)
+    assert torch.equal(kept, mean)
+    assert "gives torch.float32 of size" in refusal(tmp_path, text.replace("tensor<0xf32>", "tensor<7xf32>"))

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from cuesta.dialects import kernel, sym
+from cuesta.dialects import elem, kernel, sym
+from cuesta.dialects.elem import kind_of, scalar_of, width_of
 from cuesta.dialects.sym.nodes import FloorDiv, Function, sum_of_terms
 from cuesta.dialects.sym.ranges import Space
 
@@ -33,7 +34,7 @@ class Points:
     def is_within(self, op: kernel.LoadOp | kernel.MemoryWriteOp, size: sym.IndexExpr) -> bool:
         """Whether 0 ≤ address < size at every point for which an access runs; its mask is not looked at."""
         address = self._address(op)
-        if op.mask is not None or address is None:
+        if op.mask is not None or address is None or not self._is_in_known_loops(op):
             return False
         space = self.of(op, sym.dims_of(address))
         if not self._is_exact(space, address) or not self._fits(space, size):
@@ -106,7 +107,8 @@ class Points:
             return size if self._is_exact(space, size) and self._fits(space, size) else None
         if isinstance(owner, kernel.BoundOp):  # what is out of range goes on as 0: of no elements that is not one, too
             space = Space((), self.ranges)
-            return owner.size if space.is_positive(owner.size) and self._fits(space, owner.size) else None
+            known = space.is_positive(owner.size) and self._fits(space, owner.size)
+            return owner.size if known and (self.func.is_for_gpu or is_defined(owner.operands[0])) else None
         if isinstance(owner, kernel.BroadcastOp):
             return self._size(owner.operands[0])
         if not isinstance(index, BlockArgument):
@@ -131,6 +133,15 @@ class Points:
                 return None
             dims.append(sym.dim(number))
         return sym.substitute(loop.lowers.results[axis], dims), sym.substitute(loop.uppers.results[axis], dims)
+
+    def _is_in_known_loops(self, op: Operation) -> bool:
+        """Whether the bounds of the loops around an op are numbers that the machine computes as they are written."""
+        parent = op.parent_op()
+        while isinstance(parent, kernel.LoopOp):
+            if any(self.number(one) is None for one in parent.induction_variables):
+                return False
+            parent = parent.parent_op()
+        return True
 
     def _is_exact(self, space: Space, e: sym.IndexExpr) -> bool:
         """Whether no operand of a function in `e` wraps. Sums and products may: what they come to in the end is right;
@@ -189,10 +200,56 @@ class Points:
         return all(space.is_positive(upper - ends[0]) for upper in sym.alternatives(ends[1]))
 
 
+def is_defined(value: SSAValue) -> bool:
+    """Whether a value of data is one that LLVM has a meaning for, whatever the data are: then what is compared with a
+    bound is what is used. A float that no integer is, a shift by too much and memory that nobody wrote have none.
+    """
+    seen = set[SSAValue]()
+    work = [value]
+    while work:
+        one = work.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        owner = one.owner
+        if isinstance(owner, kernel.LoadOp):
+            if isinstance(owner.pointer.owner, kernel.LocalOp):
+                return False
+        elif isinstance(owner, kernel.ReduceOp):
+            work.append(owner.yielded)
+        elif isinstance(owner, _DEFINED) and not _may_have_no_value(owner):
+            work += owner.operands
+        else:
+            return False
+    return True
+
+
+_DEFINED = (
+    elem.TableOp,
+    elem.BitcastOp,
+    elem.ConstantOp,
+    elem.ConvertOp,
+    elem.PhiloxOp,
+    elem.SelectOp,
+    kernel.BroadcastOp,
+    kernel.RunningOp,
+)
+
+
+def _may_have_no_value(op: Operation) -> bool:
+    if isinstance(op, elem.ConvertOp):
+        return kind_of(op.operands[0].type) in "fs" and kind_of(op.results[0].type) in "iu"
+    if isinstance(op, elem.TableOp) and op.row.name in ("shl", "shr"):
+        amount = op.operands[1].owner
+        width = width_of(scalar_of(op.results[0].type)) or 0
+        return not isinstance(amount, elem.ConstantOp) or not 0 <= amount.value < width
+    return False
+
+
 def _divides(e: sym.IndexExpr) -> bool:
     return not isinstance(e, int) and any(
         isinstance(atom, FloorDiv) for monomial, _ in e.terms for atom in monomial.atoms
     )
 
 
-__all__ = ["Points"]
+__all__ = ["Points", "is_defined"]

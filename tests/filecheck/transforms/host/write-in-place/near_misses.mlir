@@ -120,12 +120,13 @@ kernel.func @copy(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #k
   %a = kernel.load %x[%p] : f32
   kernel.store %a, %o[%p] : f32
 }
-kernel.func @scatter(%k : !kernel.ptr<i64>) outs(%o : !kernel.ptr<f32>) updates 1 schedule #kernel.schedule<grid = [2]> {
-  %p = kernel.program_id 0
-  %n = kernel.load %k[%p] : i64
-  %r = kernel.bound %n, 4 : i64
+kernel.func @scatter(%k : !kernel.ptr<i64>) outs(%o : !kernel.ptr<f32>) updates 1 schedule #kernel.schedule<grid = [1]> {
   %a = elem.constant 1.0 : f32
-  kernel.atomic assign_any %a, %o[%r] : f32
+  kernel.scan (%p = 0 to 2) {
+    %n = kernel.load %k[%p] : i64
+    %r = kernel.bound %n, 4 : i64
+    kernel.combine assign %a, %o[%r] : f32
+  }
 }
 // CHECK:      host.func @main
 // CHECK:        host.launch @copy(%x, %o)
