@@ -156,7 +156,7 @@ class Device:
 
     def __init__(self) -> None:
         self.kernels: list[tuple[KernelText, Launcher]] = []
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         integers = [ctypes.c_uint] * 7
         pointer = ctypes.c_void_p
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, pointer, *integers, pointer, pointer, pointer)
@@ -178,7 +178,7 @@ class Device:
             values.append((ctypes.c_int32 if kind == "i32" else ctypes.c_int64).from_address(place).value)
         try:
             launch(programs, *values)
-        except Exception as error:  # noqa: BLE001  # raised again by `run`, beyond the native code
+        except BaseException as error:  # noqa: BLE001  # raised again by `raising`, beyond the native code
             self.error = error
             return 1
         return 0

@@ -1,17 +1,25 @@
-"""Real programs in text: what the dumps of some twenty small functions hold, at every level."""
+"""Real programs in text: what the dumps of some twenty small functions hold, at every level, for CPU and GPU."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from xdsl.dialects.builtin import ModuleOp
+
+import cuesta.compiler
+from cuesta.options import Options
+from cuesta.record import CompileRecord
+from cuesta.staging import run_stages
+from tests.support.triton_interpreter import on_cuda
 
 
 def _scatter(x: Tensor, i: Tensor) -> Tensor:
@@ -89,12 +97,30 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]],
 
 
 def write_corpus(root: Path) -> None:
-    """Compiles every function, with dumps under `root`."""
+    """Compiles every function, with dumps under `root`: for the CPU, and of the stages that a GPU's program has."""
     for name, (function, make, dynamic) in FUNCTIONS.items():
-        torch._dynamo.reset()
-        torch.manual_seed(0)
-        folder = str(root / name)
-        torch.compile(function, backend="cuesta", dynamic=dynamic, options={"dump": folder, "cache": False})(*make())
+        for folder, context in ((name, nullcontext()), (f"{name}_on_cuda", moved_to_cuda())):
+            torch._dynamo.reset()
+            torch.manual_seed(0)
+            options = {"dump": str(root / folder), "cache": False}
+            with context:
+                torch.compile(function, backend="cuesta", dynamic=dynamic, options=options)(*make())
+
+
+@contextmanager
+def moved_to_cuda() -> Iterator[None]:
+    """In the `with` block dumps are those of programs for a CUDA device, which the machine need not have."""
+    original = cuesta.compiler.compile_module
+
+    def compile_module(module: ModuleOp, options: Options, record: CompileRecord, dump: Any, *rest: Any) -> Any:
+        run_stages(on_cuda(module), options, record, dump)
+        return original(module, options, record, None, *rest)
+
+    cuesta.compiler.compile_module = compile_module
+    try:
+        yield
+    finally:
+        cuesta.compiler.compile_module = original
 
 
 def corpus(root: Path) -> list[Path]:

@@ -28,6 +28,10 @@ HANG = 150.0
 """Seconds after which a text is said to hang. (A worker's first text waits for torch's imports.)"""
 
 
+TELL = 250
+"""After so many texts it says how far it is."""
+
+
 class Worker:
     """One process that judges texts."""
 
@@ -127,11 +131,15 @@ def search(texts: list[Path], runs: int, seed: int, folder: Path, workers: int =
             answer = worker.judge(job[1], seed + job[0])
             with lock:
                 report.verdicts[answer["verdict"]] += 1
+                judged = sum(report.verdicts.values())
+                if judged % TELL == 0:
+                    print(report.text().partition("\n")[0], file=sys.stderr, flush=True)
                 if answer["verdict"] == "finding":
+                    print(f"{job[1]}: {answer}", file=sys.stderr, flush=True)
                     report.findings.append((kind_of(answer), job[1]))
                 elif edit:
                     job[1].unlink()
-                elif answer["verdict"] != "ran":
+                elif not answer["verdict"].startswith("ran"):
                     report.findings.append((f"{answer}", job[1]))
 
     threads = [threading.Thread(target=serve, args=(number,)) for number in range(workers)]

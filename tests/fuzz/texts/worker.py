@@ -1,7 +1,8 @@
 """A process that runs texts and says what came of each: one JSON object a line in, one out.
 
 Whatever a program is given or allocates lies between pages that nobody may touch, and between bytes that nobody may
-change: an access beyond its ends ends the process, a small one is found afterwards.
+change: an access beyond its ends ends the process, a small one is found afterwards. Programs for CUDA devices run on
+the same memory, their kernels through Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ import mmap
 import os
 import random
 import resource
+import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 os.environ["CUESTA_CACHE"] = "0"
+os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 from xdsl.utils.exceptions import ParseError
@@ -32,9 +37,11 @@ from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.entry import entry_block, entry_function, written_arguments
 from cuesta.dialects.core.locations import CuestaParser
 from cuesta.dialects.layout import is_tensor_type, sizes_of, strides_of
+from cuesta.dialects.texts import kernels
 from cuesta.opt import run_captured
 from cuesta.pipeline import STAGES
 from cuesta.targets.host import runtime
+from cuesta.targets.program import CudaError
 
 _PAGE = mmap.PAGESIZE
 _GUARD = 1 << 20
@@ -44,6 +51,11 @@ _NONE = 0
 MOST_ELEMENTS = 1 << 22
 MEMORY = 12 << 30
 """Bytes of address space, so that a program that asks for all there is fails alone."""
+
+MOST_POINTS = 1 << 30
+"""More take so long that nobody could tell them from a program that hangs."""
+PATIENCE = 20
+"""Seconds for a program on the interpreter, which is a thousand times slower than what it stands in for."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -120,6 +132,59 @@ def _filled(sizes: list[int], strides: list[int], dtype: torch.dtype, chooser: r
     return tensor
 
 
+class TooLongError(BaseException):
+    """A program has run for longer than anyone wants to wait: no fault of its own."""
+
+
+@contextmanager
+def patience(seconds: int) -> Generator[None]:
+    """The `with` block in which a program runs. Errors: TooLongError."""
+
+    def stop(*_: object) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@cache
+def device() -> Any:
+    """What stands in for CUDA devices: a module, which is imported when a text first asks for one."""
+    from tests.support import triton_server
+
+    triton_server.install()
+    guard_allocations()
+    return triton_server
+
+
+def guard_allocations() -> None:
+    """From here on every buffer of a program is guarded."""
+    runtime.allocator = lambda kind, index=None: guarded_allocator
+
+
+def run(function: Callable[..., Any], values: list[Any], on_cuda: bool) -> Any:
+    """What a program gives. Errors: its own; InterpreterError for what Triton's interpreter cannot do."""
+    if not on_cuda:
+        return function(*values)
+    served = device()
+    try:
+        with patience(PATIENCE):
+            return served.raising(lambda: function(*values))
+    except Exception as error:
+        if error is served.DEVICE.error:
+            raise InterpreterError(f"{type(error).__name__}: {str(error)[:200]}") from error
+        raise
+
+
+class InterpreterError(Exception):
+    """A kernel that has no meaning for Triton: on a device it would not be compiled."""
+
+
 def place_of(error: BaseException, path: str) -> bool:
     """Whether an error names the text."""
     return path in str(error) or Path(path).name in str(error)
@@ -131,6 +196,11 @@ def judge(path: str, seed: int) -> dict[str, Any]:
     chooser = random.Random(seed)
     Guarded.live.clear()
     phase = "load"
+    before: list[Any] = []
+    values: list[Any] | None = []
+    on_cuda = "cuda" in text
+    if on_cuda:
+        device()
     try:
         if chooser.random() < 0.3:
             phase = "opt"
@@ -145,12 +215,16 @@ def judge(path: str, seed: int) -> dict[str, Any]:
         if values is None:
             return {"verdict": "no arguments"}
         before = [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
-        results = function(*values)
+        results = run(function, values, on_cuda)
         for result in results:
             if isinstance(result, torch.Tensor) and result.device.type == "cpu":
                 result.double().sum().item() if not result.dtype.is_complex else result.abs().sum().item()
         verdict = _changed(text, before, values)
-        return verdict or {"verdict": "ran"}
+        return verdict or {"verdict": "ran on cuda" if on_cuda else "ran"}
+    except (TooLongError, InterpreterError) as error:
+        verdict = _changed(text, before, values)
+        name = "too long" if isinstance(error, TooLongError) else "no kernel"
+        return verdict or {"verdict": name, "message": str(error)}
     except (CuestaError, ParseError, TypeError, IndexError, ZeroDivisionError) as error:
         if isinstance(error, TypeError) and "argument" not in str(error):
             return _traceback(phase, error)
@@ -165,6 +239,9 @@ def judge(path: str, seed: int) -> dict[str, Any]:
             return {"verdict": "finding", "what": f"{phase}: a canary is gone"}
         kind = "parse" if isinstance(error, ParseError) else phase
         return {"verdict": f"refused ({kind})", "message": str(error)[:400]}
+    except CudaError as error:  # of a launch that no device takes
+        verdict = _changed(text, before, values)
+        return verdict or {"verdict": "refused (device)", "message": str(error)}
     except RuntimeError as error:
         if phase == "run" and place_of(error, path):
             return {"verdict": f"refused ({phase})", "message": str(error)[:400]}
@@ -173,12 +250,12 @@ def judge(path: str, seed: int) -> dict[str, Any]:
         return _traceback(phase, error)
 
 
-def _changed(text: str, before: list[Any], values: list[Any]) -> dict[str, Any] | None:
+def _changed(text: str, before: list[Any], values: list[Any] | None) -> dict[str, Any] | None:
     if any(not one.is_whole() for one in Guarded.live):
         return {"verdict": "finding", "what": "run: a canary is gone"}
     module = CuestaParser(make_context(), text, "text").parse_module()
     allowed = written_arguments(entry_function(module))
-    for position, (old, new) in enumerate(zip(before, values, strict=True)):
+    for position, (old, new) in enumerate(zip(before, values or (), strict=True)):
         if isinstance(old, torch.Tensor) and position not in allowed and not torch.equal(_bits(old), _bits(new)):
             return {"verdict": "finding", "what": f"run: argument {position} was changed"}
     return None
@@ -199,8 +276,8 @@ def main() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    original = runtime.allocator
-    runtime.allocator = lambda kind, index=None: guarded_allocator if kind == "cpu" else original(kind, index)
+    kernels.MOST_POINTS = MOST_POINTS
+    guard_allocations()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a program prints
     for line in sys.stdin:
