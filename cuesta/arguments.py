@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,11 @@ class Arguments:
         for number, (expected, value) in enumerate(zip(types, values, strict=True)):
             if (problem := _problem_of_kind(expected, value)) is not None:
                 raise TypeError(f"{where}: argument {number} of @main is {expected}: {problem}")
-            for e, found in (*_sizes(expected, value), *_strides(expected, value)):
+            for e, found in _sizes(expected, value):
+                _learn(e, found, symbols)
+        told = frozenset(symbols)
+        for expected, value in zip(types, values, strict=True):
+            for e, found in _strides(expected, value, told):
                 _learn(e, found, symbols)
         for name, (low, high) in self.ranges.items():
             found = symbols.get(name)
@@ -61,7 +65,7 @@ class Arguments:
                     f"{where}: argument sizes make {name} {found}, but @main says {name} in [{least}, {most}]"
                 )
         for number, (expected, value) in enumerate(zip(types, values, strict=True)):
-            if (problem := _problem(expected, value, symbols)) is not None:
+            if (problem := _problem(expected, value, symbols, told)) is not None:
                 raise TypeError(f"{where}: argument {number} of @main is {expected}: {problem}")
 
 
@@ -86,12 +90,18 @@ def _sizes(expected: Attribute, value: Any) -> list[tuple[sym.IndexExpr, int]]:
     return list(zip(sizes_of(expected), value.shape, strict=True)) if is_tensor_type(expected) else []
 
 
-def _strides(expected: Attribute, value: Any) -> list[tuple[sym.IndexExpr, int]]:
-    """The strides that matter: those of axes with several elements, of a tensor that has any."""
-    if not is_tensor_type(expected) or not value.numel():
+def _strides(expected: Attribute, value: Any, told: Set[str]) -> list[tuple[sym.IndexExpr, int]]:
+    """The strides that matter: those of axes with several elements, of a tensor that has any; and those that say what a
+    symbol is, since sizes and numbers (which have `told` what others are) do not.
+    """
+    if not is_tensor_type(expected):
         return []
     pairs = zip(strides_of(expected), value.stride(), value.shape, strict=True)
-    return [(e, stride) for e, stride, size in pairs if size > 1]
+    return [
+        (e, stride)
+        for e, stride, size in pairs
+        if (size > 1 and value.numel()) or not (isinstance(e, int) or e.symbols <= told)
+    ]
 
 
 def _learn(e: sym.IndexExpr, value: int, symbols: dict[str, int]) -> None:
@@ -101,10 +111,10 @@ def _learn(e: sym.IndexExpr, value: int, symbols: dict[str, int]) -> None:
         symbols.setdefault(line[0], (value - line[2]) // line[1])
 
 
-def _problem(expected: Attribute, value: Any, symbols: dict[str, int]) -> str | None:
+def _problem(expected: Attribute, value: Any, symbols: dict[str, int], told: Set[str]) -> str | None:
     if not all(_agree(e, found, symbols) for e, found in _sizes(expected, value)):
         return f"got size {tuple(value.shape)}" if isinstance(value, torch.Tensor) else f"got {value}"
-    if not all(_agree(e, found, symbols) for e, found in _strides(expected, value)):
+    if not all(_agree(e, found, symbols) for e, found in _strides(expected, value, told)):
         return f"got strides {value.stride()}; `.contiguous()` makes a copy in row-major order"
     return None
 

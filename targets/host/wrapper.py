@@ -205,7 +205,9 @@ class WrapperWriter:
         return name
 
     def bind_symbols(self) -> None:
-        """Each symbol from the first input that is it, or has it as a size; else from one that is linear in it."""
+        """Each symbol from the first input that is it, or has it as a size; else from one that is linear in it; from a
+        stride, which is any number where an axis has one element, only where no size says it.
+        """
         known: dict[sym.IndexExpr, str] = {}  # static sizes, too
         for argument in self.main.body.args:
             name = self.names[argument]
@@ -215,8 +217,9 @@ class WrapperWriter:
             elif is_tensor(argument):
                 for axis, size in enumerate(sizes_of(argument.type)):
                     known.setdefault(size, f"{name}.size({axis})")
-                for axis, stride in enumerate(strides_of(argument.type)):
-                    known.setdefault(stride, f"{name}.stride({axis})")
+        for argument in filter(is_tensor, self.main.body.args):
+            for axis, stride in enumerate(strides_of(tensor_type_of(argument))):
+                known.setdefault(stride, f"{self.names[argument]}.stride({axis})")
         found = {expression(e): value for e, value in known.items()}
         for e, value in known.items():
             if (line := sym.line_of(e)) is not None:

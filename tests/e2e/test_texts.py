@@ -464,3 +464,33 @@ func.func @main(%x: tensor<4x3xf32>, %mean: tensor<3xf32>, %variance: tensor<3xf
     torch.testing.assert_close(y, (x - mean) / (1 + 1e-5) ** 0.5)
     assert torch.equal(kept, mean)
     assert "gives torch.float32 of size" in refusal(tmp_path, text.replace("tensor<0xf32>", "tensor<7xf32>"))
+
+
+STRIDES = """\
+kernel.func @k_0(%y : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) symbols(s1)
+    schedule #kernel.schedule<grid = [s1], parallel = 0> {
+  %p = kernel.program_id 0
+  %a = kernel.load %y[%p] : f32
+  kernel.store %a, %o[%p] : f32
+}
+func.func @main(%x : tensor<?x10xf32, #aten.layout<sizes = [s0, 10], strides = [s1, 1]>>,
+    %y : tensor<?xf32, #aten.layout<sizes = [s1]>>) -> tensor<?xf32, #aten.layout<sizes = [s1]>>
+    attributes {sym.symbols = #sym.symbols<s0 in [0, 100], s1 in [0, 100]>} {
+  %z = kernel.launch @k_0(%y) : (tensor<?xf32, #aten.layout<sizes = [s1]>>)
+    -> (tensor<?xf32, #aten.layout<sizes = [s1]>>)
+  func.return %z : tensor<?xf32, #aten.layout<sizes = [s1]>>
+}
+"""
+
+
+def test_a_stride_of_an_axis_with_one_element_says_nothing(tmp_path: Path) -> None:
+    function = loaded(tmp_path, STRIDES)
+    one_row, y = torch.randn(100).as_strided((1, 10), (90, 1)), torch.randn(5)
+    assert torch.equal(function(one_row, y)[0], y)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match="got strides"):
+        function(torch.randn(2, 10), y)  # pyright: ignore[reportCallIssue]
+    layout = "#aten.layout<sizes = [s0], strides = [s1]>"
+    told_twice = STRIDES.replace("#aten.layout<sizes = [s1]>", layout)
+    function = loaded(tmp_path, told_twice)
+    with pytest.raises(TypeError, match=r"argument 1 of @main .* got strides"):
+        function(one_row, torch.randn(1))  # pyright: ignore[reportCallIssue]

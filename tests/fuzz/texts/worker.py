@@ -176,6 +176,8 @@ def run(function: Callable[..., Any], values: list[Any], on_cuda: bool) -> Any:
         with patience(PATIENCE):
             return served.raising(lambda: function(*values))
     except Exception as error:
+        if isinstance(error, AssertionError) and "index out of bounds" in str(error):
+            return ()  # the device asserts it
         if error is served.DEVICE.error:
             raise InterpreterError(f"{type(error).__name__}: {str(error)[:200]}") from error
         raise
