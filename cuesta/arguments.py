@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,10 +13,11 @@ from cuesta.dialects import host, sym
 from cuesta.dialects.aten import type_to_dtype
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import device_of, is_tensor_type, sizes_of, strides_of
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Arguments:
     """The types of `@main`'s arguments, and the ranges of the symbols in them."""
 

@@ -16,10 +16,10 @@ import tempfile
 import time
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuesta.cache_entry import DamagedEntryError, Entry, decode, encode
+from cuesta.dialects.core.structs import struct
 from cuesta.options import OptionError, Options
 
 DEFAULT_MEBIBYTES = 1024
@@ -31,7 +31,7 @@ _warned: set[str] = set()
 """The folders of which the user has been told that they cannot be written."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class DiskCache:
     """A folder of entries, of at most `limit` bytes in all."""
 

@@ -16,10 +16,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from cuesta.dialects.core.structs import struct
 from cuesta.lowering.capture.stack_traces import innermost_frame
 from cuesta.targets.program import (
     BoundSite,
@@ -43,7 +44,7 @@ class DamagedEntryError(Exception):
     """The bytes are no entry for this key; the message says what is wrong with them."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Entry:
     """A compiled graph, and how it goes with a graph of the same key."""
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal
 
+from cuesta.dialects.core.structs import struct
+
 GraphKind = Literal["inference", "forward", "backward"]
 
 
@@ -67,7 +69,7 @@ class CompileRecord:
             self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Statistics:
     """Records summed up; `seconds` by stage, in the order in which the stages were first seen."""
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_map
+
+from cuesta.dialects.core.structs import struct
 
 Inputs = Sequence[Any] | Mapping[str, Any]
 Results = dict[str, Any]
@@ -24,7 +25,7 @@ REDUCED = (torch.float32, torch.float16, torch.bfloat16)
 _WIDE = {**dict.fromkeys(REDUCED, torch.float64), torch.complex32: torch.complex128, torch.complex64: torch.complex128}
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Comparison:
     """One tensor, compared. Errors are the largest and the root mean square of |result − truth|."""
 

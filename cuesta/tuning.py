@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuesta.cache import DiskCache, shrink, write_file
+from cuesta.dialects.core.structs import struct
 from cuesta.options import Options
 from cuesta.record import CompileRecord
 
@@ -235,7 +236,7 @@ def cuda_timer(functions: Sequence[Function], arguments: Sequence[Any]) -> list[
     return times
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Timings:
     """What was measured, on disk: a file for every question, `<key>.times`, with one line of JSON and its checksum; at
     most `limit` bytes in all.

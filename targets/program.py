@@ -6,8 +6,9 @@ Nothing here needs a compiler: a process that takes its programs from the cache 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from cuesta.dialects.core.structs import struct
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -21,7 +22,7 @@ class CudaError(RuntimeError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class BoundSite:
     """A `kernel.bound` that may fail, or a `kernel.within`: what the error message needs."""
 
@@ -37,7 +38,7 @@ class BoundSite:
         return cls(format_location(location_of(op)))
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class NativeFunction:
     """A function in the object code: so many 64-bit integers → one."""
 
@@ -45,7 +46,7 @@ class NativeFunction:
     arguments: int
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class SharedLibrary:
     """Machine code as the system's loader takes it: the contents of a file, and the functions in it.
 
@@ -56,7 +57,7 @@ class SharedLibrary:
     functions: tuple[NativeFunction, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class KernelText:
     """The Triton text of one kernel, and what its compilation has to know."""
 
@@ -73,7 +74,7 @@ class KernelText:
     """How many registers a thread may have at most; 0 for as many as it likes."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class MachineCode:
     """One kernel as the CUDA driver takes it.
 
@@ -103,7 +104,7 @@ LAUNCH_SYMBOL, KERNELS_SYMBOL = "cuesta.launch", "cuesta.kernels"
 """Where the object code finds the driver's function that launches kernels, and the kernels: see `emit_launches.py`."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class DeviceKernel:
     """A kernel and the CUDA device it is launched on.
 
@@ -115,7 +116,7 @@ class DeviceKernel:
     code: MachineCode
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class DeviceRun:
     """A function in the object code that launches kernels on a CUDA device: a stream and `arguments` more integers."""
 
@@ -126,7 +127,7 @@ class DeviceRun:
     """Of every launch, the position of its kernel in the program."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Program:
     """A compiled graph.
 

@@ -17,17 +17,18 @@ the program is not kept on disk.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from cuesta.dialects.core.devices import DeviceTraits
+from cuesta.dialects.core.structs import struct
 from cuesta.targets.program import BoundSite, DeviceKernel, DeviceRun, NativeFunction, SharedLibrary
 
 if TYPE_CHECKING:
     from cuesta.dialects.kernel import FuncOp
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Launch:
     """One launch of a run: the kernel, and for each of its pointers the run's parameter and how many bytes after it the
     pointer lies; `unaligned` are those that need not be multiples of 16.
@@ -38,7 +39,7 @@ class Launch:
     unaligned: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Run:
     """Launches in order on one device, over `pointers` addresses and then the symbols: integers of 64 bits, all."""
 
@@ -59,7 +60,7 @@ class Run:
         return NativeFunction(self.name, self.pointers + len(self.symbols))
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Code:
     """What a target made of its runs: each is one of `functions` (in the object code), `device_runs` or `libraries`."""
 

@@ -11,7 +11,6 @@ time on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from xdsl.ir import Data, SSAValue
@@ -21,10 +20,11 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.interning import Memo
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.sym.expr import Expr
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@struct
 class Operand:
     """The k-th SSA operand of the call."""
 
@@ -34,7 +34,7 @@ class Operand:
         return f"%{self.index}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@struct
 class TorchName:
     """A constant that torch has under a name, printed `torch.NAME`."""
 
@@ -44,22 +44,22 @@ class TorchName:
         return f"torch.{self.name}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@struct
 class DType(TorchName):
     """A dtype by its torch name: `DType("float32")`, printed `torch.float32`."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@struct
 class MemoryFormat(TorchName):
     """A memory format by its torch name: `MemoryFormat("channels_last")`, printed `torch.channels_last`."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@struct
 class LayoutKind(TorchName):
     """What torch calls a layout: `LayoutKind("strided")`, printed `torch.strided`."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@struct
 class Device:
     """A device by its torch name: `Device("cuda:0")`, printed `torch.device("cuda:0")`."""
 

@@ -11,10 +11,12 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypedDict, cast
+
+from cuesta.dialects.core.structs import struct
 
 Default: TypeAlias = "bool | int | float | str | tuple[Default, ...] | None"
 """An argument's default. dtypes and memory formats are written `torch.int64`, `torch.contiguous_format`."""
@@ -30,7 +32,7 @@ class Required:
 REQUIRED: Final = Required()
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Argument:
     """One argument of an overload, or one result of it (then `name` may be empty, and there is no default)."""
 
@@ -63,7 +65,7 @@ class Argument:
         return "?[" in self.type
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Schema:
     """What is known of one overload.
 

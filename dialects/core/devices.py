@@ -10,14 +10,14 @@ This module imports nothing heavy: who finds a program in the cache comes throug
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from cuesta.dialects.core.extension import active
+from cuesta.dialects.core.structs import struct
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class DeviceTraits:
     """The facts of a type of device, and of who generates code for it. What is said of nothing is false."""
 

@@ -6,7 +6,6 @@ The two levels differ in what is indexed (a tensor along its axes, or flat memor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 from xdsl.dialects.builtin import IndexType, UnitAttr
@@ -18,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.core.operation import PlainOperation
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.typed import property_of, verify_counts
 from cuesta.dialects.elem import with_scalar
 from cuesta.dialects.sym.syntax import parse_indices, parse_size, print_indices
@@ -202,7 +202,7 @@ class IndexBoundOp(PlainOperation):
             raise VerifyException(f"{self.name} needs one size, an expression over symbols")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Element:
     """A place in memory as it is written, before types are known."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -20,12 +20,13 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.structs import struct
 
 ATTRIBUTE = "cuesta.machine"
 """The attribute of a module that states its machine."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Machine:
     """A processor and a GPU. The defaults are the reference machine: a processor with AVX2, and an H100 or H200.
 

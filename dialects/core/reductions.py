@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, SSAValue
@@ -13,12 +12,13 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.bodies import BodyOp, ValueYieldOp
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.typed import string_property
 from cuesta.dialects.core.value_syntax import print_types
 from cuesta.dialects.elem import kind_of
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Reduction:
     """A kind of reduction: its result types for a yielded type, and whether the order of the points may be changed."""
 

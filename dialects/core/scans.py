@@ -7,7 +7,6 @@ reduction of a value over the points so far, and `combine`, which changes an ele
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, StringAttr, VectorType, i64
@@ -20,12 +19,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.indexed import ElementWriteOp
 from cuesta.dialects.core.operation import PlainOperation
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.typed import string_property, verify_counts
 from cuesta.dialects.core.value_syntax import parse_value, print_values_of_type
 from cuesta.dialects.elem import kind_of, scalar_of
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Running:
     """A kind of running value: its result types for the type of a value, and the kinds of numbers it is defined on."""
 

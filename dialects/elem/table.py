@@ -23,10 +23,12 @@ An extension adds rows of its own (`dialects/core/extension.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from cuesta.dialects.core.structs import struct
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Approximation:
     """A cheaper spelling of a function of f32.
 
@@ -38,7 +40,7 @@ class Approximation:
     error: float
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Row:
     """One elementwise op.
 

@@ -5,18 +5,18 @@ extremes of wide integers only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute
 
 from cuesta.dialects import elem
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import kind_of
 from cuesta.lowering.aten.builder import compute_type, is_integer
 from cuesta.lowering.aten.scalar import Scalar, is_nan, where
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Held:
     """The type of memory that many change at a time, and how an element gets there and back."""
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from cuesta.dialects.core.structs import struct
 from cuesta.lowering.aten import activations, arithmetic, special
 from cuesta.lowering.aten import scalar as s
 from cuesta.lowering.aten.scalar import Operand, Scalar, where
@@ -27,7 +27,7 @@ from cuesta.lowering.aten.scalar import Operand, Scalar, where
 Formula = Callable[..., Scalar]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Row:
     """A formula, how its parameters are passed, and the kinds of results (`elem.kind_of`) that eager refuses.
 

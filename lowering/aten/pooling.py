@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import kind_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
 from cuesta.lowering.aten.indexing import in_range, intersect
@@ -19,7 +19,7 @@ from cuesta.lowering.aten.scalar import Scalar, maximum, minimum, trunc_div, whe
 DivisorOf = Callable[[Sequence[sym.IndexExpr]], sym.IndexExpr]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Axis:
     """How the windows lie along one dim: window w starts at w · stride − padding."""
 

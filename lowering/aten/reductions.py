@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import kind_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Nest, Rule, compute_type, decline
 from cuesta.lowering.aten.operands import (
@@ -24,7 +24,7 @@ from cuesta.lowering.aten.scalar import Scalar, exp, is_nan, log, maximum, power
 _i32 = IntegerType(32)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Split:
     """The dims of a tensor, divided into kept and reduced ones."""
 

@@ -7,13 +7,13 @@ others, the points of the index come in row-major order, and where indices repea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
 from cuesta.dialects.core.reductions import identity
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type, traits_of
 from cuesta.lowering.aten.atomics import Held
@@ -47,7 +47,7 @@ Initial = Callable[[IndexList], Scalar]
 """An element before anything is scattered to it, as it is stored."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Update:
     """What one point of the index changes: the place, the value as it is stored, and whether at all."""
 
@@ -60,7 +60,7 @@ UpdateAt = Callable[[Sequence[sym.IndexExpr], Sequence[sym.IndexExpr]], "Update 
 """The update, or updates, at a point of the parallel domain and a point of the index."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Scatter:
     """What is scattered: `initial`, changed by `update` along `domain`."""
 

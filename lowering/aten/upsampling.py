@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
 from cuesta.dialects.core.rounding import rounded
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import kind_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
 from cuesta.lowering.aten.indexing import in_range, intersect
@@ -29,7 +29,7 @@ MOST_CHECKED = 1 << 16
 """The longest result along which every position is compared with eager's."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Axis:
     """One spatial dim: its size in the source and in the result, and how far apart the source's positions are."""
 
@@ -38,7 +38,7 @@ class Axis:
     scale: float
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Tap:
     """An element of the source along one dim, as data, and its weight."""
 
@@ -168,7 +168,7 @@ def _static_position(axis: Axis, place: int, to: Attribute, *, corners: bool) ->
     return _single(_single((place + 0.5) * axis.scale, to) - 0.5, to)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Linear:
     """The two elements around, weighed by how near they are."""
 
@@ -190,7 +190,7 @@ class Linear:
         return first, min(first + 1, axis.source - 1)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Cubic:
     """The four elements around, weighed by the cubic convolution with a = −0.75; beyond the border the last stands."""
 
@@ -245,7 +245,7 @@ def _interpolate(kernel_of: Callable[[bool], Kernel]) -> Rule:
     return lower
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Reach:
     """Which positions of the result may use element i of the source: `most`, from ⌊i·result/source⌋ + `shift` on."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -22,9 +21,10 @@ from cuesta.dialects.aten import (
     op_class,
     schemas,
 )
+from cuesta.dialects.core.structs import struct
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Callee:
     """How an overload is called."""
 

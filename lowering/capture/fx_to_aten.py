@@ -20,6 +20,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import writes_to
 from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.core.locations import format_location, stamp_location
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import is_tensor, sizes_of, strides_of, tensor_type, tensor_type_of
 from cuesta.lowering.capture.fx_floats import SymbolicFloats
 from cuesta.lowering.capture.fx_overloads import CONSTANT_CONVERTERS, callee_of, is_symbolic_query
@@ -70,7 +71,7 @@ def import_graph(gm: GraphModule, *, name: str = "main") -> ImportedGraph:
     return _Importer(gm).run(name)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Unusable:
     """A node that may stand in the graph, but not in a call."""
 

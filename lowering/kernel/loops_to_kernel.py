@@ -23,6 +23,7 @@ from cuesta.dialects.core.entry import entry_block, entry_function, symbol_range
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import replace_all_uses
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import NestAnalysis, analyse
 from cuesta.lowering.kernel.kernel_builder import KernelBuilder
 from cuesta.lowering.kernel.kernel_names import describe
@@ -53,7 +54,7 @@ def nests_of(module: builtin.ModuleOp) -> list[loops.NestOp]:
     return [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Lowered:
     kernel: kernel.FuncOp
     kept: tuple[int, ...]

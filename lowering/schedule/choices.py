@@ -7,16 +7,16 @@ chooses. All but `tf32` change only how long a kernel takes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cuesta.dialects import loops
 from cuesta.dialects.core.devices import DeviceTraits
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.structs import struct
 
 _COUNT, _POWER, _SWITCH = "a positive number", "a power of 2", "0 or 1"
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Choice:
     """What may be chosen of a nest."""
 

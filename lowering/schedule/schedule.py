@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.structs import struct
 
 
 @dataclass(slots=True)
@@ -22,7 +23,7 @@ class ParallelAxis:
     tile: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Contraction:
     """A reduction that is a sum of products of two factors, one for rows and one for columns."""
 

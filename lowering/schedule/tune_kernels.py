@@ -25,6 +25,7 @@ from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.dialects.core.machine import Machine, machine_of, state_machine
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import is_tensor_type, sizes_of, traits_of
 from cuesta.dialects.loops.analysis import analyse
@@ -210,7 +211,7 @@ def tune_products(
     settle(list(asked.values()), measure)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Variant:
     """A way to compute a product in one nest."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import elem, kernel, sym
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import shape_of_type
 from cuesta.dialects.kernel.types import PointerType
@@ -31,7 +32,7 @@ class Level:
     addresses: dict[tuple[object, ...], str] = field(default_factory=dict[tuple[object, ...], str])
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Index:
     """An index value here: its name, the loop level that defines it, and whether it has lanes.
 

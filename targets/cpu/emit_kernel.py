@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Block, BlockArgument, Operation
 
 from cuesta.dialects import elem, kernel
+from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_index import Index, IndexEmitter, Level
 from cuesta.targets.cpu.emit_ops import EMITTERS, emit_rows, emit_table_op
 from cuesta.targets.cpu.emit_reduce import Accumulator
@@ -46,7 +47,7 @@ def _pieces(trip: int | None, step: int) -> tuple[int, ...]:
     return (1 << bits * 2 // 3, 1 << bits // 3)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Strip:
     """for (variable = start; variable < stop; variable += step). `trip` is stop − start where it is known."""
 

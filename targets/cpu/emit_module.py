@@ -10,9 +10,9 @@ It returns 0, or the address of the record { site, value, size } of the first in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from cuesta.dialects import kernel, sym
+from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_index import symbolic_value
 from cuesta.targets.cpu.emit_kernel import KernelEmitter
 from cuesta.targets.cpu.openmp import PARALLEL_FOR, parallel_for_text
@@ -37,7 +37,7 @@ done:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Launch:
     """One launch of a run: the kernel, and for each of its pointers the run's parameter."""
 
@@ -45,7 +45,7 @@ class Launch:
     parameters: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Run:
     """Launches in order, over `pointers` pointer parameters and then the symbols."""
 
@@ -55,7 +55,7 @@ class Run:
     launches: tuple[Launch, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class EmittedModule:
     """The text of a module, and the bounds that its error codes (1, 2, …) stand for."""
 

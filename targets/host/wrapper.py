@@ -19,6 +19,7 @@ from cuesta.dialects.aten import dtypes
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.core.locations import format_location, location_of
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of, traits_of
 from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.eager_text import OPERATOR, write_eager
@@ -84,7 +85,7 @@ class Wrapper:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Address:
     """`base` is the text of an address, `offset` bytes after which a buffer begins; whether that is aligned."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import kernel, sym
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.kernel.shapes import shape_of
 from cuesta.targets.reference import scans
 from cuesta.targets.reference.body import ELEM_HANDLERS, Body, yield_value
@@ -25,7 +25,7 @@ from cuesta.targets.reference.numerics import Numerics, bits, dtype_of
 from cuesta.targets.reference.scope import POINTS_PER_CHUNK, Scope, chunks
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Pointer:
     """`size` elements of memory: a tensor that is only read, or memory that is written.
 

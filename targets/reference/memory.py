@@ -7,12 +7,12 @@ point.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from xdsl.ir import Operation
 
+from cuesta.dialects.core.structs import struct
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.numerics import bits
 from cuesta.targets.reference.scope import Scope
@@ -21,7 +21,7 @@ _NOBODY = -1
 _GIVEN = -2
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Writing:
     """One execution of a store: `Memory._writer` refers to it by its number."""
 

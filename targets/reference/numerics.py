@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import torch
@@ -12,6 +11,7 @@ from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute
 
 from cuesta.dialects.aten.dtypes import type_to_dtype
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel import PointerType
 from cuesta.dialects.layout import is_tensor_type
@@ -41,7 +41,7 @@ def as_tensor_type(value_type: Attribute) -> TensorType | None:
     return value_type if is_tensor_type(value_type) else None
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Numerics:
     """In which dtypes the program's values are held.
 

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cuesta.dialects import kernel
+from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_module import grid_volume
 from cuesta.targets.program import KERNELS_SYMBOL, LAUNCH_SYMBOL, NOT_ALIGNED, POINTER_ALIGNMENT
 
@@ -143,7 +144,7 @@ stop:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class DeviceLaunch:
     """One launch of a run.
 
@@ -158,7 +159,7 @@ class DeviceLaunch:
     unaligned: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class LaunchRun:
     """Launches in order on one device, over `pointers` pointer parameters and then the symbols."""
 

@@ -15,13 +15,13 @@ last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, kernel
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.dialects.kernel.shapes import shape_of
 from cuesta.targets.triton.emit_types import bits_of
@@ -38,7 +38,7 @@ _BYTES: Mapping[type[Attribute], int] = {Float16Type: 2, BFloat16Type: 2, Float3
 Access = kernel.LoadOp | kernel.StoreOp
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Neighbours:
     """Ops of one kind, one for each of a vector's elements, in the order of those."""
 

@@ -11,10 +11,10 @@ Exact. A tile that is not longer than a row lies in two rows at most: two loads 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuesta.dialects import kernel, sym
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.sym.expr import Expr
 from cuesta.dialects.sym.nodes import FloorDiv
 from cuesta.targets.triton.emit_index import index_text
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Tile:
     """The points of a loop that is one tile: the texts of the first and of the one past the last, and the lanes."""
 

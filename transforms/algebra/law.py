@@ -22,6 +22,7 @@ from xdsl.ir import Attribute
 from cuesta.dialects import elem
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.extension import active
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem.table import Row
 from cuesta.dialects.elem.work import work_of
 from cuesta.transforms.algebra.terms import (
@@ -47,7 +48,7 @@ _POINTS_ASSUMED = 8.0
 """Of a reduction, when two sides of a law are weighed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Condition:
     """What must hold of constants, of the number of points and of types for a law to hold: `holds` is given numbers and
     attributes.

@@ -142,7 +142,7 @@ def _root(term: Term) -> type[Operation]:
     return found
 
 
-def _head(term: Term) -> type[Operation] | None:
+def _head(term: Term) -> _Head:
     if isinstance(term, Apply):
         return elem.op_class_of(term.row)
     if isinstance(term, Convert):

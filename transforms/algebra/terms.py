@@ -13,13 +13,13 @@ A number takes the type of what it stands beside, and wraps as torch would have 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import format_number
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Type:
     """A scalar type that a law leaves open, of one of the kinds (letters of `elem.kind_of`)."""
 
@@ -110,7 +110,7 @@ class Term:
         return Convert(self, to)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Variable(Term):
     """Any value of a type, the same wherever it stands; an `invariant` one stands outside of the reduction."""
 
@@ -122,7 +122,7 @@ class Variable(Term):
         return self.name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Constant(Term):
     """A value that is an `elem.constant`. What a right-hand side makes of constants alone is computed when it fires."""
 
@@ -133,7 +133,7 @@ class Constant(Term):
         return self.name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Number(Term):
     """One constant: −0.0 is another than 0.0."""
 
@@ -143,7 +143,7 @@ class Number(Term):
         return format_number(self.value, "f") if isinstance(self.value, float) else str(int(self.value))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Apply(Term):
     """A row of the table, applied."""
 
@@ -164,7 +164,7 @@ class Apply(Term):
         return f" {symbol} ".join(map(_in_brackets, self.operands))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Convert(Term):
     """`elem.convert` to a type."""
 
@@ -180,7 +180,7 @@ class Convert(Term):
         return f"{self.to.name}({self.operand})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Select(Term):
     """`elem.select`."""
 
@@ -197,7 +197,7 @@ class Select(Term):
         return f"select({self.condition}, {self.on_true}, {self.on_false})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Reduce(Term):
     """The first result of a `loops.reduce` of one kind. Variables in the body differ from point to point, but for
     invariant ones.
@@ -218,7 +218,7 @@ class Reduce(Term):
         return f"{self.kind}[{over}]({self.body})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@struct(eq=False)
 class Points(Term):
     """How many points the domain of the reduction has, as a constant."""
 

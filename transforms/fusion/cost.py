@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
 from cuesta.dialects import elem, loops
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.surgery import all_ops
 
 FREE_ARITHMETIC, FREE_LOADS = 3, 1
@@ -24,7 +24,7 @@ Source: measured by `make bench-constants ARGS='--only cost._HEAVY'`
 _HEAVY_NAMES = frozenset({"div", "sqrt", "rsqrt", "fmod", "trunc_div"})
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Cost:
     """The cost of a body for one point of its domain: arithmetic, loads, and the number of ops."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import SSAValue
 
 from cuesta.dialects import loops
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.surgery import producers_of
 from cuesta.transforms.fusion.cost import Cost, body_cost
 from cuesta.transforms.fusion.inline import stored_values
@@ -17,7 +16,7 @@ Values = dict[SSAValue, SSAValue]
 """The value that a pointwise nest stores at each point, by result."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Moving:
     """Of a producer whose body is about to move: its reads and cost, and the tensor and the value of the load."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.operation import ops_of
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import is_pointwise, loads_of, stores_of
@@ -20,7 +20,7 @@ Source: measured by `make bench-constants ARGS='--only tiling._MOST_INNER'`
 """
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Tiling:
     """How a consumer's domain is walked by the producer's parallel points and an inner domain.
 

@@ -11,7 +11,6 @@ arena, and an arena that lives across such a call is there while the call takes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +20,7 @@ from xdsl.passes import ModulePass
 from cuesta.dialects import host
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import device_of, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
 
@@ -45,7 +45,7 @@ class PoolBuffersPass(ModulePass):
                     _pool(there, ops, device)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Life:
     """A buffer, its bytes, and the positions of the launches that use it first and last."""
 

@@ -27,6 +27,7 @@ from xdsl.traits import Pure
 
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
+from cuesta.dialects.core.structs import struct
 
 LARGEST = 400
 """Ops that the loops which one is split into may have in all.
@@ -53,7 +54,7 @@ def split_loops(func: kernel.FuncOp) -> None:
             _Splitter(func).split(loop)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Condition:
     """low ≤ e ≤ high, as an op says it of an index expression over its operands; None is infinite."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -13,6 +11,7 @@ from xdsl.rewriter import InsertPoint
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import traits_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, combines_of, loads_of, remove, stores_of
@@ -75,7 +74,7 @@ def _forward_in(nest: loops.NestOp) -> None:
         clean_block(smaller.body)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Stage:
     """A loop or a reduction right in a nest, and the value that it stores at its own induction variables."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f32
@@ -22,6 +21,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.aten.call import CallLike
 from cuesta.dialects.core.operation import replace_all_uses
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_op, is_pointwise, loads_of, remove, through_views
 
@@ -34,7 +34,7 @@ _FACTORS = {
 """The names of the factors in the calls that are products."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Product:
     """A library product, and the pointwise nest that may take it in.
 

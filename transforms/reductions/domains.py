@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.integers import power_of_two
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import UNKNOWN_SIZE, NestAnalysis
 from cuesta.transforms.reductions.members import Member
 
@@ -18,7 +18,7 @@ Source: measured by `make bench-constants ARGS='--only domains.ROWS'`
 """
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class LeftOver:
     """A block of a domain that belongs to no part: its sizes, as many as the domain has, and the indices at which it
     begins.
@@ -28,7 +28,7 @@ class LeftOver:
     start: tuple[sym.IndexExpr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Parts:
     """A domain as outer times inner: `indices[k]` is its k-th index, over the outer axes and then the inner ones.
 

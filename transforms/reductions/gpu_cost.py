@@ -13,9 +13,9 @@ Reads that are not aligned cost what a word for each element costs: they are lim
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.core.structs import struct
 
 PERSISTENT = 32768
 """The most elements that a tile holds of a row, or of the rows of all tensors that several stages read.
@@ -34,7 +34,7 @@ Source: measured by `make bench-constants ARGS='--only gpu_cost.AT_ONCE'`
 """
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Rows:
     """What a nest does. Units: `read` and `written` in bytes, of all rows together."""
 

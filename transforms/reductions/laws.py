@@ -20,13 +20,13 @@ only where a term of the sum does. `squares` has the error of the two-pass formu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import elem
 from cuesta.dialects.core.reductions import JOINS
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.structure import ReduceOp
 from cuesta.dialects.loops.writing import BodyWriter
 
@@ -36,7 +36,7 @@ SPLITTABLE = frozenset(JOINS)
 _INFINITY = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class OfPart:
     """What the combination knows of one part."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import elem
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import LoadOp, TensorWriteOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
@@ -15,7 +15,7 @@ from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
 from cuesta.transforms.reductions.laws import PLAIN, SHIFTED, SPLITTABLE, Law
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Member:
     """A reduction that can be computed in parts."""
 

@@ -35,6 +35,7 @@ from cuesta.dialects.core.indexed import IndexedOp
 from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.reductions import identity
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
 from cuesta.transforms.devices import DEVICE, traits_for
 from cuesta.transforms.reductions.laws import PLAIN
@@ -97,7 +98,7 @@ def sum_columns(nests: Sequence[loops.NestOp], processors: int) -> None:
             _join(rows, found, height)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Columns:
     """A nest over columns, and its reductions over rows: all of its stages."""
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.analysis import Access, NestAnalysis, analyse
 from cuesta.dialects.loops.surgery import loads_of
@@ -189,7 +189,7 @@ def candidates(nest: loops.NestOp) -> list[dict[str, int]]:
     return [{"part": TILE, "cooperative": 1}, {"part": TILE // 2, "cooperative": 1}, {"part": TILE}]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Points:
     """The points that a part should have, where those who share a row meet, and where the nest is taken apart; 0 where
     that is not better than whole rows. Who cannot meet is taken apart.

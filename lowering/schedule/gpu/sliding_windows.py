@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
 from cuesta.dialects import layout, loops, sym
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import Access, NestAnalysis, tensor_type_of
 from cuesta.lowering.schedule.flatten_axes import flatten_axes, split_axis
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
@@ -121,7 +121,7 @@ Source: measured by `make bench-constants ARGS='--only sliding_windows.STEP'`
 """
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Slide:
     """How far along which axis."""
 
@@ -275,7 +275,7 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
     return min(found, key=lambda one: (one[0], one[1].points))[1] if found else None
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Cost:
     """What a lane of a program does for `points` points. Units: bytes."""
 
