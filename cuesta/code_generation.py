@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,9 +56,13 @@ def begin(
     write: Callable[[str, str], object] | None = None,
     *,
     checked: bool = False,
+    checks_calls: bool = False,
 ) -> Generated:
-    """As `generate`, but LLVM may still be at work. A program that is `checked` came from a text."""
-    wrapper, kernels = _wrapper_of(module, (), record, checked)
+    """As `generate`, but LLVM may still be at work. A program that is `checked` came from a text; with `checks_calls`
+    operators are held to their schemas.
+    """
+    write_wrapper = partial(_wrapper_of, module, record=record, checked=checked, checks_calls=checks_calls)
+    wrapper, kernels = write_wrapper(())
     builds = _start(wrapper, kernels, record, write)
     native = _begin_object_code(wrapper, builds, record)
     failures: dict[str, Exception] = {}
@@ -68,7 +73,7 @@ def begin(
             _tell(name, error, kernels[name], build.text_of(name))
         failures.update(failed)
     if failures:
-        wrapper, kernels = _wrapper_of(module, failures, record, checked)
+        wrapper, kernels = write_wrapper(failures)
         native = _begin_object_code(wrapper, builds, record)
     if write is not None:
         with record.stage(DUMP):
@@ -92,10 +97,10 @@ def begin(
 
 
 def _wrapper_of(
-    module: ModuleOp, in_eager: Collection[str], record: CompileRecord, checked: bool
+    module: ModuleOp, in_eager: Collection[str], *, record: CompileRecord, checked: bool, checks_calls: bool
 ) -> tuple[Wrapper, dict[str, FuncOp]]:
     with record.stage("wrapper"):
-        writer = WrapperWriter(module, in_eager, checked=checked)
+        writer = WrapperWriter(module, in_eager, checked=checked, checks_calls=checks_calls)
         return writer.write(), writer.kernels
 
 

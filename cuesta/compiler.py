@@ -97,7 +97,8 @@ def compile_module(
 
     run_stages(module, options, record, dump, stages, checked=checked)
     with running_on(options.target):
-        generated = begin(module, record, None if dump is None else dump.text, checked=checked)
+        write = None if dump is None else dump.text
+        generated = begin(module, record, write, checked=checked, checks_calls=options.checks == "calls")
     _count(module, record)
     return finish(generated, record, keep, key)
 

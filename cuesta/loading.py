@@ -59,7 +59,7 @@ def _load(path: str | os.PathLike[str], parsed: Options, given: Mapping[str, Any
         if parsed.dump:
             dump = Dump.create(parsed.dump, "loaded")
             dump.header = header
-        compiled = compile_module(module, parsed, record, dump, stages=stages, checked=parsed.checks == "auto")
+        compiled = compile_module(module, parsed, record, dump, stages=stages, checked=parsed.checks != "off")
 
     def call(*values: Any) -> tuple[Any, ...]:
         arguments.check(values, name)

@@ -17,8 +17,10 @@ from cuesta.dialects.core.extension import Extension
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile: `reduce-overhead` replays CUDA graphs, `max-autotune` also tries several schedules."""
 
-CHECKS = ("auto", "off")
-"""`auto` checks when they run what the texts of programs cannot prove; programs of torch.compile need no checks."""
+CHECKS = ("auto", "off", "calls")
+"""`auto` checks when they run what the texts of programs cannot prove; programs of torch.compile need no checks, unless
+operators of `torch.library` may lie in their schemas: `calls` holds these to them, as `auto` does in texts.
+"""
 
 VERIFY_CHOICES = ("boundaries", "each")
 
@@ -55,7 +57,7 @@ class Options:
     cuda_graphs: bool = _option(False, 'launch through CUDA graphs, as mode="reduce-overhead" does')
     cache: bool = _option(True, "take compiled graphs from disk, and keep them there (see docs/cache.md)")
     max_autotune: bool = _option(False, "time schedules of each kernel on the device, as mode='max-autotune' does")
-    checks: str = _option("auto", "of a program from a text: check accesses and results when it runs", CHECKS)
+    checks: str = _option("auto", "what is checked when it runs: of a program from a text, or calls too", CHECKS)
     target: str = _option(
         "device", "who makes the kernels: the target of the device, or the interpreter, to compare with", TARGETS
     )

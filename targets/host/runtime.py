@@ -285,6 +285,8 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
     """The wrapper's function, without its native functions."""
     import torch
 
+    from cuesta.targets.host.promised_calls import check_call, copies_of
+
     namespace: dict[str, Any] = {
         "torch": torch,
         "reinterpret": reinterpreter(),
@@ -294,6 +296,8 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
         "check_storage": check_storage,
         "flattened": flattened,
         "unboxed": unboxed,
+        "copies_of": copies_of,
+        "check_call": check_call,
         "raise_index_error": index_error_raiser(program.sites),
         "new_report": new_report,
         "check_report": report_checker(program.sites),

@@ -39,11 +39,14 @@ MOST_PARAMETERS = 1000
 _RESERVED = (
     "args",
     "call",
+    "check_call",
     "check_metadata",
     "check_report",
     "check_result",
     "check_storage",
     "complex",
+    "copies",
+    "copies_of",
     "error",
     "flattened",
     "float",
@@ -120,12 +123,15 @@ class WrapperWriter:
 
 
     `checked` is for a program that came from a text: what a call gives is held to its type, and aliases to the memory
-    that they are of; every buffer is a tensor then, so that memory lives as long as anything points to it.
+    that they are of; every buffer is a tensor then, so that memory lives as long as anything points to it. With
+    `checks_calls` operators that only their authors know are held to what their schema denies.
 
     Errors: CuestaError for a device that no target is for, or a kernel that is scheduled for another kind of device.
     """
 
-    def __init__(self, module: ModuleOp, in_eager: Collection[str] = (), *, checked: bool = False) -> None:
+    def __init__(
+        self, module: ModuleOp, in_eager: Collection[str] = (), *, checked: bool = False, checks_calls: bool = False
+    ) -> None:
         main = entry_function(module)
         if not isinstance(main, host.FuncOp):
             fail(main, "a wrapper is made of a host.func @main")
@@ -147,6 +153,7 @@ class WrapperWriter:
         self.launches = 0
         self.without_code = frozenset(in_eager)
         self.checked = checked
+        self.checks_calls = checks_calls or checked
         self.in_eager: dict[str, str] = {}
         self.stand_ins: dict[str, Target] = {}
         self.queues: dict[str, str] = {}
@@ -406,7 +413,18 @@ class WrapperWriter:
             target, call = f"{target},", f"flattened({call})"
         elif self.returns_list(op):
             target = f"{target},"
+        tensors = [name for name, operand in zip(operands, op.operands, strict=True) if is_tensor(operand)]
+        holds_to_schema = self.checks_calls and op.schema is None and bool(tensors)
+        if holds_to_schema:
+            self.lines.append(f"copies = copies_of({', '.join(tensors)})")
         self.lines.append(f"{target} = {call}" if results else call)
+        if holds_to_schema:
+            taken, given = (
+                "".join(f"{name}, " for name in tensors),
+                "".join(f"{one}, " for one in results if one != "_"),
+            )
+            self.lines.append(f"check_call(copies, ({taken}), ({given}), {op.overload!r}, {self.place_of(op)!r})")
+            self.lines.append("del copies")
         if self.checked:
             self.check_results(op, results)
             return

@@ -1,0 +1,98 @@
+"""Operators of `torch.library` that do what their schema denies: with `checks="calls"` that is an error with a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import cuesta
+from cuesta.targets.host.promised_calls import check_call, copies_of
+
+LIES: dict[str, tuple[str, Callable[..., Any]]] = {
+    "changes": ("(Tensor a, Tensor b) -> Tensor", lambda a, b: b.mul_(2) + a),
+    "aliases": ("(Tensor a, Tensor b) -> Tensor", lambda a, b: a),
+    "views": ("(Tensor a, Tensor b) -> (Tensor, Tensor)", lambda a, b: (b + 1, a.view(-1).view(a.shape))),
+    "honest": ("(Tensor a, Tensor b) -> Tensor", lambda a, b: a + b),
+}
+
+
+@pytest.fixture(autouse=True)
+def library() -> Iterator[None]:
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    with torch.library._scoped_library("lying", "FRAGMENT") as found:
+        for name, (schema, function) in LIES.items():
+            found.define(name + schema)
+            found.impl(name, function, "CompositeExplicitAutograd")
+            results = schema.count("Tensor") - 2
+            fake = (lambda a, b: torch.empty_like(a)) if results == 1 else (lambda a, b: (torch.empty_like(a),) * 2)
+            torch.library.register_fake(f"lying::{name}", fake, lib=found)
+        yield
+
+
+def compiled(name: str, **options: Any) -> Callable[[Tensor, Tensor], Tensor]:
+    def function(a: Tensor, b: Tensor) -> Tensor:
+        result = getattr(torch.ops.lying, name)(a * 2, b)
+        return (result[1] if isinstance(result, tuple) else result) + 1
+
+    return torch.compile(function, backend="cuesta", options={"cache": False, **options})
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("changes", r"lying::changes\.default changed tensor 1 of those it is given, which its schema denies"),
+        ("aliases", r"lying::aliases\.default gave as result 0 memory of a tensor that it is given, which its schema"),
+        (
+            "views",
+            r"lying::views\.default gave as result \d memory of a tensor that it is given, which its schema denies",
+        ),
+    ],
+)
+def test_a_lie_is_named(name: str, message: str) -> None:
+    a, b = torch.randn(2, 3, 4)
+    a[0, 0] = torch.nan
+    with pytest.raises(RuntimeError, match=message):
+        compiled(name, checks="calls")(a, b)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("sizes", [(3, 4), (0, 4), ()])
+def test_the_truth_passes(sizes: tuple[int, ...], inference: bool) -> None:
+    with torch.inference_mode(inference):
+        a, b = torch.randn(2, *sizes)
+        a.masked_fill_(a > 1, torch.nan)
+        result = compiled("honest", checks="calls")(a, b)
+        torch.testing.assert_close(result, a * 2 + b + 1, equal_nan=True)
+    assert cuesta.records[-1].fallbacks == {"lying::honest.default": 1}
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.bfloat16, torch.int8, torch.float64, torch.complex64])
+def test_bits_are_compared_in_every_dtype(dtype: torch.dtype) -> None:
+    x = torch.randn(4, 3).to(dtype).t()
+    same = copies_of(x)
+    check_call(same, (x,), (x.clone(),), "lying::honest.default")
+    x[0, 0] = not x[0, 0] if dtype is torch.bool else x[0, 0] + 1
+    with pytest.raises(RuntimeError, match="changed tensor 0"):
+        check_call(same, (x,), (), "lying::honest.default")
+
+
+def test_nothing_is_asked_otherwise(tmp_path: Any) -> None:
+    a, b = torch.randn(2, 3, 4)
+    compiled("honest", dump=str(tmp_path))(a, b)
+    (wrapper,) = tmp_path.glob("*/wrapper.py")
+    assert "check_metadata(" in wrapper.read_text() and "check_call" not in wrapper.read_text()
+
+
+def test_a_program_from_a_text_is_held_to_it(tmp_path: Any) -> None:
+    a, b = torch.randn(2, 3, 4)
+    compiled("aliases", dump=str(tmp_path))(a, b)
+    (text,) = tmp_path.glob("*/*_fuse-nests.mlir")
+    with pytest.raises(RuntimeError, match=r"\.py:\d+|mlir:\d+") as caught:
+        cuesta.load(text)(a, b)
+    assert "lying::aliases.default gave as result 0 memory" in str(caught.value)
+    cuesta.load(text, options={"checks": "off"})(a, b)
