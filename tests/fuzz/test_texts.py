@@ -18,5 +18,6 @@ def test_edited_texts_do_no_harm(tmp_path: Path) -> None:
     texts = corpus(tmp_path / "corpus")
     report = search(texts, RUNS, seed=2026, folder=tmp_path / "edited")
     assert not report.findings, report.text()
-    assert report.verdicts["ran"] > RUNS // 10, report.text()
+    assert report.verdicts["ran"] > RUNS // 20, report.text()
+    assert report.verdicts["ran on cuda"] > RUNS // 20, report.text()
     assert report.verdicts["refused (load)"] > RUNS // 10, report.text()

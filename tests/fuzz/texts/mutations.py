@@ -45,7 +45,7 @@ _KINDS = ("sum", "prod", "maximum", "minimum", "any", "all", "argmax", "argmin",
 _CHOICES = (
     "parallel = 1", "parallel = 0", "parallel = -1", "unroll = 0", "unroll = 3", "unroll = 1000000", "grain = 0",
     "grain = -5", "target = cuda", "target = moon", "warps = 0", "warps = 4", "lanes = 8", "nonsense = 1",
-    "unroll = wide",
+    "unroll = wide", "index = 32", "index = 64", "group = 3", "reversed = 1", "stages = 1", "warps = 3",
 )  # fmt: skip
 _WORDS = ("wrap", "pure", "if", "else", "outs", "mod", "floordiv", "min", "max", "lanes", "dim", "updates", "last")
 _EXPRESSIONS = (

@@ -186,6 +186,9 @@ def _schedule(module: ModuleOp, chooser: random.Random) -> bool:
         at = chooser.randrange(len(grid))
         size = grid[at]
         grid[at] = _changed(size, chooser) if isinstance(size, int) else chooser.choice((size + 1, size * 2, 7, 0))
+    elif func.is_for_gpu:
+        name = chooser.choice(("index", "index", "group", "reversed", "warps", "stages"))
+        choices[name] = chooser.choice((0, 1, 2, 3, 4, 8, 32, 64))
     else:
         choices[chooser.choice(("parallel", "unroll", "grain"))] = chooser.choice((0, 1, 2, 3, 4, 8, 100))
     func.properties["schedule"] = kernel.ScheduleAttr.of(tuple(grid), **choices)
