@@ -494,3 +494,23 @@ def test_a_stride_of_an_axis_with_one_element_says_nothing(tmp_path: Path) -> No
     function = loaded(tmp_path, told_twice)
     with pytest.raises(TypeError, match=r"argument 1 of @main .* got strides"):
         function(one_row, torch.randn(1))  # pyright: ignore[reportCallIssue]
+
+
+def test_the_last_of_several_programs_is_proved_to_stay_within(tmp_path: Path) -> None:
+    """Programs that have some rows each, the last one fewer: where a loop ends is the lesser of two ends."""
+    text = DYNAMIC.replace("grid = [s0]", "grid = [(s0 + 3) floordiv 4]").replace(
+        "kernel.for (%j = 0 to 10 lanes 8)", "kernel.for (%i = %p * 4 to min(%p * 4 + 4, s0), %j = 0 to 10 lanes 8)"
+    )
+    text = text.replace("%p * 10 + %j]", "%i * 10 + %j]")
+
+    def checks(name: str, text: str) -> int:
+        loaded(tmp_path, text, dump=str(tmp_path / name))
+        (checked,) = (tmp_path / name).rglob("*check-bounds.mlir")
+        return checked.read_text().count("kernel.within")
+
+    assert checks("right", text) == 0
+    assert checks("beyond", text.replace(", s0), %j", ", s0 + 1), %j")) == 2
+    assert checks("above", text.replace("%i = %p * 4 to", "%i = %p * 4 - 1 to")) == 2
+    for size in (0, 1, 9):
+        x = torch.randn(size, 10)
+        assert torch.equal(loaded(tmp_path, text)(x)[0], x)  # pyright: ignore[reportCallIssue]

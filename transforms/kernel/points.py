@@ -120,8 +120,10 @@ class Points:
         space = self.of(loop, {*sym.dims_of(lower), *sym.dims_of(upper)})
         if not (self._is_exact(space, lower) and self._is_exact(space, upper) and space.is_non_negative(lower)):
             return None
-        # An upper end that varies is taken at its greatest.
-        greatest = space.bounds(upper)[1] if sym.dims_of(upper) else upper
+        # An upper end that varies is taken at its greatest: what a minimum is of that does not vary, or a number.
+        symbolic = (one for one in sym.alternatives(upper) if sym.symbols_of(one) and not sym.dims_of(one))
+        number = space.bounds(upper)[1] if sym.dims_of(upper) else upper
+        greatest = next(symbolic, number)
         return greatest if greatest is not None and self._fits(space, greatest) else None
 
     def _ends(self, loop: kernel.LoopOp, axis: int) -> tuple[sym.IndexExpr, sym.IndexExpr] | None:
