@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
-from cuesta.extensions import chosen
+from cuesta.extensions import chosen, seconds_for
 from cuesta.options import Options
 from cuesta.record import CompileRecord, GraphKind
 
@@ -97,6 +97,7 @@ class Compilers:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.extensions = chosen(options.extensions)
+        self.seconds_allowed = seconds_for(options.extension_seconds)
         self.records: list[CompileRecord] = []
         """Ours alone: `cuesta.records` has those of other threads between them."""
         self.seconds = 0.0
@@ -122,7 +123,7 @@ class Compilers:
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
         start, record = perf_counter(), CompileRecord(kind=kind)
         self.records.append(record)
-        with collection_paused(), only(self.extensions), allowing(self.options.extension_seconds):
+        with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
             from cuesta.compiler import compile_graph
 
             drop_aliases(gm)

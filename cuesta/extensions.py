@@ -2,6 +2,7 @@
 
     CUESTA_EXTENSIONS=other   the extension installed by that name (entry points, group `cuesta.extensions`) is in force
     CUESTA_EXTENSIONS=-mine   the extension called `mine` is in force nowhere, whoever asks for it
+    CUESTA_EXTENSION_SECONDS=5  how long a function of an extension may run, whatever the options say
 
 An installed extension is loaded when it is named, here or among the options, and never because it is installed.
 """
@@ -20,10 +21,12 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from cuesta.dialects.core.deadline import SECONDS
 from cuesta.dialects.core.extension import Extension, Extensions, active, only
 
 GROUP = "cuesta.extensions"
 VARIABLE = "CUESTA_EXTENSIONS"
+SECONDS_VARIABLE = "CUESTA_EXTENSION_SECONDS"
 
 _checked = WeakSet[Extensions]()
 
@@ -56,6 +59,25 @@ def extended(*extensions: Extension | str) -> Generator[Extensions]:
     merged = chosen(extensions)
     with only(merged):
         yield merged
+
+
+def seconds_for(asked: float = SECONDS) -> float:
+    """How long a function of an extension may run, when `asked` is what options say.
+
+    Errors: CuestaError when the environment says no number.
+    """
+    given = os.environ.get(SECONDS_VARIABLE)
+    if given is None:
+        return asked
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+
+        raise CuestaError(Diagnostic(f"{SECONDS_VARIABLE} must be a number of seconds above 0, or inf, not {given!r}"))
+    return seconds
 
 
 def installed(name: str) -> Extension:

@@ -36,10 +36,10 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
     """
     from cuesta.dialects.core.deadline import allowing
     from cuesta.dialects.core.extension import only
-    from cuesta.extensions import chosen
+    from cuesta.extensions import chosen, seconds_for
 
     parsed = Options.parse(None, options)
-    with only(chosen(parsed.extensions)), allowing(parsed.extension_seconds):
+    with only(chosen(parsed.extensions)), allowing(seconds_for(parsed.extension_seconds)):
         return _load(path, parsed, options or {})
 
 

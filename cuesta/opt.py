@@ -22,13 +22,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError
 
 from cuesta.context import make_context
+from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.machine import ATTRIBUTE, Machine, MachineAttr
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.host import programs_of
-from cuesta.extensions import extended, load_file
+from cuesta.extensions import extended, load_file, seconds_for
 from cuesta.header import Header, read_header, split_passes
 from cuesta.passes import available_passes, describe_options, parse_passes
 from cuesta.pipeline import Stage, extended_stages, repeat_command, run_pipeline, stages_named
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         loaded = [extension for file in options.load for extension in load_file(file)]
-        with extended(*loaded):
+        with extended(*loaded), allowing(seconds_for()):
             return _run(options)
     except CuestaError as error:
         print(f"cuesta-opt: {error}", file=sys.stderr)

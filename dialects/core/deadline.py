@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 60.0
 """How long code of an extension may run, unless somebody says otherwise. It is not measured: people wait no longer."""
-VARIABLE: Final = "CUESTA_EXTENSION_SECONDS"
-"""The environment has the last word, as it has with extensions themselves."""
 
 _PATIENCE: Final = 1.0
 """Seconds in which we look for a moment when the code is not in a function of the compiler's, before we do without."""
@@ -57,19 +55,8 @@ def allowing(seconds: float) -> Generator[None]:
 
 
 def seconds_allowed() -> float:
-    """How long code of an extension may run here. Errors: CuestaError when the environment says no number."""
-    given = os.environ.get(VARIABLE)
-    if given is None:
-        return _seconds.get()
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = 0.0
-    if not seconds > 0:
-        from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
-
-        raise CuestaError(Diagnostic(f"{VARIABLE} must be a number of seconds above 0, or inf, not {given!r}"))
-    return seconds
+    """How long code of an extension may run here."""
+    return _seconds.get()
 
 
 class InTime:
@@ -211,4 +198,4 @@ def _send(thread: int, error: type[BaseException] | None) -> None:
     send(ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error))
 
 
-__all__ = ["SECONDS", "VARIABLE", "InTime", "Overran", "allowing", "is_theirs", "left_late", "seconds_allowed"]
+__all__ = ["SECONDS", "InTime", "Overran", "allowing", "is_theirs", "left_late", "seconds_allowed"]

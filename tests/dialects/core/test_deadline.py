@@ -17,6 +17,7 @@ from cuesta.dialects.core.blame import blame, blame_late
 from cuesta.dialects.core.deadline import InTime, Overran, allowing, seconds_allowed
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.extension import Extension
+from cuesta.extensions import seconds_for
 
 
 def spin(seconds: float = 60.0) -> float:
@@ -231,15 +232,14 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_the_environment_has_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seconds_allowed() == deadline.SECONDS
-    with allowing(5.0):
-        assert seconds_allowed() == 5.0
-        monkeypatch.setenv("CUESTA_EXTENSION_SECONDS", "7.5")
-        assert seconds_allowed() == 7.5
-        for wrong in ("soon", "0", "-3", "nan", ""):
-            monkeypatch.setenv("CUESTA_EXTENSION_SECONDS", wrong)
-            with pytest.raises(CuestaError, match=f"must be a number of seconds above 0, or inf, not '{wrong}'"):
-                seconds_allowed()
+    assert seconds_for() == seconds_allowed() == deadline.SECONDS
+    assert seconds_for(5.0) == 5.0
+    monkeypatch.setenv("CUESTA_EXTENSION_SECONDS", "7.5")
+    assert seconds_for(5.0) == 7.5
+    for wrong in ("soon", "0", "-3", "nan", ""):
+        monkeypatch.setenv("CUESTA_EXTENSION_SECONDS", wrong)
+        with pytest.raises(CuestaError, match=f"must be a number of seconds above 0, or inf, not '{wrong}'"):
+            seconds_for()
 
 
 @pytest.mark.parametrize("exception", [ValueError, KeyboardInterrupt])
