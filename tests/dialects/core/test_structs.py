@@ -40,6 +40,11 @@ class Thing:
         return f"thing {self.x}"
 
 
+@struct(repr=False)
+class Named(Thing):
+    y: int
+
+
 @struct
 class Nothing:
     pass
@@ -66,7 +71,7 @@ def test_without_eq_it_is_itself_alone() -> None:
 
 def test_it_prints_as_a_dataclass_does() -> None:
     assert repr(Point(1, 5)) == repr(AsDataclass(1, 5)).replace("AsDataclass", "Point")
-    assert repr(Thing(1)) == "thing 1"
+    assert repr(Thing(1)) == repr(Named(1, 2)) == "thing 1"
 
 
 def test_it_is_a_dataclass_with_slots() -> None:

@@ -392,3 +392,36 @@ def test_tensors_of_another_device_than_the_present_one() -> None:
         with torch.cuda.device(1):
             assert torch.allclose(run(x), (x * 2).softmax(-1), atol=1e-6)
     assert torch.cuda.current_device() == 0
+
+
+# -- texts that access what is not there -------------------------------------------------------------------------------
+
+ROWS = """
+kernel.func @k_0(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
+    schedule #kernel.schedule<grid = [6], target = cuda, warps = 1> {
+  %p = kernel.program_id 0
+  kernel.for (%j = 0 to 10 lanes 8) {
+    %a = kernel.load %x[%p * 10 + %j] : vector<8xf32>
+    %b = elem.add %a, %a : vector<8xf32>
+    kernel.store %b, %o[%p * 10 + %j] : vector<8xf32>
+  }
+}
+host.func @main(%x : TAKEN) -> (GIVEN) {
+  %y = host.alloc : GIVEN
+  host.launch @k_0(%x, %y) : TAKEN, GIVEN
+  host.return %y : GIVEN
+}
+""".replace("TAKEN", 'tensor<SIZExf32, #aten.layout<device = "cuda:0">>').replace(
+    "GIVEN", 'tensor<60xf32, #aten.layout<device = "cuda:0">>'
+)
+
+
+def test_an_access_beyond_a_buffer_is_an_index_error_and_the_device_goes_on(tmp_path: Path) -> None:
+    short, whole = tmp_path / "short.mlir", tmp_path / "whole.mlir"
+    short.write_text(ROWS.replace("SIZE", "55"))
+    whole.write_text(ROWS.replace("SIZE", "60"))
+    x = torch.randn(60, device="cuda")
+    with pytest.raises(IndexError, match=r"short.mlir:7  kernel.load of %x in @k_0: element 5\d is not one of the 55"):
+        cuesta.load(short)(x[:55])
+    (result,) = cuesta.load(whole)(x)
+    assert torch.equal(result, x + x)
