@@ -125,7 +125,7 @@ def _of_demo() -> Iterator[Any]:
             yield pytest.param(name, step, marks=pytest.mark.slow if with_suite else pytest.mark.thorough)
 
 
-@pytest.mark.parametrize(("name", "step"), _of_demo())
+@pytest.mark.parametrize(("name", "step"), list(_of_demo()))
 def test_demo_model(name: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     make_models_small(monkeypatch)

@@ -421,7 +421,7 @@ def test_an_access_beyond_a_buffer_is_an_index_error_and_the_device_goes_on(tmp_
     short.write_text(ROWS.replace("SIZE", "55"))
     whole.write_text(ROWS.replace("SIZE", "60"))
     x = torch.randn(60, device="cuda")
-    with pytest.raises(IndexError, match=r"short.mlir:7  kernel.load of %x in @k_0: element 5\d is not one of the 55"):
+    with pytest.raises(IndexError, match=r"short.mlir:6  kernel.load of %x in @k_0: element 5\d is not one of the 55"):
         cuesta.load(short)(x[:55])
     (result,) = cuesta.load(whole)(x)
     assert torch.equal(result, x + x)
