@@ -17,6 +17,7 @@ from cuesta.extend import extended
 from cuesta.testing import assert_close_to_float64
 from examples.extensions import c_target
 from examples.models import MODELS
+from tests.support.demo_models import of_demo
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 
@@ -136,9 +137,7 @@ def test_what_the_compiler_says_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         through_c(torch.sin)(torch.randn(4))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", ["inference", "training"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "step"), of_demo())
 def test_the_models_of_the_demo(name: str, step: str) -> None:
     case = MODELS[name]
     model, inputs = case.inference() if step == "inference" else case.training()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -12,8 +11,8 @@ from torch.nn import functional
 
 from cuesta.dialects.core.entry import entry_function
 from examples import models
+from tests.support.demo_models import make_models_small, of_demo
 from tests.support.levels import Captured, capture, check_levels
-from tests.support.small_models import make_models_small
 
 
 class Perceptron(nn.Module):
@@ -117,15 +116,7 @@ def test_reduced_precision() -> None:
     check_levels(graph)
 
 
-def _of_demo() -> Iterator[Any]:
-    """The demo's models, both steps: of each step one runs with the suite, all with `make test-thorough`."""
-    for name in models.MODELS:
-        for step in ("inference", "training"):
-            with_suite = (name, step) in (("resnet", "inference"), ("llama", "training"))
-            yield pytest.param(name, step, marks=pytest.mark.slow if with_suite else pytest.mark.thorough)
-
-
-@pytest.mark.parametrize(("name", "step"), list(_of_demo()))
+@pytest.mark.parametrize(("name", "step"), of_demo())
 def test_demo_model(name: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     make_models_small(monkeypatch)

@@ -18,8 +18,8 @@ from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.pipeline import STAGES, run_pipeline
 from examples.models import MODELS, inference_step, training_step
 from tests.fuzz.texts.corpus import FUNCTIONS
+from tests.support.demo_models import make_models_small
 from tests.support.levels import Captured, capture, captured_graphs
-from tests.support.small_models import make_models_small
 from tests.support.triton_interpreter import on_cuda
 from tests.support.triton_kernels import texts_of
 
@@ -81,8 +81,9 @@ def test_who_has_no_line_prints_none() -> None:
         assert kernel.source.startswith("@triton.jit\n")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "llama" else pytest.mark.thorough) for name in MODELS]
+)
 def test_the_ops_of_the_demos_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make_models_small(monkeypatch)
     torch._dynamo.reset()

@@ -16,8 +16,8 @@ from torch import Tensor, nn, randn
 from torch.nn import functional as F
 
 from examples import models
+from tests.support.demo_models import make_models_small
 from tests.support.reload import check_dump
-from tests.support.small_models import make_models_small
 
 WHOLE = os.environ.get("RELOAD") == "whole"
 

@@ -48,7 +48,7 @@ def reduction(kind: str, element: str, sizes: tuple[int, ...], reduced: int) -> 
 
 SHAPES = {
     "rows in one tile": ((37, 100), 1),
-    "rows of several tiles": ((3, 16400 + 77), 1),
+    "rows of several tiles": ((2, 16400 + 77), 1),
     "short rows": ((1000, 5), 1),
     "columns": ((70, 45), 0),
     "the middle": ((3, 50, 40), 1),

@@ -1,10 +1,24 @@
-"""The demo's models as small as they go: what they are made of stays."""
+"""The demo's models: which of them run with the suite, and how to make them small; what they are made of stays."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from examples import models
+
+
+def of_demo() -> list[Any]:
+    """Parameters of a test: each model's name, with both steps. Of each step one runs with the suite, all with
+    `make test-thorough`.
+    """
+    with_suite = (("resnet", "inference"), ("llama", "training"))
+    return [
+        pytest.param(name, step, marks=pytest.mark.slow if (name, step) in with_suite else pytest.mark.thorough)
+        for name in models.MODELS
+        for step in ("inference", "training")
+    ]
 
 
 def make_models_small(monkeypatch: pytest.MonkeyPatch) -> None:
