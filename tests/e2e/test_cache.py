@@ -330,7 +330,7 @@ def test_graphs_that_another_holds_are_in_the_key(folder: Path) -> None:
 
 # -- processes ---------------------------------------------------------------------------------------------------------
 
-LIGHT = ("cuesta.dialects.core", "cuesta.dialects.core.devices", "cuesta.dialects.core.extension")
+LIGHT = tuple(f"cuesta.dialects.core{name}" for name in ("", ".deadline", ".devices", ".extension", ".structs"))
 """What looks up targets and extensions, and imports nothing of the compiler's."""
 
 PROGRAM = """
