@@ -224,6 +224,7 @@ print(round(result[0].item(), 3), cuesta.records[0].from_cache)
 """
 
 
+@pytest.mark.slow
 def test_a_process_without_it_never_gets_its_programs(tmp_path: Path) -> None:
     script, helper = tmp_path / "mine.py", tmp_path / "helper.py"
     script.write_text(textwrap.dedent(SCRIPT))

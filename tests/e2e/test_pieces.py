@@ -309,6 +309,7 @@ class Biased(nn.Module):
         return torch.cond(x.sum() > 0, lambda x: (x + bias).sin(), lambda x: (x - bias).cos(), [x.relu()]) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [masked, Biased()])
 def test_every_stage(function: Callable[..., Any]) -> None:
     """What the interpreter makes of the program stays as it is at every stage, and its text is the program."""
@@ -317,6 +318,7 @@ def test_every_stage(function: Callable[..., Any]) -> None:
             check_levels(graph)
 
 
+@pytest.mark.slow
 def test_every_dumped_text_goes_on(tmp_path: Path) -> None:
     x = randn(8, 5)
     compiled_of(masked, options={"dump": str(tmp_path)})(x)

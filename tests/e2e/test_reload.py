@@ -60,7 +60,9 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[], tuple[Tensor, ...]], d
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "writes" else pytest.mark.slow) for name in PROGRAMS]
+)
 def test_programs(name: str, tmp_path: Path) -> None:
     make, inputs, options = PROGRAMS[name]
     with torch.no_grad():

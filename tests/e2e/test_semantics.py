@@ -186,6 +186,7 @@ def test_empty_tensors() -> None:
     check(nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3)), randn(0, 4, requires_grad=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [pytest.param(3, marks=pytest.mark.slow), 37])
 def test_layouts(size: int) -> None:
     def function(a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor) -> tuple[object, ...]:

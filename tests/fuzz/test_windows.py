@@ -87,6 +87,7 @@ def test_calls(call: Call) -> None:
     check_call(call)
 
 
+@pytest.mark.slow
 def test_there_are_kernels_that_are_split() -> None:
     """Otherwise the tests above would say nothing."""
     found: list[bool] = []

@@ -31,6 +31,7 @@ def doubles(dtype: torch.dtype) -> torch.Tensor:
     return torch.cat([values, -values])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scalar", "dtype"), NARROW)
 def test_as_torch_rounds(scalar: Attribute, dtype: torch.dtype) -> None:
     values = doubles(dtype)
