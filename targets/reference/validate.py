@@ -42,36 +42,54 @@ def check_equivalent(
     did not change is not run.
     Errors: NotEquivalentError, which names the pass and the first result that differs.
     """
-    if structurally_equal(before, after):
-        return
-    if inputs is None:
-        inputs = random_inputs(before, seed)
-    expected = _run(before, inputs, constants, seed)
-    actual = _run(after, inputs, constants, seed)
-    truth = expected if exact else _run(before, inputs, constants, seed, precise=True)
-    prefix = f"{pass_name}: " if pass_name else ""
-    if len(expected) != len(actual):
-        raise NotEquivalentError(f"{prefix}{len(expected)} results before, {len(actual)} after")
-    for position, (ours, theirs, true) in enumerate(zip(expected, actual, truth, strict=True)):
-        problem = _difference(ours, theirs, true, exact)
-        if problem is not None:
-            raise NotEquivalentError(f"{prefix}result {position} is not the same: {problem}")
+    Watched(before, inputs, constants=constants, seed=seed).check(after, exact=exact, pass_name=pass_name)
 
 
-def _run(
-    module: ModuleOp,
-    inputs: Sequence[object],
-    constants: Mapping[str, Tensor] | Sequence[Tensor] | None,
-    seed: int,
-    *,
-    precise: bool = False,
-) -> list[object]:
-    """What a program returns, then what it writes to its inputs; run on copies, with the random numbers of `seed`."""
-    copies = [_copy(value) for value in inputs]
-    with torch.random.fork_rng(devices=[]):  # pyright: ignore[reportUnknownMemberType]
-        torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
-        results, written = run_and_write(module, copies, constants=constants, precise=precise)
-    return results + written
+class Watched:
+    """A program that goes through pass after pass: each is checked as `check_equivalent` does, and what the program
+    gave after one pass is not computed again before the next.
+    """
+
+    def __init__(
+        self,
+        program: ModuleOp,
+        inputs: Sequence[object] | None = None,
+        *,
+        constants: Mapping[str, Tensor] | Sequence[Tensor] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._program = program.clone()
+        self._inputs = inputs
+        self._constants = constants
+        self._seed = seed
+        self._results: list[object] | None = None
+
+    def check(self, program: ModuleOp, *, exact: bool = True, pass_name: str = "") -> None:
+        """Compares the program with what it was at the last check. Errors: NotEquivalentError."""
+        if structurally_equal(self._program, program):
+            return
+        if self._inputs is None:
+            self._inputs = random_inputs(self._program, self._seed)
+        expected = self._run(self._program) if self._results is None else self._results
+        actual = self._run(program)
+        truth = expected if exact else self._run(self._program, precise=True)
+        prefix = f"{pass_name}: " if pass_name else ""
+        if len(expected) != len(actual):
+            raise NotEquivalentError(f"{prefix}{len(expected)} results before, {len(actual)} after")
+        for position, (ours, theirs, true) in enumerate(zip(expected, actual, truth, strict=True)):
+            problem = _difference(ours, theirs, true, exact)
+            if problem is not None:
+                raise NotEquivalentError(f"{prefix}result {position} is not the same: {problem}")
+        self._program, self._results = program.clone(), actual
+
+    def _run(self, program: ModuleOp, *, precise: bool = False) -> list[object]:
+        """What a program returns, then what it writes to its inputs; run on copies, with the seed's random numbers."""
+        assert self._inputs is not None
+        copies = [_copy(value) for value in self._inputs]
+        with torch.random.fork_rng(devices=[]):  # pyright: ignore[reportUnknownMemberType]
+            torch.manual_seed(self._seed)  # pyright: ignore[reportUnknownMemberType]
+            results, written = run_and_write(program, copies, constants=self._constants, precise=precise)
+        return results + written
 
 
 def _copy(value: object) -> object:
@@ -178,4 +196,4 @@ def _random_tensor(value_type: TensorType, symbols: Symbols, generator: torch.Ge
     return memory.as_strided(sizes, strides)
 
 
-__all__ = ["NotEquivalentError", "check_equivalent", "random_inputs"]
+__all__ = ["NotEquivalentError", "Watched", "check_equivalent", "random_inputs"]

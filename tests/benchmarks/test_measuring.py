@@ -133,8 +133,18 @@ def test_a_case_that_fails_does_not_stop_the_rest(tmp_path: Path) -> None:
     assert results["tiny"]["problem"] is None and results["tiny"]["cuesta_ms"] > 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+WITH_SUITE = {"swiglu-bf16", "cat-relu-scale", "softmax", "average-pool", "cross-entropy-training", "tiny"}
+"""Cases that run with the suite, beside `make test-thorough`: they are large, and the benchmark itself checks each."""
+assert {case.name for case in CASES} >= WITH_SUITE
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=pytest.mark.slow if case.name in WITH_SUITE else pytest.mark.thorough)
+        for case in CASES
+    ],
+)
 def test_workloads_are_right(case: Case) -> None:
     torch._dynamo.reset()
     prepared = Prepared(case)

@@ -81,9 +81,9 @@ def run_operator(
 ) -> Outcome:
     """The first samples of an operator, the first of them with gradients if it has any; None means all.
 
-    With `transposed`, a sample that has a matrix or more is run again with its tensors laid out another way; with
-    `symbolic`, it is run again with its sizes as symbols. Without `values`, results need only look like eager's. With
-    `dynamo`, all of `torch.compile` runs.
+    With `transposed`, a sample that has a matrix or more is run with its tensors laid out another way: again, when all
+    samples are run, else in place of the first way where it has no gradients. With `symbolic`, it is run again with its
+    sizes as symbols. Without `values`, results need only look like eager's. With `dynamo`, all of `torch.compile` runs.
     """
     outcome = Outcome()
     differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
@@ -91,16 +91,23 @@ def run_operator(
     for number, sample in enumerate(islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), samples)):
         gradients = differentiable and (with_gradients is None or number < with_gradients)
         call = as_call(op, sample, gradients=gradients)
-        run_call(call, outcome, f"sample {number}", values=values, dynamo=dynamo)
+        other = _in_another_layout(op, sample) if transposed and (samples is None or number > 0) else None
+        if samples is None or other is None:
+            run_call(call, outcome, f"sample {number}", values=values, dynamo=dynamo)
         if symbolic and _can_be_captured(call):
             run_call(call, outcome, f"sample {number}, symbolic", values=values, dynamo=dynamo, symbolic=True)
-        if transposed and any(tensor.dim() > 1 and tensor.layout is torch.strided for tensor in call.tensors):
-            other = as_call(op, sample)
-            other = Call(other.function, tuple(map(_transposed, other.tensors)), gradients=False)
-            if _refusal(other.function, other) is not None:
-                continue
+        if other is not None:
             run_call(other, outcome, f"sample {number}, transposed", values=values, dynamo=dynamo)
     return outcome
+
+
+def _in_another_layout(op: Callable[..., Any], sample: Any) -> Call | None:
+    """The call on transposed tensors; None when none is a matrix or more, or eager refuses them."""
+    call = as_call(op, sample)
+    if not any(tensor.dim() > 1 and tensor.layout is torch.strided for tensor in call.tensors):
+        return None
+    call = Call(call.function, tuple(map(_transposed, call.tensors)), gradients=False)
+    return call if _refusal(call.function, call) is None else None
 
 
 def run_call(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._functorch import config as capture_config
 
 import cuesta
 from cuesta.targets.host.promised_calls import check_call, copies_of
@@ -24,8 +25,8 @@ LIES: dict[str, tuple[str, Callable[..., Any]]] = {
 def library() -> Iterator[None]:
     torch._dynamo.reset()
     cuesta.clear_records()
-    # PyTorch has a check of its own for some of these lies: a warning, and an error where CI is set. Ours is tested here.
-    without_theirs = torch._functorch.config.patch(check_custom_op_aliasing=False)
+    # PyTorch has a check of its own for some of these lies, which is an error where CI is set. Ours is tested here.
+    without_theirs = capture_config.patch(check_custom_op_aliasing=False)
     with without_theirs, torch.library._scoped_library("lying", "FRAGMENT") as found:
         for name, (schema, function) in LIES.items():
             found.define(name + schema)

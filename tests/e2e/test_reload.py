@@ -71,8 +71,12 @@ def test_programs(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["inference", "training"] if WHOLE else ["training"])
-@pytest.mark.parametrize("name", models.MODELS if WHOLE else ["llama", "resnet"])
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [(name, step) for name in models.MODELS for step in ("inference", "training")]
+    if WHOLE
+    else [("resnet", "inference"), ("gpt2", "training")],
+)
 def test_demo_model(name: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     if not WHOLE:

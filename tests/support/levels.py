@@ -19,7 +19,7 @@ from cuesta.dialects.core.locations import CuestaParser, origin_of, print_text
 from cuesta.dialects.levels import FUSED
 from cuesta.pipeline import STAGES, level_of, remaining_stages, run_pipeline
 from cuesta.record import CompileRecord
-from cuesta.targets.reference import check_equivalent
+from cuesta.targets.reference import Watched
 
 INEXACT = frozenset(
     {
@@ -112,6 +112,7 @@ def check_levels(captured: Captured, *, reenter_at_levels: bool = True, seed: in
     context = make_context()
     program, by_text = captured.module.clone(), check_text(captured.module, "import", generic=True)
     texts: list[tuple[int, ModuleOp]] = [(0, by_text.clone())]
+    watched = Watched(program, captured.inputs, seed=seed)
     for position, stage in enumerate(STAGES, start=1):
         before = program.clone()
         for module in (program, by_text):
@@ -119,8 +120,7 @@ def check_levels(captured: Captured, *, reenter_at_levels: bool = True, seed: in
         if structurally_equal(before, program) and stage.begins is None:
             assert structurally_equal(by_text, program), f"{stage.name} gives another program when it starts from text"
             continue
-        exact = stage.name not in INEXACT
-        check_equivalent(before, program, captured.inputs, exact=exact, pass_name=stage.name, seed=seed)
+        watched.check(program, exact=stage.name not in INEXACT, pass_name=stage.name)
         left_out = [
             f"{found.name}: {what}" for rule in COMPLETE.get(level_of(program), ()) for found, what in rule(program)
         ]

@@ -44,11 +44,13 @@ from cuesta.record import CompileRecord
 from cuesta.targets.host import runtime
 from cuesta.targets.program import KernelText, MachineCode
 from cuesta.targets.triton import build, compilation, device_functions, driver, emit_meet, quick_functions
+from tests.support import whole_blocks
 from tests.support.pickling import dumps
 from tests.support.programs_together import Together
 
 # Without it, `tl.device_assert` checks nothing.
 interpreter_builder.options = dataclasses.replace(interpreter_builder.options, debug=True, sanitize_overflow=False)
+whole_blocks.install()
 
 POINTEES = {
     "*fp32": torch.float32, "*fp64": torch.float64, "*fp16": torch.float16, "*bf16": torch.bfloat16, "*i1": torch.bool,

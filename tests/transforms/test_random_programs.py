@@ -12,13 +12,13 @@ from cuesta.context import make_context
 from cuesta.lowering.capture.decompositions import decomposition_table
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.pipeline import STAGES, run_pipeline
-from cuesta.targets.reference import check_equivalent
+from cuesta.targets.reference import Watched
 from tests.support.levels import INEXACT
 from tests.support.random_programs import changing_program, program
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(1), *(pytest.param(range(k, k + 25), marks=pytest.mark.slow) for k in (1, 51, 101, 151))], ids=str
+    "seeds", [range(1), *(pytest.param(range(k, k + 10), marks=pytest.mark.slow) for k in (1, 51, 101, 151))], ids=str
 )
 def test_every_stage_keeps_the_meaning(seeds: range) -> None:
     for seed in seeds:
@@ -27,7 +27,7 @@ def test_every_stage_keeps_the_meaning(seeds: range) -> None:
 
 @pytest.mark.parametrize(
     "seeds",
-    [range(1), *(pytest.param(seeds, marks=pytest.mark.slow) for seeds in (range(1, 2), range(300, 330)))],
+    [range(1), *(pytest.param(seeds, marks=pytest.mark.slow) for seeds in (range(1, 2), range(300, 315)))],
     ids=str,
 )
 def test_writes_to_inputs_keep_their_meaning(seeds: range) -> None:
@@ -40,14 +40,8 @@ def check_stages(function: Callable[..., object], inputs: list[Tensor], seed: in
     graph_module = make_fx(function, tracing_mode="fake", decomposition_table=decomposition_table())(*inputs)
     imported = import_graph(graph_module)
     module, context = imported.module, make_context()
+    watched = Watched(module, inputs, constants=[tensor for _, tensor in imported.constants])
     for stage in STAGES:
-        before = module.clone()
         run_pipeline(context, module, [stage], verify_each=True)
-        check_equivalent(
-            before,
-            module,
-            inputs,
-            constants=[tensor for _, tensor in imported.constants],
-            exact=stage.name not in INEXACT,
-            pass_name=f"{stage.name} on the program of seed {seed}",
-        )
+        name = f"{stage.name} on the program of seed {seed}"
+        watched.check(module, exact=stage.name not in INEXACT, pass_name=name)

@@ -72,16 +72,23 @@ def test_backward(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_models(dynamic: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "dynamic"),
+    [
+        ("bert", False),
+        ("llama", True),
+        pytest.param("bert", True, marks=pytest.mark.thorough),
+        pytest.param("llama", False, marks=pytest.mark.thorough),
+    ],
+)
+def test_models(name: str, dynamic: bool) -> None:
     from examples.models import MODELS
 
-    for name in ("bert", "llama"):
-        model, inputs = MODELS[name].training()
-        with interpreted_cuda(run_it=False) as programs:
-            loss = torch.compile(model, backend="cuesta", dynamic=dynamic)(**inputs)[0]
-            loss.backward()
-        assert sum(compile_all(program, amd=not dynamic) for program in programs) >= 10
+    model, inputs = MODELS[name].training()
+    with interpreted_cuda(run_it=False) as programs:
+        loss = torch.compile(model, backend="cuesta", dynamic=dynamic)(**inputs)[0]
+        loss.backward()
+    assert sum(compile_all(program, amd=not dynamic) for program in programs) >= 10
 
 
 def test_a_persistent_kernel_loads_once_and_masks_only_where_needed() -> None:

@@ -49,7 +49,7 @@ def reduction(kind: str, element: str, sizes: tuple[int, ...], reduced: int) -> 
 SHAPES = {
     "rows in one tile": ((37, 100), 1),
     "rows of several tiles": ((2, 16400 + 77), 1),
-    "short rows": ((1000, 5), 1),
+    "short rows": ((130, 5), 1),
     "columns": ((70, 45), 0),
     "the middle": ((3, 50, 40), 1),
     "everything": ((40_000,), 0),
