@@ -6,11 +6,12 @@ through checks and views that our ops do not need: they have no successors, and 
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues, Use
+from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, Region, SSAValue, SSAValues, Use
 
 # pyright: reportPrivateUsage=false
 # The fields behind xDSL's properties: this file is the one place that writes them.
@@ -19,8 +20,33 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSA
 _item = tuple[SSAValue, ...].__getitem__
 
 
-class PlainOperation(Operation):
+class _PlainClass(ABCMeta):
+    """Of classes that nothing is registered for: whether an op is one of theirs is asked of its type, and not of tables
+    that are kept for that.
+    """
+
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
+
+
+class _Result(OpResult[Any]):
+    """A result is itself and no other, as xDSL's; that is not said in Python each time it is looked up."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class _Results(SSAValues[SSAValue]):
+    """As xDSL's, but that a slice of it is any tuple."""
+
+    __getitem__ = tuple.__getitem__  # pyright: ignore[reportAssignmentType]
+
+
+class PlainOperation(Operation, metaclass=_PlainClass):
     """An op that is made by `create`, not by IRDL."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
 
     @classmethod
     def create(
@@ -45,7 +71,7 @@ class PlainOperation(Operation):
             value.first_use = use
             uses.append(use)
         op._operand_uses = tuple(uses)
-        op.results = SSAValues([OpResult(kind, op, index) for index, kind in enumerate(result_types)])
+        op.results = _Results([_Result(kind, op, index) for index, kind in enumerate(result_types)])
         op.properties = dict(properties)
         op.attributes = dict(attributes)
         op.location = UNKNOWN_LOC if location is None else location
@@ -58,6 +84,10 @@ class PlainOperation(Operation):
     def operand(self, position: int) -> SSAValue:
         """The operand at a position; the same as `operands[position]`."""
         return _item(self._operands, position)
+
+    def is_ancestor(self, op: IRNode) -> bool:
+        """As xDSL's, which asks it whenever an op is put into a block."""
+        return super().is_ancestor(op) if self.regions else op is self
 
     def erase(self, safe_erase: bool = True, drop_references: bool = True) -> None:
         """As xDSL's."""
