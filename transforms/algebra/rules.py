@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.pattern_rewriter import RewritePattern
 
@@ -26,8 +27,8 @@ class Rules:
     """Chooses, for an op, the laws and patterns that may match it: `apply_patterns` asks.
 
     An op is looked up by its class, by what its operands come from (a class, or a constant that a law speaks of) and
-    by which of them are one; a reduction by its kind, whether it has points, and what it reduces. What is found is
-    remembered: for most ops that is nothing, and costs one look.
+    by which of them are one; a reduction by its kind, whether it has points, and what it reduces; both by whether they
+    are of integers. What is found is remembered: for most ops that is nothing, and costs one look.
     """
 
     def __init__(self, rules: Iterable[Law | RewritePattern], *, fold: bool = True) -> None:
@@ -53,15 +54,19 @@ class Rules:
         if op_type in self._idle:
             return ()
         if isinstance(op, loops.ReduceOp):
-            points = number_of_points(op)
-            key: _Key = (op_type, op.kind, points if points is None else min(points, 2), self._source(op.yielded))
+            points, reduced = number_of_points(op), op.yielded
+            owner = reduced.owner
+            inside = isinstance(owner, Operation) and owner.parent is op.body and type(owner) is not elem.ConstantOp
+            facts = (None if points is None else min(points, 2), inside, type(reduced.type) is IntegerType)
+            key: _Key = (op_type, op.kind, facts, self._source(reduced))
         else:
-            operands = op.operands
+            operands = tuple(op.operands)
             count = len(operands)
             same = count == 2 and operands[0] is operands[1]
             if count == 3:
                 same = (operands[0] is operands[1], operands[0] is operands[2], operands[1] is operands[2])
-            key = (op_type, same, *map(self._source, operands))
+            integers = tuple([type(value.type) is IntegerType for value in (*op.results, *operands)])
+            key = (op_type, same, integers, *map(self._source, operands))
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._find(op, key)
@@ -93,8 +98,9 @@ class Rules:
                 self._idle.add(op_type)
             return general
         if isinstance(op, loops.ReduceOp):
-            return (*(one for one in self._patterns_of(op_type) if _may_reduce(one.law.lhs, op, key[-1])), *general)
-        operands, sources = tuple(op.operands), key[2:]
+            laws = [one for one in self._patterns_of(op_type) if _may_reduce(one.law, op, key)]
+            return (*laws, *general)
+        operands, sources = tuple(op.operands), key[3:]
         folds = bool(sources) and all(isinstance(source, frozenset) for source in sources)
         laws = (one for one in self._patterns_of(op_type) if _may_match(one, operands, sources))
         return (*(self._fold if folds else ()), *laws, *general)
@@ -110,10 +116,20 @@ class Rules:
 _NO_NUMBER: frozenset[str] = frozenset()
 
 
-def _may_reduce(term: Term, op: loops.ReduceOp, source: _Source) -> bool:
+def _may_reduce(law: Law, op: loops.ReduceOp, key: _Key) -> bool:
     """Whether a reduction may be the left-hand side of a law, by all that the key says of it."""
+    term = law.lhs
+    _, _, (_, inside, _), source = key
     assert isinstance(term, Reduce)
-    return term.kind == op.kind and points_of(term, number_of_points(op)) and _fits(_head(term.body), source)
+    if term.kind != op.kind or not points_of(term, number_of_points(op)) or not _may_be(law, term.body, op.yielded):
+        return False
+    return _fits(_head(term.body), source) and not (inside and isinstance(term.body, Variable) and term.body.invariant)
+
+
+def _may_be(law: Law, term: Term, value: SSAValue) -> bool:
+    """Whether a value may be what a law says, integers or floats."""
+    integer = type(value.type) is IntegerType
+    return not set(law.kinds_of(law.types[term])).isdisjoint("iub" if integer else "fsx?")
 
 
 def _may_match(pattern: LawPattern, operands: tuple[SSAValue, ...], sources: tuple[_Source, ...]) -> bool:
@@ -121,7 +137,7 @@ def _may_match(pattern: LawPattern, operands: tuple[SSAValue, ...], sources: tup
     term = pattern.law.lhs
     parts = term.parts[::-1] if term in pattern.swapped else term.parts
     for number, (part, operand, source) in enumerate(zip(parts, operands, sources, strict=True)):
-        if not _fits(_head(part), source):
+        if not _fits(_head(part), source) or not _may_be(pattern.law, part, operand):
             return False
         if any(part is other and operand is not operands[k] for k, other in enumerate(parts[:number])):
             return isinstance(part, Constant)  # of which one number may stand in two places
