@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -28,24 +29,45 @@ def class_name_of(pass_name: str) -> str:
     return "".join(word.capitalize() for word in pass_name.split("-")) + "Pass"
 
 
-def _discover() -> Iterator[tuple[str, str]]:
-    """Every (pass name, module). A file without its pass's class is not a pass but something that passes share."""
-    for package in _PACKAGES:
-        yield from _discover_in(files(package), package)
+class _Passes(Mapping[str, Callable[[], "type[ModulePass]"]]):
+    """Our passes by name; calling the value imports it. A file without its pass's class is not a pass but something
+    that passes share; only files that are asked for are read.
+    """
+
+    @cached_property
+    def _files(self) -> dict[str, tuple[Traversable, str]]:
+        """For the name of every file its module."""
+        return {name: found for package in _PACKAGES for name, found in _files_in(files(package), package)}
+
+    def __init__(self) -> None:
+        self._found: dict[str, Callable[[], type[ModulePass]]] = {}
+
+    def __getitem__(self, name: str) -> Callable[[], type[ModulePass]]:
+        found = self._found.get(name)
+        if found is None:
+            entry, module = self._files[name]
+            if not _mentions(entry, f"class {class_name_of(name)}("):
+                raise KeyError(name)
+            found = self._found[name] = _loader(name, module)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._files if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
-def _discover_in(folder: Traversable, package: str) -> Iterator[tuple[str, str]]:
+def _files_in(folder: Traversable, package: str) -> Iterator[tuple[str, tuple[Traversable, str]]]:
+    """For every Python file the name that a pass in it has, the file, and its module."""
     for entry in sorted(folder.iterdir(), key=lambda one: one.name):
-        if entry.is_dir():
-            if not entry.name.startswith("_"):
-                yield from _discover_in(entry, f"{package}.{entry.name}")
-            continue
         stem = entry.name.removesuffix(".py")
-        if stem.startswith("_") or not entry.name.endswith(".py"):
+        if stem.startswith("_"):
             continue
-        name = stem.replace("_", "-")
-        if _mentions(entry, f"class {class_name_of(name)}("):
-            yield name, f"{package}.{stem}"
+        if stem != entry.name:
+            yield stem.replace("_", "-"), (entry, f"{package}.{stem}")
+        elif entry.is_dir():
+            yield from _files_in(entry, f"{package}.{entry.name}")
 
 
 def _mentions(source: Traversable, name: str) -> bool:
@@ -62,14 +84,14 @@ def _loader(name: str, module: str) -> Callable[[], type[ModulePass]]:
     return load
 
 
-ALL_PASSES: dict[str, Callable[[], type[ModulePass]]] = {name: _loader(name, module) for name, module in _discover()}
+ALL_PASSES: Mapping[str, Callable[[], type[ModulePass]]] = _Passes()
 """Every pass of ours by name; calling the value imports it."""
 
 
 def available_passes() -> Mapping[str, Callable[[], type[ModulePass]]]:
     """Our passes and those of the extensions in force."""
     added = active().passes
-    return ALL_PASSES | {name: _given(pass_type) for name, pass_type in added.items()} if added else ALL_PASSES
+    return {**ALL_PASSES} | {name: _given(pass_type) for name, pass_type in added.items()} if added else ALL_PASSES
 
 
 def _given(pass_type: type[ModulePass]) -> Callable[[], type[ModulePass]]:

@@ -76,7 +76,7 @@ func.func @main(%x : tensor<3xf32>) -> tensor<3xf32> {
 
 
 def test_a_pass_that_changes_the_result_is_caught(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ALL_PASSES, "forget-sign", lambda: ForgetSignPass)
+    monkeypatch.setattr("cuesta.passes.ALL_PASSES", {**ALL_PASSES, "forget-sign": lambda: ForgetSignPass})
     pytester.makeconftest(Path(__file__).with_name("conftest.py").read_text())
     (pytester.mkdir("filecheck") / "case.mlir").write_text("// RUN: cuesta-opt %s -p dce,forget-sign,cse" + NEGATION)
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:xdist", "-rA")

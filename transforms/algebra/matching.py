@@ -266,7 +266,11 @@ class LawPattern(RewritePattern):
         self.law = law
         self.swapped = swapped
         self.label = law.name
-        self.source = law.source
+
+    @property
+    def source(self) -> str:
+        """File and line of the law."""
+        return self.law.source
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         """Replaces the op, if it is the left-hand side and the conditions hold."""

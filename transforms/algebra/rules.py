@@ -121,9 +121,10 @@ def _may_reduce(law: Law, op: loops.ReduceOp, key: _Key) -> bool:
     term = law.lhs
     _, _, (_, inside, _), source = key
     assert isinstance(term, Reduce)
-    if term.kind != op.kind or not points_of(term, number_of_points(op)) or not _may_be(law, term.body, op.yielded):
+    if term.kind != op.kind or not points_of(term, number_of_points(op)) or not _fits(_head(term.body), source):
         return False
-    return _fits(_head(term.body), source) and not (inside and isinstance(term.body, Variable) and term.body.invariant)
+    varies = inside and isinstance(term.body, Variable) and term.body.invariant
+    return not varies and _may_be(law, term.body, op.yielded)
 
 
 def _may_be(law: Law, term: Term, value: SSAValue) -> bool:
@@ -137,11 +138,11 @@ def _may_match(pattern: LawPattern, operands: tuple[SSAValue, ...], sources: tup
     term = pattern.law.lhs
     parts = term.parts[::-1] if term in pattern.swapped else term.parts
     for number, (part, operand, source) in enumerate(zip(parts, operands, sources, strict=True)):
-        if not _fits(_head(part), source) or not _may_be(pattern.law, part, operand):
+        if not _fits(_head(part), source):
             return False
         if any(part is other and operand is not operands[k] for k, other in enumerate(parts[:number])):
             return isinstance(part, Constant)  # of which one number may stand in two places
-    return True
+    return all(_may_be(pattern.law, part, operand) for part, operand in zip(parts, operands, strict=True))
 
 
 def _fits(head: _Head, source: _Source) -> bool:
