@@ -83,6 +83,9 @@ bench-gpu: $(READY) ## kernels, launches and models on a CUDA device, side by si
 bench-constants: $(READY) ## what the constants of schedules and fusion are worth beside their neighbours (ARGS="--help")
 	$(RUN) -m benchmarks.constants $(ARGS)
 
+bench-convolutions: $(READY) ## what channels first costs the CPU's library, for each kind of convolution
+	$(RUN) -m benchmarks.convolutions
+
 ##@ Upkeep
 links: ## build/links/: the import package as a tree of links, for tools that follow no import hook
 	@$(or $(PYTHON),$(BASE_PYTHON)) scripts/links.py
@@ -98,4 +101,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-constants links venv clean
+.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-constants bench-convolutions links venv clean

@@ -103,7 +103,7 @@ ROWS: tuple[Row, ...] = (
     cpu("thresholds.SMALL", 4, 16, on="6 and their bias, 12 and their bias"),
     cpu("tiling._MOST_INNER", 1 << 16, 1 << 20, on="channels of 300000, channels of 100000"),
     cpu("forward_stores._MOST_READS", 2, 8, on="six of a row"),
-    cpu("assign_layouts._COPIES_PER_TENSOR", 0.0625, 0.5, on="convolutions, convolutions given out"),
+    cpu("assign_layouts._ACROSS", 0.25, 4.0, on="convolutions, convolutions given out"),
     # Reductions in parts, and scatters, on a processor
     cpu("when.PARTS", 16, 64, on="sum"),
     cpu("when.PART", 2048, 8192, on="sum of some length"),

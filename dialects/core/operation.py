@@ -18,6 +18,9 @@ from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, Region, SSAVa
 
 
 _item = tuple[SSAValue, ...].__getitem__
+_ITEM: Any = tuple[Any, ...].__getitem__
+_HASH: Any = object.__hash__
+_EQUAL: Any = object.__eq__
 
 
 class _PlainClass(ABCMeta):
@@ -32,21 +35,21 @@ class _PlainClass(ABCMeta):
 class _Result(OpResult[Any]):
     """A result is itself and no other, as xDSL's; that is not said in Python each time it is looked up."""
 
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    __hash__ = _HASH
+    __eq__ = _EQUAL
 
 
-class _Results(SSAValues[SSAValue]):
+class _Results(SSAValues[OpResult[Any]]):
     """As xDSL's, but that a slice of it is any tuple."""
 
-    __getitem__ = tuple.__getitem__  # pyright: ignore[reportAssignmentType]
+    __getitem__ = _ITEM
 
 
 class PlainOperation(Operation, metaclass=_PlainClass):
     """An op that is made by `create`, not by IRDL."""
 
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
+    __hash__ = _HASH
+    __eq__ = _EQUAL
 
     @classmethod
     def create(

@@ -34,9 +34,24 @@ class Axis:
         """Where the element `offset` of a window lies in the source."""
         return window * self.stride - self.padding + offset * self.dilation
 
+    @property
+    def reach(self) -> int:
+        """The elements of a window, from its first, that can lie in the source: a window may be far larger."""
+        if not isinstance(self.size, int):
+            return self.kernel
+        return max(1, min(self.kernel, -(-(self.size + self.padding) // self.dilation)))
+
+    @property
+    def overlap(self) -> int:
+        """The most windows that one place can lie in. Requires: no dilation."""
+        most = -(-self.kernel // self.stride)
+        if not isinstance(self.size, int):
+            return most
+        return max(1, min(most, (self.size - 1 + self.padding) // self.stride + 1))
+
     def is_inside(self, builder: LoopBuilder, position: sym.IndexExpr) -> Scalar | None:
         """Whether a position lies in the source; None when every one does."""
-        last = self.position(self.windows - 1, self.kernel - 1)
+        last = self.position(self.windows - 1, self.reach - 1)
         if self.padding == 0 and isinstance(last, int) and isinstance(self.size, int) and last < self.size:
             return None
         place = builder.index(position)
@@ -96,7 +111,7 @@ def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     if kind_of(element) != "f":
         decline("the maximum of no integer at all has no value")
     axes = axes_of(op, source, op.results[0])
-    rank, kernel = len(axes), [axis.kernel for axis in axes]
+    rank, reach = len(axes), [axis.reach for axis in axes]
     lowest = -math.inf
     with builder.nest(sizes_of_value(op.results[0]), [result.type for result in op.results]) as nest:
         batch, windows = nest.indices[:-rank], nest.indices[-rank:]
@@ -107,10 +122,10 @@ def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
             value = builder.load_raw(source, [*batch, *place], mask, builder.constant(lowest, element))
             return value.convert(compute_type(element))
 
-        greatest, position = builder.reduce_all("argmax_last_nan", kernel, compute_type(element), at)
+        greatest, position = builder.reduce_all("argmax_last_nan", reach, compute_type(element), at)
         builder.store(greatest, nest.handles[0], nest.indices)
         # A window of -inf alone has its maximum in the padding: its first element stands for it.
-        offsets = unflattened(position.convert(_place_type(axes)), kernel)
+        offsets = unflattened(position.convert(_place_type(axes)), reach)
         place = [_element_of_window(axis, w, k) for axis, w, k in zip(axes, windows, offsets, strict=True)]
         builder.store(flattened(place, [axis.size for axis in axes]).convert(i64), nest.handles[1], nest.indices)
     return nest.results
@@ -139,7 +154,7 @@ def max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     if any(axis.dilation != 1 for axis in axes):
         decline("a dilated window")
     rank, to, place_type = len(axes), compute_type(element_of(gradient)), _place_type(axes)
-    counts = [-(-axis.kernel // axis.stride) for axis in axes]
+    counts = [axis.overlap for axis in axes]
     with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
         batch, spatial = nest.indices[:-rank], nest.indices[-rank:]
         position: sym.IndexExpr = 0
@@ -213,7 +228,7 @@ def _window_mean(
             mask = inside_all(builder, axes, place)
             return builder.load_raw(source, [*batch, *place], mask, builder.constant(0, element)).convert(to)
 
-        total = builder.reduce("sum", [axis.kernel for axis in axes], to, at)
+        total = builder.reduce("sum", [axis.reach for axis in axes], to, at)
         size = sym.simplify(divisor(windows), sizes_of_value(op.results[0]))
         builder.store(total / builder.index(size, to), nest.handles[0], nest.indices)
     return nest.results

@@ -161,7 +161,7 @@ def _average_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
             # A window that is not there may have no elements to divide by.
             return value if mask is None else where(mask, value, 0.0)
 
-        counts = [-(-axis.kernel // axis.stride) for axis in axes]
+        counts = [axis.overlap for axis in axes]
         builder.store(builder.reduce("sum", counts, to, at), nest.handles[0], nest.indices)
     return nest.results
 

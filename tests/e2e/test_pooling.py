@@ -12,6 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import cuesta
+from cuesta.context import make_context
+from cuesta.dialects import loops
+from cuesta.pipeline import STAGES, run_pipeline
+from tests.support.levels import captured_graphs
 
 MAX_POOL = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 ADAPTIVE = {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
@@ -92,3 +96,47 @@ def test_argmax_still_takes_the_first_nan() -> None:
 
     for ours, theirs in zip(torch.compile(function, backend="cuesta")(x), function(x), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+
+
+LARGE_WINDOWS = [
+    # kernel, stride, padding, size of the image
+    ((9, 13), (9, 13), (0, 0), (3, 4)),
+    ((5, 7), (1, 2), (2, 3), (4, 2)),
+    ((8, 2), (3, 1), (4, 1), (2, 9)),
+]
+
+
+@pytest.mark.parametrize("kind", ["average", "without padding", "maximum"])
+@pytest.mark.parametrize(("kernel", "stride", "padding", "size"), LARGE_WINDOWS)
+def test_windows_larger_than_the_image(
+    kind: str, kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int], size: tuple[int, int]
+) -> None:
+    """As with `ceil_mode`, where an image may be smaller than its one window."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if kind == "maximum":
+            return F.max_pool2d(x, kernel, stride, padding, ceil_mode=True)
+        return F.avg_pool2d(x, kernel, stride, padding, ceil_mode=True, count_include_pad=kind == "average")
+
+    torch._dynamo.reset()
+    x = torch.randn(2, 3, *size, requires_grad=True)
+    with captured_graphs() as captured:
+        actual = torch.compile(function, backend="cuesta", fullgraph=True)(x)
+    expected = function(x)
+    torch.testing.assert_close(actual, expected)
+    cotangent = torch.randn_like(expected)
+    gradients = [torch.autograd.grad(one, x, cotangent, retain_graph=True)[0] for one in (actual, expected)]
+    torch.testing.assert_close(*gradients)
+    module = captured[0].module.clone()
+    run_pipeline(make_context(), module, [stage for stage in STAGES if stage.name == "aten-to-loops"])
+    reductions = [op for op in module.walk() if isinstance(op, loops.ReduceOp)]
+    assert reductions
+    for op in reductions:
+        assert all(isinstance(n, int) and n <= s + p for n, s, p in zip(op.sizes, size, padding, strict=True))
+
+
+def test_a_window_of_millions_takes_no_time() -> None:
+    """A window as wide as the channels are many, which one configuration of a model has, over an image of 3 by 3."""
+    x = torch.randn(4, 128, 3, 3)
+    function = torch.compile(torch.nn.AvgPool2d(1280, ceil_mode=True), backend="cuesta")
+    torch.testing.assert_close(function(x), torch.nn.functional.avg_pool2d(x, 3))

@@ -1,4 +1,4 @@
-"""`assign-layouts`: convolutions read and write channels last, where little has to be copied for it.
+"""`assign-layouts`: every image lies as costs least in all, by channels first or channels last.
 
     %y = loops.nest … outs(%o : tensor<8x64x56x56xf32>)
     %z = loops.extern pure "aten.convolution.default"(%y, %w, …)
@@ -6,14 +6,15 @@
     %y = loops.nest … outs(%o : tensor<8x64x56x56xf32, #aten.layout<strides = [200704, 1, 3584, 64]>>)
     %z = loops.extern pure "aten.convolution.default"(%y, %w, …)        and the same strides for %z
 
-A library brings every tensor of a plain convolution into a layout of its own, and back, at each call. Channels last is
-next to that layout. Our own kernels write and read any strides, so between two convolutions the change is free.
-What other nests make of such tensors, for nests alone, is channels last then, too.
+A library is faster in one of the layouts, which it brings every tensor into and back where it has to. Our own kernels
+read and write any strides, but lanes that lie apart in what they read cost another pass over it. Copies cost what they
+move. All of that is in bytes, and a labelling of the program's images has the sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -21,147 +22,269 @@ from xdsl.ir import Operation, OpResult, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from cuesta.dialects import loops
-from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import no_match
-from cuesta.dialects.layout import device_of, is_contiguous, is_tensor, sizes_of, tensor_type, tensor_type_of
-from cuesta.dialects.loops.surgery import loads_of
-from cuesta.dialects.sym import MapAttr, dim
+from cuesta.dialects.layout import (
+    contiguous_strides,
+    device_of,
+    is_contiguous,
+    is_tensor,
+    sizes_of,
+    strides_of,
+    tensor_type,
+    tensor_type_of,
+)
+from cuesta.dialects.loops.analysis import byte_width, estimate
+from cuesta.transforms.views.convolution_costs import CONVOLUTION, channels_first_costs
+from cuesta.transforms.views.labelling import Labelling
 from cuesta.transforms.views.materialize_views import materialize
 
-_CONVOLUTION = "aten.convolution.default"
-_TRANSPOSED, _GROUPS = 6, 8  # where these arguments stand
-"""Where these arguments stand.
+_COPY = 2.0
+"""What a copy moves of each byte.
 
-Source: a definition: the schema of `aten.convolution`.
+Source: a definition: it is read, and written.
 """
-_COPIES_PER_TENSOR = 0.25
-"""The most tensors that are copied for the change, of those that convolutions read and write.
+_ACROSS = 1.0
+"""What it costs more to read or write a byte whose neighbours other lanes do not take.
 
-Source: measured by `make bench-constants ARGS='--only assign_layouts._COPIES_PER_TENSOR'`
+Source: measured by `make bench-constants ARGS='--only assign_layouts._ACROSS'`
+"""
+_NEAR = 4
+"""The most elements between two lanes that still share what memory gives at once.
+
+Source: a guess, from lines of 64 bytes: a window that moves by 2 or 4 uses a half or a quarter of each.
+"""
+_ROW = 16
+"""The fewest points of a reduction, or of an inner loop, that lanes can follow.
+
+Source: a definition: the lanes of f32 of a wide register.
 """
 
 
 class AssignLayoutsPass(ModulePass):
-    """What convolutions read and write is channels last; whoever needs another layout gets a copy in it.
+    """Images, which are what convolutions read and write, and what nests make of them, lie as costs least in all.
 
     layout law: the elements of a tensor do not depend on its strides. Only library calls and the caller see strides,
-    and they keep those they had. (A library may add up in another order for another layout.)
-    A program stays as it is when one of its convolutions is grouped or transposed, for which libraries are slower that
-    way, or when too much would have to be copied, as in training, where activations are given out between convolutions.
+    and they keep those they had, by a copy if need be. (A library may add up in another order for another layout.)
     """
 
     name = "assign-layouts"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        every = [
-            call for call in entry_block(op).ops if isinstance(call, loops.ExternOp) and call.overload == _CONVOLUTION
+        calls = [one for one in entry_block(op).ops if isinstance(one, loops.ExternOp) and one.overload == CONVOLUTION]
+        if calls:
+            _Images(op, calls).assign()
+
+
+class _Images:
+    """The images of a program, and what each way to lay them out costs, in bytes. The label 1 is channels last."""
+
+    def __init__(self, module: ModuleOp, calls: Sequence[loops.ExternOp]) -> None:
+        self.ranges = symbol_ranges(module)
+        self.labelling = Labelling()
+        self.nodes: dict[SSAValue, int] = {}
+        """Of the images whose layout is for us to choose."""
+        self.copies: dict[SSAValue, int] = {}
+        """Of the images that are given: whether there is a copy of it that is channels last."""
+        self.calls: dict[Operation, int] = {}
+        """Of the convolutions that may read and write either layout: the node of their result."""
+        nests = [op for op in ops_of(entry_block(module)) if isinstance(op, loops.NestOp)]
+        for call in calls:
+            self.add_call(call)
+        for nest in nests:
+            for value in () if nest.operands else nest.results:
+                if _has_choice(value):
+                    self.nodes[value] = self.labelling.node()
+        for call, node in self.calls.items():
+            self.read_by_call(call.operands[0], node)
+        for nest in nests:
+            self.add_nest(nest)
+        for value, node in self.nodes.items():
+            if self.particular_uses(value):
+                self.labelling.charge(node, one=self.copying(value))
+
+    def bytes(self, value: SSAValue) -> float:
+        """The bytes of a tensor, with a guess for every symbol."""
+        count = 1.0
+        for size in sizes_of(tensor_type_of(value)):
+            count *= estimate(size, self.ranges)
+        return count * byte_width(value)
+
+    def copying(self, value: SSAValue) -> float:
+        return (_COPY + _ACROSS) * self.bytes(value)
+
+    def particular_uses(self, value: SSAValue) -> list[Use]:
+        """The uses that see strides, and are no convolutions with a choice."""
+        return [
+            use
+            for use in value.uses
+            if not isinstance(use.operation, loops.LoadOp) and not (use.operation in self.calls and use.index == 0)
         ]
-        if every:
-            _assign(every)
+
+    def add_call(self, call: loops.ExternOp) -> None:
+        given, result = call.operands[0], call.results[0]
+        if not _has_choice(given) or not _has_choice(result):
+            return
+        rate = channels_first_costs(call)
+        if rate is None:
+            no_match(call, "nobody knows what channels last would cost the library")
+            return
+        cost = rate * (self.bytes(given) + self.bytes(result))
+        self.calls[call] = self.nodes[result] = self.labelling.node(max(0.0, cost), max(0.0, -cost))
+
+    def read_by_call(self, value: SSAValue, call: int) -> None:
+        """What a convolution is given lies as its result does."""
+        if (node := self.nodes.get(value)) is not None:
+            copying = self.copying(value)
+            self.labelling.pair(node, call, ((0.0, copying), (copying, 0.0)))
+            return
+        if (copy := self.copies.get(value)) is None:
+            copy = self.copies[value] = self.labelling.node(one=self.copying(value))
+        self.labelling.pair(copy, call, ((0.0, inf), (0.0, 0.0)))
+
+    def add_nest(self, nest: loops.NestOp) -> None:
+        """The lanes of a nest follow what it writes first, or what a row of it reduces. What lies across to those is
+        read or written across.
+        """
+        tensors: dict[SSAValue, SSAValue] = dict(zip(nest.handles, nest.results, strict=True))
+        accesses: dict[SSAValue, loops.LoadOp | loops.TensorWriteOp] = {}
+        for op in nest.walk():
+            if isinstance(op, loops.TensorWriteOp):
+                accesses.setdefault(tensors.get(op.target, op.target), op)
+            elif isinstance(op, loops.LoadOp) and op.source not in tensors:
+                accesses.setdefault(op.source, op)
+        if not any(value in self.nodes for value in accesses):
+            return
+        lanes = _Lanes(nest, self.ranges)
+        written = [value for value in tensors.values() if value in accesses]
+        if not written:
+            return
+        leader = written[0]
+        led = [lanes.near(accesses[leader], _strides(leader, label)) for label in (0, 1)]
+        for value, op in accesses.items():
+            node = self.nodes.get(value)
+            if value is leader or (node is None and leader not in self.nodes):
+                continue
+            across = self.bytes(value) * _ACROSS
+            near = [lanes.near(op, _strides(value, label)) for label in (0, 1)]
+            table = [[0.0 if lanes.agree(op, mine, other) else across for other in led] for mine in near]
+            if node is None:
+                self.labelling.charge(self.nodes[leader], *table[0])
+            elif (other := self.nodes.get(leader)) is None:
+                self.labelling.charge(node, table[0][0], table[1][0])
+            else:
+                self.labelling.pair(node, other, ((table[0][0], table[0][1]), (table[1][0], table[1][1])))
+
+    def assign(self) -> None:
+        labels = self.labelling.solve()
+        last = {call for call, node in self.calls.items() if labels[node]}
+        for call, node in self.calls.items():
+            if call not in last:
+                more = self.labelling.change(labels, node)
+                no_match(call, f"channels last would cost {more:.3g} bytes more, copies and nests around it included")
+        for value, node in self.nodes.items():
+            calls = [use for use in value.uses if use.operation in self.calls and use.index == 0]
+            if labels[node]:
+                _lay_out(value, self.particular_uses(value) + [use for use in calls if use.operation not in last])
+            else:
+                _read_copy(value, [use for use in calls if use.operation in last])
+        for value in self.copies:
+            _read_copy(value, [use for use in value.uses if use.operation in last and use.index == 0])
 
 
-def _assign(every: Sequence[loops.ExternOp]) -> None:
-    if any(not _is_plain(call) for call in every):
-        no_match(every[0], "some convolution is grouped, transposed, or not of images")
-        return
-    convolutions = [call for call in every if all(_has_choice(value) for value in (call.operands[0], call.results[0]))]
-    calls = set(convolutions)
-    tensors = list(dict.fromkeys(value for call in convolutions for value in (call.operands[0], call.results[0])))
-    copies = sum(1 for value in tensors if not _is_ours(value, calls) or _particular_uses(value, calls))
-    if copies > _COPIES_PER_TENSOR * len(tensors):
-        no_match(every[0], f"{copies} of {len(tensors)} tensors would have to be copied to be channels last")
-        return
-    for value in tensors:
-        if _is_ours(value, calls):
-            _lay_out(value, calls)
-        else:
-            _read_copy(value, calls)
-    _follow(every[0])
+class _Lanes:
+    """Along which axes of a nest neighbours of an access lie together."""
+
+    def __init__(self, nest: loops.NestOp, ranges: sym.SymbolRanges) -> None:
+        self.ranges = ranges
+        self.sizes: list[sym.IndexExpr] = []
+        self.number: dict[SSAValue, int] = {}
+        self.data = set[int]()
+        """The indices that are made of data."""
+        self.rows = set[int]()
+        """The axes of reductions and inner loops that are long enough for lanes."""
+        for op in nest.walk():
+            if isinstance(op, loops.DomainOp):
+                for variable, size in zip(op.induction_variables, op.sizes, strict=True):
+                    if op is not nest and estimate(size, ranges) >= _ROW:
+                        self.rows.add(len(self.sizes))
+                    self._add(variable, size)
+            elif isinstance(op, loops.BoundOp):
+                self.data.add(len(self.sizes))
+                self._add(op.result, op.size)
+
+    def _add(self, index: SSAValue, size: sym.IndexExpr) -> None:
+        self.number[index] = len(self.sizes)
+        self.sizes.append(size)
+
+    def address(self, op: loops.LoadOp | loops.TensorWriteOp, strides: Sequence[sym.IndexExpr]) -> sym.IndexExpr:
+        axes = [sym.dim(self.number[index]) for index in op.indices]
+        address: sym.IndexExpr = 0
+        for index, stride in zip(op.map.results, strides, strict=True):
+            address = address + sym.substitute(index, axes) * stride
+        return sym.simplify(address, self.sizes, self.ranges)
+
+    def near(self, op: loops.LoadOp | loops.TensorWriteOp, strides: Sequence[sym.IndexExpr]) -> frozenset[int]:
+        """The axes along which the elements that it accesses lie next to one another, if it had these strides."""
+        address = self.address(op, strides)
+        found = set[int]()
+        for axis in sym.dims_of(address) - self.data:
+            step = sym.coefficient(address, axis)
+            if isinstance(step, int) and 0 < abs(step) <= _NEAR:
+                found.add(axis)
+        return frozenset(found)
+
+    def agree(self, op: loops.LoadOp | loops.TensorWriteOp, near: frozenset[int], led: frozenset[int]) -> bool:
+        """Whether lanes along an axis of `led`, or of a row, find what it accesses together, or all in one place."""
+        used = {self.number[index] for index in op.indices}
+        return bool(near & led or near & self.rows or not used & led)
 
 
-def _follow(first: Operation) -> None:
-    """What nests compute of images that lie channels last, for nothing but other nests, lies as they do.
-
-    A nest between two layouts would have to transpose, and could not write over what it reads.
-    """
-    block = first.parent
-    assert block is not None
-    for nest in [op for op in block.ops if isinstance(op, loops.NestOp) and not op.operands]:
-        images = {load.source for load in loads_of(nest) if _is_image(load.source)}
-        last = [value for value in images if not _has_choice(value)]
-        if 2 * len(last) <= len(images):
-            continue
-        for value in nest.results:
-            if _is_image(value) and _has_choice(value) and not _particular_uses(value, set()):
-                _lay_out(value, set())
-
-
-def _is_image(value: SSAValue) -> bool:
-    """Whether it has several channels and several places, whatever its layout."""
-    if not is_tensor(value) or len(sizes_of(value.type)) != 4:
-        return False
-    sizes = sizes_of(value.type)
-    return 0 not in sizes and sizes[1] != 1 and sizes[2:] != (1, 1)
-
-
-def _is_plain(call: loops.ExternOp) -> bool:
-    arguments = call.arguments_attr.positional
-    if len(arguments) <= _GROUPS or arguments[_TRANSPOSED] is not False or arguments[_GROUPS] != 1:
-        return False
-    return all(is_tensor(value) and len(sizes_of(value.type)) == 4 for value in (call.operands[0], call.results[0]))
+def _strides(value: SSAValue, label: int) -> Sequence[sym.IndexExpr]:
+    """As it lies with a label, if it has a choice, or else as it does."""
+    kind = tensor_type_of(value)
+    return strides_of(_channels_last(kind) if label and _has_choice(value) else kind)
 
 
 def _has_choice(value: SSAValue) -> bool:
-    """Whether channels last is another layout than the one it has, with several channels and several places."""
+    """Whether it is an image, channels first, that would lie otherwise channels last."""
     if not is_tensor(value) or not is_contiguous(value.type):
         return False
-    _, channels, height, width = sizes_of(value.type)
-    return 0 not in sizes_of(value.type) and channels != 1 and (height, width) != (1, 1)
-
-
-def _is_ours(value: SSAValue, convolutions: set[loops.ExternOp]) -> bool:
-    """Whether its layout is for us to choose."""
-    return (isinstance(value.owner, loops.NestOp) and not value.owner.operands) or value.owner in convolutions
-
-
-def _particular_uses(value: SSAValue, convolutions: set[loops.ExternOp]) -> list[Use]:
-    """The uses that see strides and are not convolutions of ours."""
-    return [
-        use
-        for use in value.uses
-        if not isinstance(use.operation, loops.LoadOp) and not (use.operation in convolutions and use.index == 0)
-    ]
+    sizes = sizes_of(value.type)
+    return len(sizes) in (4, 5) and 0 not in sizes and sizes[1] != 1 and any(size != 1 for size in sizes[2:])
 
 
 def _channels_last(tensor: TensorType) -> TensorType:
     sizes = sizes_of(tensor)
-    _, channels, height, width = sizes
-    strides = (height * width * channels, 1, width * channels, channels)
-    return tensor_type(sizes, tensor.element_type, strides, device_of(tensor))
+    batch, *places, channel = contiguous_strides((sizes[0], *sizes[2:], sizes[1]))
+    return tensor_type(sizes, tensor.element_type, (batch, channel, *places), device_of(tensor))
 
 
-def _lay_out(value: SSAValue, convolutions: set[loops.ExternOp]) -> None:
+def _lay_out(value: SSAValue, particular: Sequence[Use]) -> None:
+    """Lets a value be channels last, but for these uses."""
     assert isinstance(value, OpResult)
     plain = tensor_type_of(value)
-    particular = _particular_uses(value, convolutions)
     owner, position = value.owner, value.index
     if isinstance(owner, loops.NestOp):
         Rewriter.replace_value_with_new_type(owner.handles[position], _channels_last(plain))
     changed = Rewriter.replace_value_with_new_type(value, _channels_last(plain))
-    if particular:
-        _copy(changed, plain, particular)
+    _copy(changed, plain, particular)
 
 
-def _read_copy(value: SSAValue, convolutions: set[loops.ExternOp]) -> None:
-    assert is_tensor(value)
-    _copy(value, _channels_last(value.type), [use for use in value.uses if use.operation in convolutions])
+def _read_copy(value: SSAValue, uses: Sequence[Use]) -> None:
+    """Lets these uses read a copy that is channels last."""
+    _copy(value, _channels_last(tensor_type_of(value)), uses)
 
 
 def _copy(value: SSAValue, wanted: TensorType, uses: Sequence[Use]) -> None:
     """Lets these uses, all in the entry block, read a copy of the value in the wanted layout."""
+    if not uses:
+        return
     owner = value.owner
-    view = loops.ViewOp.build(value, MapAttr.get(4, tuple(dim(k) for k in range(4))), wanted)
+    rank = len(sizes_of(wanted))
+    view = loops.ViewOp.build(value, sym.MapAttr.get(rank, tuple(sym.dim(k) for k in range(rank))), wanted)
     if isinstance(owner, Operation):
         view.location = owner.location
         place = InsertPoint.after(owner)
@@ -172,3 +295,6 @@ def _copy(value: SSAValue, wanted: TensorType, uses: Sequence[Use]) -> None:
     for use in uses:
         use.operation.operands[use.index] = view.results[0]
     materialize(view)
+
+
+__all__ = ["AssignLayoutsPass"]

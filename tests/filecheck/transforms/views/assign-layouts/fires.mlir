@@ -61,10 +61,11 @@ func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>) -> (tensor<2
 
 // -----
 
-// What lies between a convolution and another nest is channels last, too; what the caller gets is not, nor what reads no image.
+// What lies between a convolution and another nest is channels last, too, and what only such a nest reads; what the
+// caller gets is not.
 // CHECK:      func.func @main
 // CHECK:        %y, %y2 = loops.nest (%1 : 2, %2 : 8, %3 : 6, %4 : 6) outs(%o: tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>, %q: tensor<2x8x6x6xf32>) {
-// CHECK:        %u = loops.nest (%1 : 2, %2 : 8, %3 : 6, %4 : 6) outs(%o: tensor<2x8x6x6xf32>) {
+// CHECK:        %u = loops.nest (%1 : 2, %2 : 8, %3 : 6, %4 : 6) outs(%o: tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>) {
 // CHECK:        %p = loops.nest (%1 : 2, %2 : 8, %3 : 3, %4 : 3) outs(%o: tensor<2x8x3x3xf32, #aten.layout<strides = [72, 1, 24, 8]>>) {
 // CHECK-NEXT:     %l = loops.load %y[%1, %2, %3 * 2, %4 * 2] : tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8]>>
 func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>, %v : tensor<8xf32>) -> (tensor<2x8x6x6xf32>, tensor<2x8x3x3xf32>) {
@@ -91,4 +92,42 @@ func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>, %v : tensor<
     loops.store %l, %o[%0, %1, %2, %3] : tensor<2x8x3x3xf32>
   }
   func.return %y2, %z : tensor<2x8x6x6xf32>, tensor<2x8x3x3xf32>
+}
+
+// -----
+
+// A depthwise and a transposed convolution, on the CPU; a reduction over places reads either layout by rows.
+// CHECK:      func.func @main
+// CHECK:        %a = loops.extern pure "aten.convolution.default"(%0, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 8)
+// CHECK-SAME:     -> tensor<2x8x32x32xf32, #aten.layout<strides = [8192, 1, 256, 8]>>
+// CHECK-NEXT:   %b = loops.extern pure "aten.convolution.default"(%a, %v, none, [2, 2], [0, 0], [1, 1], true, [0, 0], 1)
+// CHECK-SAME:     -> tensor<2x4x64x64xf32, #aten.layout<strides = [16384, 1, 256, 4]>>
+// CHECK-NEXT:   %m = loops.nest (%1 : 2, %2 : 4) outs(%o: tensor<2x4xf32>) {
+func.func @main(%x : tensor<2x8x32x32xf32>, %w : tensor<8x1x3x3xf32>, %v : tensor<8x4x2x2xf32>) -> tensor<2x4xf32> {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 8) : (tensor<2x8x32x32xf32>, tensor<8x1x3x3xf32>) -> tensor<2x8x32x32xf32>
+  %b = loops.extern pure "aten.convolution.default"(%a, %v, none, [2, 2], [0, 0], [1, 1], true, [0, 0], 1) : (tensor<2x8x32x32xf32>, tensor<8x4x2x2xf32>) -> tensor<2x4x64x64xf32>
+  %m = loops.nest (%0 : 2, %1 : 4) outs(%o : tensor<2x4xf32>) {
+    %s = loops.reduce sum (%2 : 64, %3 : 64) {
+      %l = loops.load %b[%0, %1, %2, %3] : tensor<2x4x64x64xf32>
+      loops.yield %l : f32
+    } : f32
+    loops.store %s, %o[%0, %1] : tensor<2x4xf32>
+  }
+  func.return %m : tensor<2x4xf32>
+}
+
+// -----
+
+// What is flattened by rows is read across when it is channels last: that costs more here than the library saves.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %a = loops.extern pure "aten.convolution.default"(%x, %w
+// CHECK-SAME:     -> tensor<2x8x6x6xf32>
+// CHECK-NEXT:   %f = loops.nest
+func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>) -> tensor<2x288xf32> {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %f = loops.nest (%0 : 2, %1 : 288) outs(%o : tensor<2x288xf32>) {
+    %l = loops.load %a[%0, %1 floordiv 36, %1 mod 36 floordiv 6, %1 mod 6] : tensor<2x8x6x6xf32>
+    loops.store %l, %o[%0, %1] : tensor<2x288xf32>
+  }
+  func.return %f : tensor<2x288xf32>
 }

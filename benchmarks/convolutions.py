@@ -1,0 +1,100 @@
+"""What channels first costs the library's convolutions beside channels last: `make bench-convolutions`.
+
+The last column is the unit of `transforms/views/convolution_costs.py`: what a call takes longer when its input is
+channels first, in bytes that a copy would move meanwhile, for each byte of input and result.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+Shape = tuple[int, ...]
+
+CASES: tuple[tuple[str, Shape, Shape, dict[str, Any]], ...] = (
+    ("plain 3x3", (8, 64, 56, 56), (64, 64, 3, 3), {"padding": 1}),
+    ("plain 3x3, few channels", (4, 16, 32, 32), (16, 16, 3, 3), {"padding": 1}),
+    ("plain 3x3, stride 2", (8, 64, 56, 56), (128, 64, 3, 3), {"padding": 1, "stride": 2}),
+    ("plain 3x3, of colours", (8, 3, 224, 224), (32, 3, 3, 3), {"padding": 1, "stride": 2}),
+    ("plain 7x7, of colours", (8, 3, 224, 224), (64, 3, 7, 7), {"padding": 3, "stride": 2}),
+    ("plain 1x1, to more", (8, 64, 56, 56), (256, 64, 1, 1), {}),
+    ("plain 1x1, to fewer", (8, 256, 56, 56), (64, 256, 1, 1), {}),
+    ("patches 4x4", (8, 3, 96, 96), (96, 3, 4, 4), {"stride": 4}),
+    ("patches 16x16", (8, 3, 224, 224), (384, 3, 16, 16), {"stride": 16}),
+    ("grouped, 32 of 128", (8, 128, 28, 28), (128, 4, 3, 3), {"padding": 1, "groups": 32}),
+    ("grouped, 4 of 64", (8, 64, 56, 56), (64, 16, 3, 3), {"padding": 1, "groups": 4}),
+    ("grouped 1x1", (8, 240, 28, 28), (60, 80, 1, 1), {"groups": 3}),
+    ("depthwise 3x3", (8, 96, 56, 56), (96, 1, 3, 3), {"padding": 1, "groups": 96}),
+    ("depthwise 5x5", (8, 240, 14, 14), (240, 1, 5, 5), {"padding": 2, "groups": 240}),
+    ("depthwise 7x7", (8, 96, 24, 24), (96, 1, 7, 7), {"padding": 3, "groups": 96}),
+    ("transposed 4x4", (4, 64, 28, 28), (64, 32, 4, 4), {"stride": 2, "padding": 1, "transposed": True}),
+    ("transposed 2x2", (4, 64, 28, 28), (64, 32, 2, 2), {"stride": 2, "transposed": True}),
+    ("transposed grouped", (4, 64, 28, 28), (64, 8, 3, 3), {"padding": 1, "groups": 8, "transposed": True}),
+    ("plain 3x3x3", (2, 16, 16, 28, 28), (32, 16, 3, 3, 3), {"padding": 1}),
+    ("depthwise 3x3x3", (2, 16, 16, 28, 28), (16, 1, 3, 3, 3), {"padding": 1, "groups": 16}),
+    ("transposed 2x2x2", (2, 16, 8, 14, 14), (16, 16, 2, 2, 2), {"stride": 2, "transposed": True}),
+)
+"""A name, the shapes of image and weight, and the arguments."""
+
+
+def seconds(call: Callable[[], object], least: float = 0.02) -> float:
+    """Of one call, from as many as take so long."""
+    start = perf_counter()
+    call()
+    times = max(1, int(least / (perf_counter() - start)))
+    start = perf_counter()
+    for _ in range(times):
+        call()
+    return (perf_counter() - start) / times
+
+
+def copy_rate() -> float:
+    """Bytes that a large copy reads and writes in a second."""
+    source = torch.randn(1 << 24)
+    target = torch.empty_like(source)
+    return 2 * source.nbytes / min(seconds(lambda: target.copy_(source)) for _ in range(5))
+
+
+def convolution(rank: int, *, transposed: bool) -> Callable[..., torch.Tensor]:
+    """PyTorch's function for images of a rank, batch and channels included."""
+    table: dict[tuple[int, bool], Callable[..., torch.Tensor]] = {
+        (4, False): F.conv2d,
+        (4, True): F.conv_transpose2d,
+        (5, False): F.conv3d,
+        (5, True): F.conv_transpose3d,
+    }
+    return table[rank, transposed]
+
+
+def main() -> None:
+    """Measures every case, both layouts in turns."""
+    rate = copy_rate()
+    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, copies at {rate / 1e9:.1f} GB/s\n")
+    print("| convolution | channels first, ms | last, ms | ratio | result channels last | bytes for each byte |")
+    print("|---|---|---|---|---|---|")
+    for name, image_shape, weight_shape, given in CASES:
+        arguments = dict(given)
+        function = convolution(len(image_shape), transposed=bool(arguments.pop("transposed", False)))
+        form = torch.channels_last if len(image_shape) == 4 else torch.channels_last_3d
+        image, weight = torch.randn(image_shape), torch.randn(weight_shape)
+        image_last = image.contiguous(memory_format=form)
+        with torch.no_grad():
+            result = function(image_last, weight, **arguments)
+            first: list[float] = []
+            last: list[float] = []
+            for _ in range(9):
+                first.append(seconds(lambda: function(image, weight, **arguments)))  # noqa: B023 - called at once
+                last.append(seconds(lambda: function(image_last, weight, **arguments)))  # noqa: B023
+        one, other = statistics.median(first), statistics.median(last)
+        cost = (one - other) * rate / (image.nbytes + result.nbytes)
+        kept = "yes" if result.is_contiguous(memory_format=form) else "no"
+        print(f"| {name} | {one * 1e3:.3f} | {other * 1e3:.3f} | {one / other:.2f} | {kept} | {cost:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
