@@ -35,6 +35,7 @@ from cuesta.dialects.layout import (
     strides_of,
     tensor_type,
     tensor_type_of,
+    traits_of,
 )
 from cuesta.dialects.loops.analysis import byte_width, estimate
 from cuesta.transforms.views.convolution_costs import CONVOLUTION, channels_first_costs
@@ -50,6 +51,12 @@ _ACROSS = 1.0
 """What it costs more to read or write a byte whose neighbours other lanes do not take.
 
 Source: measured by `make bench-constants ARGS='--only assign_layouts._ACROSS'`
+"""
+_ACROSS_ON_GPU = 50.0
+"""The same on a GPU.
+
+Source: from a profile on an H200: a kernel that read 460 MB across took 6 ms, in which memory moves 26 GB. It is to
+come down with schedules that transpose through shared memory.
 """
 _NEAR = 4
 """The most elements between two lanes that still share what memory gives at once.
@@ -83,6 +90,7 @@ class _Images:
 
     def __init__(self, module: ModuleOp, calls: Sequence[loops.ExternOp]) -> None:
         self.ranges = symbol_ranges(module)
+        self.across = _ACROSS_ON_GPU if traits_of(calls[0].results[0]).blocks else _ACROSS
         self.labelling = Labelling()
         self.nodes: dict[SSAValue, int] = {}
         """Of the images whose layout is for us to choose."""
@@ -113,7 +121,7 @@ class _Images:
         return count * byte_width(value)
 
     def copying(self, value: SSAValue) -> float:
-        return (_COPY + _ACROSS) * self.bytes(value)
+        return (_COPY + self.across) * self.bytes(value)
 
     def particular_uses(self, value: SSAValue) -> list[Use]:
         """The uses that see strides, and are no convolutions with a choice."""
@@ -167,7 +175,7 @@ class _Images:
             node = self.nodes.get(value)
             if value is leader or (node is None and leader not in self.nodes):
                 continue
-            across = self.bytes(value) * _ACROSS
+            across = self.bytes(value) * self.across
             near = [lanes.near(op, _strides(value, label)) for label in (0, 1)]
             table = [[0.0 if lanes.agree(op, mine, other) else across for other in led] for mine in near]
             if node is None:

@@ -131,3 +131,24 @@ func.func @main(%x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>) -> tensor<2x
   }
   func.return %f : tensor<2x288xf32>
 }
+
+// -----
+
+// On a GPU a copy is dear: that of a few colours pays for many channels.
+// CHECK:      func.func @main
+// CHECK:        %a = loops.extern pure "aten.convolution.default"(%0, %w
+// CHECK-SAME:     -> tensor<2x64x32x32xf32, #aten.layout<strides = [65536, 1, 2048, 64], device = "cuda:0">>
+// CHECK:        %b = loops.extern pure "aten.convolution.default"(%a, %v
+// CHECK-SAME:     -> tensor<2x64x32x32xf32, #aten.layout<strides = [65536, 1, 2048, 64], device = "cuda:0">>
+func.func @main(%x : tensor<2x3x32x32xf32, #aten.layout<device = "cuda:0">>, %w : tensor<64x3x3x3xf32, #aten.layout<device = "cuda:0">>, %v : tensor<64x64x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x64xf32, #aten.layout<device = "cuda:0">> {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x3x32x32xf32, #aten.layout<device = "cuda:0">>, tensor<64x3x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x64x32x32xf32, #aten.layout<device = "cuda:0">>
+  %b = loops.extern pure "aten.convolution.default"(%a, %v, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x64x32x32xf32, #aten.layout<device = "cuda:0">>, tensor<64x64x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x64x32x32xf32, #aten.layout<device = "cuda:0">>
+  %m = loops.nest (%0 : 2, %1 : 64) outs(%o : tensor<2x64xf32, #aten.layout<device = "cuda:0">>) {
+    %s = loops.reduce sum (%2 : 32, %3 : 32) {
+      %l = loops.load %b[%0, %1, %2, %3] : tensor<2x64x32x32xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %l : f32
+    } : f32
+    loops.store %s, %o[%0, %1] : tensor<2x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %m : tensor<2x64xf32, #aten.layout<device = "cuda:0">>
+}

@@ -58,3 +58,20 @@ func.func @main(%x : tensor<2x8x1x1xf32>, %w : tensor<8x8x1x1xf32>) -> tensor<2x
   %a = loops.extern pure "aten.convolution.default"(%y, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : (tensor<2x8x1x1xf32>, tensor<8x8x1x1xf32>) -> tensor<2x8x1x1xf32>
   func.return %a : tensor<2x8x1x1xf32>
 }
+
+// -----
+
+// On a GPU a copy of as many channels costs more than two convolutions save, which would be enough for the CPU.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %a = loops.extern pure "aten.convolution.default"(%x, %w
+// CHECK-NEXT:   %b = loops.extern pure "aten.convolution.default"(%a, %w
+// CHECK-NOT:    strides
+func.func @main(%x : tensor<2x64x8x8xf32, #aten.layout<device = "cuda:0">>, %w : tensor<64x64x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<f32, #aten.layout<device = "cuda:0">> {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x64x8x8xf32, #aten.layout<device = "cuda:0">>, tensor<64x64x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x64x8x8xf32, #aten.layout<device = "cuda:0">>
+  %b = loops.extern pure "aten.convolution.default"(%a, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x64x8x8xf32, #aten.layout<device = "cuda:0">>, tensor<64x64x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x64x8x8xf32, #aten.layout<device = "cuda:0">>
+  %s = loops.nest () outs(%o : tensor<f32, #aten.layout<device = "cuda:0">>) {
+    %l = loops.load %b[0, 0, 0, 0] : tensor<2x64x8x8xf32, #aten.layout<device = "cuda:0">>
+    loops.store %l, %o[] : tensor<f32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %s : tensor<f32, #aten.layout<device = "cuda:0">>
+}
