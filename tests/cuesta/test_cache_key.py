@@ -24,6 +24,8 @@ from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.options import Options
 from cuesta.targets.triton import target
 
+pytestmark = pytest.mark.slow
+
 aten = torch.ops.aten
 ROOT = Path(__file__).resolve().parents[2]
 

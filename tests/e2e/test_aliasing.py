@@ -13,6 +13,8 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.pipeline import STAGES, run_pipeline
 from tests.support.levels import capture, check_levels
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
     "two flips": lambda x: (x.flip(0).flip(0),),
     "a part of two flips": lambda x: (x.flip(0).flip(0)[::2],),

@@ -19,7 +19,7 @@ from examples.extensions import c_target
 from examples.models import MODELS
 from tests.support.demo_models import of_demo
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")]
 
 
 @pytest.fixture(autouse=True)

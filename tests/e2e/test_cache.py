@@ -25,6 +25,8 @@ from cuesta.cache_key import sources_on_disk
 from cuesta.record import CompileRecord
 from tests.support.differential import check_call, compiled_of
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 WARM_STAGES = {"cache-key", "cache-read", "load", "build", "load-compiler"}
 

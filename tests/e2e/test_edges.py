@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 from tests.support.differential import check, compiled_of
 
+pytestmark = pytest.mark.slow
+
 nan, inf = torch.nan, torch.inf
 
 

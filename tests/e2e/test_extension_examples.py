@@ -20,6 +20,8 @@ import cuesta.extend
 from cuesta.opt import run_captured
 from tests.test_architecture import imported_modules
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "extensions"
 EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")
 MOST_LINES, MOST_LINES_OF = 60, {"rms_norm_int8": 40, "c_target": 200}

@@ -38,6 +38,8 @@ from cuesta.pipeline import STAGES, extended_stages
 from cuesta.transforms.algebra import Law, apply, variables
 from cuesta.transforms.fusion.pair import Pair
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

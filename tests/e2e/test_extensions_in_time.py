@@ -27,6 +27,8 @@ from cuesta.opt import run_captured
 from cuesta.targets.cpu.target import CpuTarget
 from cuesta.targets.target import Build
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:

@@ -21,6 +21,8 @@ from cuesta.dialects.core.entry import entry_block, entry_function, writes_to
 from cuesta.dialects.core.extension import After, Extension
 from cuesta.passes import parse_passes
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 import cuesta
 from cuesta.testing import assert_close_to_float64
 
+pytestmark = pytest.mark.slow
+
 
 def side_by_side(x: Tensor, y: Tensor) -> Tensor:
     return torch.cat([x, y], 1)

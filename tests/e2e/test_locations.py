@@ -23,6 +23,8 @@ from tests.support.levels import Captured, capture, captured_graphs
 from tests.support.triton_interpreter import on_cuda
 from tests.support.triton_kernels import texts_of
 
+pytestmark = pytest.mark.slow
+
 
 def without_location(captured: list[Captured]) -> list[str]:
     """The ops that do not say where they come from, each with the first stage that shows one."""

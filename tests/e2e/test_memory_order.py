@@ -9,6 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+pytestmark = pytest.mark.slow
+
 Case = tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]
 
 

@@ -13,6 +13,8 @@ from torch._functorch import config as capture_config
 import cuesta
 from cuesta.targets.host.promised_calls import check_call, copies_of
 
+pytestmark = pytest.mark.slow
+
 LIES: dict[str, tuple[str, Callable[..., Any]]] = {
     "changes": ("(Tensor a, Tensor b) -> Tensor", lambda a, b: b.mul_(2) + a),
     "aliases": ("(Tensor a, Tensor b) -> Tensor", lambda a, b: a),

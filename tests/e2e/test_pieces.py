@@ -21,6 +21,8 @@ from tests.support.differential import check, check_call, compiled_of
 from tests.support.levels import Captured, capture, captured_graphs, check_levels
 from tests.support.reload import check_dump
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:

@@ -17,6 +17,8 @@ from cuesta.dialects import loops
 from cuesta.pipeline import STAGES, run_pipeline
 from tests.support.levels import captured_graphs
 
+pytestmark = pytest.mark.slow
+
 MAX_POOL = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 ADAPTIVE = {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
 SIZES = {1: (37,), 2: (11, 18), 3: (7, 6, 9)}

@@ -8,6 +8,8 @@ import torch
 import cuesta
 from cuesta.testing import assert_close_to_float64
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:

@@ -13,6 +13,8 @@ from torch.nn import functional
 import cuesta
 from tests.support.differential import compiled_of
 
+pytestmark = pytest.mark.slow
+
 
 def dropout(x: Tensor) -> Tensor:
     return functional.dropout(functional.gelu(x), 0.25, True).sin()

@@ -19,6 +19,8 @@ from examples import models
 from tests.support.demo_models import make_models_small
 from tests.support.reload import check_dump
 
+pytestmark = pytest.mark.slow
+
 WHOLE = os.environ.get("RELOAD") == "whole"
 
 
@@ -75,7 +77,7 @@ def test_programs(name: str, tmp_path: Path) -> None:
     ("name", "step"),
     [(name, step) for name in models.MODELS for step in ("inference", "training")]
     if WHOLE
-    else [("resnet", "inference"), ("gpt2", "training")],
+    else [("resnet", "inference"), pytest.param("gpt2", "training", marks=pytest.mark.thorough)],
 )
 def test_demo_model(name: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")

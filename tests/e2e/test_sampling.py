@@ -12,6 +12,8 @@ from torch.nn import functional
 import cuesta
 from tests.support.differential import check
 
+pytestmark = pytest.mark.slow
+
 INTERPOLATIONS: list[dict[str, Any]] = [
     {"scale_factor": 2.0},
     {"size": (9, 4), "mode": "nearest-exact"},

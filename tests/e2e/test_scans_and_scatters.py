@@ -13,6 +13,8 @@ from torch.nn import functional
 from tests.support.differential import check, compiled_of
 from tests.support.levels import capture, check_levels
 
+pytestmark = pytest.mark.slow
+
 
 def _rows_and_columns(x: Tensor) -> tuple[Tensor, ...]:
     y = torch.exp(-x * x)

@@ -13,6 +13,8 @@ from cuesta.record import records
 from cuesta.testing import assert_close_to_float64
 from tests.support.differential import check, check_call, compiled_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:

@@ -12,6 +12,8 @@ import cuesta
 from cuesta.testing import assert_close_to_float64
 from tests.support.differential import check
 
+pytestmark = pytest.mark.slow
+
 nan, inf = torch.nan, torch.inf
 WIDE = torch.cat([torch.linspace(-8, 12, 2001) + 3e-4, torch.tensor([0.0, -0.0, -1.0, inf, nan, 1e-20, 1e20])])
 UNIT = torch.cat([torch.linspace(-1, 1, 2001), torch.tensor([1e-30, 1 - 6e-8, 6e-8 - 1, 2.0, nan])])

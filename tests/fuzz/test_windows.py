@@ -16,6 +16,8 @@ from tests.fuzz.windows import Call, calls, kernels
 from tests.support.levels import captured_graphs
 from tests.support.text import parse
 
+pytestmark = pytest.mark.slow
+
 SPLIT = Stage("split-index-sets", "under test")
 
 
@@ -74,7 +76,7 @@ def test_a_few_calls(call: Call) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=EXAMPLES or 400, derandomize=not EXAMPLES, print_blob=True, **COMMON)
+@settings(max_examples=EXAMPLES or 200, derandomize=not EXAMPLES, print_blob=True, **COMMON)
 @given(kernels())
 def test_kernels(text: str) -> None:
     check_kernel(text)

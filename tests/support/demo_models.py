@@ -10,10 +10,10 @@ from examples import models
 
 
 def of_demo() -> list[Any]:
-    """Parameters of a test: each model's name, with both steps. Of each step one runs with the suite, all with
+    """Parameters of a test: each model's name, with both steps. One runs with the suite, all with
     `make test-thorough`.
     """
-    with_suite = (("resnet", "training"), ("llama", "inference"))
+    with_suite = (("llama", "inference"),)
     return [
         pytest.param(name, step, marks=pytest.mark.slow if (name, step) in with_suite else pytest.mark.thorough)
         for name in models.MODELS

@@ -15,6 +15,8 @@ import torch
 
 from cuesta.targets.python_functions import define
 
+pytestmark = pytest.mark.slow
+
 FAILS = """\
 def call(x):
     return x.nothing_of_that_name

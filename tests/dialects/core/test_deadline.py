@@ -19,6 +19,8 @@ from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.extension import Extension
 from cuesta.extensions import seconds_for
 
+pytestmark = pytest.mark.slow
+
 
 def spin(seconds: float = 60.0) -> float:
     """Steps of Python for so long."""

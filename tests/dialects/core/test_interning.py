@@ -16,6 +16,8 @@ from cuesta.dialects.core.interning import Interned, Memo
 from cuesta.dialects.sym import map as maps
 from cuesta.dialects.sym import nodes
 
+pytestmark = pytest.mark.slow
+
 simplify: Any = importlib.import_module("cuesta.dialects.sym.simplify")  # the package's name `simplify` is the function
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 aten = torch.ops.aten
 FLOATS = [torch.float32, torch.float64, torch.bfloat16]
 

@@ -15,6 +15,8 @@ from cuesta.lowering.capture import whole_operators as module
 from cuesta.lowering.capture.decompositions import decomposition_table
 from cuesta.lowering.capture.whole_operators import INTERPOLATIONS, whole_operators
 
+pytestmark = pytest.mark.slow
+
 
 def captured(function: Callable[..., Any], *inputs: torch.Tensor, dynamic: bool = False) -> list[str]:
     """The operators of the forward and the backward graph."""

@@ -12,6 +12,8 @@ from torch import Tensor
 from cuesta.loading import load
 from tests.support.differential import compiled_of
 
+pytestmark = pytest.mark.slow
+
 SIZES = (1, 3, 15, 16, 17, 63, 64, 100, 130, 1000)
 
 

@@ -20,6 +20,8 @@ from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.targets.triton.emit_kernel import emit_kernel
 from tests.support.triton_interpreter import InterpreterError, ask, on_cuda, parse, to_host
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("triton")
 
 HOPPER = 90

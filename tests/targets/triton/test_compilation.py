@@ -76,7 +76,7 @@ def test_backward(name: str) -> None:
     ("name", "dynamic"),
     [
         ("bert", False),
-        ("llama", True),
+        pytest.param("llama", True, marks=pytest.mark.thorough),
         pytest.param("bert", True, marks=pytest.mark.thorough),
         pytest.param("llama", False, marks=pytest.mark.thorough),
     ],

@@ -16,6 +16,8 @@ from cuesta.targets.triton.emit_module import emit_module
 from examples.extensions import elem_row
 from tests.support.triton_interpreter import ask, interpreted_cuda, to_host
 
+pytestmark = pytest.mark.slow
+
 triton = pytest.importorskip("triton")
 
 HOPPER, AMD = 90, "gfx942"

@@ -11,6 +11,8 @@ from cuesta.targets.triton.emit_kernel import emit_kernel
 from tests.support.triton_interpreter import check, on_cuda, parse, run
 from tests.support.triton_kernels import kernels_of
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("triton")
 
 

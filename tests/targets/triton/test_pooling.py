@@ -8,6 +8,8 @@ import torch
 from tests.e2e.test_pooling import MAX_POOL, image
 from tests.support.triton_interpreter import interpreted_cuda
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("triton")
 
 

@@ -20,6 +20,8 @@ from tests.support.scatter_cases import BACKWARD, backward_inputs, cases
 from tests.support.triton_interpreter import interpreted_cuda, to_host
 from tests.support.triton_kernels import assert_compiles, kernels_in
 
+pytestmark = pytest.mark.slow
+
 
 def as_list(results: Any) -> list[torch.Tensor]:
     return list(results) if isinstance(results, tuple) else [results]

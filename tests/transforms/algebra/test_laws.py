@@ -19,6 +19,8 @@ from cuesta.laws.proof import same
 from cuesta.transforms.algebra.law import Law
 from cuesta.transforms.algebra.table import LAWS, THEMES
 
+pytestmark = pytest.mark.slow
+
 EFFORT = 1.0 if os.environ.get("PROVE") == "whole" else 0.003
 """Of ten million pairs for a law of two operands; `make prove` takes all of them."""
 A_FEW = LAWS[::9]

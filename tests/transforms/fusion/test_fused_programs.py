@@ -21,6 +21,8 @@ from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import check_equivalent
 
+pytestmark = pytest.mark.slow
+
 Function = Callable[..., Tensor | tuple[Tensor, ...]]
 
 LOGITS, IMAGES = (64, 1024), (4, 32, 16, 32)

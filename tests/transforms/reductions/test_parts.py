@@ -20,6 +20,8 @@ from cuesta.transforms.reductions.parts import split_in_parts
 from tests.support.tensors import special_rows
 from tests.support.text import parse
 
+pytestmark = pytest.mark.slow
+
 ROWS = 6
 
 

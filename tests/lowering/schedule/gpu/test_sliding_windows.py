@@ -23,6 +23,8 @@ from cuesta.targets.reference import check_equivalent
 from tests.support.triton_interpreter import check as check_on_cuda
 from tests.support.triton_interpreter import parse
 
+pytestmark = pytest.mark.slow
+
 LOWERING = Stage("loops-to-kernel{target=cuda}", "")
 
 
