@@ -1,4 +1,4 @@
-"""For pyright: what transformers has is Any. Its own types are five thousand files, and a quarter of the time to check."""
+"""For pyright: whatever transformers has is Any. Its own types are thousands of files, and a quarter of the time."""
 
 from typing import Any
 
