@@ -80,11 +80,14 @@ bench-growth: $(READY) ## how compile time grows with the size of the graph
 bench-gpu: $(READY) ## kernels, launches and models on a CUDA device, side by side with eager and TorchInductor
 	$(RUN) -m benchmarks.gpu $(ARGS)
 
+bench-gpu-search: $(READY) ## random programs on a CUDA device: which are slower than eager, TorchInductor or memory (ARGS="--seeds 0-39")
+	$(RUN) -m benchmarks.gpu_search $(ARGS)
+
 bench-constants: $(READY) ## what the constants of schedules and fusion are worth beside their neighbours (ARGS="--help")
 	$(RUN) -m benchmarks.constants $(ARGS)
 
-bench-convolutions: $(READY) ## what channels first costs the CPU's library, for each kind of convolution
-	$(RUN) -m benchmarks.convolutions
+bench-convolutions: $(READY) ## what channels first costs the library, for each kind of convolution (ARGS="--device cuda")
+	$(RUN) -m benchmarks.convolutions $(ARGS)
 
 ##@ Upkeep
 links: ## build/links/: the import package as a tree of links, for tools that follow no import hook
@@ -101,4 +104,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-constants bench-convolutions links venv clean
+.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-gpu-search bench-constants bench-convolutions links venv clean

@@ -1,18 +1,23 @@
 """What channels first costs the library's convolutions beside channels last: `make bench-convolutions`.
 
+    make bench-convolutions ARGS='--device cuda --dtype bf16 --times 8'    on a GPU, batches eight times as large
+
 The last column is the unit of `transforms/views/convolution_costs.py`: what a call takes longer when its input is
 channels first, in bytes that a copy would move meanwhile, for each byte of input and result.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch.nn import functional as F
+
+from benchmarks.random_programs import DTYPES
 
 Shape = tuple[int, ...]
 
@@ -42,22 +47,29 @@ CASES: tuple[tuple[str, Shape, Shape, dict[str, Any]], ...] = (
 """A name, the shapes of image and weight, and the arguments."""
 
 
-def seconds(call: Callable[[], object], least: float = 0.02) -> float:
-    """Of one call, from as many as take so long."""
-    start = perf_counter()
-    call()
-    times = max(1, int(least / (perf_counter() - start)))
-    start = perf_counter()
-    for _ in range(times):
-        call()
-    return (perf_counter() - start) / times
+class Clock:
+    """Times calls on a device, and knows how fast it copies."""
 
+    def __init__(self, device: str) -> None:
+        self.synchronize: Callable[[], object] = torch.cuda.synchronize if device == "cuda" else lambda: None
+        source = torch.randn(1 << (28 if device == "cuda" else 24), device=device)
+        target = torch.empty_like(source)
+        self.rate = 2 * source.nbytes / min(self.seconds(lambda: target.copy_(source)) for _ in range(5))
+        """Bytes that a large copy reads and writes in a second."""
 
-def copy_rate() -> float:
-    """Bytes that a large copy reads and writes in a second."""
-    source = torch.randn(1 << 24)
-    target = torch.empty_like(source)
-    return 2 * source.nbytes / min(seconds(lambda: target.copy_(source)) for _ in range(5))
+    def seconds(self, call: Callable[[], object], least: float = 0.02) -> float:
+        """Of one call, from as many as take so long."""
+        self.of(call, 1)
+        return self.of(call, max(1, min(1000, int(least / self.of(call, 1)))))
+
+    def of(self, call: Callable[[], object], times: int) -> float:
+        """Of one call, from so many."""
+        self.synchronize()
+        start = perf_counter()
+        for _ in range(times):
+            call()
+        self.synchronize()
+        return (perf_counter() - start) / times
 
 
 def convolution(rank: int, *, transposed: bool) -> Callable[..., torch.Tensor]:
@@ -71,27 +83,34 @@ def convolution(rank: int, *, transposed: bool) -> Callable[..., torch.Tensor]:
     return table[rank, transposed]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measures every case, both layouts in turns."""
-    rate = copy_rate()
-    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, copies at {rate / 1e9:.1f} GB/s\n")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.convolutions", description=__doc__)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--dtype", default="f32", choices=DTYPES)
+    parser.add_argument("--times", type=int, default=1, help="how many times as large batches are")
+    options = parser.parse_args(arguments)
+    kind: dict[str, Any] = {"device": options.device, "dtype": DTYPES[options.dtype]}
+    clock = Clock(options.device)
+    where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"
+    print(f"{where}, torch {torch.__version__}, {options.dtype}, copies at {clock.rate / 1e9:.1f} GB/s\n")
     print("| convolution | channels first, ms | last, ms | ratio | result channels last | bytes for each byte |")
     print("|---|---|---|---|---|---|")
-    for name, image_shape, weight_shape, given in CASES:
-        arguments = dict(given)
-        function = convolution(len(image_shape), transposed=bool(arguments.pop("transposed", False)))
-        form = torch.channels_last if len(image_shape) == 4 else torch.channels_last_3d
-        image, weight = torch.randn(image_shape), torch.randn(weight_shape)
+    for name, (batch, *image_shape), weight_shape, given in CASES:
+        call = dict(given)
+        function = convolution(len(weight_shape), transposed=bool(call.pop("transposed", False)))
+        form = torch.channels_last if len(weight_shape) == 4 else torch.channels_last_3d
+        image, weight = torch.randn(batch * options.times, *image_shape, **kind), torch.randn(weight_shape, **kind)
         image_last = image.contiguous(memory_format=form)
         with torch.no_grad():
-            result = function(image_last, weight, **arguments)
+            result = function(image_last, weight, **call)
             first: list[float] = []
             last: list[float] = []
             for _ in range(9):
-                first.append(seconds(lambda: function(image, weight, **arguments)))  # noqa: B023 - called at once
-                last.append(seconds(lambda: function(image_last, weight, **arguments)))  # noqa: B023
+                first.append(clock.seconds(lambda: function(image, weight, **call)))  # noqa: B023 - called at once
+                last.append(clock.seconds(lambda: function(image_last, weight, **call)))  # noqa: B023
         one, other = statistics.median(first), statistics.median(last)
-        cost = (one - other) * rate / (image.nbytes + result.nbytes)
+        cost = (one - other) * clock.rate / (image.nbytes + result.nbytes)
         kept = "yes" if result.is_contiguous(memory_format=form) else "no"
         print(f"| {name} | {one * 1e3:.3f} | {other * 1e3:.3f} | {one / other:.2f} | {kept} | {cost:.1f} |", flush=True)
 

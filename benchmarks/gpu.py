@@ -28,6 +28,16 @@ PATIENCE = 600
 MODES = {"tuned": "max-autotune-no-cudagraphs", "graphs": "reduce-overhead"}
 """The modes of torch.compile by what stands behind a side's name: `cuesta-tuned`."""
 
+CLIFFS = Path(__file__).with_name("cliffs.txt")
+"""Problems that were slow once: lines of `benchmarks/random_programs.py`."""
+LARGE_AT_ONCE = 3
+"""So many processes compile cliffs: one of them may hold 20 GB."""
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a file that are no comments."""
+    return [line for line in map(str.strip, path.read_text().splitlines()) if line and not line.startswith("#")]
+
 
 class Process:
     """A worker process and the pipe to it."""
@@ -76,12 +86,12 @@ class Run:
         self.processes.append(process)
         return process
 
-    def compile_all(self, names: Sequence[str], *, fresh: bool) -> None:
-        """Compiles the cases in `options.workers` processes, or with `fresh` each in one of its own."""
+    def compile_all(self, names: Sequence[str], *, fresh: bool, most: int = MOST_PROCESSES) -> None:
+        """Compiles the cases in `options.workers` processes, or fewer, or with `fresh` each in one of its own."""
         pending = list(names)
         busy: list[Process] = []
         deadline = perf_counter() + self.options.compile_seconds
-        workers = min(self.options.workers, len(pending))
+        workers = min(self.options.workers, len(pending), most)
         # The first message of a process says that it is ready.
         busy += [self.new_process() for _ in range(workers)]
         while busy and perf_counter() < deadline:
@@ -229,6 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--skip-inductor", action="store_true")
     parser.add_argument("--skip-models", action="store_true")
     parser.add_argument("--skip-kernels", action="store_true")
+    parser.add_argument("--skip-cliffs", action="store_true", help=f"leave out the lines of {CLIFFS.name}")
     parser.add_argument("--tune", default="", help="as --only: which of the cases to compile under max-autotune too")
     parser.add_argument(
         "--tuning-seconds", type=float, default=1800, help="after these, no further one is begun; 0 for none"
@@ -256,8 +267,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     kernels = [] if options.skip_kernels else chosen(list(kernel_cases()), options.only)
     models = [] if options.skip_models else chosen(list(model_cases()), options.only)
+    cliffs = [] if options.skip_cliffs else chosen(lines_of(CLIFFS), options.only)
     run = Run(options)
     try:
+        if cliffs:
+            run.compile_all(cliffs, fresh=False, most=LARGE_AT_ONCE)
+            run.told(f"{len(cliffs)} cliffs compiled and checked")
         if kernels:
             run.compile_all(kernels, fresh=False)
             run.told(f"{len(kernels)} cases compiled and checked")
@@ -278,12 +293,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "torch": torch.__version__,
         "kernels": {name: run.rows[name] for name in kernels},
         "models": {name: run.rows[name] for name in models},
+        "cliffs": {name: run.rows[name] for name in cliffs},
         "launch_costs": launches,
     }
     path = Path(options.json)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1))
-    for what in ("kernels", "models"):
+    for what in ("kernels", "models", "cliffs"):
         if report[what]:
             print("\n".join([*table(report[what]), *summary(what, report[what]), ""]))
     print("host cost of a launch:", json.dumps(launches))

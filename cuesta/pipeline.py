@@ -54,6 +54,9 @@ STAGES: tuple[Stage, ...] = (
     Stage("eliminate-views", "reads go through views, so that views cost nothing and hide nothing from fusion"),
     Stage("cse", "layers share masks, positions and casts; merge them before fusion copies them apart"),
     Stage("dce", "what only views kept alive goes, and with it users that would hold fusion back"),
+    Stage(
+        "separate-biases", "what reads a library's result is a nest now; a kernel that follows adds the bias as well"
+    ),
     Stage("assign-layouts", "library calls are final, and copies for their sake may still join nests"),
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
     Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
@@ -117,7 +120,7 @@ def default_stages(
         options["tune-kernels"]["keep_roundings"] = "true"
         options["canonicalize"] = {"exact": "true"}
     if emulate_precision_casts:
-        left_out |= {"elide-roundings", "accumulate-products"}
+        left_out |= {"elide-roundings", "accumulate-products", "separate-biases"}
     if emulate_precision_casts or not relax_accuracy:
         left_out.add("relax-accuracy")
     return tuple(

@@ -41,6 +41,8 @@ class DeviceTraits:
     """Eager accumulates cumulative sums and products of f32 in f64 there."""
     eager_random: bool = False
     """Random numbers are drawn from eager's stream unless somebody asks for Philox."""
+    free_biases: bool = False
+    """Libraries add a bias to their convolutions and products at no cost."""
     raises: bool = False
     """An index out of range is an IndexError. Otherwise it is an assertion, after which nothing on the device lives."""
     asynchronous: bool = False
@@ -53,7 +55,7 @@ class DeviceTraits:
     """
 
 
-CPU: Final = DeviceTraits(wide_sums=True, eager_random=True, raises=True)
+CPU: Final = DeviceTraits(wide_sums=True, eager_random=True, free_biases=True, raises=True)
 GPU: Final = DeviceTraits(
     blocks=True,
     atomics=True,

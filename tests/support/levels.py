@@ -29,6 +29,7 @@ INEXACT = frozenset(
         "elide-roundings",
         "fuse-products",
         "relax-accuracy",
+        "separate-biases",
         "split-reductions",
         "sum-columns-with-rows",
     }

@@ -11,6 +11,7 @@ Cost: linear in the size of the graph times the bound on a nest's size.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from cuesta.transforms import thresholds
 from cuesta.transforms.fusion.absorb import absorb
 from cuesta.transforms.fusion.append import append
 from cuesta.transforms.fusion.facts import Facts
-from cuesta.transforms.fusion.inline import fits_mask, inline_at, runs_no_more_often
+from cuesta.transforms.fusion.inline import fits_mask, inline_at, times_as_often
 from cuesta.transforms.fusion.pair import Move, Pair
 from cuesta.transforms.fusion.partial import partial
 from cuesta.transforms.fusion.profit import has_few_columns, has_parts, is_much_smaller, recomputing_pays
@@ -249,7 +250,7 @@ class _Fusion:
                     producer,
                     producer_cost,
                     self.facts.sites(producer),
-                    lambda load: self.may_compute_at(load, producer),
+                    lambda load: self.times_as_often(load, producer),
                 )
             if pays and (producer_cost.is_free or not only_reader or len(sites[source]) == 1):
                 return self.inlined(producer, consumer, sites[source], values)
@@ -336,11 +337,11 @@ class _Fusion:
     def recomputing_pays(self, nest: loops.NestOp) -> bool:
         """Whether every reader of a pointwise nest should compute it."""
         facts = self.facts
-        return recomputing_pays(nest, facts.cost(nest), facts.sites(nest), lambda load: self.may_compute_at(load, nest))
+        return recomputing_pays(nest, facts.cost(nest), facts.sites(nest), lambda load: self.times_as_often(load, nest))
 
-    def may_compute_at(self, load: loops.LoadOp, producer: loops.NestOp) -> bool:
-        """Whether the producer's body may stand for a load, and would not run more often there."""
-        return fits_mask(load, producer) and runs_no_more_often(load, producer, self.ranges)
+    def times_as_often(self, load: loops.LoadOp, producer: loops.NestOp) -> float:
+        """How many times as often the producer's body would run for a load; infinity where it may not stand for it."""
+        return times_as_often(load, producer, self.ranges) if fits_mask(load, producer) else math.inf
 
     def is_only_reader(self, consumer: loops.NestOp, producer: loops.NestOp) -> bool:
         """Whether nobody else reads the producer's first result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import i1
@@ -230,11 +231,30 @@ def fits_mask(load: loops.LoadOp, producer: loops.NestOp) -> bool:
     return all(isinstance(bound.size, int) and bound.size > 0 for bound in bounds)
 
 
-def runs_no_more_often(load: loops.LoadOp, producer: loops.NestOp, ranges: sym.SymbolRanges) -> bool:
-    """Whether the body would run, at this load, at most as often as it does in the producer."""
+def times_as_often(load: loops.LoadOp, producer: loops.NestOp, ranges: sym.SymbolRanges) -> float:
+    """How many times as often the body's arithmetic would run at this load as in the producer, 1 if less; infinity
+    where its loads would, too, or nobody knows.
+
+    A masked load of a concatenation runs at every point of the whole, but reads each element of its part once.
+    """
     at = place_of(load, ranges).insert_before
     assert at is not None
-    there, here = volume(producer.sizes), Space(at).volume
-    if isinstance(there, int) and isinstance(here, int):
-        return here <= there
-    return there == here
+    space = Space(at)
+    there, here = volume(producer.sizes), space.volume
+    if there == here:
+        return 1.0
+    if not isinstance(there, int) or not isinstance(here, int):
+        return math.inf
+    if here <= there:
+        return 1.0
+    return here / there if there and load.mask is not None and _reads_once(load, space) else math.inf
+
+
+def _reads_once(load: loops.LoadOp, space: Space) -> bool:
+    """Whether two points of a space read two elements: every axis is, but for its start, an axis of what is read."""
+    expressions = space.expressions(load)
+    if expressions is None:
+        return False
+    origin = [0] * len(space.sizes)
+    moved = [sym.simplify(index - sym.substitute(index, origin), space.sizes) for index in expressions]
+    return all(size == 1 or sym.dim(axis) in moved for axis, size in enumerate(space.sizes))

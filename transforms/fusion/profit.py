@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.ir import Operation, SSAValue
@@ -32,30 +33,32 @@ Source: measured by `make bench-constants ARGS='--only profit._MANY_COLUMNS'`
 
 
 def recomputing_pays(
-    producer: loops.NestOp, cost: Cost, sources: Iterable[SSAValue], fits: Callable[[loops.LoadOp], bool]
+    producer: loops.NestOp, cost: Cost, sources: Iterable[SSAValue], times: Callable[[loops.LoadOp], float]
 ) -> bool:
     """Whether every reader of P should compute P again, so that it need not be stored.
 
     Law: of a pointwise nest that reads n large tensors and has k readers, the first reader can store the result when it
     computes it: n + 1 + (k − 1) tensors are moved. If every reader computes it, n · k are. The difference must outweigh
-    the arithmetic, which is then done once for each read. `sources` are what P reads; `fits` says whether a load may be
-    replaced by the body.
+    the arithmetic, which is then done once for each read, or, under masks, as many times as often as `times` says of a
+    load (infinity: the body may not stand there). `sources` are what P reads.
     Requires: the producer is pointwise.
     """
     if len(producer.results) != 1:
         return False
     readers: set[Operation] = set()
-    reads = 0
-    for use in producer.results[0].uses:
+    done = 0.0
+    for number, use in enumerate(producer.results[0].uses):
         load = use.operation
-        reads += 1
-        if reads > _MOST_READS or not isinstance(load, loops.LoadOp) or not fits(load):
+        if number >= _MOST_READS or not isinstance(load, loops.LoadOp):
+            return False
+        done += times(load)
+        if done == math.inf:
             return False
         readers.add(loops.enclosing_nest(load))
     points = volume(producer.sizes)
     large = sum(_is_large(source, points) for source in sources)
     saved = large + len(readers) - large * len(readers)
-    return saved > 0 and (reads - 1) * cost.arithmetic <= _ARITHMETIC_PER_ACCESS * saved
+    return saved > 0 and (done - 1) * cost.arithmetic <= _ARITHMETIC_PER_ACCESS * saved
 
 
 def large_sources(nest: loops.NestOp) -> set[SSAValue]:

@@ -112,12 +112,14 @@ class Runs:
         return self.pieces_of_runs(order, run, min(points, power_of_two(length)))
 
     def memory_order(self) -> tuple[list[int], int]:
-        """The axes of the domain, those with long strides first, and from which on they are neighbours in memory."""
+        """The axes of the domain, those of one point first, which lie nowhere, then by falling strides; and from which
+        on they are neighbours in memory.
+        """
         strides = self.strides()
         order = list(range(len(self.sizes)))
         if not strides or any(stride is None for access in strides for stride in access):
             return order, max(0, len(order) - 1)
-        order.sort(key=lambda axis: -max(abs(access[axis] or 0) for access in strides))
+        order.sort(key=lambda axis: (self.sizes[axis] != 1, -max(abs(access[axis] or 0) for access in strides)))
         run = len(order) - 1
         while run > 0 and all(
             access[order[run - 1]] == (access[order[run]] or 0) * self.sizes[order[run]] for access in strides

@@ -13,8 +13,8 @@ move. All of that is in bytes, and a labelling of the program's images has the s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from math import inf
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -52,10 +52,20 @@ _ACROSS = 1.0
 
 Source: measured by `make bench-constants ARGS='--only assign_layouts._ACROSS'`
 """
-_ACROSS_ON_GPU = 50.0
-"""The same on a GPU. It is to come down with schedules that transpose through shared memory.
+_SQUARES_ON_GPU = 0.5
+"""The same on a GPU in a nest without long loops, which goes through squares of both axes.
+
+Source: from profiles on an H200: such kernels move 0.7 to 0.9 of what a copy moves.
+"""
+_ROWS_ON_GPU = 50.0
+"""The same in a nest with longer loops. It is to come down with schedules of these that transpose in shared memory.
 
 Source: from a profile on an H200: a kernel that read 460 MB across took 6 ms, in which memory moves 26 GB.
+"""
+_WINDOW = 32
+"""The most points of a loop there that every lane does by itself.
+
+Source: a definition: `WINDOW` in `lowering/schedule/gpu/sliding_windows.py`.
 """
 _NEAR = 4
 """The most elements between two lanes that still share what memory gives at once.
@@ -89,7 +99,7 @@ class _Images:
 
     def __init__(self, module: ModuleOp, calls: Sequence[loops.ExternOp]) -> None:
         self.ranges = symbol_ranges(module)
-        self.across = _ACROSS_ON_GPU if traits_of(calls[0].results[0]).blocks else _ACROSS
+        self.blocks = traits_of(calls[0].results[0]).blocks
         self.labelling = Labelling()
         self.nodes: dict[SSAValue, int] = {}
         """Of the images whose layout is for us to choose."""
@@ -120,7 +130,11 @@ class _Images:
         return count * byte_width(value)
 
     def copying(self, value: SSAValue) -> float:
-        return (_COPY + self.across) * self.bytes(value)
+        return (_COPY + self.across(looped=False)) * self.bytes(value)
+
+    def across(self, *, looped: bool) -> float:
+        """What it costs more to read or write a byte across, in a nest with or without long loops."""
+        return _ACROSS if not self.blocks else _ROWS_ON_GPU if looped else _SQUARES_ON_GPU
 
     def particular_uses(self, value: SSAValue) -> list[Use]:
         """The uses that see strides, and are no convolutions with a choice."""
@@ -149,7 +163,7 @@ class _Images:
             return
         if (copy := self.copies.get(value)) is None:
             copy = self.copies[value] = self.labelling.node(one=self.copying(value))
-        self.labelling.pair(copy, call, ((0.0, inf), (0.0, 0.0)))
+        self.labelling.pair(copy, call, ((0.0, math.inf), (0.0, 0.0)))
 
     def add_nest(self, nest: loops.NestOp) -> None:
         """The lanes of a nest follow what it writes first, or what a row of it reduces. What lies across to those is
@@ -170,11 +184,12 @@ class _Images:
             return
         leader = written[0]
         led = [lanes.near(accesses[leader], _strides(leader, label)) for label in (0, 1)]
+        rate = self.across(looped=lanes.looped)
         for value, op in accesses.items():
             node = self.nodes.get(value)
             if value is leader or (node is None and leader not in self.nodes):
                 continue
-            across = self.bytes(value) * self.across
+            across = self.bytes(value) * rate
             near = [lanes.near(op, _strides(value, label)) for label in (0, 1)]
             table = [[0.0 if lanes.agree(op, mine, other) else across for other in led] for mine in near]
             if node is None:
@@ -212,8 +227,11 @@ class _Lanes:
         """The indices that are made of data."""
         self.rows = set[int]()
         """The axes of reductions and inner loops that are long enough for lanes."""
+        self.looped = False
         for op in nest.walk():
             if isinstance(op, loops.DomainOp):
+                points = math.prod(estimate(size, ranges) for size in op.sizes)
+                self.looped |= op is not nest and points > _WINDOW
                 for variable, size in zip(op.induction_variables, op.sizes, strict=True):
                     if op is not nest and estimate(size, ranges) >= _ROW:
                         self.rows.add(len(self.sizes))

@@ -18,8 +18,11 @@ Source: a definition: the schema of `aten.convolution`.
 
 _CPU: Final = {
     "plain": 2.0,
+    "pointwise": 2.0,
     "patches": 0.0,
+    "patches of colours": 0.0,
     "grouped": 1.0,
+    "grouped pointwise": 1.0,
     "depthwise": 2.0,
     "transposed": 2.0,
     "transposed grouped": 0.0,
@@ -32,11 +35,33 @@ Source: measured by `make bench-convolutions` (torch 2.13, f32, two cores with A
 three channels; patches -1.0 to 0.8; grouped 0.3 to 7.5; depthwise 0.4 (7 by 7) to 4.8; transposed 1.8 to 8.2, with
 groups -0.8. Images of three dimensions are not below those of two.
 """
-_GPU: Final = {"plain": 2.0, "patches": 2.0}
-"""The same of a GPU. What does not stand here is left as it is.
+_GPU: Final = {
+    "plain": 2.5,
+    "pointwise": 0.0,
+    "patches": 0.0,
+    "patches of colours": -3.0,
+    "grouped": 2.5,
+    "grouped pointwise": -2.0,
+    "depthwise": 3.5,
+    "transposed": 2.0,
+    "transposed grouped": 2.0,
+    "transposed depthwise": 2.0,
+}
+"""The same of a GPU.
 
-Source: from profiles of 3 by 3 convolutions of f32 on an H200: conversions and slower kernels take as long as moving
-each byte twice. Other kinds were not measured one by one.
+Source: measured by `make bench-convolutions ARGS='--device cuda --times 8'` (torch 2.11, H200; f32, bf16): plain 2.7 to
+3.7, 3.5 to 4.1 (0.4 and -7.7 of 16 channels and fewer); pointwise 0.0; patches -2.8 and -74 of colours, else 7.2 and
+16; grouped 2.5, 4.2; grouped pointwise -2.2, -3.7; depthwise 3.6 to 7.4, 7.9 to 28; transposed 1.6 to 3.6, -7.9 to 1.8.
+"""
+_VOLUMES_ON_GPU: Final = {"plain": 2.5, "pointwise": 0.0, "depthwise": -36.0, "transposed": 5.0}
+"""The same of images of three dimensions. What does not stand here is left as it is.
+
+Source: as above: plain 2.8, 76; depthwise -89, -36; transposed 7.2, 467.
+"""
+_COLOURS = 4
+"""The most channels of an image as it comes.
+
+Source: a definition: three colours, and what is transparent.
 """
 
 
@@ -49,14 +74,14 @@ def channels_first_costs(call: loops.ExternOp) -> float | None:
         return None
     result = call.results[0]
     if traits_of(result).blocks:
-        return _GPU.get(kind) if len(sizes_of(tensor_type_of(result))) == 4 else None
+        return (_GPU if len(sizes_of(tensor_type_of(result))) == 4 else _VOLUMES_ON_GPU).get(kind)
     # What libraries have no kernel for gives its result channels first.
     return _CPU[kind] if isinstance(element_type_of(result), Float32Type | BFloat16Type) else None
 
 
 def kind_of_convolution(call: loops.ExternOp) -> str | None:
-    """`plain`, `patches` (which do not overlap), `grouped` or `depthwise`, or, the other way round, `transposed`; None
-    for a call that is not of images.
+    """`plain`, `pointwise` (a window of one point), `patches` (which do not overlap), `patches of colours`, `grouped`,
+    `grouped pointwise` or `depthwise`, or, the other way round, `transposed`; None for a call that is not of images.
     """
     arguments = call.arguments_attr.positional
     values = (call.operands[0], call.operands[1], call.results[0])
@@ -69,8 +94,13 @@ def kind_of_convolution(call: loops.ExternOp) -> str | None:
     kind = "" if groups == 1 else "depthwise" if groups == image[1] else "grouped"
     if arguments[_TRANSPOSED] is not False:
         return f"transposed {kind}".strip()
-    apart = isinstance(stride, tuple | list) and any(size != 1 for size in weight[2:]) and tuple(stride) == weight[2:]
-    return kind or ("patches" if apart else "plain")
+    point = all(size == 1 for size in weight[2:])
+    if kind:
+        return f"{kind} pointwise" if point and kind == "grouped" else kind
+    if isinstance(stride, tuple | list) and not point and tuple(stride) == weight[2:]:
+        channels = image[1]
+        return "patches of colours" if isinstance(channels, int) and channels <= _COLOURS else "patches"
+    return "pointwise" if point else "plain"
 
 
 __all__ = ["CONVOLUTION", "channels_first_costs", "kind_of_convolution"]

@@ -149,7 +149,9 @@ class _Chooser:
     def choose(self) -> Schedule:
         wide = needs_wide_indices(self.analysis)
         root = self.analysis.root
-        schedule = None if self.analysis.meeting else sliding_windows.choose(self.analysis, self.machine)
+        schedule = self.windows_across(root) if root.loops and not self.analysis.meeting else None
+        if schedule is None and not self.analysis.meeting:
+            schedule = sliding_windows.choose(self.analysis, self.machine)
         if schedule is None:
             schedule = self.reducing(root) if root.loops else self.pointwise(root)
         warps = schedule.choices.get("warps") or self.warps(schedule)
@@ -189,11 +191,8 @@ class _Chooser:
         if not axes:
             return Schedule([])
         lane = axes[-1]
-        across = self.axis_read_across(root, lane)
-        if across is not None:
-            lanes = self.machine.segment // max(2, self.width())  # either side is read in whole lines of the cache
-            if min(self.points(across), self.points(lane)) > lanes // 2:
-                return self.square(root, across, lane, lanes)
+        if (square := self.square(root, root.accesses, 1)) is not None:
+            return square
         short = self.points(lane) < 2 * TILE or not self.rows_are_aligned(root, lane)
         if short and (not self.fills_tiles(lane) or self.any_load_in_vectors(root, lane)):
             lane = flatten_axes(self.analysis, root, root.axes)
@@ -251,23 +250,46 @@ class _Chooser:
         parallel = [tiled if axis == lane else ParallelAxis(axis) for axis in root.axes]
         return Schedule(parallel, order=[lane], lanes=lanes)
 
-    def square(self, root: Loop, across: int, lane: int, lanes: int) -> Schedule:
+    def square(self, root: Loop, accesses: Iterable[Access], apart: int) -> Schedule | None:
+        """Programs of squares, either side of which is accessed in whole lines of the cache, or every so manyth element
+        of them; of rectangles as large where an axis is short. None where nothing lies across to the last axis.
+        """
+        lane, side = root.axes[-1], self.machine.segment // max(2, self.width())
+        across = self.axis_read_across(root, lane, accesses, apart)
+        if across is None or min(self.points(across), self.points(lane)) < 2:
+            return None
+        height, width = (self.lanes(axis, side) for axis in (across, lane))
+        height, width = self.lanes(across, side * side // width), self.lanes(lane, side * side // height)
         parallel: list[ParallelAxis] = []
         for axis in root.axes:
-            tiled = axis in (across, lane)
-            parallel.append(ParallelAxis(axis, loop=tiled, tile=lanes if tiled else None))
-        return Schedule(parallel, around=[(across, lanes)], order=[lane], lanes=lanes)
+            tile = {across: height, lane: width}.get(axis)
+            parallel.append(ParallelAxis(axis, loop=tile is not None, tile=tile))
+        return Schedule(parallel, around=[(across, height)], order=[lane], lanes=width)
 
-    def axis_read_across(self, root: Loop, lane: int) -> int | None:
+    def axis_read_across(self, root: Loop, lane: int, accesses: Iterable[Access], apart: int) -> int | None:
         """A parallel axis, not the lane axis, along which an access that is strided in the lanes is contiguous."""
-        for access in root.accesses:
-            if access.width and access.varies >> lane & 1 and self.stride(access, lane) != 1:
+        near = range(1, apart + 1)
+        for access in accesses:
+            if access.width and access.varies >> lane & 1 and self.stride(access, lane) not in near:
                 for axis in root.axes:
-                    if axis != lane and self.stride(access, axis) == 1:
+                    if axis != lane and self.stride(access, axis) in near:
                         return axis
         return None
 
     # Nests with loops in them
+
+    def windows_across(self, root: Loop) -> Schedule | None:
+        """Squares of points, each of which goes through a small window by itself."""
+        inner = [loop for loop in root.walk() if loop is not root]
+        points = [math.prod(self.points(axis) for axis in loop.axes) for loop in inner]
+        known = all(isinstance(self.analysis.sizes[axis], int) for loop in inner for axis in loop.axes)
+        simple = not any(access.ordered or access.indirect for access in self.analysis.accesses.values())
+        if not root.axes or not known or not simple or max(points) > sliding_windows.WINDOW:
+            return None
+        schedule = self.square(root, self.large(self.analysis.accesses.values()), sliding_windows.APART)
+        if schedule is not None:
+            self.inner_lanes(root, schedule, 1)
+        return schedule
 
     def reducing(self, root: Loop) -> Schedule:
         leaves = [loop for loop in root.walk() if loop is not root and not loop.loops]

@@ -1,0 +1,132 @@
+"""`separate-biases`: a bias is added by the kernel that follows, where the library would not add it for nothing.
+
+%y = loops.extern pure "aten.convolution.default"(%x, %w, %b, …)
+→
+%t = loops.extern pure "aten.convolution.default"(%x, %w, none, …)
+%y = loops.nest (%n : 8, %c : 64, %i : 56, %j : 56) … { %t[%n, %c, %i, %j] + %b[%c] }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.aten import ArgumentOrValue, Operand, flatten_call
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import replace_all_uses
+from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.elem import kind_of
+from cuesta.dialects.layout import element_type_of, is_tensor, sizes_of, tensor_type_of, traits_of
+from cuesta.dialects.loops.surgery import remove
+from cuesta.transforms.products.products import is_one
+
+_CONVOLUTION: Final = "aten.convolution.default"
+_ADDMM: Final = "aten.addmm.default"
+
+
+class SeparateBiasesPass(ModulePass):
+    """convolution(x, w, b) -> convolution(x, w, none) + b, and addmm(b, x, w) -> mm(x, w) + b, where a nest follows.
+
+    Reassociates in a product: a sum begins with 0 in place of the bias. In f16 and bf16 a convolution is rounded before
+    its bias is added, as in eager, whose library does the same; a product would not be, and is left alone.
+    """
+
+    name = "separate-biases"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for call in entry_block(op).ops:
+            if isinstance(call, loops.ExternOp) and call.overload in (_CONVOLUTION, _ADDMM) and biased(call):
+                if (reason := obstacle(call)) is None:
+                    separate(call)
+                else:
+                    no_match(call, reason)
+
+
+def biased(call: loops.ExternOp) -> bool:
+    """Whether a convolution, or a product, has a bias."""
+    return call.overload == _ADDMM or isinstance(call.arguments_attr.positional[2], Operand)
+
+
+def obstacle(call: loops.ExternOp) -> str | None:
+    """Why a bias stays with its call."""
+    result = call.results[0]
+    if not is_tensor(result) or kind_of(element_type_of(result)) != "f":
+        return "the result is not of floats"
+    if traits_of(result).free_biases:
+        return "the library adds the bias for nothing"
+    followed = [isinstance(use.operation, loops.LoadOp) for use in result.uses]
+    if call.overload == _CONVOLUTION:
+        # Beside a use that sees it the sum is written anyway, by eager's kernel or by ours.
+        return None if any(followed) else "no nest follows"
+    if not (followed and all(followed)):
+        return "who is no nest sees the sum"
+    if element_type_of(result) != f32:
+        return "the product would be rounded before the bias is added"
+    if not (is_one(call, "beta") and is_one(call, "alpha")):
+        return "a term is scaled"
+    sizes = sizes_of(tensor_type_of(call.tensor("self")))
+    if len(sizes) > 1 and sizes[0] != 1:
+        return "what is added is a matrix"
+    return None
+
+
+def separate(call: loops.ExternOp) -> None:
+    """Puts a call without a bias, and a nest that adds it, in the place of a call."""
+    result = tensor_type_of(call.results[0])
+    sizes = sizes_of(result)
+    if call.overload == _CONVOLUTION:
+        bias, overload = call.tensor("bias"), _CONVOLUTION
+        positional: list[ArgumentOrValue] = [_filled(one, call.operands) for one in call.arguments_attr.positional]
+        positional[2] = None
+    else:
+        bias, overload = call.tensor("self"), "aten.mm.default"
+        positional = [call.tensor("mat1"), call.tensor("mat2")]
+    operands, arguments = flatten_call(positional)
+    alone = loops.ExternOp.of(overload, operands, arguments, [result], pure="pure" in call.properties)
+    alone.results[0].name_hint = call.results[0].name_hint
+    nest = loops.NestOp.build(sizes, [result])
+    alone.location = nest.location = call.location
+    place = InsertPoint.at_end(nest.body)
+    dims: list[sym.IndexExpr] = [sym.dim(k) for k in range(len(sizes))]
+    own = sizes_of(tensor_type_of(bias))
+    at: list[sym.IndexExpr] = [0] * (len(own) - 1) + [0 if own[-1] == 1 else dims[1]]
+    variables = nest.induction_variables
+    left = _wide(loops.LoadOp.build(alone.results[0], dims, variables), call, place)
+    right = _wide(loops.LoadOp.build(bias, at, variables), call, place)
+    total = _insert(elem.make("add", left, right), call, place)
+    if total.type != result.element_type:
+        total = _insert(elem.ConvertOp.build(total, result.element_type), call, place)
+    store = loops.StoreOp.build(total, nest.handles[0], dims, variables)
+    store.location = call.location
+    Rewriter.insert_op(store, place)
+    Rewriter.insert_op([alone, nest], InsertPoint.before(call))
+    replace_all_uses(call.results[0], nest.results[0])
+    remove(call)
+
+
+def _filled(argument: object, operands: Sequence[SSAValue]) -> ArgumentOrValue:
+    """An argument with values in the place of the numbers of operands."""
+    return operands[argument.index] if isinstance(argument, Operand) else argument
+
+
+def _wide(load: loops.LoadOp, like: Operation, place: InsertPoint) -> SSAValue:
+    """A load; of 16 bits, in f32."""
+    value = _insert(load, like, place)
+    narrow = isinstance(value.type, BFloat16Type | Float16Type)
+    return _insert(elem.ConvertOp.build(value, f32), like, place) if narrow else value
+
+
+def _insert(op: Operation, like: Operation, place: InsertPoint) -> SSAValue:
+    op.location = like.location
+    Rewriter.insert_op(op, place)
+    return op.results[0]
+
+
+__all__ = ["SeparateBiasesPass"]
