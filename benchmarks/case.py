@@ -70,7 +70,7 @@ class Prepared:
                 self._cotangents = [
                     torch.randn(output.shape, generator=generator).to(output.detach()) for output in outputs
                 ]
-            return outputs, torch.autograd.grad(outputs, wanted, self._cotangents)
+            return outputs, torch.autograd.grad(outputs, wanted, self._cotangents, allow_unused=True)
 
         return step
 

@@ -267,7 +267,9 @@ def _dense(shape: Shape, arguments: Arguments) -> Made:
     convolution = _CONVOLUTIONS[rank]
 
     def run(x: Tensor, w: list[Tensor]) -> Tensor:
-        more = convolution(F.relu(F.batch_norm(x, w[0] - 1, w[1].abs(), w[2], w[3])), w[4], None, 1, 1)
+        more = convolution(
+            F.relu(F.batch_norm(x, w[0].detach() - 1, w[1].detach().abs(), w[2], w[3])), w[4], None, 1, 1
+        )
         return torch.cat((x, more), 1)
 
     return Made(run, (*[(shape[1],)] * 4, weight), shape[0] * math.prod(shape[2:]) * math.prod(weight))
@@ -349,7 +351,7 @@ def _batch_norm(training: bool) -> Kind:
         vector = (shape[1],)
         if training:
             return Made(lambda x, w: F.batch_norm(x, None, None, w[0], w[1], training=True), (vector, vector))
-        return Made(lambda x, w: F.batch_norm(x, w[0] - 1, w[1].abs(), w[2], w[3]), (vector,) * 4)
+        return Made(lambda x, w: F.batch_norm(x, w[0].detach() - 1, w[1].detach().abs(), w[2], w[3]), (vector,) * 4)
 
     return Kind(make)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from cuesta.dialects import loops
+from cuesta.dialects import loops, sym
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.surgery import producers_of
 from cuesta.transforms.fusion.cost import Cost, body_cost
 from cuesta.transforms.fusion.inline import stored_values
+from cuesta.transforms.views.lanes import transposes
 
 Sites = dict[SSAValue, list[loops.LoadOp]]
 """The loads of a nest by the tensor that they read."""
@@ -36,6 +37,7 @@ class Facts:
         self._sites: dict[loops.NestOp, Sites] = {}
         self._costs: dict[loops.NestOp, Cost] = {}
         self._values: dict[loops.NestOp, Values | str] = {}
+        self._transposing: dict[loops.NestOp, bool] = {}
 
     def sites(self, nest: loops.NestOp) -> Sites:
         """The tensors that a nest reads from outside, with its loads of each. Not to be changed."""
@@ -52,6 +54,13 @@ class Facts:
             found = self._costs[nest] = body_cost(nest)
         return found
 
+    def transposes(self, nest: loops.NestOp, ranges: sym.SymbolRanges) -> bool:
+        """Whether a nest without long loops reads across what it writes along."""
+        found = self._transposing.get(nest)
+        if found is None:
+            found = self._transposing[nest] = transposes(nest, ranges)
+        return found
+
     def values(self, nest: loops.NestOp) -> Values | str:
         """The values of a pointwise nest, or why it is not one that can be computed elsewhere."""
         found = self._values.get(nest)
@@ -64,6 +73,7 @@ class Facts:
         self._sites.pop(nest, None)
         self._costs.pop(nest, None)
         self._values.pop(nest, None)
+        self._transposing.pop(nest, None)
 
     def before_move(self, producer: loops.NestOp, consumer: loops.NestOp, load: loops.LoadOp) -> Moving:
         """The facts to remember while the producer's body moves to where the consumer's `load` is."""
@@ -77,6 +87,7 @@ class Facts:
         """
         source, cost, old = moving.source, moving.cost, self.cost(consumer)
         own = self._sites.pop(consumer)
+        self._transposing.pop(consumer, None)
         own[source].remove(load)
         if not own[source]:
             del own[source]

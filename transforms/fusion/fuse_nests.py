@@ -29,6 +29,7 @@ from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import active_trace, no_match
+from cuesta.dialects.layout import traits_of
 from cuesta.dialects.loops.surgery import remove, top_level_nest
 from cuesta.transforms import thresholds
 from cuesta.transforms.fusion.absorb import absorb
@@ -41,6 +42,7 @@ from cuesta.transforms.fusion.profit import has_few_columns, has_parts, is_much_
 from cuesta.transforms.fusion.scatters import SCATTERS, scatters_on_gpu
 from cuesta.transforms.fusion.siblings import Siblings, are_small
 from cuesta.transforms.fusion.space import volume
+from cuesta.transforms.views.lanes import has_long_loops, turns_across
 
 _MOST_OPS = 400
 """A nest is not made larger than this: compile time, and registers, are finite.
@@ -240,6 +242,8 @@ class _Fusion:
         if producer_cost.ops * len(sites[source]) + self.facts.cost(consumer).ops > _MOST_OPS:
             return f"the nest would have more than {_MOST_OPS} ops"
         values = self.facts.values(producer)
+        if self.would_turn_across(producer, consumer, sites[source]):
+            return "long loops on a GPU would read or write across what they go along"
         pays = False
         if not isinstance(values, str):
             only_reader = len(producer.results) == 1 and self.is_only_reader(consumer, producer)
@@ -270,6 +274,16 @@ class _Fusion:
         if isinstance(outcome, str) and pays and not isinstance(values, str):
             return self.inlined(producer, consumer, sites[source], values)
         return outcome
+
+    def would_turn_across(self, producer: loops.NestOp, consumer: loops.NestOp, loads: list[loops.LoadOp]) -> bool:
+        """Whether one of a pair transposes, in tiles, what long loops of the other would take one by one."""
+        if not traits_of(producer.results[0]).blocks:
+            return False
+        in_tiles = [isinstance(self.facts.values(nest), dict) for nest in (producer, consumer)]
+        if in_tiles == [True, False]:
+            transposing = self.facts.transposes(producer, self.ranges)
+            return transposing and turns_across(producer, consumer, loads, self.ranges)
+        return in_tiles == [False, True] and self.facts.transposes(consumer, self.ranges) and has_long_loops(producer)
 
     def merge(
         self,

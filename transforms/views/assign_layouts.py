@@ -40,6 +40,7 @@ from cuesta.dialects.layout import (
 from cuesta.dialects.loops.analysis import byte_width, estimate
 from cuesta.transforms.views.convolution_costs import CONVOLUTION, channels_first_costs
 from cuesta.transforms.views.labelling import Labelling
+from cuesta.transforms.views.lanes import Lanes
 from cuesta.transforms.views.materialize_views import materialize
 
 _COPY = 2.0
@@ -61,21 +62,6 @@ _ROWS_ON_GPU = 50.0
 """The same in a nest with longer loops. It is to come down with schedules of these that transpose in shared memory.
 
 Source: from a profile on an H200: a kernel that read 460 MB across took 6 ms, in which memory moves 26 GB.
-"""
-_WINDOW = 32
-"""The most points of a loop there that every lane does by itself.
-
-Source: a definition: `WINDOW` in `lowering/schedule/gpu/sliding_windows.py`.
-"""
-_NEAR = 4
-"""The most elements between two lanes that still share what memory gives at once.
-
-Source: a guess, from lines of 64 bytes: a window that moves by 2 or 4 uses a half or a quarter of each.
-"""
-_ROW = 16
-"""The fewest points of a reduction, or of an inner loop, that lanes can follow.
-
-Source: a definition: the lanes of f32 of a wide register.
 """
 
 
@@ -178,20 +164,21 @@ class _Images:
                 accesses.setdefault(op.source, op)
         if not any(value in self.nodes for value in accesses):
             return
-        lanes = _Lanes(nest, self.ranges)
+        lanes = Lanes(nest, self.ranges)
         written = [value for value in tensors.values() if value in accesses]
         if not written:
             return
         leader = written[0]
-        led = [lanes.near(accesses[leader], _strides(leader, label)) for label in (0, 1)]
+        led = [lanes.near(lanes.indices(accesses[leader]), _strides(leader, label)) for label in (0, 1)]
         rate = self.across(looped=lanes.looped)
         for value, op in accesses.items():
             node = self.nodes.get(value)
             if value is leader or (node is None and leader not in self.nodes):
                 continue
             across = self.bytes(value) * rate
-            near = [lanes.near(op, _strides(value, label)) for label in (0, 1)]
-            table = [[0.0 if lanes.agree(op, mine, other) else across for other in led] for mine in near]
+            indices = lanes.indices(op)
+            near = [lanes.near(indices, _strides(value, label)) for label in (0, 1)]
+            table = [[0.0 if lanes.agree(indices, mine, other) else across for other in led] for mine in near]
             if node is None:
                 self.labelling.charge(self.nodes[leader], *table[0])
             elif (other := self.nodes.get(leader)) is None:
@@ -214,57 +201,6 @@ class _Images:
                 _read_copy(value, [use for use in calls if use.operation in last])
         for value in self.copies:
             _read_copy(value, [use for use in value.uses if use.operation in last and use.index == 0])
-
-
-class _Lanes:
-    """Along which axes of a nest neighbours of an access lie together."""
-
-    def __init__(self, nest: loops.NestOp, ranges: sym.SymbolRanges) -> None:
-        self.ranges = ranges
-        self.sizes: list[sym.IndexExpr] = []
-        self.number: dict[SSAValue, int] = {}
-        self.data = set[int]()
-        """The indices that are made of data."""
-        self.rows = set[int]()
-        """The axes of reductions and inner loops that are long enough for lanes."""
-        self.looped = False
-        for op in nest.walk():
-            if isinstance(op, loops.DomainOp):
-                points = math.prod(estimate(size, ranges) for size in op.sizes)
-                self.looped |= op is not nest and points > _WINDOW
-                for variable, size in zip(op.induction_variables, op.sizes, strict=True):
-                    if op is not nest and estimate(size, ranges) >= _ROW:
-                        self.rows.add(len(self.sizes))
-                    self._add(variable, size)
-            elif isinstance(op, loops.BoundOp):
-                self.data.add(len(self.sizes))
-                self._add(op.result, op.size)
-
-    def _add(self, index: SSAValue, size: sym.IndexExpr) -> None:
-        self.number[index] = len(self.sizes)
-        self.sizes.append(size)
-
-    def address(self, op: loops.LoadOp | loops.TensorWriteOp, strides: Sequence[sym.IndexExpr]) -> sym.IndexExpr:
-        axes = [sym.dim(self.number[index]) for index in op.indices]
-        address: sym.IndexExpr = 0
-        for index, stride in zip(op.map.results, strides, strict=True):
-            address = address + sym.substitute(index, axes) * stride
-        return sym.simplify(address, self.sizes, self.ranges)
-
-    def near(self, op: loops.LoadOp | loops.TensorWriteOp, strides: Sequence[sym.IndexExpr]) -> frozenset[int]:
-        """The axes along which the elements that it accesses lie next to one another, if it had these strides."""
-        address = self.address(op, strides)
-        found = set[int]()
-        for axis in sym.dims_of(address) - self.data:
-            step = sym.coefficient(address, axis)
-            if isinstance(step, int) and 0 < abs(step) <= _NEAR:
-                found.add(axis)
-        return frozenset(found)
-
-    def agree(self, op: loops.LoadOp | loops.TensorWriteOp, near: frozenset[int], led: frozenset[int]) -> bool:
-        """Whether lanes along an axis of `led`, or of a row, find what it accesses together, or all in one place."""
-        used = {self.number[index] for index in op.indices}
-        return bool(near & led or near & self.rows or not used & led)
 
 
 def _strides(value: SSAValue, label: int) -> Sequence[sym.IndexExpr]:

@@ -26,3 +26,34 @@ func.func @main(%x : tensor<64x65536xf32>) -> tensor<64xf32> {
   }
   func.return %y : tensor<64xf32>
 }
+
+// -----
+
+// Columns whose rows do not begin where vectors may: parts pay earlier.
+// CHECK:      func.func @main(%x: tensor<8192x127xf32>)
+// CHECK-NEXT:   schedule #loops.schedule<part = 1024>
+func.func @main(%x : tensor<8192x127xf32>) -> tensor<127xf32> {
+  %y = loops.nest (%i : 127) outs(%o : tensor<127xf32>) {
+    %s = loops.reduce sum (%j : 8192) {
+      %a = loops.load %x[%j, %i] : tensor<8192x127xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<127xf32>
+  }
+  func.return %y : tensor<127xf32>
+}
+
+// -----
+// Near miss: they do.
+// CHECK:      func.func @main(%x: tensor<8192x128xf32>)
+// CHECK-NOT:  schedule
+func.func @main(%x : tensor<8192x128xf32>) -> tensor<128xf32> {
+  %y = loops.nest (%i : 128) outs(%o : tensor<128xf32>) {
+    %s = loops.reduce sum (%j : 8192) {
+      %a = loops.load %x[%j, %i] : tensor<8192x128xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<128xf32>
+  }
+  func.return %y : tensor<128xf32>
+}

@@ -28,3 +28,19 @@ func.func @main(%x : tensor<65536xf32>) -> tensor<f32> {
   }
   func.return %y : tensor<f32>
 }
+
+// -----
+
+// An axis of one point lies nowhere: the others are one run of neighbours, and parts are pieces of it.
+// CHECK:      loops.nest (%{{.*}} : 3, %{{.*}} : 1, %{{.*}} : 8)
+// CHECK:        loops.reduce sum (%{{.*}} : 64) {
+func.func @main(%x : tensor<3x16x32xf32>) -> tensor<3xf32> {
+  %y = loops.nest (%i : 3) outs(%o : tensor<3xf32>) schedule #loops.schedule<part = 64> {
+    %s = loops.reduce sum (%j : 1, %k : 16, %l : 32) {
+      %a = loops.load %x[%i, %k, %l] : tensor<3x16x32xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<3xf32>
+  }
+  func.return %y : tensor<3xf32>
+}

@@ -1,0 +1,52 @@
+// RUN: cuesta-opt %s -p separate-biases --split-input-file
+
+// A convolution, whose result a nest reads.
+// CHECK:      %[[C:.*]] = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1]
+// CHECK-NEXT: %[[Y:.*]] = loops.nest (%[[N:.*]] : 2, %[[K:.*]] : 5, %[[I:.*]] : 6, %[[J:.*]] : 6)
+// CHECK-NEXT:   %[[A:.*]] = loops.load %[[C]][%[[N]], %[[K]], %[[I]], %[[J]]]
+// CHECK-NEXT:   %[[B:.*]] = loops.load %b[%[[K]]]
+// CHECK-NEXT:   elem.add %[[A]], %[[B]] : f32
+// CHECK:      loops.load %[[Y]][
+func.func @main(%x : tensor<2x3x6x6xf32, #aten.layout<device = "cuda:0">>, %w : tensor<5x3x3x3xf32, #aten.layout<device = "cuda:0">>, %b : tensor<5xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x5x6x6xf32, #aten.layout<device = "cuda:0">> {
+  %c = loops.extern pure "aten.convolution.default"(%x, %w, %b, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x3x6x6xf32, #aten.layout<device = "cuda:0">>, tensor<5x3x3x3xf32, #aten.layout<device = "cuda:0">>, tensor<5xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x5x6x6xf32, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%0 : 2, %1 : 5, %2 : 6, %3 : 6) outs(%o : tensor<2x5x6x6xf32, #aten.layout<device = "cuda:0">>) {
+    %l = loops.load %c[%0, %1, %2, %3] : tensor<2x5x6x6xf32, #aten.layout<device = "cuda:0">>
+    %e = elem.exp %l : f32
+    loops.store %e, %o[%0, %1, %2, %3] : tensor<2x5x6x6xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<2x5x6x6xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+
+// In bf16 the convolution is rounded first, as in eager; somebody else may see the sum.
+// CHECK:      %[[C:.*]] = loops.extern pure "aten.convolution.default"(%x, %w, none
+// CHECK:        elem.convert %{{.*}} : bf16 to f32
+// CHECK:        elem.convert %{{.*}} : bf16 to f32
+// CHECK:        elem.add %{{.*}} : f32
+// CHECK-NEXT:   elem.convert %{{.*}} : f32 to bf16
+func.func @main(%x : tensor<2x3x6xbf16, #aten.layout<device = "cuda:0">>, %w : tensor<5x3x3xbf16, #aten.layout<device = "cuda:0">>, %b : tensor<5xbf16, #aten.layout<device = "cuda:0">>) -> (tensor<2x5x6xbf16, #aten.layout<device = "cuda:0">>, tensor<2x5x6xbf16, #aten.layout<device = "cuda:0">>) {
+  %c = loops.extern pure "aten.convolution.default"(%x, %w, %b, [1], [1], [1], false, [0], 1) : (tensor<2x3x6xbf16, #aten.layout<device = "cuda:0">>, tensor<5x3x3xbf16, #aten.layout<device = "cuda:0">>, tensor<5xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x5x6xbf16, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%0 : 2, %1 : 5, %2 : 6) outs(%o : tensor<2x5x6xbf16, #aten.layout<device = "cuda:0">>) {
+    %l = loops.load %c[%0, %1, %2] : tensor<2x5x6xbf16, #aten.layout<device = "cuda:0">>
+    loops.store %l, %o[%0, %1, %2] : tensor<2x5x6xbf16, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y, %c : tensor<2x5x6xbf16, #aten.layout<device = "cuda:0">>, tensor<2x5x6xbf16, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+
+// A product, with a bias of one row.
+// CHECK:      %[[M:.*]] = loops.extern pure "aten.mm.default"(%x, %w)
+// CHECK-NEXT: loops.nest (%[[I:.*]] : 4, %[[J:.*]] : 5)
+// CHECK-NEXT:   loops.load %[[M]][%[[I]], %[[J]]]
+// CHECK-NEXT:   loops.load %b[0, %[[J]]]
+// CHECK-NEXT:   elem.add
+func.func @main(%x : tensor<4x3xf32, #aten.layout<device = "cuda:0">>, %w : tensor<3x5xf32, #aten.layout<device = "cuda:0">>, %b : tensor<1x5xf32, #aten.layout<device = "cuda:0">>) -> tensor<4x5xf32, #aten.layout<device = "cuda:0">> {
+  %c = loops.extern pure "aten.addmm.default"(%b, %x, %w) : (tensor<1x5xf32, #aten.layout<device = "cuda:0">>, tensor<4x3xf32, #aten.layout<device = "cuda:0">>, tensor<3x5xf32, #aten.layout<device = "cuda:0">>) -> tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%0 : 4, %1 : 5) outs(%o : tensor<4x5xf32, #aten.layout<device = "cuda:0">>) {
+    %l = loops.load %c[%0, %1] : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+    loops.store %l, %o[%0, %1] : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+}

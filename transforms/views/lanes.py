@@ -1,0 +1,172 @@
+"""Lanes and memory: along which axes of a nest neighbours of an access lie together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.layout import is_contiguous, sizes_of, strides_of, tensor_type_of
+from cuesta.dialects.loops.analysis import estimate
+
+_WINDOW = 32
+"""The most points of a loop there that every lane does by itself.
+
+Source: a definition: `WINDOW` in `lowering/schedule/gpu/sliding_windows.py`.
+"""
+_NEAR = 4
+"""The most elements between two lanes that still share what memory gives at once.
+
+Source: a guess, from lines of 64 bytes: a window that moves by 2 or 4 uses a half or a quarter of each.
+"""
+_ROW = 16
+"""The fewest points of a reduction, or of an inner loop, that lanes can follow.
+
+Source: a definition: the lanes of f32 of a wide register.
+"""
+
+
+class Lanes:
+    """Along which axes of a nest neighbours of an access lie together."""
+
+    def __init__(self, nest: loops.NestOp, ranges: sym.SymbolRanges) -> None:
+        self.ranges = ranges
+        self.sizes: list[sym.IndexExpr] = []
+        self.number: dict[SSAValue, int] = {}
+        self.data = set[int]()
+        """The indices that are made of data."""
+        self.rows = set[int]()
+        """The axes of reductions and inner loops that are long enough for lanes."""
+        self.looped = False
+        """Whether there are loops that no lane does by itself."""
+        for op in nest.walk():
+            if isinstance(op, loops.DomainOp):
+                points = math.prod(estimate(size, ranges) for size in op.sizes)
+                self.looped |= op is not nest and points > _WINDOW
+                for variable, size in zip(op.induction_variables, op.sizes, strict=True):
+                    if op is not nest and estimate(size, ranges) >= _ROW:
+                        self.rows.add(len(self.sizes))
+                    self._add(variable, size)
+            elif isinstance(op, loops.BoundOp):
+                self.data.add(len(self.sizes))
+                self._add(op.result, op.size)
+
+    def _add(self, index: SSAValue, size: sym.IndexExpr) -> None:
+        self.number[index] = len(self.sizes)
+        self.sizes.append(size)
+
+    def address(self, indices: Sequence[sym.IndexExpr], strides: Sequence[sym.IndexExpr]) -> sym.IndexExpr:
+        """Where an element lies, whose indices are given over the axes."""
+        address: sym.IndexExpr = 0
+        for index, stride in zip(indices, strides, strict=True):
+            address = address + index * stride
+        return sym.simplify(address, self.sizes, self.ranges)
+
+    def indices(self, op: loops.LoadOp | loops.TensorWriteOp) -> list[sym.IndexExpr]:
+        """The indices of an access over the axes."""
+        axes = [sym.dim(self.number[index]) for index in op.indices]
+        return [sym.substitute(index, axes) for index in op.map.results]
+
+    def near(self, indices: Sequence[sym.IndexExpr], strides: Sequence[sym.IndexExpr]) -> frozenset[int]:
+        """The axes along which the elements that it accesses lie next to one another, if it had these strides."""
+        address = self.address(indices, strides)
+        found = set[int]()
+        for axis in sym.dims_of(address) - self.data:
+            step = sym.coefficient(address, axis)
+            if isinstance(step, int) and 0 < abs(step) <= _NEAR:
+                found.add(axis)
+        return frozenset(found)
+
+    def near_as_it_lies(self, op: loops.LoadOp | loops.TensorWriteOp) -> frozenset[int]:
+        """The same for the strides that its tensor has."""
+        return self.near(self.indices(op), strides_of(tensor_type_of(_tensor(op))))
+
+    def agree(self, indices: Sequence[sym.IndexExpr], near: frozenset[int], led: frozenset[int]) -> bool:
+        """Whether lanes along an axis of `led`, or of a row, find what it accesses together, or all in one place."""
+        if near & led or near & self.rows:
+            return True
+        used = set[int]().union(*map(sym.dims_of, indices))
+        # Loops beside that of the leader have axes of their own.
+        return not used & (led | self.rows if led & self.rows else led)
+
+
+def transposes(nest: loops.NestOp, ranges: sym.SymbolRanges) -> bool:
+    """Whether a nest without long loops reads across what it writes along, something of about as many elements."""
+    if _is_plain(nest):
+        return False
+    lanes = Lanes(nest, ranges)
+    led = _led(lanes, nest)
+    if lanes.looped or not led:
+        return False
+    return any(not lanes.agree(lanes.indices(op), lanes.near_as_it_lies(op), led) for op in _large_loads(nest, ranges))
+
+
+def has_long_loops(nest: loops.NestOp) -> bool:
+    """Whether there are loops that no lane does by itself."""
+    return Lanes(nest, {}).looped
+
+
+def turns_across(
+    producer: loops.NestOp, consumer: loops.NestOp, loads: Sequence[loops.LoadOp], ranges: sym.SymbolRanges
+) -> bool:
+    """Whether a nest with long loops reads in order what a nest without stores, but across what that one reads.
+
+    Requires: the producer stores element i at point i.
+    """
+    lanes = Lanes(consumer, ranges)
+    led = _led(lanes, consumer)
+    if not lanes.looped or not led:
+        return False
+    for load in loads:
+        place = lanes.indices(load)
+        if not lanes.agree(place, lanes.near_as_it_lies(load), led):
+            continue
+        number = {variable: axis for axis, variable in enumerate(producer.induction_variables)}
+        for op in _large_loads(producer, ranges):
+            if any(index not in number for index in op.indices):
+                continue
+            axes = [place[number[index]] for index in op.indices]
+            indices = [sym.substitute(index, axes) for index in op.map.results]
+            if not lanes.agree(indices, lanes.near(indices, strides_of(tensor_type_of(op.source))), led):
+                return True
+    return False
+
+
+def _is_plain(nest: loops.NestOp) -> bool:
+    """Whether all large tensors are read and written in one and the same order, as far as can be seen at once."""
+    variables = tuple(nest.induction_variables)
+    identity = sym.MapAttr.identity(len(variables))
+    return all(
+        (op.map is identity and tuple(op.indices) == variables and is_contiguous(tensor_type_of(_tensor(op))))
+        or len(op.map.results) < len(variables)
+        for op in nest.body.ops
+        if isinstance(op, loops.LoadOp | loops.TensorWriteOp)
+    )
+
+
+def _tensor(op: loops.LoadOp | loops.TensorWriteOp) -> SSAValue:
+    return op.source if isinstance(op, loops.LoadOp) else op.target
+
+
+def _led(lanes: Lanes, nest: loops.NestOp) -> frozenset[int]:
+    """Along which axes a nest writes first."""
+    written = next((op for op in nest.walk() if isinstance(op, loops.TensorWriteOp)), None)
+    return frozenset() if written is None else lanes.near_as_it_lies(written)
+
+
+def _large_loads(nest: loops.NestOp, ranges: sym.SymbolRanges) -> list[loops.LoadOp]:
+    """The loads of tensors that have about as many elements as a nest has points, or more."""
+    handles = set(nest.handles)
+    points = math.prod(estimate(size, ranges) for size in nest.sizes)
+    return [
+        op
+        for op in nest.walk()
+        if isinstance(op, loops.LoadOp)
+        and op.source not in handles
+        and 4 * math.prod(estimate(size, ranges) for size in sizes_of(tensor_type_of(op.source))) >= points
+    ]
+
+
+__all__ = ["Lanes", "has_long_loops", "transposes", "turns_across"]
