@@ -31,7 +31,7 @@ MODES = {"tuned": "max-autotune-no-cudagraphs", "graphs": "reduce-overhead"}
 CLIFFS = Path(__file__).with_name("cliffs.txt")
 """Problems that were slow once: lines of `benchmarks/random_programs.py`."""
 LARGE_AT_ONCE = 1
-"""So many processes compile cliffs: the check in f64 of one that has 8 GB takes up to 100 GB."""
+"""So many processes compile cliffs: the check in f64 of one of 4 GB takes up to 70 GB."""
 
 
 def lines_of(path: Path) -> list[str]:

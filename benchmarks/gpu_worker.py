@@ -32,6 +32,9 @@ MODEL_SECONDS = 0.25
 ERROR = 600
 """The most characters of an error's text."""
 
+LARGE = 2**32
+"""Bytes of inputs: a check in f64 takes up to sixteen times as many."""
+
 Result = dict[str, Any]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xdsl.dialects.builtin import BFloat16Type, Float32Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 
 from cuesta.dialects import loops
 from cuesta.dialects.layout import element_type_of, is_tensor, sizes_of, tensor_type_of, traits_of
@@ -25,6 +25,7 @@ _CPU: Final = {
     "grouped pointwise": 1.0,
     "depthwise": 2.0,
     "transposed": 2.0,
+    "transposed patches": 2.0,
     "transposed grouped": 0.0,
     "transposed depthwise": 0.0,
 }
@@ -44,6 +45,7 @@ _GPU: Final = {
     "grouped pointwise": -2.0,
     "depthwise": 3.5,
     "transposed": 2.0,
+    "transposed patches": 1.5,
     "transposed grouped": 2.0,
     "transposed depthwise": 2.0,
 }
@@ -51,7 +53,20 @@ _GPU: Final = {
 
 Source: measured by `make bench-convolutions ARGS='--device cuda --times 8'` (torch 2.11, H200; f32, bf16): plain 2.7 to
 3.7, 3.5 to 4.1 (0.4 and -7.7 of 16 channels and fewer); pointwise 0.0; patches -2.8 and -74 of colours, else 7.2 and
-16; grouped 2.5, 4.2; grouped pointwise -2.2, -3.7; depthwise 3.6 to 7.4, 7.9 to 28; transposed 1.6 to 3.6, -7.9 to 1.8.
+16; grouped 2.5, 4.2; grouped pointwise -2.2, -3.7; depthwise 3.6 to 7.4, 7.9 to 28; transposed 3.6, 1.8; transposed
+patches 1.6, -7.9.
+"""
+_HALF_ON_GPU: Final = {
+    "plain": 3.5,
+    "patches of colours": -70.0,
+    "grouped": 3.0,
+    "depthwise": 8.0,
+    "transposed patches": -8.0,
+    "transposed grouped": 4.0,
+}
+"""The same of 16 bits, where it is another number.
+
+Source: as above.
 """
 _VOLUMES_ON_GPU: Final = {"plain": 2.5, "pointwise": 0.0, "depthwise": -36.0, "transposed": 5.0}
 """The same of images of three dimensions. What does not stand here is left as it is.
@@ -74,14 +89,18 @@ def channels_first_costs(call: loops.ExternOp) -> float | None:
         return None
     result = call.results[0]
     if traits_of(result).blocks:
-        return (_GPU if len(sizes_of(tensor_type_of(result))) == 4 else _VOLUMES_ON_GPU).get(kind)
+        if len(sizes_of(tensor_type_of(result))) == 5:
+            return _VOLUMES_ON_GPU.get(kind)
+        half = isinstance(element_type_of(result), Float16Type | BFloat16Type)
+        return _HALF_ON_GPU.get(kind, _GPU.get(kind)) if half else _GPU.get(kind)
     # What libraries have no kernel for gives its result channels first.
     return _CPU[kind] if isinstance(element_type_of(result), Float32Type | BFloat16Type) else None
 
 
 def kind_of_convolution(call: loops.ExternOp) -> str | None:
     """`plain`, `pointwise` (a window of one point), `patches` (which do not overlap), `patches of colours`, `grouped`,
-    `grouped pointwise` or `depthwise`, or, the other way round, `transposed`; None for a call that is not of images.
+    `grouped pointwise` or `depthwise`, or, the other way round, `transposed`, `transposed patches` and so on; None for
+    a call that is not of images.
     """
     arguments = call.arguments_attr.positional
     values = (call.operands[0], call.operands[1], call.results[0])
@@ -92,12 +111,13 @@ def kind_of_convolution(call: loops.ExternOp) -> str | None:
         return None
     groups, stride = arguments[_GROUPS], arguments[_STRIDE]
     kind = "" if groups == 1 else "depthwise" if groups == image[1] else "grouped"
-    if arguments[_TRANSPOSED] is not False:
-        return f"transposed {kind}".strip()
     point = all(size == 1 for size in weight[2:])
+    apart = isinstance(stride, tuple | list) and not point and tuple(stride) == weight[2:]
+    if arguments[_TRANSPOSED] is not False:
+        return f"transposed {kind or ('patches' if apart else '')}".strip()
     if kind:
         return f"{kind} pointwise" if point and kind == "grouped" else kind
-    if isinstance(stride, tuple | list) and not point and tuple(stride) == weight[2:]:
+    if apart:
         channels = image[1]
         return "patches of colours" if isinstance(channels, int) and channels <= _COLOURS else "patches"
     return "pointwise" if point else "plain"

@@ -155,7 +155,9 @@ class _Chooser:
 
     def choose(self) -> Schedule:
         root = self.analysis.root
-        schedule = self.windows_across(root) if root.loops and not self.analysis.meeting else None
+        schedule = self.single_points(root)
+        if schedule is None and root.loops and not self.analysis.meeting:
+            schedule = self.windows_across(root)
         if schedule is None and not self.analysis.meeting:
             schedule = sliding_windows.choose(self.analysis, self.machine)
         if schedule is None:
@@ -283,6 +285,18 @@ class _Chooser:
         return None
 
     # Nests with loops in them
+
+    def single_points(self, root: Loop) -> Schedule | None:
+        """As without loops, where all of them have one point, as reductions of axes of one element do."""
+        inner = [loop for loop in root.walk() if loop is not root]
+        ordered = any(access.ordered for access in self.analysis.accesses.values())
+        if not inner or not root.axes or ordered or self.analysis.meeting:
+            return None
+        if any(self.analysis.sizes[axis] != 1 for loop in inner for axis in loop.axes):
+            return None
+        schedule = self.pointwise(root)
+        self.inner_lanes(root, schedule, 1)
+        return schedule
 
     def windows_across(self, root: Loop) -> Schedule | None:
         """Squares of points, each of which goes through a small window by itself."""
