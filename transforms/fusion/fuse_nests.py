@@ -42,7 +42,7 @@ from cuesta.transforms.fusion.profit import has_few_columns, has_parts, is_much_
 from cuesta.transforms.fusion.scatters import SCATTERS, scatters_on_gpu
 from cuesta.transforms.fusion.siblings import Siblings, are_small
 from cuesta.transforms.fusion.space import volume
-from cuesta.transforms.views.lanes import has_long_loops, turns_across
+from cuesta.transforms.views.lanes import has_longer_loops, turns_across
 
 _MOST_OPS = 400
 """A nest is not made larger than this: compile time, and registers, are finite.
@@ -283,7 +283,9 @@ class _Fusion:
         if in_tiles == [True, False]:
             transposing = self.facts.transposes(producer, self.ranges)
             return transposing and turns_across(producer, consumer, loads, self.ranges)
-        return in_tiles == [False, True] and self.facts.transposes(consumer, self.ranges) and has_long_loops(producer)
+        if in_tiles != [False, True] or not self.facts.transposes(consumer, self.ranges):
+            return False
+        return has_longer_loops(producer, consumer.sizes, self.ranges)
 
     def merge(
         self,

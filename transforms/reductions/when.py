@@ -55,12 +55,18 @@ LARGE_GPU = 16384
 
 Source: measured by `make bench-constants ARGS='--only when.LARGE_GPU'`
 """
-UNALIGNED_GPU = 4096
-"""The same of columns whose rows do not begin where vectors may: loads are of single elements, and a program has fewer
-bytes on their way.
+SCATTERED, SCATTERED_LEAST = 4096, 512
+"""The same, and the fewest points of a part, of columns whose rows do not begin where vectors may: loads are of single
+elements, and a program has fewer bytes on their way.
 
-Source: from a sweep of schedules on an H200: 8192 rows of 8191 f32 take 145 us as 256 programs, 87 us of TorchInductor;
-of 8192 elements they take 75 us.
+Source: from a sweep of schedules on an H200: 8192 rows of 8191 f32 take 145 us as 256 programs, 131 in 8 parts, 86 in
+16, 88 in 32; TorchInductor 90 us; of 8192 elements they take 75 us.
+"""
+NARROW, NARROW_LEAST = 512, 128
+"""The same of columns so few that their programs leave processors without one.
+
+Source: from a profile on an H200: 8000 rows of 256 bf16 take 11 to 17 us in 4 programs, 5 us in two kernels of
+TorchInductor; one processor reads 64 KB, 512 rows of a strip, in about the 2 us that a launch takes.
 """
 LEAST = 1024
 """The fewest points of a part.
@@ -233,15 +239,19 @@ class _Facts:
         """What is best by the cost model."""
         processors = machine.processors
         strips = self.reads_strips()
-        scattered = strips and not self.rows_are_aligned(machine.vector)
-        if self.points < (UNALIGNED_GPU if scattered else LARGE_GPU):
+        large, least, many = LARGE_GPU, LEAST, MANY_PROGRAMS
+        if strips and self.around < self.strip(machine) * processors:
+            large, least = NARROW, NARROW_LEAST
+        elif strips and not self.rows_are_aligned(machine.vector):
+            large, least, many = SCATTERED, SCATTERED_LEAST, 2 * MANY_PROGRAMS
+        if self.points < large:
             return _Points()
         stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]
         programs = math.ceil(self.around / COLUMNS) if strips else self.around
         if len(stages) == len(self.members) and all(member.law is PLAIN for member in self.members):
             if programs >= FEW_PROGRAMS * processors:
                 return _Points()
-            wanted = min(max(2, MANY_PROGRAMS * processors // programs), self.points // LEAST)
+            wanted = min(max(2, many * processors // programs), self.points // least)
             points = power_of_two(math.ceil(self.points / wanted))
             # What several of them read is in registers when a tile holds the part.
             return _Points(
@@ -261,8 +271,12 @@ class _Facts:
 
     def rows_of_strip(self, machine: Machine) -> int:
         """How many rows of a strip of columns one tile holds."""
+        return max(2, TILE // self.strip(machine))
+
+    def strip(self, machine: Machine) -> int:
+        """The columns of a strip: as many as lie in a segment of memory."""
         width = max((access.width for member in self.members for _, access in self.large(member.reduction)), default=4)
-        return max(2, TILE * width // machine.segment)
+        return machine.segment // width
 
     def rows(self, stages: Sequence[loops.DomainOp], programs: int, machine: Machine, *, strips: bool) -> gpu_cost.Rows:
         """The nest, as the cost model sees it."""

@@ -16,6 +16,11 @@ _WINDOW = 32
 
 Source: a definition: `WINDOW` in `lowering/schedule/gpu/sliding_windows.py`.
 """
+_MANY = 8
+"""What is so many times smaller than what a nest reads may be written in any order.
+
+Source: a guess: then writing across costs as much as what is read.
+"""
 _NEAR = 4
 """The most elements between two lanes that still share what memory gives at once.
 
@@ -103,9 +108,14 @@ def transposes(nest: loops.NestOp, ranges: sym.SymbolRanges) -> bool:
     return any(not lanes.agree(lanes.indices(op), lanes.near_as_it_lies(op), led) for op in _large_loads(nest, ranges))
 
 
-def has_long_loops(nest: loops.NestOp) -> bool:
-    """Whether there are loops that no lane does by itself."""
-    return Lanes(nest, {}).looped
+def has_longer_loops(nest: loops.NestOp, points: Sequence[sym.IndexExpr], ranges: sym.SymbolRanges) -> bool:
+    """Whether there are loops that no lane does by itself, and that do not have many times as many points as these."""
+    if not Lanes(nest, ranges).looped:
+        return False
+    inner = [op for op in nest.body.ops if isinstance(op, loops.DomainOp)]
+    most = max((math.prod(estimate(size, ranges) for size in op.sizes) for op in inner), default=1.0)
+    around = math.prod(estimate(size, ranges) for size in nest.sizes)
+    return around * most <= _MANY * math.prod(estimate(size, ranges) for size in points)
 
 
 def turns_across(
@@ -169,4 +179,4 @@ def _large_loads(nest: loops.NestOp, ranges: sym.SymbolRanges) -> list[loops.Loa
     ]
 
 
-__all__ = ["Lanes", "has_long_loops", "transposes", "turns_across"]
+__all__ = ["Lanes", "has_longer_loops", "transposes", "turns_across"]
