@@ -129,15 +129,23 @@ def _first_step(prepared: Prepared, side: str) -> tuple[Callable[..., Any], Step
 
 def _check(prepared: Prepared, function: Callable[..., Any], side: str) -> None:
     """Holds what Cuesta made to what the case computes in f64. Which of a library's convolutions round to TF32 depends
-    on the layout that they are given, and is no business of ours: none does here.
+    on the layout that they are given, and is no business of ours: none does here. What is too large for that is held to
+    eager's result, to a ten-thousandth of its largest number.
 
     Errors: AssertionError.
     """
-    if side.startswith("cuesta"):
-        from cuesta.testing import assert_close_to_float64
+    if not side.startswith("cuesta"):
+        return
+    if sum(tensor.nbytes for tensor in prepared.tensors()) > LARGE:
+        ours, expected = prepared.call(function), prepared.call(prepared.function)
+        assert ours.shape == expected.shape and ours.dtype == expected.dtype, f"{ours.shape}, not {expected.shape}"
+        error, largest = (float(one.abs().max()) for one in (ours.sub_(expected), expected))
+        assert error <= 1e-4 * largest, f"{error} beside eager, whose largest number is {largest}"
+        return
+    from cuesta.testing import assert_close_to_float64
 
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            assert_close_to_float64(function, prepared.function, prepared.inputs, gradients=prepared.case.training)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        assert_close_to_float64(function, prepared.function, prepared.inputs, gradients=prepared.case.training)
 
 
 def _compiled(function: Callable[..., Any], side: str) -> Callable[..., Any]:

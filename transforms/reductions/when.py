@@ -57,16 +57,16 @@ Source: measured by `make bench-constants ARGS='--only when.LARGE_GPU'`
 """
 SCATTERED, SCATTERED_LEAST = 4096, 512
 """The same, and the fewest points of a part, of columns whose rows do not begin where vectors may: loads are of single
-elements, and a program has fewer bytes on their way.
+elements, and a program has fewer bytes on their way. 8192 rows of 8191 f32 took 145 us on an H200 as 256 programs, 131
+in 8 parts, 86 in 16, 88 in 32, and TorchInductor 90; rows of 8192 elements take 75.
 
-Source: from a sweep of schedules on an H200: 8192 rows of 8191 f32 take 145 us as 256 programs, 131 in 8 parts, 86 in
-16, 88 in 32; TorchInductor 90 us; of 8192 elements they take 75 us.
+Source: from a sweep of parts and tiles on an H200, of four shapes.
 """
 NARROW, NARROW_LEAST = 512, 128
-"""The same of columns so few that their programs leave processors without one.
+"""The same of columns so few that their programs leave processors without one. One processor reads 512 rows of a strip,
+64 KB, in about the 2 us that a launch takes.
 
-Source: from a profile on an H200: 8000 rows of 256 bf16 take 11 to 17 us in 4 programs, 5 us in two kernels of
-TorchInductor; one processor reads 64 KB, 512 rows of a strip, in about the 2 us that a launch takes.
+Source: from a profile on an H200: 8000 rows of 256 bf16 took 11 to 17 us in 4 programs, 5 us of TorchInductor.
 """
 LEAST = 1024
 """The fewest points of a part.
@@ -241,9 +241,9 @@ class _Facts:
         strips = self.reads_strips()
         large, least, many = LARGE_GPU, LEAST, MANY_PROGRAMS
         if strips and self.around < self.strip(machine) * processors:
-            large, least = NARROW, NARROW_LEAST
+            large, least = min(large, NARROW), min(least, NARROW_LEAST)
         elif strips and not self.rows_are_aligned(machine.vector):
-            large, least, many = SCATTERED, SCATTERED_LEAST, 2 * MANY_PROGRAMS
+            large, least, many = min(large, SCATTERED), min(least, SCATTERED_LEAST), 2 * MANY_PROGRAMS
         if self.points < large:
             return _Points()
         stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]

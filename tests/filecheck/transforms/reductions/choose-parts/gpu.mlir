@@ -30,30 +30,45 @@ func.func @main(%x : tensor<64x65536xf32>) -> tensor<64xf32> {
 // -----
 
 // Columns whose rows do not begin where vectors may: parts pay earlier.
-// CHECK:      func.func @main(%x: tensor<8192x127xf32>)
-// CHECK-NEXT:   schedule #loops.schedule<part = 1024>
-func.func @main(%x : tensor<8192x127xf32>) -> tensor<127xf32> {
-  %y = loops.nest (%i : 127) outs(%o : tensor<127xf32>) {
+// CHECK:      func.func @main(%x: tensor<8192x255xf32>)
+// CHECK-NEXT:   schedule #loops.schedule<part = 512>
+func.func @main(%x : tensor<8192x255xf32>) -> tensor<255xf32> {
+  %y = loops.nest (%i : 255) outs(%o : tensor<255xf32>) {
     %s = loops.reduce sum (%j : 8192) {
-      %a = loops.load %x[%j, %i] : tensor<8192x127xf32>
+      %a = loops.load %x[%j, %i] : tensor<8192x255xf32>
       loops.yield %a : f32
     } : f32
-    loops.store %s, %o[%i] : tensor<127xf32>
+    loops.store %s, %o[%i] : tensor<255xf32>
   }
-  func.return %y : tensor<127xf32>
+  func.return %y : tensor<255xf32>
 }
 
 // -----
 // Near miss: they do.
-// CHECK:      func.func @main(%x: tensor<8192x128xf32>)
-// CHECK-NOT:  schedule
-func.func @main(%x : tensor<8192x128xf32>) -> tensor<128xf32> {
-  %y = loops.nest (%i : 128) outs(%o : tensor<128xf32>) {
+// CHECK:      func.func @main(%x: tensor<8192x256xf32>)
+// CHECK-NEXT:   outs(%o: tensor<256xf32>) {
+func.func @main(%x : tensor<8192x256xf32>) -> tensor<256xf32> {
+  %y = loops.nest (%i : 256) outs(%o : tensor<256xf32>) {
     %s = loops.reduce sum (%j : 8192) {
-      %a = loops.load %x[%j, %i] : tensor<8192x128xf32>
+      %a = loops.load %x[%j, %i] : tensor<8192x256xf32>
       loops.yield %a : f32
     } : f32
-    loops.store %s, %o[%i] : tensor<128xf32>
+    loops.store %s, %o[%i] : tensor<256xf32>
   }
-  func.return %y : tensor<128xf32>
+  func.return %y : tensor<256xf32>
+}
+
+// -----
+// Columns so few that processors are left without a program: parts pay for fewer rows yet.
+// CHECK:      func.func @main(%x: tensor<1024x64xf32>)
+// CHECK-NEXT:   schedule #loops.schedule<part = 128>
+func.func @main(%x : tensor<1024x64xf32>) -> tensor<64xf32> {
+  %y = loops.nest (%i : 64) outs(%o : tensor<64xf32>) {
+    %s = loops.reduce sum (%j : 1024) {
+      %a = loops.load %x[%j, %i] : tensor<1024x64xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<64xf32>
+  }
+  func.return %y : tensor<64xf32>
 }
