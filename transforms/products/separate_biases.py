@@ -24,7 +24,7 @@ from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import element_type_of, is_tensor, sizes_of, tensor_type_of, traits_of
-from cuesta.dialects.loops.surgery import remove
+from cuesta.dialects.loops.surgery import remove, through_views
 from cuesta.transforms.products.products import is_one
 
 _CONVOLUTION: Final = "aten.convolution.default"
@@ -99,7 +99,8 @@ def separate(call: loops.ExternOp) -> None:
     at: list[sym.IndexExpr] = [0] * (len(own) - 1) + [0 if own[-1] == 1 else dims[1]]
     variables = nest.induction_variables
     left = _wide(loops.LoadOp.build(alone.results[0], dims, variables), call, place)
-    right = _wide(loops.LoadOp.build(bias, at, variables), call, place)
+    source, indices = through_views(bias, at)
+    right = _wide(loops.LoadOp.build(source, [sym.simplify(index, sizes) for index in indices], variables), call, place)
     total = _insert(elem.make("add", left, right), call, place)
     if total.type != result.element_type:
         total = _insert(elem.ConvertOp.build(total, result.element_type), call, place)
