@@ -62,10 +62,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         loaded = [extension for file in options.load for extension in load_file(file)]
         with extended(*loaded), allowing(seconds_for()):
-            return _run(options)
+            status = _run(options)
+        sys.stdout.flush()
+        return status
     except CuestaError as error:
         print(f"cuesta-opt: {error}", file=sys.stderr)
         return EXIT_USAGE
+    except BrokenPipeError:
+        # Who reads the output has seen enough. What is left in the buffer goes nowhere, or Python would tell of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -139,6 +139,17 @@ def test_text_tools_start_without_torch(good: Path, command: list[str]) -> None:
     assert finished.stdout == "0  []\n"
 
 
+@pytest.mark.parametrize("option", ["--list-laws", "--list-stages"])
+def test_who_reads_the_output_may_stop(option: str) -> None:
+    """As `cuesta-opt --list-laws | head -1` does, and also where all of it fits into a buffer."""
+    command = [sys.executable, "-c", f"import sys; from cuesta.opt import main; sys.exit(main(['{option}']))"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
 def test_it_goes_on_as_the_text_says(tmp_path: Path) -> None:
     """--go-on runs what the first lines name; what is written says what is left, where that is known."""
     path = tmp_path / "dumped.mlir"
