@@ -347,7 +347,8 @@ def _rms_norm(shape: Shape, arguments: Arguments) -> Made:
 
 def _batch_norm(training: bool) -> Kind:
     def make(shape: Shape, arguments: Arguments) -> Made:
-        _need(len(shape) >= 2 and math.prod(shape) > shape[1])
+        _need(len(shape) >= 2)
+        _need(math.prod(shape) > shape[1])
         vector = (shape[1],)
         if training:
             return Made(lambda x, w: F.batch_norm(x, None, None, w[0], w[1], training=True), (vector, vector))
@@ -359,7 +360,8 @@ def _batch_norm(training: bool) -> Kind:
 def _group_norm(shape: Shape, arguments: Arguments) -> Made:
     """`group_norm GROUPS`."""
     (groups,) = arguments
-    _need(len(shape) >= 3 and shape[1] % groups == 0 and math.prod(shape[1:]) > groups)
+    _need(len(shape) >= 3)
+    _need(shape[1] % groups == 0 and math.prod(shape[1:]) > groups)
     return Made(lambda x, w: F.group_norm(x, groups, w[0], w[1]), ((shape[1],),) * 2)
 
 

@@ -357,7 +357,8 @@ class _Fusion:
 
     def times_as_often(self, load: loops.LoadOp, producer: loops.NestOp) -> float:
         """How many times as often the producer's body would run for a load; infinity where it may not stand for it."""
-        return times_as_often(load, producer, self.ranges) if fits_mask(load, producer) else math.inf
+        times = times_as_often(load, producer, self.ranges) if fits_mask(load, producer) else math.inf
+        return times if times == 1 or traits_of(producer.results[0]).arithmetic_is_cheap else math.inf
 
     def is_only_reader(self, consumer: loops.NestOp, producer: loops.NestOp) -> bool:
         """Whether nobody else reads the producer's first result."""

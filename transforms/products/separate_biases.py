@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from xdsl.context import Context
@@ -83,7 +82,9 @@ def separate(call: loops.ExternOp) -> None:
     sizes = sizes_of(result)
     if call.overload == _CONVOLUTION:
         bias, overload = call.tensor("bias"), _CONVOLUTION
-        positional: list[ArgumentOrValue] = [_filled(one, call.operands) for one in call.arguments_attr.positional]
+        positional: list[ArgumentOrValue] = [
+            call.operands[one.index] if isinstance(one, Operand) else one for one in call.arguments_attr.positional
+        ]
         positional[2] = None
     else:
         bias, overload = call.tensor("self"), "aten.mm.default"
@@ -110,11 +111,6 @@ def separate(call: loops.ExternOp) -> None:
     Rewriter.insert_op([alone, nest], InsertPoint.before(call))
     replace_all_uses(call.results[0], nest.results[0])
     remove(call)
-
-
-def _filled(argument: object, operands: Sequence[SSAValue]) -> ArgumentOrValue:
-    """An argument with values in the place of the numbers of operands."""
-    return operands[argument.index] if isinstance(argument, Operand) else argument
 
 
 def _wide(load: loops.LoadOp, like: Operation, place: InsertPoint) -> SSAValue:

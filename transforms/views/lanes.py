@@ -133,7 +133,7 @@ def turns_across(
         place = lanes.indices(load)
         if not lanes.agree(place, lanes.near_as_it_lies(load), led):
             continue
-        number = {variable: axis for axis, variable in enumerate(producer.induction_variables)}
+        number: dict[SSAValue, int] = {variable: axis for axis, variable in enumerate(producer.induction_variables)}
         for op in _large_loads(producer, ranges):
             if any(index not in number for index in op.indices):
                 continue

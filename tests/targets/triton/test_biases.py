@@ -31,7 +31,8 @@ def test_as_eager(training: bool, dynamic: bool) -> None:
         expected = network(*inputs)
         if training:
             results, expected = (
-                (*outs, *torch.autograd.grad(sum(out.sum() for out in outs), inputs)) for outs in (results, expected)
+                (*outs, *torch.autograd.grad(torch.stack([out.sum() for out in outs]).sum(), inputs))
+                for outs in (results, expected)
             )
     for ours, eagers in zip(results, expected, strict=True):
         torch.testing.assert_close(ours, eagers, rtol=1e-4, atol=1e-4)

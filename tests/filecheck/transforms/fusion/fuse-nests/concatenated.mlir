@@ -9,24 +9,24 @@
 // CHECK-NEXT:     loops.store
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %y
-func.func @main(%x : tensor<4xf32>, %b : tensor<4xf32>, %z : tensor<8xf32>) -> tensor<12xf32> {
-  %a = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
-    %v = loops.load %x[%i] : tensor<4xf32>
-    %u = loops.load %b[%i] : tensor<4xf32>
+func.func @main(%x : tensor<4xf32, #aten.layout<device = "cuda:0">>, %b : tensor<4xf32, #aten.layout<device = "cuda:0">>, %z : tensor<8xf32, #aten.layout<device = "cuda:0">>) -> tensor<12xf32, #aten.layout<device = "cuda:0">> {
+  %a = loops.nest (%i : 4) outs(%o : tensor<4xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %x[%i] : tensor<4xf32, #aten.layout<device = "cuda:0">>
+    %u = loops.load %b[%i] : tensor<4xf32, #aten.layout<device = "cuda:0">>
     %w = elem.add %v, %u : f32
-    loops.store %w, %o[%i] : tensor<4xf32>
+    loops.store %w, %o[%i] : tensor<4xf32, #aten.layout<device = "cuda:0">>
   }
-  %y = loops.nest (%j : 12) outs(%o : tensor<12xf32>) {
+  %y = loops.nest (%j : 12) outs(%o : tensor<12xf32, #aten.layout<device = "cuda:0">>) {
     %k = loops.index [%j] : i64
     %four = elem.constant 4 : i64
     %l = elem.lt %k, %four : i64
     %r = elem.ge %k, %four : i64
     %p = elem.constant 0.5 : f32
-    %q = loops.load %z[%j - 4] if %r else %p : tensor<8xf32>
-    %v = loops.load %a[%j] if %l else %q : tensor<4xf32>
-    loops.store %v, %o[%j] : tensor<12xf32>
+    %q = loops.load %z[%j - 4] if %r else %p : tensor<8xf32, #aten.layout<device = "cuda:0">>
+    %v = loops.load %a[%j] if %l else %q : tensor<4xf32, #aten.layout<device = "cuda:0">>
+    loops.store %v, %o[%j] : tensor<12xf32, #aten.layout<device = "cuda:0">>
   }
-  func.return %y : tensor<12xf32>
+  func.return %y : tensor<12xf32, #aten.layout<device = "cuda:0">>
 }
 
 // -----
@@ -34,11 +34,59 @@ func.func @main(%x : tensor<4xf32>, %b : tensor<4xf32>, %z : tensor<8xf32>) -> t
 // Near miss: a dear function would run at every point of the whole, three times as often.
 // CHECK:      %a = loops.nest (%i : 4)
 // CHECK:      %y = loops.nest (%j : 12)
+func.func @main(%x : tensor<4xf32, #aten.layout<device = "cuda:0">>, %b : tensor<4xf32, #aten.layout<device = "cuda:0">>, %z : tensor<8xf32, #aten.layout<device = "cuda:0">>) -> tensor<12xf32, #aten.layout<device = "cuda:0">> {
+  %a = loops.nest (%i : 4) outs(%o : tensor<4xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %x[%i] : tensor<4xf32, #aten.layout<device = "cuda:0">>
+    %u = loops.load %b[%i] : tensor<4xf32, #aten.layout<device = "cuda:0">>
+    %w = elem.pow %v, %u : f32
+    loops.store %w, %o[%i] : tensor<4xf32, #aten.layout<device = "cuda:0">>
+  }
+  %y = loops.nest (%j : 12) outs(%o : tensor<12xf32, #aten.layout<device = "cuda:0">>) {
+    %k = loops.index [%j] : i64
+    %four = elem.constant 4 : i64
+    %l = elem.lt %k, %four : i64
+    %r = elem.ge %k, %four : i64
+    %p = elem.constant 0.5 : f32
+    %q = loops.load %z[%j - 4] if %r else %p : tensor<8xf32, #aten.layout<device = "cuda:0">>
+    %v = loops.load %a[%j] if %l else %q : tensor<4xf32, #aten.layout<device = "cuda:0">>
+    loops.store %v, %o[%j] : tensor<12xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<12xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+
+// Near miss: the mask lets every third point read, and each element is read three times.
+// CHECK:      %a = loops.nest (%i : 4)
+// CHECK:      %y = loops.nest (%j : 3, %k : 4)
+func.func @main(%x : tensor<4xf32, #aten.layout<device = "cuda:0">>, %b : tensor<4xf32, #aten.layout<device = "cuda:0">>) -> tensor<3x4xf32, #aten.layout<device = "cuda:0">> {
+  %a = loops.nest (%i : 4) outs(%o : tensor<4xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %x[%i] : tensor<4xf32, #aten.layout<device = "cuda:0">>
+    %u = loops.load %b[%i] : tensor<4xf32, #aten.layout<device = "cuda:0">>
+    %w = elem.add %v, %u : f32
+    loops.store %w, %o[%i] : tensor<4xf32, #aten.layout<device = "cuda:0">>
+  }
+  %y = loops.nest (%j : 3, %k : 4) outs(%o : tensor<3x4xf32, #aten.layout<device = "cuda:0">>) {
+    %n = loops.index [%k] : i64
+    %two = elem.constant 2 : i64
+    %l = elem.lt %n, %two : i64
+    %p = elem.constant 0.5 : f32
+    %v = loops.load %a[%k] if %l else %p : tensor<4xf32, #aten.layout<device = "cuda:0">>
+    loops.store %v, %o[%j, %k] : tensor<3x4xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<3x4xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+
+// Near miss: on a processor, where arithmetic counts.
+// CHECK:      %a = loops.nest (%i : 4)
+// CHECK:      %y = loops.nest (%j : 12)
 func.func @main(%x : tensor<4xf32>, %b : tensor<4xf32>, %z : tensor<8xf32>) -> tensor<12xf32> {
   %a = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
     %v = loops.load %x[%i] : tensor<4xf32>
     %u = loops.load %b[%i] : tensor<4xf32>
-    %w = elem.pow %v, %u : f32
+    %w = elem.add %v, %u : f32
     loops.store %w, %o[%i] : tensor<4xf32>
   }
   %y = loops.nest (%j : 12) outs(%o : tensor<12xf32>) {
@@ -52,27 +100,4 @@ func.func @main(%x : tensor<4xf32>, %b : tensor<4xf32>, %z : tensor<8xf32>) -> t
     loops.store %v, %o[%j] : tensor<12xf32>
   }
   func.return %y : tensor<12xf32>
-}
-
-// -----
-
-// Near miss: the mask lets every third point read, and each element is read three times.
-// CHECK:      %a = loops.nest (%i : 4)
-// CHECK:      %y = loops.nest (%j : 3, %k : 4)
-func.func @main(%x : tensor<4xf32>, %b : tensor<4xf32>) -> tensor<3x4xf32> {
-  %a = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
-    %v = loops.load %x[%i] : tensor<4xf32>
-    %u = loops.load %b[%i] : tensor<4xf32>
-    %w = elem.add %v, %u : f32
-    loops.store %w, %o[%i] : tensor<4xf32>
-  }
-  %y = loops.nest (%j : 3, %k : 4) outs(%o : tensor<3x4xf32>) {
-    %n = loops.index [%k] : i64
-    %two = elem.constant 2 : i64
-    %l = elem.lt %n, %two : i64
-    %p = elem.constant 0.5 : f32
-    %v = loops.load %a[%k] if %l else %p : tensor<4xf32>
-    loops.store %v, %o[%j, %k] : tensor<3x4xf32>
-  }
-  func.return %y : tensor<3x4xf32>
 }
