@@ -21,7 +21,8 @@ class Case:
     """One row of a table: `make()` gives the function and its inputs, the same numbers at every call.
 
     A training step is forward and backward: the gradients of the outputs (for fixed random cotangents) with respect to
-    the inputs that require one, or, for a module, those of its loss with respect to its parameters.
+    the inputs that require one (none for what the outputs do not depend on), or, for a module, those of its loss with
+    respect to its parameters.
     """
 
     name: str

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeGuard
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f32
@@ -237,7 +238,7 @@ def fused_nest(product: Product, *, keep_roundings: bool = False, prologues: boo
         variables = nest.induction_variables
         dims: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(variables))]
         _, rounded = _sum(product, nest, dims, place, producers)
-        _add(loops.StoreOp.build(rounded, nest.handles[0], dims, variables), product.call, place)
+        insert(loops.StoreOp.build(rounded, nest.handles[0], dims, variables), product.call, place)
         return nest
     substitution = Substitution(nest.induction_variables)
     for axis, variable in enumerate(consumer.induction_variables):
@@ -255,7 +256,7 @@ def fused_nest(product: Product, *, keep_roundings: bool = False, prologues: boo
                 first = _sum(product, nest, dims, place, producers)
                 if product.is_kept:
                     store = loops.StoreOp.build(first[1], nest.handles[-1], dims, nest.induction_variables)
-                    _add(store, product.call, place)
+                    insert(store, product.call, place)
             exact[op.result], substitution.values[op.result] = first
         elif not keep_roundings and is_widening(op) and op.operands[0] in exact:
             substitution.values[op.result] = exact[op.operands[0]]
@@ -272,7 +273,8 @@ def is_widening(op: Operation) -> TypeGuard[elem.ConvertOp]:
     return isinstance(op, elem.ConvertOp) and op.result.type == f32
 
 
-def _add(op: Operation, like: Operation, place: InsertPoint) -> SSAValue | None:
+def insert(op: Operation, like: Operation, place: InsertPoint) -> SSAValue | None:
+    """Inserts an op where another one comes from; gives its result, if it has one."""
     op.location = like.location
     Rewriter.insert_op(op, place)
     return op.results[0] if op.results else None
@@ -295,36 +297,36 @@ def _sum(
     sizes = (*nest.sizes, points)
     k = sym.dim(len(axes) - 1)
     inside = InsertPoint.at_end(reduction.body)
-    left = _load(product.left, [*batch, row, k], axes, sizes, product.call, inside, producers)
-    right = _load(product.right, [*batch, k, column], axes, sizes, product.call, inside, producers)
-    multiplied = _add(elem.make("mul", left, right), product.call, inside)
+    left = load_in_f32(product.left, [*batch, row, k], axes, sizes, product.call, inside, producers)
+    right = load_in_f32(product.right, [*batch, k, column], axes, sizes, product.call, inside, producers)
+    multiplied = insert(elem.make("mul", left, right), product.call, inside)
     assert multiplied is not None
-    _add(loops.YieldOp.build(multiplied), product.call, inside)
-    total = _add(reduction, product.call, place)
+    insert(loops.YieldOp.build(multiplied), product.call, inside)
+    total = insert(reduction, product.call, place)
     assert total is not None
     if product.bias is not None:
         bias_sizes = sizes_of(tensor_type_of(product.bias))
         last = dims[len(dims) - len(bias_sizes) :]
         own = [0 if size == 1 else dim for size, dim in zip(bias_sizes, last, strict=True)]
-        bias = _load(product.bias, own, nest.induction_variables, nest.sizes, product.call, place, {})
-        total = _add(elem.make("add", total, bias), product.call, place)
+        bias = load_in_f32(product.bias, own, nest.induction_variables, nest.sizes, product.call, place)
+        total = insert(elem.make("add", total, bias), product.call, place)
         assert total is not None
     scalar = element_type_of(product.result)
     if scalar == f32:
         return total, total
-    rounded = _add(elem.ConvertOp.build(total, scalar), product.call, place)
+    rounded = insert(elem.ConvertOp.build(total, scalar), product.call, place)
     assert rounded is not None
     return total, rounded
 
 
-def _load(
+def load_in_f32(
     tensor: SSAValue,
     dims: Sequence[sym.IndexExpr],
     axes: Sequence[SSAValue],
     sizes: Sequence[sym.IndexExpr],
     like: Operation,
     place: InsertPoint,
-    producers: Mapping[SSAValue, loops.NestOp],
+    producers: Mapping[SSAValue, loops.NestOp] = MappingProxyType({}),
 ) -> SSAValue:
     """Appends a load of an element in f32, not through views; or what a producer does to give it."""
     source, indices = through_views(tensor, dims)
@@ -332,10 +334,10 @@ def _load(
     if source in producers:
         value = _computed(producers[source], indices, axes, place)
     else:
-        value = _add(loops.LoadOp.build(source, indices, axes), like, place)
+        value = insert(loops.LoadOp.build(source, indices, axes), like, place)
     assert value is not None
     if value.type != f32:
-        value = _add(elem.ConvertOp.build(value, f32), like, place)
+        value = insert(elem.ConvertOp.build(value, f32), like, place)
         assert value is not None
     return value
 
@@ -381,4 +383,4 @@ def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> No
             remove(product.producers[value])
 
 
-__all__ = ["Product", "fused_nest", "products_of", "replace"]
+__all__ = ["Product", "fused_nest", "insert", "is_one", "load_in_f32", "products_of", "replace"]

@@ -12,7 +12,6 @@ from typing import Final
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, f32
-from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -21,10 +20,9 @@ from cuesta.dialects.aten import ArgumentOrValue, Operand, flatten_call
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
-from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import element_type_of, is_tensor, sizes_of, tensor_type_of, traits_of
-from cuesta.dialects.loops.surgery import remove, through_views
-from cuesta.transforms.products.products import is_one
+from cuesta.dialects.loops.surgery import remove
+from cuesta.transforms.products.products import insert, is_one, load_in_f32
 
 _CONVOLUTION: Final = "aten.convolution.default"
 _ADDMM: Final = "aten.addmm.default"
@@ -56,8 +54,8 @@ def biased(call: loops.ExternOp) -> bool:
 def obstacle(call: loops.ExternOp) -> str | None:
     """Why a bias stays with its call."""
     result = call.results[0]
-    if not is_tensor(result) or kind_of(element_type_of(result)) != "f":
-        return "the result is not of floats"
+    if not is_tensor(result) or element_type_of(result) not in (f32, Float16Type(), BFloat16Type()):
+        return "the result is not of floats of 16 or 32 bits"
     if traits_of(result).free_biases:
         return "the library adds the bias for nothing"
     followed = [isinstance(use.operation, loops.LoadOp) for use in result.uses]
@@ -71,7 +69,7 @@ def obstacle(call: loops.ExternOp) -> str | None:
     if not (is_one(call, "beta") and is_one(call, "alpha")):
         return "a term is scaled"
     sizes = sizes_of(tensor_type_of(call.tensor("self")))
-    if len(sizes) > 1 and sizes[0] != 1:
+    if len(sizes) == 2 and sizes[0] != 1:
         return "what is added is a matrix"
     return None
 
@@ -97,33 +95,20 @@ def separate(call: loops.ExternOp) -> None:
     place = InsertPoint.at_end(nest.body)
     dims: list[sym.IndexExpr] = [sym.dim(k) for k in range(len(sizes))]
     own = sizes_of(tensor_type_of(bias))
-    at: list[sym.IndexExpr] = [0] * (len(own) - 1) + [0 if own[-1] == 1 else dims[1]]
+    along = dims[1:2] if overload == _CONVOLUTION else dims[len(dims) - len(own) :]
+    at = [0 if size == 1 else dim for size, dim in zip(own, along, strict=True)]
     variables = nest.induction_variables
-    left = _wide(loops.LoadOp.build(alone.results[0], dims, variables), call, place)
-    source, indices = through_views(bias, at)
-    right = _wide(loops.LoadOp.build(source, [sym.simplify(index, sizes) for index in indices], variables), call, place)
-    total = _insert(elem.make("add", left, right), call, place)
-    if total.type != result.element_type:
-        total = _insert(elem.ConvertOp.build(total, result.element_type), call, place)
-    store = loops.StoreOp.build(total, nest.handles[0], dims, variables)
-    store.location = call.location
-    Rewriter.insert_op(store, place)
+    left = load_in_f32(alone.results[0], dims, variables, sizes, call, place)
+    right = load_in_f32(bias, at, variables, sizes, call, place)
+    total = insert(elem.make("add", left, right), call, place)
+    assert total is not None
+    if result.element_type != f32:
+        total = insert(elem.ConvertOp.build(total, result.element_type), call, place)
+        assert total is not None
+    insert(loops.StoreOp.build(total, nest.handles[0], dims, variables), call, place)
     Rewriter.insert_op([alone, nest], InsertPoint.before(call))
     replace_all_uses(call.results[0], nest.results[0])
     remove(call)
-
-
-def _wide(load: loops.LoadOp, like: Operation, place: InsertPoint) -> SSAValue:
-    """A load; of 16 bits, in f32."""
-    value = _insert(load, like, place)
-    narrow = isinstance(value.type, BFloat16Type | Float16Type)
-    return _insert(elem.ConvertOp.build(value, f32), like, place) if narrow else value
-
-
-def _insert(op: Operation, like: Operation, place: InsertPoint) -> SSAValue:
-    op.location = like.location
-    Rewriter.insert_op(op, place)
-    return op.results[0]
 
 
 __all__ = ["SeparateBiasesPass"]

@@ -242,7 +242,7 @@ class _Facts:
         large, least, many = LARGE_GPU, LEAST, MANY_PROGRAMS
         if strips and self.around < self.strip(machine) * processors:
             large, least = min(large, NARROW), min(least, NARROW_LEAST)
-        elif strips and not self.rows_are_aligned(machine.vector):
+        elif strips and not self.is_aligned(machine.vector, columns=True):
             large, least, many = min(large, SCATTERED), min(least, SCATTERED_LEAST), 2 * MANY_PROGRAMS
         if self.points < large:
             return _Points()
@@ -324,21 +324,12 @@ class _Facts:
         """The axes of a domain, as a set of bits."""
         return sum(1 << self.analysis.number[variable] for variable in op.induction_variables)
 
-    def is_aligned(self, vector: int) -> bool:
-        """Whether all rows of what is read in order begin where vectors may."""
+    def is_aligned(self, vector: int, *, columns: bool = False) -> bool:
+        """Whether all rows of what is read in order begin where vectors may; or the rows that columns are read of."""
         for member in self.members:
+            around = member.reduction if columns else self.nest
             for _, access in self.large(member.reduction):
-                for variable in self.nest.induction_variables:
-                    stride = sym.coefficient(access.address, self.analysis.number[variable])
-                    if not isinstance(stride, int) or stride * access.width % vector:
-                        return False
-        return True
-
-    def rows_are_aligned(self, vector: int) -> bool:
-        """Whether all rows that strips of columns are read of begin where vectors may."""
-        for member in self.members:
-            for _, access in self.large(member.reduction):
-                for variable in member.reduction.induction_variables:
+                for variable in around.induction_variables:
                     stride = sym.coefficient(access.address, self.analysis.number[variable])
                     if not isinstance(stride, int) or stride * access.width % vector:
                         return False

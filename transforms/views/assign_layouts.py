@@ -37,10 +37,11 @@ from cuesta.dialects.layout import (
     tensor_type_of,
     traits_of,
 )
-from cuesta.dialects.loops.analysis import byte_width, estimate
+from cuesta.dialects.loops.analysis import byte_width
+from cuesta.transforms import thresholds
 from cuesta.transforms.views.convolution_costs import CONVOLUTION, channels_first_costs
 from cuesta.transforms.views.labelling import Labelling
-from cuesta.transforms.views.lanes import Lanes
+from cuesta.transforms.views.lanes import Lanes, points_of
 from cuesta.transforms.views.materialize_views import materialize
 
 _COPY = 2.0
@@ -62,11 +63,6 @@ _ROWS_ON_GPU = 50.0
 """The same in a nest with longer loops. It is to come down with schedules of these that transpose in shared memory.
 
 Source: from a profile on an H200: a kernel that read 460 MB across took 6 ms, in which memory moves 26 GB.
-"""
-_SMALLER = 8
-"""What a nest reduces so many times lanes follow, and not what it becomes.
-
-Source: a guess: then writing across costs as much as what is read.
 """
 
 
@@ -115,10 +111,7 @@ class _Images:
 
     def bytes(self, value: SSAValue) -> float:
         """The bytes of a tensor, with a guess for every symbol."""
-        count = 1.0
-        for size in sizes_of(tensor_type_of(value)):
-            count *= estimate(size, self.ranges)
-        return count * byte_width(value)
+        return points_of(sizes_of(tensor_type_of(value)), self.ranges) * byte_width(value)
 
     def copying(self, value: SSAValue) -> float:
         return (_COPY + self.across(looped=False)) * self.bytes(value)
@@ -175,7 +168,7 @@ class _Images:
         if not written:
             return
         largest = max(accesses, key=self.bytes)
-        leader = written[0] if _SMALLER * self.bytes(written[0]) >= self.bytes(largest) else largest
+        leader = written[0] if thresholds.SMALL * self.bytes(written[0]) >= self.bytes(largest) else largest
         led = [lanes.near(lanes.indices(accesses[leader]), _strides(leader, label)) for label in (0, 1)]
         rate = self.across(looped=lanes.looped)
         for value, op in accesses.items():

@@ -57,6 +57,7 @@ Source: measured by `make bench-convolutions ARGS='--device cuda --times 8'` (to
 patches 1.6, and of many images of bf16 4.0, by a profile.
 """
 _HALF_ON_GPU: Final = {
+    **_GPU,
     "plain": 3.5,
     "patches of colours": -70.0,
     "grouped": 3.0,
@@ -94,15 +95,18 @@ def channels_first_costs(call: loops.ExternOp) -> float | None:
     if kind is None:
         return None
     result = call.results[0]
+    element = element_type_of(result)
+    half = isinstance(element, Float16Type | BFloat16Type)
     if traits_of(result).blocks:
+        if not half and not isinstance(element, Float32Type):
+            return None
         if len(sizes_of(tensor_type_of(result))) == 5:
             return _VOLUMES_ON_GPU.get(kind)
-        half = isinstance(element_type_of(result), Float16Type | BFloat16Type)
         if half and kind == "grouped" and any(size % _VECTOR for size in _channels_of_groups(call)):
             kind = "grouped unaligned"
-        return _HALF_ON_GPU.get(kind, _GPU.get(kind)) if half else _GPU.get(kind)
+        return (_HALF_ON_GPU if half else _GPU).get(kind)
     # What libraries have no kernel for gives its result channels first.
-    return _CPU[kind] if isinstance(element_type_of(result), Float32Type | BFloat16Type) else None
+    return _CPU[kind] if isinstance(element, Float32Type | BFloat16Type) else None
 
 
 def _channels_of_groups(call: loops.ExternOp) -> list[int]:

@@ -10,16 +10,12 @@ from xdsl.ir import SSAValue
 from cuesta.dialects import loops, sym
 from cuesta.dialects.layout import is_contiguous, sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.analysis import estimate
+from cuesta.transforms import thresholds
 
 _WINDOW = 32
 """The most points of a loop there that every lane does by itself.
 
 Source: a definition: `WINDOW` in `lowering/schedule/gpu/sliding_windows.py`.
-"""
-_MANY = 8
-"""What is so many times smaller than what a nest reads may be written in any order.
-
-Source: a guess: then writing across costs as much as what is read.
 """
 _NEAR = 4
 """The most elements between two lanes that still share what memory gives at once.
@@ -31,6 +27,11 @@ _ROW = 16
 
 Source: a definition: the lanes of f32 of a wide register.
 """
+
+
+def points_of(sizes: Sequence[sym.IndexExpr], ranges: sym.SymbolRanges) -> float:
+    """How many points a domain of these sizes has, with a guess for every symbol."""
+    return math.prod(estimate(size, ranges) for size in sizes)
 
 
 class Lanes:
@@ -48,8 +49,7 @@ class Lanes:
         """Whether there are loops that no lane does by itself."""
         for op in nest.walk():
             if isinstance(op, loops.DomainOp):
-                points = math.prod(estimate(size, ranges) for size in op.sizes)
-                self.looped |= op is not nest and points > _WINDOW
+                self.looped |= op is not nest and points_of(op.sizes, ranges) > _WINDOW
                 for variable, size in zip(op.induction_variables, op.sizes, strict=True):
                     if op is not nest and estimate(size, ranges) >= _ROW:
                         self.rows.add(len(self.sizes))
@@ -113,9 +113,8 @@ def has_longer_loops(nest: loops.NestOp, points: Sequence[sym.IndexExpr], ranges
     if not Lanes(nest, ranges).looped:
         return False
     inner = [op for op in nest.body.ops if isinstance(op, loops.DomainOp)]
-    most = max((math.prod(estimate(size, ranges) for size in op.sizes) for op in inner), default=1.0)
-    around = math.prod(estimate(size, ranges) for size in nest.sizes)
-    return around * most <= _MANY * math.prod(estimate(size, ranges) for size in points)
+    most = max((points_of(op.sizes, ranges) for op in inner), default=1.0)
+    return points_of(nest.sizes, ranges) * most <= thresholds.SMALL * points_of(points, ranges)
 
 
 def turns_across(
@@ -169,14 +168,14 @@ def _led(lanes: Lanes, nest: loops.NestOp) -> frozenset[int]:
 def _large_loads(nest: loops.NestOp, ranges: sym.SymbolRanges) -> list[loops.LoadOp]:
     """The loads of tensors that have about as many elements as a nest has points, or more."""
     handles = set(nest.handles)
-    points = math.prod(estimate(size, ranges) for size in nest.sizes)
+    points = points_of(nest.sizes, ranges)
     return [
         op
         for op in nest.walk()
         if isinstance(op, loops.LoadOp)
         and op.source not in handles
-        and 4 * math.prod(estimate(size, ranges) for size in sizes_of(tensor_type_of(op.source))) >= points
+        and thresholds.SMALL * points_of(sizes_of(tensor_type_of(op.source)), ranges) >= points
     ]
 
 
-__all__ = ["Lanes", "has_longer_loops", "transposes", "turns_across"]
+__all__ = ["Lanes", "has_longer_loops", "points_of", "transposes", "turns_across"]

@@ -156,11 +156,9 @@ class _Chooser:
 
     def choose(self) -> Schedule:
         root = self.analysis.root
-        schedule = self.single_points(root)
-        if schedule is None and root.loops and not self.analysis.meeting:
-            schedule = self.windows_across(root)
-        if schedule is None and not self.analysis.meeting:
-            schedule = sliding_windows.choose(self.analysis, self.machine)
+        schedule = None
+        if root.axes and root.loops and not self.analysis.meeting:
+            schedule = self.windows_across(root) or sliding_windows.choose(self.analysis, self.machine)
         if schedule is None:
             schedule = self.reducing(root) if root.loops else self.pointwise(root)
         warps = schedule.choices.get("warps") or self.warps(schedule)
@@ -287,28 +285,20 @@ class _Chooser:
 
     # Nests with loops in them
 
-    def single_points(self, root: Loop) -> Schedule | None:
-        """As without loops, where all of them have one point, as reductions of axes of one element do."""
-        inner = [loop for loop in root.walk() if loop is not root]
-        ordered = any(access.ordered for access in self.analysis.accesses.values())
-        if not inner or not root.axes or ordered or self.analysis.meeting:
-            return None
-        if any(self.analysis.sizes[axis] != 1 for loop in inner for axis in loop.axes):
-            return None
-        schedule = self.pointwise(root)
-        self.inner_lanes(root, schedule, 1)
-        return schedule
-
     def windows_across(self, root: Loop) -> Schedule | None:
-        """Squares of points, each of which goes through a small window by itself."""
+        """Squares of points, each of which goes through a small window by itself. Windows of one point, as reductions
+        of axes of one element have, leave a nest that is pointwise, whatever lies across.
+        """
         inner = [loop for loop in root.walk() if loop is not root]
-        points = [math.prod(self.points(axis) for axis in loop.axes) for loop in inner]
+        points = max(math.prod(self.points(axis) for axis in loop.axes) for loop in inner)
         known = all(isinstance(self.analysis.sizes[axis], int) for loop in inner for axis in loop.axes)
-        simple = not any(access.ordered or access.indirect for access in self.analysis.accesses.values())
-        if not root.axes or not known or not simple or max(points) > sliding_windows.WINDOW:
+        every = self.analysis.accesses.values()
+        if not known or points > sliding_windows.WINDOW or any(access.ordered or access.indirect for access in every):
             return None
         stores = [access for access in root.accesses if access.is_store]
-        schedule = self.square(root, [*self.large(self.analysis.accesses.values()), *stores], sliding_windows.APART)
+        schedule = self.square(root, [*self.large(every), *stores], sliding_windows.APART)
+        if schedule is None and points == 1:
+            schedule = self.pointwise(root)
         if schedule is not None:
             self.inner_lanes(root, schedule, 1)
         return schedule

@@ -65,3 +65,17 @@ func.func @main(%x : tensor<4x3xf32, #aten.layout<device = "cuda:0">>, %w : tens
   }
   func.return %y : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// What is added is one number.
+// CHECK:      %[[M:.*]] = loops.extern pure "aten.mm.default"(%x, %w)
+// CHECK:        loops.load %b[] : tensor<f32
+func.func @main(%x : tensor<4x3xf32, #aten.layout<device = "cuda:0">>, %w : tensor<3x5xf32, #aten.layout<device = "cuda:0">>, %b : tensor<f32, #aten.layout<device = "cuda:0">>) -> tensor<4x5xf32, #aten.layout<device = "cuda:0">> {
+  %c = loops.extern pure "aten.addmm.default"(%b, %x, %w) : (tensor<f32, #aten.layout<device = "cuda:0">>, tensor<4x3xf32, #aten.layout<device = "cuda:0">>, tensor<3x5xf32, #aten.layout<device = "cuda:0">>) -> tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%0 : 4, %1 : 5) outs(%o : tensor<4x5xf32, #aten.layout<device = "cuda:0">>) {
+    %l = loops.load %c[%0, %1] : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+    loops.store %l, %o[%0, %1] : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+}
