@@ -50,7 +50,7 @@ class BodyWriter:
         if isinstance(e, int):
             return self.constant(e, kind)
         index = self.add(IndexOp.build(e, indices, i64))
-        return self.add(elem.ConvertOp.create(operands=(index,), result_types=(kind,)))
+        return index if kind == i64 else self.add(elem.ConvertOp.create(operands=(index,), result_types=(kind,)))
 
     def end(self, value: SSAValue) -> None:
         """Ends the body of a reduction."""

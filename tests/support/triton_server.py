@@ -87,6 +87,18 @@ fp_to_fp = interpreter_builder.create_fp_to_fp
 interpreter_builder.create_fp_to_fp = from_float8
 
 
+binary_op = interpreter_builder.binary_op
+
+
+def comparing(lhs: TensorHandle, rhs: TensorHandle, op: Any) -> TensorHandle:
+    """The interpreter gives what a comparison finds the type of what it compares, and splats it as such."""
+    found = binary_op(lhs, rhs, op)
+    return TensorHandle(found.data, tl.int1) if found.data.dtype == numpy.bool_ else found
+
+
+interpreter_builder.binary_op = comparing
+
+
 class Pointer:
     """What the interpreter takes for a tensor: it asks for no more than the address and the type."""
 

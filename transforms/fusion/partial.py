@@ -37,7 +37,7 @@ def partial(producer: loops.NestOp, consumer: loops.NestOp) -> tuple[loops.NestO
             members = plain_members(consumer)
             plan = None if members is None else plan_of(consumer, members, parts)
             if plan is None or plan.rest:
-                return "one reduction needs another, or what the consumer stores"
+                return "one reduction needs another, or what the consumer stores, or a place is asked for"
             of_parts, combination = Splitter(consumer, plan, parts).run()
             return of_parts, combination
     return "the producer does not store the reductions' domain point by parallel point"

@@ -44,6 +44,16 @@ class Parts:
     within_limits: sym.IndexExpr | None = None
     """The points of a part, over the outer axes, where there are limits; at least 1."""
     left_over: LeftOver | None = None
+    in_order: bool = False
+    """Whether a part's points are a run of the domain in its own order, and none are left over."""
+
+    def first(self, sizes: Sequence[sym.IndexExpr]) -> sym.IndexExpr:
+        """The number that the first point of a part has in a domain of these sizes, over the outer axes. Of parts in
+        order point k has k more.
+        """
+        outer = [sym.dim(k) for k in range(len(self.outer))]
+        start = [sym.substitute(index, [*outer, *(0 for _ in self.inner)]) for index in self.indices]
+        return sym.simplify(sym.linearize(start, sizes), self.outer)
 
     @property
     def count(self) -> sym.IndexExpr:
@@ -71,7 +81,7 @@ def _equal_parts(sizes: Sequence[int], part: int) -> Parts | None:
     inner = [size // parts if k == axis else size for k, size in enumerate(sizes)]
     indices: list[sym.IndexExpr] = [sym.dim(k + 1) for k in range(len(sizes))]
     indices[axis] = sym.dim(0) * inner[axis] + indices[axis]
-    return Parts((parts,), tuple(inner), tuple(indices))
+    return Parts((parts,), tuple(inner), tuple(indices), in_order=all(size == 1 for size in sizes[:axis]))
 
 
 def _parts_of_some_size(sizes: Sequence[sym.IndexExpr], part: int) -> Parts:
@@ -88,7 +98,8 @@ def _parts_of_some_size(sizes: Sequence[sym.IndexExpr], part: int) -> Parts:
     indices: list[sym.IndexExpr] = [sym.dim(k + 1) for k in range(len(sizes))]
     indices[axis] = sym.dim(0) * length + indices[axis]
     if left == 0:
-        return Parts((parts,), tuple(inner), tuple(indices))
+        in_order = all(size == 1 for size in sizes[:axis])
+        return Parts((parts,), tuple(inner), tuple(indices), in_order=in_order)
     rest = [left if k == axis else size for k, size in enumerate(sizes)]
     start = [parts * length if k == axis else 0 for k in range(len(sizes))]
     return Parts((parts,), tuple(inner), tuple(indices), left_over=LeftOver(tuple(rest), tuple(start)))
@@ -151,10 +162,11 @@ class Runs:
         space = (*outer, points)
         inner = [sym.simplify(e, space) for e in sym.delinearize(position, sizes[run:])]
         indices = self.in_order(order, [*(sym.dim(k) for k in range(run)), *inner])
+        in_order = self.is_in_order(order)
         if length % points == 0:
-            return Parts(outer, (points,), indices)
+            return Parts(outer, (points,), indices, in_order=in_order)
         count = sym.minimum(points, length - sym.dim(run) * points)
-        return Parts(outer, (points,), indices, ((position, length),), count)
+        return Parts(outer, (points,), indices, ((position, length),), count, in_order=in_order)
 
     def runs_together(self, order: Sequence[int], run: int, height: int) -> Parts:
         """Parts of several short runs: pieces of the axis around them, and all of the inner ones."""
@@ -167,10 +179,16 @@ class Runs:
         whole = [sym.dim(cut + 2 + k) for k in range(len(sizes) - run)]
         indices = self.in_order(order, [*(sym.dim(k) for k in range(cut)), position, *whole])
         length = math.prod(sizes[run:])
+        in_order = self.is_in_order(order)
         if sizes[cut] % height == 0:
-            return Parts(outer, inner, indices)
+            return Parts(outer, inner, indices, in_order=in_order)
         count = sym.minimum(height, sizes[cut] - sym.dim(cut) * height) * length
-        return Parts(outer, inner, indices, ((position, sizes[cut]),), count)
+        return Parts(outer, inner, indices, ((position, sizes[cut]),), count, in_order=in_order)
+
+    def is_in_order(self, order: Sequence[int]) -> bool:
+        """Whether reordered axes are in the order of the domain, apart from those of one point."""
+        moving = [axis for axis in order if self.sizes[axis] != 1]
+        return moving == sorted(moving)
 
     @staticmethod
     def in_order(order: Sequence[int], indices: Sequence[sym.IndexExpr]) -> tuple[sym.IndexExpr, ...]:

@@ -6,34 +6,45 @@ Let the points j of a domain fall into parts p, of n_p points each, and perhaps 
     exponential  Σ_j exp(a_j − c) = Σ_p exp(t_p − c) · Σ_(j in p) exp(a_j − t_p)        t_p the greatest a of the part
     squares      Σ_j (a_j − c)² = Σ_p (Q_p + (m_p − c) · (2 · R_p + n_p · (m_p − c)))
                  with Q_p = Σ_(j in p) (a_j − m_p)² and R_p = Σ_(j in p) (a_j − m_p)    m_p about the mean of the part
+    place        (v, i) of f = (op_p v_p, min over the p with v_p = v of i_p)           for the kinds in `EXTREMES`
+                 with (v_p, k_p) of f in p and i_p the number that the point k_p of p has in the whole domain
     left over    op_j f(j) = (op of the parts) op (op_r f(r))                           the elementwise op of `JOINS`
 
 The second and third hold for every c, as long as all points of the domain share it, and for every t_p and m_p. So
 softmax's sum need not wait for the greatest of the whole row, nor a variance for the mean: a part has all that it
 needs, and is read once. What is left over is reduced where c is known.
 
-All reassociate. Infinities and NaN come out the same: where t_p is not finite, 0 stands in for it within the part, and
-the factor is that of t_p = −inf, which is 0, for a part that is −inf all over. In `exponential`, exp(t_p − c) overflows
-only where a term of the sum does. `squares` has the error of the two-pass formula: R_p makes up for how m_p is rounded.
+The fourth holds where the points of a part lie in it in the order that they have in the domain, whatever order the
+parts have; NaN is equal to NaN there. Where the last of several NaN counts, it is the greatest of their i_p.
+
+`place` is exact, the others reassociate. Infinities and NaN come out the same: where t_p is not finite, 0 stands in
+for it within the part, and the factor is that of t_p = −inf, which is 0, for a part that is −inf all over. In
+`exponential`, exp(t_p − c) overflows only where a term of the sum does. `squares` has the error of the two-pass
+formula: R_p makes up for how m_p is rounded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import f32, f64
+from xdsl.dialects.builtin import AnyFloat, f32, f64, i64
 from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import elem
-from cuesta.dialects.core.reductions import JOINS
+from cuesta.dialects.core.reductions import EXTREMES, JOINS, REDUCTIONS
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.structure import ReduceOp
 from cuesta.dialects.loops.writing import BodyWriter
 
-SPLITTABLE = frozenset(JOINS)
-"""The kinds of reductions whose parts combine by the same kind."""
+SPLITTABLE = frozenset((*JOINS, *EXTREMES))
+"""The kinds of reductions that can be computed in parts."""
 
 _INFINITY = float("inf")
+_NOWHERE = 2**63 - 1
+"""More than the number of any point.
+
+Source: a definition: the greatest number of 64 bits.
+"""
 
 
 @struct
@@ -136,7 +147,31 @@ class Squares(Law):
         return writer.make("add", part.own, writer.make("mul", off, linear))
 
 
-PLAIN, EXPONENTIAL, SQUARES = Law(), Exponential(), Squares()
+class Place(Law):
+    """(v, i) of f = (op_p v_p, min over the p with v_p = v of i_p)"""
+
+    name = "place"
+
+    @staticmethod
+    def candidate(kind: str, own: SSAValue, place: SSAValue, extreme: SSAValue, writer: BodyWriter) -> SSAValue:
+        """Writes what the least is taken of: i_p where v_p = v, and more than any elsewhere; below 0 for a NaN, where
+        the last counts.
+        """
+        found = writer.make("eq", own, extreme)
+        if isinstance(own.type, AnyFloat):
+            nan = writer.make("ne", own, own)
+            if REDUCTIONS[kind].last_nan:
+                place = writer.select(nan, writer.make("neg", place), place)
+            found = writer.make("or", found, writer.make("and", nan, writer.make("ne", extreme, extreme)))
+        return writer.select(found, place, writer.constant(_NOWHERE, i64))
+
+    @staticmethod
+    def of_least(kind: str, least: SSAValue, writer: BodyWriter) -> SSAValue:
+        """Writes i, from the least of the candidates."""
+        return writer.make("abs", least) if REDUCTIONS[kind].last_nan else least
+
+
+PLAIN, EXPONENTIAL, SQUARES, PLACE = Law(), Exponential(), Squares(), Place()
 SHIFTED: tuple[Law, ...] = (EXPONENTIAL, SQUARES)
 """The laws of reductions that need another."""
 
@@ -157,4 +192,4 @@ def _is_in(value: SSAValue, body: Block) -> bool:
     return owner is body or (isinstance(owner, Operation) and owner.parent is body)
 
 
-__all__ = ["EXPONENTIAL", "PLAIN", "SHIFTED", "SPLITTABLE", "SQUARES", "Count", "Law", "OfPart"]
+__all__ = ["EXPONENTIAL", "PLACE", "PLAIN", "SHIFTED", "SPLITTABLE", "SQUARES", "Count", "Law", "OfPart"]

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import elem
+from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import LoadOp, TensorWriteOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
-from cuesta.transforms.reductions.laws import PLAIN, SHIFTED, SPLITTABLE, Law
+from cuesta.transforms.reductions.laws import PLACE, PLAIN, SHIFTED, SPLITTABLE, Law
 
 
 @struct
@@ -27,6 +28,11 @@ class Member:
     """c of the law, in the nest's body."""
     partner: ReduceOp | None = None
     """A plain member that gives the greatest a, or the sum of a; None when no member does."""
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether it needs no other member."""
+        return self.shift is None
 
 
 def has_scans(nest: NestOp) -> bool:
@@ -52,7 +58,7 @@ def plain_members(nest: NestOp) -> list[Member] | None:
     """
     reductions = splittable_reductions(nest)
     members = members_of(nest) if reductions else []
-    if not reductions or len(members) < len(reductions) or any(member.law is not PLAIN for member in members):
+    if not reductions or len(members) < len(reductions) or not all(member.is_independent for member in members):
         return None
     return members
 
@@ -106,7 +112,7 @@ def _member(
 ) -> Member | None:
     """How a reduction can be computed in parts; None when it cannot."""
     if not own:
-        return Member(reduction)
+        return Member(reduction, PLACE if reduction.kind in EXTREMES else PLAIN)
     if not own <= {member.reduction for member in members}:
         return None
     law, found = next(((law, found) for law in SHIFTED if (found := law.match(reduction))), (PLAIN, None))

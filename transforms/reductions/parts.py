@@ -13,7 +13,7 @@ threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.dialects.builtin import IndexType, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -21,13 +21,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import layout, sym
 from cuesta.dialects.core.operation import replace_all_uses
-from cuesta.dialects.core.reductions import JOINS
+from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.loops.access import IndexOp, StoreOp
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove
 from cuesta.dialects.loops.writing import BodyWriter, leading_to, only_where
 from cuesta.transforms.reductions.domains import LeftOver, Parts
-from cuesta.transforms.reductions.laws import Count, OfPart
+from cuesta.transforms.reductions.laws import PLACE, Count, OfPart
 from cuesta.transforms.reductions.members import Member, read_from
 from cuesta.transforms.reductions.plan import Plan, plan_of
 
@@ -149,19 +149,21 @@ class Splitter:
         outs: list[tuple[ReduceOp, str]] = []
         for member in self.plan.members.values():
             outs.append((member.reduction, "own"))
+            if member.law is PLACE:
+                outs.append((member.reduction, "place"))
             if member.shift is not None and member.partner is None:
                 outs.append((member.reduction, "partner"))
             if member.law.remainder(member.reduction) is not None:
                 outs.append((member.reduction, "remainder"))
         sizes = (*self.nest.sizes, *self.parts.outer)
-        return outs, [self.tensor(one.results[0], sizes) for one, _ in outs]
+        return outs, [self.tensor(one.results[name == "place"], sizes) for one, name in outs]
 
     def write_parts(self, new: NestOp, substitution: Substitution, outs: Sequence[tuple[ReduceOp, str]]) -> None:
         """Lets a nest compute what a part gives, and store it to its first handles."""
         shifts = [member.shift for member in self.plan.members.values() if member.shift is not None]
         clone_into(self.closure(self.plan.members, shifts), InsertPoint.at_end(new.body), substitution)
         found: dict[tuple[ReduceOp, str], SSAValue] = {}
-        writer = BodyWriter(new.body, self.nest)
+        writer, rows = BodyWriter(new.body, self.nest), len(self.nest.sizes)
         for member in self.plan.members.values():
             reduction = member.reduction
             writer.location = reduction.location
@@ -170,9 +172,12 @@ class Splitter:
                 if partner is None:
                     partner = self.part(member, member.law.partner, member.value, new, substitution)
                     found[(reduction, "partner")] = partner
-                count = self.count(partner.type, new.induction_variables[len(self.nest.sizes) :], writer)
+                count = self.count(partner.type, new.induction_variables[rows:], writer)
                 substitution.values[member.shift] = member.law.shift_of_part(partner, count, writer)
-            found[(reduction, "own")] = self.part(member, reduction.kind, None, new, substitution)
+            own = found[(reduction, "own")] = self.part(member, reduction.kind, None, new, substitution)
+            if member.law is PLACE:
+                first = writer.number(self.parts.first(reduction.sizes), new.induction_variables[rows:], i64)
+                found[(reduction, "place")] = writer.make("add", first, own.owner.results[1])
             if (difference := member.law.remainder(reduction)) is not None:
                 found[(reduction, "remainder")] = self.part(member, "sum", difference, new, substitution)
             if member.shift is not None:
@@ -277,36 +282,71 @@ class Splitter:
             if op not in wanted:
                 continue
             if isinstance(op, ReduceOp):
-                substitution.values[op.results[0]] = self.combine(self.plan.members[op], new, substitution)
+                member = self.plan.members[op]
+                if member.law is PLACE:
+                    whole = self.combine_places(op, new)
+                else:
+                    whole = [self.combine(member, new, substitution)]
+                for old, value in zip(op.results, whole, strict=True):
+                    substitution.values[old] = value
+                    value.name_hint = old.name_hint
             else:
                 clone_into([op], InsertPoint.at_end(new.body), substitution)
 
     def combine(self, member: Member, new: NestOp, substitution: Substitution) -> SSAValue:
         """A reduction from its parts, and from what is left over."""
         reduction = member.reduction
-        result = ReduceOp.build(reduction.kind, self.parts.outer, reduction.yielded.type)
-        result.location = reduction.location
-        writer = BodyWriter(result.body, reduction)
-        outer = result.induction_variables
-        indices = [*new.induction_variables[: len(self.nest.sizes)], *outer]
-        own = writer.load(self.of_parts[(reduction, "own")], indices)
-        if member.shift is not None:
+        own = self.of_parts[(reduction, "own")]
+
+        def of_part(writer: BodyWriter, indices: Sequence[SSAValue]) -> SSAValue:
+            value = writer.load(own, indices)
+            if member.shift is None:
+                return value
             key = (reduction, "partner") if member.partner is None else (member.partner, "own")
             partner = writer.load(self.of_parts[key], indices)
             remainders = self.of_parts.get((reduction, "remainder"))
             remainder = None if remainders is None else writer.load(remainders, indices)
             shift = substitution.value(member.shift)
-            count = self.count(own.type, outer, writer)
-            own = member.law.term(OfPart(own, partner, remainder), shift, count, writer)
-        writer.end(own)
-        new.body.add_op(result)
-        whole = result.results[0]
+            count = self.count(value.type, indices[len(self.nest.sizes) :], writer)
+            return member.law.term(OfPart(value, partner, remainder), shift, count, writer)
+
+        whole = self.over_parts(reduction.kind, reduction.yielded.type, reduction, new, of_part)
         if self.parts.left_over is not None:
             left = self.left_over(reduction, self.parts.left_over, substitution)
             new.body.add_op(left)
             whole = BodyWriter(new.body, reduction).make(JOINS[reduction.kind], whole, left.results[0])
-        whole.name_hint = reduction.results[0].name_hint
         return whole
+
+    def combine_places(self, reduction: ReduceOp, new: NestOp) -> list[SSAValue]:
+        """An extreme and its place, from those of the parts."""
+        own, place = self.of_parts[(reduction, "own")], self.of_parts[(reduction, "place")]
+
+        def candidate(writer: BodyWriter, indices: Sequence[SSAValue]) -> SSAValue:
+            value, index = writer.load(own, indices), writer.load(place, indices)
+            return PLACE.candidate(reduction.kind, value, index, extreme, writer)
+
+        extreme = self.over_parts(
+            EXTREMES[reduction.kind], reduction.yielded.type, reduction, new, lambda writer, at: writer.load(own, at)
+        )
+        least = self.over_parts("minimum", i64, reduction, new, candidate)
+        return [extreme, PLACE.of_least(reduction.kind, least, BodyWriter(new.body, reduction))]
+
+    def over_parts(
+        self,
+        kind: str,
+        value_type: Attribute,
+        like: ReduceOp,
+        new: NestOp,
+        write: Callable[[BodyWriter, Sequence[SSAValue]], SSAValue],
+    ) -> SSAValue:
+        """Ends a nest's body by a reduction over the parts; `write` gives the value of a part, from its indices."""
+        result = ReduceOp.build(kind, self.parts.outer, value_type)
+        result.location = like.location
+        writer = BodyWriter(result.body, like)
+        indices = [*new.induction_variables[: len(self.nest.sizes)], *result.induction_variables]
+        writer.end(write(writer, indices))
+        new.body.add_op(result)
+        return result.results[0]
 
     @staticmethod
     def left_over(reduction: ReduceOp, block: LeftOver, substitution: Substitution) -> ReduceOp:

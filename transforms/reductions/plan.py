@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from cuesta.dialects.loops.access import BoundOp, LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp
 from cuesta.transforms.reductions.domains import Parts
+from cuesta.transforms.reductions.laws import PLACE
 from cuesta.transforms.reductions.members import Member, has_scans, read_from
 
 
@@ -31,10 +32,14 @@ class Plan:
 
 
 def plan_of(nest: NestOp, members: Sequence[Member], parts: Parts) -> Plan | None:
-    """None when a tensor is stored in more than one place, or was there before, or something comes in order."""
+    """None when a tensor is stored in more than one place, or was there before, or something comes in order; or the
+    place of an extreme is asked for and parts are no runs of the domain.
+    """
     if parts.limits and any(isinstance(op, BoundOp) for member in members for op in member.reduction.walk()):
         return None  # where there is no point, there may be no index either
     if not members or nest.operands or has_scans(nest):
+        return None
+    if not parts.in_order and any(member.law is PLACE for member in members):
         return None
     plan = Plan({member.reduction: member for member in members})
     handles = set(nest.handles)

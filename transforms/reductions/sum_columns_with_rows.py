@@ -38,7 +38,6 @@ from cuesta.dialects.core.reductions import identity
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
 from cuesta.transforms.devices import DEVICE, traits_for
-from cuesta.transforms.reductions.laws import PLAIN
 from cuesta.transforms.reductions.members import has_scans, members_of, read_from
 
 HEIGHTS = (64, 32, 16, 8)
@@ -130,7 +129,7 @@ def _column_sums(nest: loops.NestOp) -> list[loops.ReduceOp]:
         return []
     stages = [op for op in nest.body.ops if isinstance(op, loops.DomainOp)]
     members = members_of(nest)
-    if not stages or len(members) < len(stages) or any(member.law is not PLAIN for member in members):
+    if not stages or len(members) < len(stages) or not all(member.is_independent for member in members):
         return []
     sums = [member.reduction for member in members]
     flat = not any(isinstance(op, loops.DomainOp) for one in sums for op in one.body.ops)

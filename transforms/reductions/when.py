@@ -26,7 +26,6 @@ from cuesta.transforms import thresholds
 from cuesta.transforms.reductions import gpu_cost
 from cuesta.transforms.reductions.cooperation import can_cooperate
 from cuesta.transforms.reductions.domains import Runs, split_domain
-from cuesta.transforms.reductions.laws import PLAIN
 from cuesta.transforms.reductions.members import Member, members_of, plain_members, splittable_reductions
 from cuesta.transforms.reductions.plan import plan_of
 
@@ -248,7 +247,7 @@ class _Facts:
             return _Points()
         stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]
         programs = math.ceil(self.around / COLUMNS) if strips else self.around
-        if len(stages) == len(self.members) and all(member.law is PLAIN for member in self.members):
+        if len(stages) == len(self.members) and all(member.is_independent for member in self.members):
             if programs >= FEW_PROGRAMS * processors:
                 return _Points()
             wanted = min(max(2, many * processors // programs), self.points // least)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor
 from cuesta.dialects import kernel
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import assert_close_to_float64
-from cuesta.transforms.reductions import sum_columns_with_rows
+from cuesta.transforms.reductions import sum_columns_with_rows, when
 from tests.support.tensors import special_rows
 from tests.support.triton_interpreter import check, interpreted_cuda, on_cuda, parse
 from tests.support.triton_kernels import (
@@ -63,6 +64,32 @@ def test_in_parts(name: str, dtype: torch.dtype) -> None:
         assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, inputs)
     found = kernels_of(programs[0])
     assert len(found) == kernels
+    assert_compiles(emit_module(found).values())
+
+
+PLACES: dict[str, tuple[Callable[..., object], tuple[int, ...]]] = {
+    "of the greatest": (lambda x: x.max(1), (4, 100)),
+    "of the least of all": (lambda x: x.argmin(), (7, 13)),
+    "in a column": (lambda x: x.argmax(0), (100, 9)),
+    "in the middle": (lambda x: x.min(1), (4, 37, 9)),
+}
+
+
+@slow
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", PLACES)
+def test_places_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(when, "FEW_PROGRAMS", 1000)
+    monkeypatch.setattr(when, "NARROW", 8)
+    monkeypatch.setattr(when, "NARROW_LEAST", 4)
+    function, sizes = PLACES[name]
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    rows = special_rows(sizes[0], math.prod(sizes[1:])).reshape(sizes)
+    with interpreted_cuda() as programs:
+        for x in (torch.randn(sizes), torch.zeros(sizes), rows):
+            torch.testing.assert_close(compiled(x), function(x), rtol=0, atol=0, equal_nan=True)
+    found = kernels_of(programs[0])
+    assert len(found) == 2
     assert_compiles(emit_module(found).values())
 
 

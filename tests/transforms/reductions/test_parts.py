@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -12,9 +14,11 @@ from cuesta.dialects.core.diagnostics import verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.locations import print_text
+from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.dialects.loops.analysis import analyse
 from cuesta.targets import reference
 from cuesta.transforms.reductions.cooperation import cooperate_in_parts
-from cuesta.transforms.reductions.domains import LeftOver, Parts
+from cuesta.transforms.reductions.domains import LeftOver, Parts, Runs
 from cuesta.transforms.reductions.members import members_of
 from cuesta.transforms.reductions.parts import split_in_parts
 from tests.support.tensors import special_rows
@@ -239,6 +243,70 @@ def test_every_kind_has_an_identity_where_a_part_has_no_point() -> None:
         }}"""
         before, after = split(text, parts_of(37, 16), ["plain"])
         reference.check_equivalent(before, after)
+
+
+def place_of(kind: str, element: str, sizes: str = "37") -> str:
+    """The extreme of each of three rows, and where it is."""
+    x, out, place = f"tensor<3x{sizes}x{element}>", f"tensor<3x{element}>", "tensor<3xi64>"
+    axes = [f"%j{k}" for k in range(len(sizes.split("x")))]
+    domain = ", ".join(f"{axis} : {size}" for axis, size in zip(axes, sizes.split("x"), strict=True))
+    return f"""
+    func.func @main(%x : {x}) -> ({out}, {place}) {{
+      %y, %z = loops.nest (%i : 3) outs(%o : {out}, %p : {place}) {{
+        %s, %t = loops.reduce {kind} ({domain}) {{
+          %a = loops.load %x[%i, {", ".join(axes)}] : {x}
+          loops.yield %a : {element}
+        }} : {element}, i64
+        loops.store %s, %o[%i] : {out}
+        loops.store %t, %p[%i] : {place}
+      }}
+      func.return %y, %z : {out}, {place}
+    }}"""
+
+
+@pytest.mark.parametrize("kind", EXTREMES)
+@pytest.mark.parametrize("element", ["f32", "i64", "i8", "ui8"])
+@pytest.mark.parametrize("columns", [64, 71])
+def test_the_place_of_an_extreme_is_the_first_whatever_the_parts(kind: str, element: str, columns: int) -> None:
+    parts = replace(parts_of(columns, 16), in_order=True)
+    before, after = split(place_of(kind, element, str(columns)), parts, ["place"])
+    reference.check_equivalent(before, after)
+    if element != "f32":
+        return
+    same = torch.zeros(3, columns)
+    several_nan = torch.randn(3, columns)
+    several_nan[:, [5, 20, 21, 50]] = torch.nan
+    in_one = torch.full((3, columns), -torch.inf)
+    in_one[1] = torch.inf
+    in_one[2, 40:] = torch.nan
+    for x in (same, several_nan, in_one, same.index_fill(1, torch.tensor([17, 33]), 1)):
+        reference.check_equivalent(before, after, [x])
+
+
+def test_the_place_of_an_extreme_is_not_looked_for_in_parts_of_another_order() -> None:
+    text = place_of("argmax", "f32", "6x8")
+    for indices, outer, inner in (
+        ((sym.dim(1), sym.dim(0)), (8,), (6,)),  # columns
+        ((sym.dim(1), sym.dim(0) * 4 + sym.dim(2)), (2,), (6, 4)),  # of every row one half
+    ):
+        module = parse(text)
+        (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+        assert split_in_parts(nest, members_of(nest), Parts(outer, inner, indices)) is None
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_parts_by_memory_are_in_order_where_memory_is(across: bool) -> None:
+    text = place_of("argmin", "f32", "6x8")
+    if across:
+        text = text.replace("%j0, %j1]", "%j1, %j0]").replace("3x6x8", "3x8x6")
+    for points, order in ((4, not across), (16, not across)):
+        module = parse(text)
+        (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+        members = members_of(nest)
+        parts = Runs(analyse(nest, {}, [True, True]), members).parts(points)
+        assert parts.in_order is order
+        assert (split_in_parts(nest, members, parts) is not None) is order
+        reference.check_equivalent(parse(text), module)
 
 
 def members_in(body: str, outs: str | None = None) -> list[str]:

@@ -44,3 +44,24 @@ func.func @main(%x : tensor<3x16x32xf32>) -> tensor<3xf32> {
   }
   func.return %y : tensor<3xf32>
 }
+
+// -----
+
+// An extreme and its place: parts give theirs, numbered as in the whole; the least of the places that have the extreme.
+// CHECK:      loops.nest (%[[P:.*]] : 7) outs(%{{.*}}: tensor<7xf32>, %{{.*}}: tensor<7xi64>) {
+// CHECK:        %{{.*}}, %[[K:.*]] = loops.reduce argmax (%{{.*}} : 16) {
+// CHECK:        %[[F:.*]] = loops.index [%[[P]] * 16] : i64
+// CHECK:        elem.add %[[F]], %[[K]] : i64
+// CHECK:      loops.reduce maximum (%{{.*}} : 7) {
+// CHECK:      loops.reduce minimum (%{{.*}} : 7) {
+// CHECK:        elem.select %{{.*}}, %{{.*}}, %{{.*}} : i64
+func.func @main(%x : tensor<100xf32>) -> tensor<i64> {
+  %y = loops.nest () outs(%o : tensor<i64>) schedule #loops.schedule<part = 16> {
+    %v, %i = loops.reduce argmax (%j : 100) {
+      %a = loops.load %x[%j] : tensor<100xf32>
+      loops.yield %a : f32
+    } : f32, i64
+    loops.store %i, %o[] : tensor<i64>
+  }
+  func.return %y : tensor<i64>
+}

@@ -34,3 +34,17 @@ func.func @main(%x : tensor<96xf32>) -> tensor<96xf32> {
   }
   func.return %y : tensor<96xf32>
 }
+
+// -----
+// Parts are runs of neighbours in memory, and places are counted across.
+// CHECK: its schedule says part = 8, but it cannot be split
+func.func @main(%x : tensor<8x12xf32, #aten.layout<device = "cuda:0">>) -> tensor<i64, #aten.layout<device = "cuda:0">> {
+  %y = loops.nest () outs(%o : tensor<i64, #aten.layout<device = "cuda:0">>) schedule #loops.schedule<part = 8> {
+    %v, %i = loops.reduce argmax (%k : 12, %j : 8) {
+      %a = loops.load %x[%j, %k] : tensor<8x12xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %a : f32
+    } : f32, i64
+    loops.store %i, %o[] : tensor<i64, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<i64, #aten.layout<device = "cuda:0">>
+}
