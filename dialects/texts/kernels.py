@@ -126,6 +126,7 @@ CHOICES: Mapping[str, Callable[[Choice], str]] = {
     "stages": _number(1, 16),
     "group": _number(1, 1 << 16),
     "reversed": _word(0, 1),
+    "whole": _word(0, 1),
     "reread": _word(0, 1),
     "registers": _number(0, 255),
     "lanes": _power(1, MOST_LANES_GPU),

@@ -55,6 +55,9 @@ CHOICES: Mapping[str, Choice] = {
         _SWITCH, gpu="with 1, programs that have a part of a row each meet (`loops.meet`), and stay one nest"
     ),
     "reread": Choice(_SWITCH, gpu="with 1 the next kernel reads the same again, with 0 nobody does: `hint-loads`"),
+    "whole": Choice(
+        _SWITCH, gpu="with 1 a program that has all of its points does without masks: the text is there twice"
+    ),
     "reversed": Choice(_SWITCH, gpu="the last program begins: it finds in the cache what the kernel before read last"),
 }
 """Every choice by name."""

@@ -27,6 +27,7 @@ from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_reduce import accumulator_for
 from cuesta.targets.triton.emit_row_loads import Tile
 from cuesta.targets.triton.emit_types import constant_text, number_text, pointer_text
+from cuesta.targets.triton.emit_whole import Whole, whole_program
 
 _RESERVED = ("tl", "triton", "libdevice", "functions", "quick", "float", "range")
 _UNROLLED = 16
@@ -75,6 +76,10 @@ class KernelEmitter:
         """The number of the program."""
         self.neighbours: dict[Operation, Neighbours] = {}
         """For loads and stores of a lane's neighbouring elements, those that go together."""
+        self.whole: Whole | None = None
+        """What holds in the present branch, where all of the program's points are there."""
+        self.true: set[SSAValue] = set()
+        """Conditions that hold there for all lanes."""
         self.stores = True
         """Whether what is stored is; not where a program does again what another has done."""
         self.checks = {op: place for place, op in enumerate(op for op in every if isinstance(op, kernel.WithinOp))}
@@ -102,10 +107,13 @@ class KernelEmitter:
         signature += [(symbol, "i64" if self.wide else "i32") for symbol in func.symbols]
         self.programs()
         meeting = kernel.meeting_of(func)
-        if meeting is None:
-            self.block(func.body)
-        else:
+        self.whole = whole_program(self) if func.schedule.choices.get("whole") and meeting is None else None
+        if meeting is not None:
             emit_meeting(self, meeting)
+        elif self.whole is not None:
+            self.in_branches(self.whole)
+        else:
+            self.block(func.body)
         body = "\n    ".join(self.scopes[0].lines or ["pass"])
         where = format_origin(func.location)
         comment = f"# {where}\n" if where else ""
@@ -115,6 +123,15 @@ class KernelEmitter:
         stages = int(func.schedule.choices.get("stages", 3))
         registers = int(func.schedule.choices.get("registers", 0))
         return KernelText(func.sym_name, source, tuple(signature), warps, self.asserts, stages, registers)
+
+    def in_branches(self, whole: Whole) -> None:
+        """The body twice: without masks where the program has all of its points, and with them."""
+        for head, self.whole in ((f"if {whole.test}:", whole), ("else:", None)):
+            self.true.clear()
+            self.dirty.clear()
+            self.enter()
+            self.block(self.func.body)
+            self.leave(head)
 
     # The text
 
@@ -398,7 +415,7 @@ class KernelEmitter:
     def mask(self, dim: int, name: str, limits: Sequence[sym.IndexExpr], op: kernel.LoopOp) -> None:
         """Sets the mask of a dimension: which lanes are points of the loop."""
         self.masks.pop(dim, None)
-        if limits:
+        if limits and not (self.whole and op in self.whole.loops):
             tests = [f"{name} < {operand_text(e, [self.names[v] for v in op.operands])}" for e in limits]
             text = tests[0] if len(tests) == 1 else " & ".join(f"({test})" for test in tests)
             self.masks[dim] = self.bind(text, "mask")

@@ -61,6 +61,10 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     """
     if not isinstance(op, elem.TableOp):
         fail(op, "the Triton target has no spelling for this op")
+    if emitter.whole and _holds(emitter, op):
+        emitter.true.add(op.results[0])
+        emitter.define(op, "tl.full([], True, tl.int1)", ())
+        return
     scalar = scalar_of(op.operands[0].type)
     texts = emitter.operands(op)
     narrow = is_narrow_float(scalar)
@@ -72,6 +76,12 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     if narrow and op.row.result != "bool":
         text = f"({text}).to({dtype_text(scalar)})"
     emitter.define(op, text, emitter.joint([emitter.real_of(operand) for operand in op.operands]))
+
+
+def _holds(emitter: KernelEmitter, op: elem.TableOp) -> bool:
+    """Whether a condition holds at all points of the program."""
+    assert emitter.whole is not None
+    return op in emitter.whole.conditions or (op.row.name == "and" and emitter.true.issuperset(op.operands))
 
 
 def _convert(emitter: KernelEmitter, op: Operation) -> None:
@@ -99,6 +109,9 @@ def _philox(emitter: KernelEmitter, op: Operation) -> None:
 
 def _select(emitter: KernelEmitter, op: Operation) -> None:
     condition, on_true, on_false = (emitter.name(operand) for operand in op.operands)
+    if op.operands[0] in emitter.true:
+        emitter.names[op.results[0]], emitter.real[op.results[0]] = on_true, emitter.real_of(op.operands[1])
+        return
     if all(isinstance(operand.owner, elem.ConstantOp) for operand in op.operands[1:]):
         owner = op.operands[1].owner
         assert isinstance(owner, elem.ConstantOp)
@@ -112,6 +125,8 @@ def _broadcast(emitter: KernelEmitter, op: Operation) -> None:
     source, result = op.operands[0], op.results[0]
     emitter.names[result] = emitter.name(source)
     emitter.real[result] = emitter.real_of(source)
+    if source in emitter.true:
+        emitter.true.add(result)
 
 
 def _program_id(emitter: KernelEmitter, op: Operation) -> None:
@@ -158,7 +173,7 @@ def address_text(
     """The pointer's text, the mask's, and the shape of what is accessed."""
     text, real = emitter.index(op.offset, op.indices)
     pointer = emitter.names[op.pointer]
-    mask = op.rest[0] if op.rest else None
+    mask = op.rest[0] if op.rest and op.rest[0] not in emitter.true else None
     values = [real, emitter.padded(typed)] + ([emitter.real_of(mask)] if mask is not None else [])
     if isinstance(op, kernel.MemoryWriteOp):
         values.append(emitter.real_of(op.value))
@@ -206,7 +221,7 @@ def _load_text(emitter: KernelEmitter, op: kernel.LoadOp) -> tuple[str, str, Sha
     arguments = [pointer]
     if mask is not None:
         arguments.append(f"mask={mask}")
-    if op.other is not None:
+    if op.other is not None and mask is not None:
         owner = op.other.owner
         other = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.other)
         arguments.append(f"other={emitter.spread(other, emitter.real_of(op.other), real)}")
@@ -229,7 +244,7 @@ def _load_together(emitter: KernelEmitter, op: kernel.LoadOp) -> bool:
     if len(real) != 1 or any(text in scope.known for text in texts for scope in emitter.scopes):
         return False
     rest = _mask_of_vector(emitter, op, mask)
-    if op.other is not None:
+    if op.other is not None and mask is not None:
         owner = op.other.owner
         other = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.other)
         column = emitter.real_of(op.other)

@@ -217,10 +217,9 @@ class ArgAccumulator(Accumulator):
         return [constant_text(identity(self.op.kind, self.scalar), self.scalar), self.nowhere]
 
     @property
-    def only_where(self) -> bool:
-        """Whether nobody wants the extreme itself. Then a tile is reduced twice, which is cheaper than pairs are."""
-        first = not REDUCTIONS[self.op.kind].last_nan
-        return first and self.op.results[0].first_use is None and kind_of(self.scalar) in "fiu"
+    def in_two(self) -> bool:
+        """Whether a tile is reduced twice, which is cheaper than pairs are. Of 0 and −0 the extreme may be either."""
+        return not REDUCTIONS[self.op.kind].last_nan and kind_of(self.scalar) in "fiu"
 
     def pair(self, value: str, mask: str | None) -> tuple[str, str]:
         """The value and its index, where the mask is false the identities."""
@@ -238,7 +237,7 @@ class ArgAccumulator(Accumulator):
         best, where = self.names
         value, index = self.pair(value, mask)
         step = f"functions.{self.op.kind}({best}, {where}, {value}, {index})"
-        if self.only_where:  # what comes later has the greater index
+        if self.in_two:  # what comes later has the greater index
             step = f"functions.later_{self.op.kind}({best}, {where}, {value}, {index}, {self.nowhere})"
         self.emitter.line(f"{best}, {where} = {step}")
 
@@ -254,7 +253,7 @@ class ArgAccumulator(Accumulator):
     def named(self, value: str, index: str) -> list[str]:
         """The texts of the results when the lanes of a pair come together."""
         best, where = (self.emitter.fresh(hint) for hint in self.hints)
-        if self.only_where:
+        if self.in_two:
             self.emitter.line(f"{best} = {self.reduced(value, EXTREMES[self.op.kind])}")
             everywhere = self.emitter.spread(best, (), self.shape) if self.emitter.rank == 1 else best
             found = f"tl.where(functions.same({value}, {everywhere}), {index}, {self.nowhere})"

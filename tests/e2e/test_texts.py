@@ -444,7 +444,16 @@ def test_every_choice_that_a_schedule_makes_is_known(tmp_path: Path) -> None:
     from cuesta.dialects.texts.kernels import CHOICES
     from cuesta.lowering.schedule.choices import CHOICES as OF_NESTS
 
-    assert {"reread", "reversed", "stages", "group", "warps", "unroll", "parallel"} <= CHOICES.keys() & OF_NESTS.keys()
+    assert {
+        "reread",
+        "reversed",
+        "stages",
+        "group",
+        "warps",
+        "unroll",
+        "parallel",
+        "whole",
+    } <= CHOICES.keys() & OF_NESTS.keys()
 
 
 def test_what_a_call_gives_depends_on_the_device(tmp_path: Path) -> None:

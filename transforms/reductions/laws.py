@@ -17,10 +17,10 @@ needs, and is read once. What is left over is reduced where c is known.
 The fourth holds where the points of a part lie in it in the order that they have in the domain, whatever order the
 parts have; NaN is equal to NaN there. Where the last of several NaN counts, it is the greatest of their i_p.
 
-`place` is exact, the others reassociate. Infinities and NaN come out the same: where t_p is not finite, 0 stands in
-for it within the part, and the factor is that of t_p = −inf, which is 0, for a part that is −inf all over. In
-`exponential`, exp(t_p − c) overflows only where a term of the sum does. `squares` has the error of the two-pass
-formula: R_p makes up for how m_p is rounded.
+`place` is exact (of 0 and −0 either may come), the others reassociate. Infinities and NaN come out the same: where t_p
+is not finite, 0 stands in for it within the part, and the factor is that of t_p = −inf, which is 0, for a part that is
+−inf all over. In `exponential`, exp(t_p − c) overflows only where a term of the sum does. `squares` has the error of
+the two-pass formula: R_p makes up for how m_p is rounded.
 """
 
 from __future__ import annotations

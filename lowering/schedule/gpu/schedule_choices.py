@@ -64,13 +64,15 @@ def apply_choices(analysis: NestAnalysis, schedule: Schedule, choices: Mapping[s
         schedule.choices["warps"] = choices["warps"]
     if choices.get("reversed"):
         schedule.choices["reversed"] = 1
+    if "whole" in choices:
+        schedule.choices["whole"] = choices["whole"]
     if "reread" in choices:
         schedule.choices["reread"] = choices["reread"]
 
 
 def is_plain(schedule: Schedule) -> bool:
     """Whether nothing but tiles and warps was chosen: where programs work together, tiles depend on one another."""
-    return schedule.choices.keys() <= {"target", "warps", "index"}
+    return schedule.choices.keys() <= {"target", "warps", "index", "whole"}
 
 
 def is_pointwise(schedule: Schedule) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 from xdsl.ir import SSAValue
 
-from cuesta.dialects import loops, sym
+from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
@@ -163,6 +163,8 @@ class _Chooser:
             schedule = self.reducing(root) if root.loops else self.pointwise(root)
         warps = schedule.choices.get("warps") or self.warps(schedule)
         schedule.choices = {"target": "cuda", "warps": warps, "index": 64 if self.wide else 32}
+        if not self.analysis.meeting and self.masks_split_vectors(root, schedule):
+            schedule.choices["whole"] = 1
         if self.analysis.meeting:
             schedule.choices["registers"] = self.registers(root)
         return schedule
@@ -190,6 +192,35 @@ class _Chooser:
         """So many lanes as an axis fills, at most `most`."""
         size = self.analysis.sizes[axis]
         return min(most, power_of_two(size)) if isinstance(size, int) else most
+
+    def masks_split_vectors(self, root: Loop, schedule: Schedule) -> bool:
+        """Whether vectors that could be accessed at once are not, as it is asked of each element whether it is there:
+        of a tile of a pointwise kernel, or of the points of a part.
+        """
+        if root.loops:
+            return any(self.is_limited(root, loop) for loop in root.walk() if loop is not root)
+        if len(schedule.order) != 1 or schedule.around or schedule.lanes < 2:
+            return False
+        (lane,) = schedule.order
+        narrow = min((access.width for access in root.accesses if access.width), default=4)
+        size, vector = self.analysis.sizes[lane], self.machine.vector // narrow
+        if isinstance(size, int) and (size % vector == 0 or size <= schedule.lanes):
+            return False
+        return any(self.is_in_vectors(access, root, lane) for access in root.accesses if access.width)
+
+    def is_limited(self, root: Loop, loop: Loop) -> bool:
+        """Whether a reduction reads only where an index is less than a number, elements that follow one another."""
+        if not isinstance(loop.op, loops.ReduceOp):
+            return False
+        for access in loop.accesses:
+            mask = access.op.mask.owner if isinstance(access.op, loops.LoadOp) and access.op.mask is not None else None
+            if (
+                isinstance(mask, elem.TableOp)
+                and mask.row.name == "lt"
+                and self.is_in_vectors(access, root, loop.axes[-1])
+            ):
+                return True
+        return False
 
     # Pointwise
 

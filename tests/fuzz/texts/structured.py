@@ -187,7 +187,7 @@ def _schedule(module: ModuleOp, chooser: random.Random) -> bool:
         size = grid[at]
         grid[at] = _changed(size, chooser) if isinstance(size, int) else chooser.choice((size + 1, size * 2, 7, 0))
     elif func.is_for_gpu:
-        name = chooser.choice(("index", "index", "group", "reversed", "warps", "stages"))
+        name = chooser.choice(("index", "index", "group", "reversed", "warps", "stages", "whole"))
         choices[name] = chooser.choice((0, 1, 2, 3, 4, 8, 32, 64))
     else:
         choices[chooser.choice(("parallel", "unroll", "grain"))] = chooser.choice((0, 1, 2, 3, 4, 8, 100))
