@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -14,6 +14,17 @@ from cuesta.dialects.core.reductions import identity
 from cuesta.dialects.loops.access import IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.structure import DomainOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import remove
+
+_SMALL = 2**30
+"""Up to here 32 bits hold a position, also of a part that reaches beyond the end.
+
+Source: a definition: 32 bits with a sign, and as much room again.
+"""
+
+
+def type_of_positions(limit: int) -> IntegerType:
+    """The type of positions that are compared with a limit."""
+    return i32 if limit < _SMALL else i64
 
 
 class BodyWriter:
@@ -119,4 +130,4 @@ def read_only_where(there: SSAValue, domain: DomainOp) -> None:
         remove(load)
 
 
-__all__ = ["BodyWriter", "leading_to", "only_where", "read_only_where", "store_only_where"]
+__all__ = ["BodyWriter", "leading_to", "only_where", "read_only_where", "store_only_where", "type_of_positions"]

@@ -8,6 +8,8 @@ Let the points j of a domain fall into parts p, of n_p points each, and perhaps 
                  with Q_p = Σ_(j in p) (a_j − m_p)² and R_p = Σ_(j in p) (a_j − m_p)    m_p about the mean of the part
     place        (v, i) of f = (op_p v_p, min over the p with v_p = v of i_p)           for the kinds in `EXTREMES`
                  with (v_p, k_p) of f in p and i_p the number that the point k_p of p has in the whole domain
+    running      op_(k ≤ j) f(k) = c_p op op_(k ≤ j, k in p) f(k), c_p = op_(q < p) t_q  for j in p, parts in order
+                 with t_q = op_(k in q) f(k); of an extreme and its last place: `join_running`
     left over    op_j f(j) = (op of the parts) op (op_r f(r))                           the elementwise op of `JOINS`
 
 The second and third hold for every c, as long as all points of the domain share it, and for every t_p and m_p. So
@@ -25,7 +27,7 @@ the two-pass formula: R_p makes up for how m_p is rounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import AnyFloat, f32, f64, i64
 from xdsl.ir import Block, Operation, SSAValue
@@ -171,6 +173,24 @@ class Place(Law):
         return writer.make("abs", least) if REDUCTIONS[kind].last_nan else least
 
 
+def join_running(kind: str, before: Sequence[SSAValue], own: Sequence[SSAValue], writer: BodyWriter) -> list[SSAValue]:
+    """Writes c_p op what runs within the part, for a kind of `loops.running`."""
+    if kind in JOINS:
+        return [writer.make(JOINS[kind], before[0], own[0])]
+    if kind == "logaddexp":
+        # greatest + log(1 + exp(least − greatest)); of infinities, the greatest
+        greatest, least = (writer.make(name, before[0], own[0]) for name in ("maximum", "minimum"))
+        difference = writer.make("exp", writer.make("sub", least, greatest))
+        infinite = writer.make("eq", writer.make("abs", greatest), writer.constant(_INFINITY, greatest.type))
+        both = writer.make("add", greatest, writer.make("log1p", difference))
+        return [writer.select(infinite, greatest, both)]
+    # Of equals, and of several NaN, the last one: what is in the part is later.
+    better = writer.make("ge" if kind == "last_argmax" else "le", own[0], before[0])
+    if isinstance(own[0].type, AnyFloat):
+        better = writer.make("or", better, writer.make("ne", own[0], own[0]))
+    return [writer.select(better, mine, earlier) for mine, earlier in zip(own, before, strict=True)]
+
+
 PLAIN, EXPONENTIAL, SQUARES, PLACE = Law(), Exponential(), Squares(), Place()
 SHIFTED: tuple[Law, ...] = (EXPONENTIAL, SQUARES)
 """The laws of reductions that need another."""
@@ -192,4 +212,15 @@ def _is_in(value: SSAValue, body: Block) -> bool:
     return owner is body or (isinstance(owner, Operation) and owner.parent is body)
 
 
-__all__ = ["EXPONENTIAL", "PLACE", "PLAIN", "SHIFTED", "SPLITTABLE", "SQUARES", "Count", "Law", "OfPart"]
+__all__ = [
+    "EXPONENTIAL",
+    "PLACE",
+    "PLAIN",
+    "SHIFTED",
+    "SPLITTABLE",
+    "SQUARES",
+    "Count",
+    "Law",
+    "OfPart",
+    "join_running",
+]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from xdsl.dialects.builtin import IndexType, i32, i64
+from xdsl.dialects.builtin import IndexType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -25,17 +25,11 @@ from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.loops.access import IndexOp, StoreOp
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove
-from cuesta.dialects.loops.writing import BodyWriter, leading_to, only_where
+from cuesta.dialects.loops.writing import BodyWriter, leading_to, only_where, type_of_positions
 from cuesta.transforms.reductions.domains import LeftOver, Parts
 from cuesta.transforms.reductions.laws import PLACE, Count, OfPart
 from cuesta.transforms.reductions.members import Member, read_from
 from cuesta.transforms.reductions.plan import Plan, plan_of
-
-_SMALL = 2**30
-"""Up to here 32 bits hold a position, also of a part that reaches beyond the end.
-
-Source: a definition: 32 bits with a sign, and as much room again.
-"""
 
 
 def split_in_parts(nest: NestOp, members: Sequence[Member], parts: Parts) -> list[NestOp] | None:
@@ -229,7 +223,7 @@ class Splitter:
         """Whether a point of a part is one of the domain; None when all are."""
         found: SSAValue | None = None
         for expression, limit in self.parts.limits:
-            kind = i32 if limit < _SMALL else i64
+            kind = type_of_positions(limit)
             index = writer.add(IndexOp.build(expression, axes, kind))
             test = writer.make("lt", index, writer.constant(limit, kind))
             found = test if found is None else writer.make("and", found, test)

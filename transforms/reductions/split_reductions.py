@@ -15,6 +15,7 @@ Sizes that are known at run time only make parts of one size, as many as there a
 On a GPU the same where a reduction needs another (`laws.py`), and where loops come after them: softmax and norms of
 long rows become parts that one tile holds, their combination, and a nest that is parallel in every element; or, with
 `cooperative = 1`, one nest whose points have a part of a row each, and meet (`cooperation.py`). `parts.py` writes all.
+Scans become scans of parts (`scans_in_parts.py`).
 
 Reassociates. NaN and infinities come out the same, and the result does not depend on the number of threads.
 """
@@ -41,6 +42,7 @@ from cuesta.transforms.reductions.cooperation import cooperate_in_parts
 from cuesta.transforms.reductions.domains import Runs, split_domain
 from cuesta.transforms.reductions.members import members_of, plain_members
 from cuesta.transforms.reductions.parts import split_in_parts
+from cuesta.transforms.reductions.scans_in_parts import split_scan, splittable_scan
 from cuesta.transforms.reductions.when import choose_part_on_gpu, is_static
 
 
@@ -102,7 +104,12 @@ def replace_by_parts(nest: loops.NestOp) -> list[loops.NestOp]:
 
     Errors: CuestaError when the nest cannot be split so.
     """
-    members, choices = members_of(nest), nest.choices
+    choices = nest.choices
+    if splittable_scan(nest) is not None:
+        if choices.get("cooperative", 0) or (new := split_scan(nest, choices.get("part") or when.TILE)) is None:
+            raise _refusal(nest)
+        return new
+    members = members_of(nest)
     if nest.operands or not members or not is_static((*nest.sizes, *members[0].reduction.sizes)):
         raise _refusal(nest)
     runs = Runs(analyse(nest, {}, [True] * len(nest.results)), members)

@@ -28,6 +28,7 @@ from cuesta.transforms.reductions.cooperation import can_cooperate
 from cuesta.transforms.reductions.domains import Runs, split_domain
 from cuesta.transforms.reductions.members import Member, members_of, plain_members, splittable_reductions
 from cuesta.transforms.reductions.plan import plan_of
+from cuesta.transforms.reductions.scans_in_parts import splittable_scan
 
 # On a processor
 
@@ -91,6 +92,16 @@ WORTH = 0.9
 """The share of the cost below which parts are taken.
 
 Source: measured by `make bench-constants ARGS='--only when.WORTH'`
+"""
+SCAN_LEAST, SCAN_TILE, AT_ONCE = 2048, 2048, 4
+"""The fewest points of a part of a scan, those that are scanned at once, and the programs of a processor at a time.
+
+Source: a definition: the tile of `schedule_gpu` for what comes in order; of programs, a guess.
+"""
+SCAN_STEP = 0.5
+"""What a round of a scan takes, in launches: the next one waits for it.
+
+Source: from a profile on an H200: 43 million points by one program took 22 ms, a microsecond for a tile of 2048.
 """
 MEET = True
 """Whether programs that share a row may meet where no schedule says so.
@@ -174,7 +185,10 @@ def _goes_by_columns(load: loops.LoadOp, nest: loops.NestOp) -> bool:
 
 
 def choose_part_on_gpu(nest: loops.NestOp, machine: Machine) -> dict[str, int]:
-    """What to choose for a nest on a GPU; nothing where its reductions are better left whole."""
+    """What to choose for a nest on a GPU; nothing where its reductions, or its scan, are better left whole."""
+    if (scan := splittable_scan(nest)) is not None:
+        points = points_of_scan(nest, scan, machine)
+        return {"part": points} if points else {}
     members = members_of(nest)
     if not members or not is_static((*nest.sizes, *members[0].reduction.sizes)):
         return {}
@@ -188,6 +202,29 @@ def choose_part_on_gpu(nest: loops.NestOp, machine: Machine) -> dict[str, int]:
     if points.apart and plan_of(nest, members, runs.parts(points.apart)) is not None:
         return {"part": points.apart}
     return {}
+
+
+def points_of_scan(nest: loops.NestOp, scan: loops.ScanOp, machine: Machine) -> int:
+    """The points of a part of a scan; 0 where it is better left whole: programs are rows, or strips of columns, and
+    each of them has one tile at a time.
+    """
+    size = math.prod(size for size in scan.sizes if isinstance(size, int))
+    around = math.prod(size for size in nest.sizes if isinstance(size, int))
+    if size < 2 * SCAN_LEAST or not around:
+        return 0
+    analysis = analyse(nest, {}, [True] * len(nest.results))
+    accesses = [access for loop in analysis.root.loops for access in loop.accesses if access.width]
+    axis = analysis.number[scan.induction_variables[0]]
+    moved = sum(access.width for access in accesses if access.varies >> axis & 1)
+    strips = not any(sym.coefficient(access.address, axis) in (1, -1) for access in accesses)
+    programs = math.ceil(around / COLUMNS) if strips else around
+    tile = max(1, SCAN_TILE // min(around, COLUMNS)) if strips else SCAN_TILE
+    rounds = math.ceil(programs / (AT_ONCE * machine.processors))
+    whole = max(size * around * moved, size / tile * rounds * SCAN_STEP * machine.launch_bytes)
+    if 1.5 * size * around * moved + 2 * machine.launch_bytes > WORTH * whole:
+        return 0
+    wanted = max(2, math.ceil(MANY_PROGRAMS * machine.processors / programs))
+    return min(max(power_of_two(math.ceil(size / wanted)), SCAN_LEAST), TILE)
 
 
 def candidates(nest: loops.NestOp) -> list[dict[str, int]]:

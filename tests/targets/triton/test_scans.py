@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
-from tests.support.triton_interpreter import check, parse
+from cuesta.testing import assert_close_to_float64
+from cuesta.transforms.reductions import when
+from tests.support.triton_interpreter import check, interpreted_cuda, parse
+from tests.support.triton_kernels import assert_compiles, texts_of
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.slow
@@ -81,3 +88,33 @@ def test_elements_changed_in_order(kind: str) -> None:
       func.return %y : tensor<9x20xf32>
     }}"""
     check(parse(text), [torch.randn(30, 20), torch.randint(0, 9, (30,))])
+
+
+SCANS: dict[str, Callable[[Tensor], Any]] = {
+    "cumsum": lambda x: x.cumsum(-1),
+    "cumsum over rows": lambda x: x.cumsum(0),
+    "cumprod": lambda x: (x / 2).cumprod(-1),
+    "logcumsumexp": lambda x: (x * 9).logcumsumexp(-1),
+    "cummax": lambda x: x.cummax(-1),
+    "cummin over rows": lambda x: x.cummin(0),
+    "cumsum of what is computed": lambda x: x.exp().cumsum(-1) * x,
+}
+
+
+@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_in_parts(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    for constant, value in (("SCAN_LEAST", 16), ("TILE", 32), ("WORTH", 1e9)):
+        monkeypatch.setattr(when, constant, value)
+    function = SCANS[name]
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    x = torch.randn(70, 101).to(dtype)
+    with interpreted_cuda() as programs:
+        if name.startswith(("cummax", "cummin")):
+            x = x.round().where(torch.rand(x.shape) > 0.01, torch.nan)
+            torch.testing.assert_close(compiled(x), function(x), rtol=0, atol=0, equal_nan=True)
+        else:
+            assert_close_to_float64(compiled, function, [x])
+    kernels = texts_of(programs[0])
+    assert len(kernels) >= 3
+    assert_compiles(kernels)
