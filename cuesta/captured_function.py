@@ -17,6 +17,14 @@ MOST_CAPTURES = 64
 """Combinations of sizes and streams of one graph; further ones are not captured."""
 _CALLS_BEFORE_PROMOTION = 3
 """After so many calls in a row at which no input moved, those that are copied are read where they lie: once."""
+_MOST_GENERATIONS = 3
+"""Captures of the same inputs that differ only in where their results lie. A loop that says `y = f(x)` has the results
+of one call while it makes the next: two are enough.
+"""
+_SMALL = 1 / 16
+"""The share of the device's memory that a capture may take if there are to be several: the memory of a capture is its
+own, what is computed on the way included.
+"""
 
 
 class Refused(Exception):
@@ -29,6 +37,8 @@ class Capture:
 
     replay: Callable[[], None]
     results: Sequence[Any]
+    share: float = 0.0
+    """Of the device's memory, what the capture takes."""
 
 
 class Device(Protocol):
@@ -64,6 +74,22 @@ class _Output:
 
 
 @dataclass
+class _Generation:
+    """A capture, and what of its memory is with the caller."""
+
+    replay: Callable[[], None]
+    share: float
+    outputs: list[_Output] = field(default_factory=list[_Output])
+    storages: list[tuple[Any, int, set[int]]] = field(default_factory=list["tuple[Any, int, set[int]]"])
+    """Memory of results that are handed out as they are, how many refer to it when nobody has one, which they are."""
+
+    def held(self) -> set[int]:
+        """The results that somebody has."""
+        found = [places for storage, usual, places in self.storages if _references(storage) > usual]
+        return set().union(*found) if found else set()
+
+
+@dataclass
 class _Entry:
     """The state of one combination of sizes and stream: before there is a capture, only where inputs lay."""
 
@@ -73,13 +99,11 @@ class _Entry:
     """Inputs that are copied, because they lay elsewhere from call to call."""
     moving: set[int] = field(default_factory=set[int])
     """Those that did so after they had seemed to stay: they are copied for good."""
-    replay: Callable[[], None] | None = None
+    generations: list[_Generation] = field(default_factory=list[_Generation])
+    """What can be replayed, the first that is free."""
     buffers: dict[int, _Buffer] = field(default_factory=dict[int, "_Buffer"])
-    outputs: list[_Output] = field(default_factory=list[_Output])
     held: set[int] = field(default_factory=set[int])
     """Results that somebody held for long, which are copied therefore."""
-    storages: list[tuple[Any, int, set[int]]] = field(default_factory=list["tuple[Any, int, set[int]]"])
-    """Memory of results that are handed out as they are, how many refer to it when nobody has one, which they are."""
     calm: int = 0
     """For how many calls no copied input moved."""
     promoted: bool = False
@@ -140,7 +164,7 @@ class CapturedFunction:
         if addresses != entry.addresses:
             old = entry.addresses
             moved = {place for k, place in enumerate(self.tensors) if addresses[k] != old[k]}
-        if entry.replay is None:
+        if not entry.generations:
             entry.copied = moved
             return self._captured_call(entry, addresses, args)
         if unexpected := moved - entry.copied:
@@ -154,11 +178,15 @@ class CapturedFunction:
                 entry.promoted = True
                 entry.copied = set(entry.moving)
                 return self._captured_call(entry, addresses, args)
-        held = [places for storage, usual, places in entry.storages if _references(storage) > usual]
-        if held:
-            entry.held.update(*held)
-            return self._captured_call(entry, addresses, args)
-        return self._replay(entry, args)
+        held: list[set[int]] = []
+        for generation in entry.generations:
+            held.append(generation.held())
+            if not held[-1]:
+                return self._replay(entry, generation, args)
+        if len(held) < _MOST_GENERATIONS and entry.generations[0].share <= _SMALL:
+            return self._captured_call(entry, addresses, args, anew=False)
+        entry.held.update(*held)
+        return self._captured_call(entry, addresses, args)
 
     def _first_call(self, key: Any, addresses: list[int], args: list[Any]) -> Any:
         if len(self.entries) >= MOST_CAPTURES:
@@ -179,16 +207,19 @@ class CapturedFunction:
         self.entries.clear()
         self.tell(reason)
 
-    def _captured_call(self, entry: _Entry, addresses: list[int], args: list[Any]) -> Any:
-        """A call that is captured, once more perhaps, and then replayed."""
+    def _captured_call(self, entry: _Entry, addresses: list[int], args: list[Any], *, anew: bool = True) -> Any:
+        """A call that is captured, once more perhaps, and then replayed: in place of the captures that there are, or
+        beside them.
+        """
         if places := entry.copied & self.written:
             self._refuse(f"it writes to its input number {min(places)}, which lies elsewhere from call to call")
             return self.function(args)
-        old = entry.replay, entry.outputs  # it may still run; memory of its that somebody holds stays
         entry.addresses = addresses
-        entry.calm = 0
-        entry.replay, entry.outputs, entry.storages = None, [], []
-        entry.buffers = {place: _Buffer(args[place]) for place in sorted(entry.copied)}
+        old = list[_Generation]()
+        if anew:
+            old, entry.generations = entry.generations, []  # may still run; memory of theirs that somebody holds stays
+            entry.calm = 0
+            entry.buffers = {place: _Buffer(args[place]) for place in sorted(entry.copied)}
         inside = [entry.buffers[place].tensor if place in entry.copied else value for place, value in enumerate(args)]
         try:
             capture = self.device.capture(self.function, list(inside))
@@ -196,24 +227,34 @@ class CapturedFunction:
             self._refuse(str(error))
             return self.function(args)
         self.captures += 1
-        entry.replay = capture.replay
-        self._take_results(entry, list(capture.results), inside)
+        generation = _Generation(capture.replay, capture.share)
+        entry.generations.append(generation)
+        storages = self._take_results(generation, entry.held, list(capture.results), inside)
         del capture, inside, old
-        for position, (storage, _, places) in enumerate(entry.storages):
-            entry.storages[position] = storage, _references(storage), places
-        return self._replay(entry, args)
+        visible = len(generation.outputs) if self.visible is None else self.visible
+        while storages:
+            storage, places = storages.pop()
+            usual = _references(storage)
+            if usual > 1 + len(places):  # a constant of the graph: nobody outside may change it
+                for position in places:
+                    generation.outputs[position].copied = position < visible
+            generation.storages.append((storage, usual, places))
+        return self._replay(entry, generation, args)
 
-    def _take_results(self, entry: _Entry, results: list[Any], inside: list[Any]) -> None:
+    @staticmethod
+    def _take_results(
+        generation: _Generation, held: set[int], results: list[Any], inside: list[Any]
+    ) -> list[tuple[Any, set[int]]]:
+        """Notes where the results of a capture come from; gives the memory of those that are handed out as they are."""
         sources = {
             value.untyped_storage()._cdata: place
             for place, value in enumerate(inside)
             if isinstance(value, torch.Tensor)
         }
         storages: dict[int, tuple[Any, set[int]]] = {}
-        visible = len(results) if self.visible is None else self.visible
         for position, value in enumerate(results):
             output = _Output(value)
-            entry.outputs.append(output)
+            generation.outputs.append(output)
             if not isinstance(value, torch.Tensor):
                 continue
             storage = value.untyped_storage()
@@ -224,18 +265,18 @@ class CapturedFunction:
                 if value is not source:
                     offset = value.storage_offset() - source.storage_offset()
                     output.view = tuple(value.size()), tuple(value.stride()), offset
-            elif position >= visible and position not in entry.held and _COUNTS:
+            elif position not in held and _COUNTS:
                 output.copied = False
                 storages.setdefault(storage._cdata, (storage, set()))[1].add(position)
-        entry.storages = [(storage, 0, places) for storage, places in storages.values()]
+        return list(storages.values())
 
-    def _replay(self, entry: _Entry, args: list[Any]) -> list[Any]:
-        assert entry.replay is not None
+    @staticmethod
+    def _replay(entry: _Entry, generation: _Generation, args: list[Any]) -> list[Any]:
         for place, buffer in entry.buffers.items():
             buffer.fill(args[place])
-        entry.replay()
+        generation.replay()
         results: list[Any] = []
-        for output in entry.outputs:
+        for output in generation.outputs:
             value = output.value
             if output.source is not None:
                 value = args[output.source]

@@ -5,9 +5,11 @@ every stream has a capture of its own. Nothing that a user can see changes, but 
 
 * An input that lies where it lay at the call before (a parameter, a buffer) is read there. What lies elsewhere every
   time is copied into memory of the capture. Every call looks at the addresses; one that changed means a new capture.
-* What a call returned stays as it is. Results that a user sees are copies. What one graph saves for another
-  (activations for the backward pass), and gradients, are handed out as they are, until one is seen to be held still
-  when the next call comes: it keeps its memory, there is a new capture, and from then on copies of it are handed out.
+* What a call returned stays as it is. Results are handed out in the memory of the capture, with no copy; who has them
+  is looked at when the next call comes. Where somebody has, that call replays another capture, up to three, if they
+  are small beside the device's memory; results that pile up all the same keep the memory that they have, and from then
+  on are copied. What nobody refers to may be overwritten: work on *another stream* that reads a result has to be waited
+  for before the result is dropped (`Tensor.record_stream`, which tells the allocator, does not tell a capture).
 
 A graph that cannot be captured runs as ever, and says why: with a warning, and in its `CompileRecord`.
 """
@@ -76,7 +78,10 @@ class CudaDevice:
                 self._try(function, args)
                 self.tried = True
             graph = torch.cuda.CUDAGraph()
-            return Capture(graph.replay, self._record(graph, function, args))
+            before = torch.cuda.memory_reserved(self.index)
+            results = self._record(graph, function, args)
+            taken = max(0, torch.cuda.memory_reserved(self.index) - before)
+            return Capture(graph.replay, results, taken / torch.cuda.get_device_properties(self.index).total_memory)
 
     def _try(self, function: Function, args: list[Any]) -> None:
         """A capture for nothing: one that fails leaves the generator of random numbers broken (torch before 2.13).

@@ -196,6 +196,31 @@ def test_inference_is_replayed_and_results_stay(monkeypatch: pytest.MonkeyPatch)
         assert torch.allclose(run(inputs[1]), model(inputs[1]), atol=1e-5), "no new capture"
 
 
+def test_results_are_handed_out_and_never_overwritten_while_somebody_has_them() -> None:
+    run = graphs(lambda x, w: ((x @ w).relu(), x.softmax(-1)))
+    w = torch.randn(256, 256, device="cuda")
+    x = torch.randn(256, 256, device="cuda")
+    addresses: list[int] = []
+    previous: tuple[torch.Tensor, torch.Tensor] | None = None
+    for _ in range(12):
+        expected = (x @ w).relu(), x.softmax(-1)
+        now = run(x, w)
+        addresses.append(now[0].data_ptr())
+        assert torch.allclose(now[0], expected[0], atol=1e-3) and torch.allclose(now[1], expected[1], atol=1e-6)
+        if previous is not None:
+            assert torch.equal(previous[0].view(-1), previous[1])
+        previous = now[0].flatten().clone(), now[0].view(-1)
+        del now
+        x.normal_()
+    assert len(set(addresses[2:])) == 2, "in turns"
+    many = [run(x, w)[1] for _ in range(8)]
+    kept = [one.clone() for one in many]
+    for _ in range(4):
+        x.normal_()
+        run(x, w)
+    assert all(map(torch.equal, many, kept))
+
+
 def test_training_is_replayed() -> None:
     def losses(mode: str | None) -> list[float]:
         torch.manual_seed(0)
