@@ -125,9 +125,14 @@ class Compilers:
         self.records.append(record)
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
             from cuesta.compiler import compile_graph
+            from cuesta.saved_results import report_strides, take_example_inputs
 
             drop_aliases(gm)
+            if kind == "backward":
+                take_example_inputs(gm, example_inputs)
             compiled = compile_graph(gm, record, self.options)
+            if kind == "forward":
+                report_strides(record.result_strides)
             if self.options.captures:
                 from cuesta.cuda_graphs import captured
 

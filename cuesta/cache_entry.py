@@ -1,6 +1,6 @@
 """What the cache holds of a compiled graph, as bytes: a line that checks the rest, a line of JSON, text, machine code.
 
-    cuesta graph 3
+    cuesta graph 4
     <SHA-256 of all that follows, in hexadecimal>
     {"key": …, "overloads": …, …}
     def call(args): …
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuesta.dialects.core.structs import struct
 from cuesta.lowering.capture.stack_traces import innermost_frame
+from cuesta.record import Strides
 from cuesta.targets.program import (
     BoundSite,
     DeviceKernel,
@@ -36,7 +37,7 @@ from cuesta.targets.program import (
 if TYPE_CHECKING:
     import torch
 
-_MAGIC = b"cuesta graph 3\n"
+_MAGIC = b"cuesta graph 4\n"
 _DIGEST_LENGTH = 64
 
 
@@ -57,9 +58,10 @@ class Entry:
     kernels: int = 0
     library_calls: int = 0
     fallbacks: Counter[str] = field(default_factory=Counter[str])
+    result_strides: Sequence[Strides] = ()
 
     @classmethod
-    def of(cls, program: Program, gm: torch.fx.GraphModule, constants: Sequence[str], **counts: Any) -> Entry:
+    def of(cls, program: Program, gm: torch.fx.GraphModule, constants: Sequence[str], **facts: Any) -> Entry:
         """The entry of a program that was just made of a graph; `constants` are names of attributes of its."""
         lines: dict[str, list[int]] = {}
         holders: dict[str, int] = {}
@@ -71,7 +73,7 @@ class Entry:
             [number for line in site.location.split(", ") if line for number in lines.get(line, ())]
             for site in program.sites
         ]
-        return cls(program, tuple(map(tuple, sites)), tuple(holders[name] for name in constants), **counts)
+        return cls(program, tuple(map(tuple, sites)), tuple(holders[name] for name in constants), **facts)
 
     def program_for(self, gm: torch.fx.GraphModule) -> Program:
         """The program with the lines of this graph's model in its error messages."""
@@ -140,6 +142,7 @@ def encode(key: str, entry: Entry) -> bytes:
         "kernels": entry.kernels,
         "library_calls": entry.library_calls,
         "fallbacks": dict(entry.fallbacks),
+        "result_strides": entry.result_strides,
     }
     machine_code = [
         program.object_code or b"",
@@ -208,6 +211,7 @@ def _decode_body(key: str, body: bytes) -> Entry:
         kernels=int(head["kernels"]),
         library_calls=int(head["library_calls"]),
         fallbacks=Counter({str(name): int(count) for name, count in head["fallbacks"].items()}),
+        result_strides=tuple(None if one is None else tuple(map(int, one)) for one in head["result_strides"]),
     )
 
 

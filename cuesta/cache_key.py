@@ -21,6 +21,7 @@ from cuesta.dialects.core.extension import active
 from cuesta.graph_key import UnkeyableError, graph_text
 from cuesta.options import Options
 from cuesta.record import GraphKind
+from cuesta.saved_results import given_results
 from cuesta.targets.lookup import device_types, target_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def settings_lines(kind: GraphKind, options: Options) -> list[str]:
     """What may change between two compilations of one process."""
     chosen = [f"{one.name}={getattr(options, one.name)!r}" for one in fields(options) if one.name not in NOT_IN_KEY]
     return [
-        f"kind {kind}",
+        f"kind {kind}, given results {given_results(kind)}",
         *chosen,
         f"static inputs {_static_inputs()}",
         f"deterministic {torch.are_deterministic_algorithms_enabled()}",

@@ -69,7 +69,7 @@ class Place:
             return None
         record.from_cache = True
         record.aten_ops, record.kernels, record.library_calls = entry.aten_ops, entry.kernels, entry.library_calls
-        record.fallbacks = entry.fallbacks
+        record.fallbacks, record.result_strides = entry.fallbacks, entry.result_strides
         return with_constants(function, entry.constants_for(gm))
 
     def keep(self, program: Program, constants: Sequence[str]) -> None:
@@ -82,7 +82,6 @@ class Place:
 
             if sources_on_disk() != loaded_sources():
                 return  # edited since this process began to compile: who knows which version each module of it has
-            counts = {
-                name: getattr(self.record, name) for name in ("aten_ops", "kernels", "library_calls", "fallbacks")
-            }
-            self.cache.store(self.key, Entry.of(program, self.gm, constants, **counts))
+            told = ("aten_ops", "kernels", "library_calls", "fallbacks", "result_strides")
+            facts = {name: getattr(self.record, name) for name in told}
+            self.cache.store(self.key, Entry.of(program, self.gm, constants, **facts))

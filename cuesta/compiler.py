@@ -56,8 +56,10 @@ def compile_graph(gm: torch.fx.GraphModule, record: CompileRecord, options: Opti
 
 
 def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRecord, place: Place) -> BoxedFunction:
+    from cuesta.dialects.core.entry import entry_function, given
     from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError
     from cuesta.lowering.capture.fx_to_program import import_program
+    from cuesta.saved_results import given_results
 
     with running_on(options.target):
         _prepare_workers(gm)
@@ -67,6 +69,8 @@ def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRe
     except UnsupportedGraphError as error:
         return _in_eager(gm, error)
     record.aten_ops = imported.aten_ops
+    if (count := given_results(record.kind)) is not None:
+        entry_function(imported.module).attributes["aten.given"] = given(count)
     names, constants = [name for name, _ in imported.constants], [value for _, value in imported.constants]
     dump = _dump_of(gm, options, record)
     function = compile_module(
@@ -93,6 +97,7 @@ def compile_module(
     Errors: CuestaError, CudaError.
     """
     from cuesta.code_generation import begin
+    from cuesta.saved_results import strides_of_results
     from cuesta.staging import run_stages
 
     run_stages(module, options, record, dump, stages, checked=checked)
@@ -100,6 +105,7 @@ def compile_module(
         write = None if dump is None else dump.text
         generated = begin(module, record, write, checked=checked, checks_calls=options.checks == "calls")
     _count(module, record)
+    record.result_strides = strides_of_results(module)
     return finish(generated, record, keep, key)
 
 

@@ -28,6 +28,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from cuesta.captured_function import Capture, CapturedFunction, Function, Refused
 from cuesta.dialects.core.devices import TRAITS
 from cuesta.lowering.capture.stack_traces import innermost_frame
+from cuesta.saved_results import visible_results
 from cuesta.targets.triton.driver import current_stream
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def captured(function: Function, gm: torch.fx.GraphModule, kind: GraphKind, reco
         CudaDevice(device.index or 0),
         sized=[place for place, value in enumerate(inputs) if _is_sized(value)],
         written=_written(gm),
-        visible=_visible(kind),
+        visible=visible_results(kind),
         tell=tell,
     )
 
@@ -237,14 +238,3 @@ def _written(gm: torch.fx.GraphModule) -> list[int]:
             if declared.is_write and isinstance(argument, torch.fx.Node) and argument in places:
                 found.add(places[argument])
     return sorted(found)
-
-
-def _visible(kind: GraphKind) -> int | None:
-    """How many of the results, the first, a user sees. The others are saved for the backward pass, or gradients."""
-    from torch._guards import TracingContext
-
-    if kind == "backward":
-        return 0
-    context = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    return None if kind == "inference" or metadata is None else int(metadata.num_forward)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from cuesta.dialects.core.structs import struct
 
 GraphKind = Literal["inference", "forward", "backward"]
+Strides: TypeAlias = "tuple[int, ...] | None"
+"""Of a result; None for what is no tensor, or has strides that only a call knows."""
 
 
 DUMP = "dump"
@@ -49,6 +51,8 @@ class CompileRecord:
     """What became of the wish for a CUDA graph: `captured`, or `not captured: ` and why; None when nobody wished."""
     extensions: tuple[str, ...] = ()
     """The extensions that were in force, each with what it put in the place of something of ours."""
+    result_strides: Sequence[Strides] = ()
+    """How the results lie; empty when the graph runs in eager."""
     not_kept: str | None = None
     """Why the program is not kept in the cache, when it is an extension that cannot be named there."""
     dump: str | None = None

@@ -51,6 +51,19 @@ def writes_to(positions: Sequence[int]) -> Attribute:
     return ArrayAttr([IntegerAttr(position, i64) for position in positions])
 
 
+def given_results(main: Operation) -> int | None:
+    """How many results of `@main`, the first, lie as they did in the graph: `aten.given`. The others are for a backward
+    pass, which is told how they lie. None says all.
+    """
+    given = main.attributes.get("aten.given")
+    return given.value.data if isinstance(given, IntegerAttr) else None
+
+
+def given(count: int) -> Attribute:
+    """The attribute `aten.given` that says so."""
+    return IntegerAttr(count, i64)
+
+
 def symbol_ranges(module: ModuleOp) -> sym.SymbolRanges:
     """The inclusive range of every symbol, as `@main` declares them: what proofs about sizes need."""
     declared = entry_function(module).attributes.get("sym.symbols")

@@ -23,6 +23,8 @@ from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.dialects.layout import sizes_of, strides_of, tensor_type
 from cuesta.pipeline import STAGES, remaining_stages, run_pipeline
+from cuesta.record import CompileRecord
+from cuesta.saved_results import strides_of_results
 from cuesta.targets.reference import random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.testing import compare
@@ -106,11 +108,13 @@ def interpreted_cuda(*, run_it: bool = True, lowered: bool = False) -> Iterator[
     original = cuesta.compiler.compile_module
     programs: list[ModuleOp] = []
 
-    def compile_module(module: ModuleOp, *rest: Any) -> Any:
+    def compile_module(module: ModuleOp, options: Any, record: CompileRecord, *rest: Any) -> Any:
         moved = on_cuda(module)
         programs.append(moved)
         kernels = to_host(moved)
         host = print_text(kernels)
+        if run_it or lowered:
+            record.result_strides = strides_of_results(kernels)
 
         def call(arguments: list[Any]) -> list[Any]:
             taken = [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]

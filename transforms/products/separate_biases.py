@@ -1,9 +1,15 @@
-"""`separate-biases`: a bias is added by the kernel that follows, where the library would not add it for nothing.
+"""`separate-biases`: a bias is added by the kernel that follows, where the library would not add it for nothing; and
+the gradient of one is summed up by a kernel of ours.
 
 %y = loops.extern pure "aten.convolution.default"(%x, %w, %b, …)
 →
 %t = loops.extern pure "aten.convolution.default"(%x, %w, none, …)
 %y = loops.nest (%n : 8, %c : 64, %i : 56, %j : 56) … { %t[%n, %c, %i, %j] + %b[%c] }
+
+%dx, %dw, %db = loops.extern pure "aten.convolution_backward.default"(%dy, …, [true, true, true])
+→
+%dx, %dw, %none = loops.extern pure "aten.convolution_backward.default"(%dy, …, [true, true, false])
+%db = loops.nest (%c : 64) … { sum (%n : 8, %i : 56, %j : 56) of %dy[%n, %c, %i, %j] }
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
-from cuesta.dialects.aten import ArgumentOrValue, Operand, flatten_call
+from cuesta.dialects.aten import LITERAL_TYPE, ArgumentOrValue, Operand, flatten_call
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
@@ -26,10 +32,12 @@ from cuesta.transforms.products.products import insert, is_one, load_in_f32
 
 _CONVOLUTION: Final = "aten.convolution.default"
 _ADDMM: Final = "aten.addmm.default"
+_BACKWARD: Final = "aten.convolution_backward.default"
 
 
 class SeparateBiasesPass(ModulePass):
-    """convolution(x, w, b) -> convolution(x, w, none) + b, and addmm(b, x, w) -> mm(x, w) + b, where a nest follows.
+    """convolution(x, w, b) -> convolution(x, w, none) + b, and addmm(b, x, w) -> mm(x, w) + b, where a nest follows;
+    the third result of convolution_backward(dy, …) -> a sum of dy.
 
     Reassociates in a product: a sum begins with 0 in place of the bias. In f16 and bf16 a convolution is rounded before
     its bias is added, as in eager, whose library does the same; a product would not be, and is left alone.
@@ -39,16 +47,63 @@ class SeparateBiasesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for call in entry_block(op).ops:
-            if isinstance(call, loops.ExternOp) and call.overload in (_CONVOLUTION, _ADDMM) and biased(call):
+            if not isinstance(call, loops.ExternOp):
+                continue
+            if call.overload in (_CONVOLUTION, _ADDMM) and biased(call):
                 if (reason := obstacle(call)) is None:
                     separate(call)
                 else:
                     no_match(call, reason)
+            elif call.overload == _BACKWARD and asks_for_a_sum(call):
+                sum_gradient(call)
 
 
 def biased(call: loops.ExternOp) -> bool:
     """Whether a convolution, or a product, has a bias."""
     return call.overload == _ADDMM or isinstance(call.arguments_attr.positional[2], Operand)
+
+
+def asks_for_a_sum(call: loops.ExternOp) -> bool:
+    """Whether a library would sum up the gradient of a bias, beside another gradient, and by a kernel of its own."""
+    wanted = call.arguments_attr.positional[-1]
+    bias = call.results[2]
+    if not isinstance(wanted, tuple) or not wanted[2] or not any(wanted[:2]) or not is_tensor(bias):
+        return False
+    return element_type_of(bias) in (f32, Float16Type(), BFloat16Type()) and not traits_of(bias).free_biases
+
+
+def sum_gradient(call: loops.ExternOp) -> None:
+    """Puts a sum over all but the channels in the place of the gradient of a bias."""
+    positional = _operands_in(call)
+    *others, _ = positional[-1]
+    positional[-1] = (*others, False)
+    operands, arguments = flatten_call(positional)
+    types = [*(result.type for result in call.results[:2]), LITERAL_TYPE]
+    rest = loops.ExternOp.of(_BACKWARD, operands, arguments, types, pure="pure" in call.properties)
+    given, bias = call.operands[0], tensor_type_of(call.results[2])
+    batch, channels, *places = sizes_of(tensor_type_of(given))
+    nest, total = loops.NestOp.build((channels,), [bias]), loops.ReduceOp.build("sum", (batch, *places), f32)
+    rest.location = nest.location = total.location = call.location
+    inside, place = InsertPoint.at_end(total.body), InsertPoint.at_end(nest.body)
+    axes = [*nest.induction_variables, *total.induction_variables]
+    at: list[sym.IndexExpr] = [sym.dim(1), sym.dim(0), *(sym.dim(k + 2) for k in range(len(places)))]
+    value = load_in_f32(given, at, axes, (channels, batch, *places), call, inside)
+    insert(loops.YieldOp.build(value), call, inside)
+    found = insert(total, call, place)
+    if found is not None and bias.element_type != f32:
+        found = insert(elem.ConvertOp.build(found, bias.element_type), call, place)
+    assert found is not None
+    insert(loops.StoreOp.build(found, nest.handles[0], [sym.dim(0)], nest.induction_variables), call, place)
+    Rewriter.insert_op([rest, nest], InsertPoint.before(call))
+    for old, new in zip(call.results, (*rest.results[:2], nest.results[0]), strict=True):
+        new.name_hint = old.name_hint
+        replace_all_uses(old, new)
+    remove(call)
+
+
+def _operands_in(call: loops.ExternOp) -> list[ArgumentOrValue]:
+    """The positional arguments of a call, with its operands where they belong."""
+    return [call.operands[one.index] if isinstance(one, Operand) else one for one in call.arguments_attr.positional]
 
 
 def obstacle(call: loops.ExternOp) -> str | None:
@@ -80,9 +135,7 @@ def separate(call: loops.ExternOp) -> None:
     sizes = sizes_of(result)
     if call.overload == _CONVOLUTION:
         bias, overload = call.tensor("bias"), _CONVOLUTION
-        positional: list[ArgumentOrValue] = [
-            call.operands[one.index] if isinstance(one, Operand) else one for one in call.arguments_attr.positional
-        ]
+        positional = _operands_in(call)
         positional[2] = None
     else:
         bias, overload = call.tensor("self"), "aten.mm.default"

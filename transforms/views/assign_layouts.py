@@ -14,16 +14,17 @@ move. All of that is in bytes, and a labelling of the program's images has the s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, OpResult, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import loops, sym
-from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.entry import entry_block, entry_function, given_results, symbol_ranges
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import (
@@ -39,7 +40,7 @@ from cuesta.dialects.layout import (
 )
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.transforms import thresholds
-from cuesta.transforms.views.convolution_costs import CONVOLUTION, channels_first_costs
+from cuesta.transforms.views.convolution_costs import Convolution, channels_first_costs
 from cuesta.transforms.views.labelling import Labelling
 from cuesta.transforms.views.lanes import Lanes, points_of
 from cuesta.transforms.views.materialize_views import materialize
@@ -71,38 +72,46 @@ class AssignLayoutsPass(ModulePass):
 
     layout law: the elements of a tensor do not depend on its strides. Only library calls and the caller see strides,
     and they keep those they had, by a copy if need be. (A library may add up in another order for another layout.)
+    Results that are for a backward pass, behind those that `aten.given` counts, lie as they come: it is told.
     """
 
     name = "assign-layouts"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        calls = [one for one in entry_block(op).ops if isinstance(one, loops.ExternOp) and one.overload == CONVOLUTION]
-        if calls:
-            _Images(op, calls).assign()
+        found = [(one, Convolution.of(one)) for one in entry_block(op).ops if isinstance(one, loops.ExternOp)]
+        convolutions = {call: convolution for call, convolution in found if convolution is not None}
+        if convolutions:
+            _Images(op, convolutions).assign()
+            _tell_caller(op)
 
 
 class _Images:
     """The images of a program, and what each way to lay them out costs, in bytes. The label 1 is channels last."""
 
-    def __init__(self, module: ModuleOp, calls: Sequence[loops.ExternOp]) -> None:
+    def __init__(self, module: ModuleOp, convolutions: Mapping[loops.ExternOp, Convolution]) -> None:
         self.ranges = symbol_ranges(module)
-        self.blocks = traits_of(calls[0].results[0]).blocks
+        self.convolutions = convolutions
+        self.blocks = any(traits_of(one.result).blocks for one in convolutions.values() if is_tensor(one.result))
+        self.given = given_results(entry_function(module))
         self.labelling = Labelling()
         self.nodes: dict[SSAValue, int] = {}
         """Of the images whose layout is for us to choose."""
         self.copies: dict[SSAValue, int] = {}
         """Of the images that are given: whether there is a copy of it that is channels last."""
-        self.calls: dict[Operation, int] = {}
+        self.given_last: dict[SSAValue, None] = {}
+        """Images that are given, and are channels last."""
+        self.calls: dict[loops.ExternOp, int] = {}
         """Of the convolutions that may read and write either layout: the node of their result."""
         nests = [op for op in ops_of(entry_block(module)) if isinstance(op, loops.NestOp)]
-        for call in calls:
-            self.add_call(call)
+        for call, convolution in convolutions.items():
+            self.add_call(call, convolution)
         for nest in nests:
             for value in () if nest.operands else nest.results:
                 if _has_choice(value):
                     self.nodes[value] = self.labelling.node()
         for call, node in self.calls.items():
-            self.read_by_call(call.operands[0], node)
+            for image in convolutions[call].images:
+                self.read_by_call(image, node)
         for nest in nests:
             self.add_nest(nest)
         for value, node in self.nodes.items():
@@ -120,27 +129,49 @@ class _Images:
         """What it costs more to read or write a byte across, in a nest with or without long loops."""
         return _ACROSS if not self.blocks else _ROWS_ON_GPU if looped else _SQUARES_ON_GPU
 
+    def reads_image(self, use: Use) -> bool:
+        """Whether a use is an image of a convolution with a choice."""
+        call = use.operation
+        if not isinstance(call, loops.ExternOp) or call not in self.calls:
+            return False
+        return any(call.operands[use.index] is image for image in self.convolutions[call].images)
+
     def particular_uses(self, value: SSAValue) -> list[Use]:
         """The uses that see strides, and are no convolutions with a choice."""
         return [
             use
             for use in value.uses
-            if not isinstance(use.operation, loops.LoadOp) and not (use.operation in self.calls and use.index == 0)
+            if not isinstance(use.operation, loops.LoadOp) and not self.reads_image(use) and not self.is_told(use)
         ]
 
-    def add_call(self, call: loops.ExternOp) -> None:
-        given, result = call.operands[0], call.results[0]
-        if not _has_choice(given) or not _has_choice(result):
+    def is_told(self, use: Use) -> bool:
+        """Whether it is the backward pass that gets the value: it is told the strides, where they are numbers."""
+        if not self.blocks or self.given is None or not isinstance(use.operation, ReturnOp) or use.index < self.given:
+            return False
+        return all(isinstance(size, int) for size in sizes_of(tensor_type_of(use.operation.operands[use.index])))
+
+    def add_call(self, call: loops.ExternOp, convolution: Convolution) -> None:
+        made = convolution.made
+        if is_tensor(made) and not _has_choice(made):
             return
-        rate = channels_first_costs(call)
+        given_last = dict.fromkeys(one for one in convolution.images if convolution.is_backward and _is_last(one))
+        if not all(image in given_last or _has_choice(image) for image in convolution.images):
+            return
+        rate = channels_first_costs(convolution)
         if rate is None:
             no_match(call, "nobody knows what channels last would cost the library")
             return
-        cost = rate * (self.bytes(given) + self.bytes(result))
-        self.calls[call] = self.nodes[result] = self.labelling.node(max(0.0, cost), max(0.0, -cost))
+        self.given_last |= given_last
+        cost = rate * (self.bytes(convolution.image) + self.bytes(convolution.result))
+        self.calls[call] = node = self.labelling.node(max(0.0, cost), max(0.0, -cost))
+        if is_tensor(made):
+            self.nodes[made] = node
 
     def read_by_call(self, value: SSAValue, call: int) -> None:
         """What a convolution is given lies as its result does."""
+        if value in self.given_last:
+            self.labelling.charge(call, zero=self.copying(value))
+            return
         if (node := self.nodes.get(value)) is not None:
             copying = self.copying(value)
             self.labelling.pair(node, call, ((0.0, copying), (copying, 0.0)))
@@ -194,13 +225,17 @@ class _Images:
                 more = self.labelling.change(labels, node)
                 no_match(call, f"channels last would cost {more:.3g} bytes more, copies and nests around it included")
         for value, node in self.nodes.items():
-            calls = [use for use in value.uses if use.operation in self.calls and use.index == 0]
+            calls = [use for use in value.uses if self.reads_image(use)]
             if labels[node]:
                 _lay_out(value, self.particular_uses(value) + [use for use in calls if use.operation not in last])
             else:
-                _read_copy(value, [use for use in calls if use.operation in last])
+                _copy(value, _channels_last(tensor_type_of(value)), [use for use in calls if use.operation in last])
         for value in self.copies:
-            _read_copy(value, [use for use in value.uses if use.operation in last and use.index == 0])
+            uses = [use for use in value.uses if self.reads_image(use) and use.operation in last]
+            _copy(value, _channels_last(tensor_type_of(value)), uses)
+        for value in self.given_last:
+            uses = [use for use in value.uses if self.reads_image(use) and use.operation not in last]
+            _copy(value, _channels_first(tensor_type_of(value)), uses)
 
 
 def _strides(value: SSAValue, label: int) -> Sequence[sym.IndexExpr]:
@@ -223,6 +258,26 @@ def _channels_last(tensor: TensorType) -> TensorType:
     return tensor_type(sizes, tensor.element_type, (batch, channel, *places), device_of(tensor))
 
 
+def _channels_first(tensor: TensorType) -> TensorType:
+    return tensor_type(sizes_of(tensor), tensor.element_type, device=device_of(tensor))
+
+
+def _is_last(value: SSAValue) -> bool:
+    """Whether it is an image that is channels last, and would lie otherwise channels first."""
+    if not is_tensor(value) or len(sizes_of(value.type)) not in (4, 5):
+        return False
+    return not is_contiguous(value.type) and strides_of(value.type) == strides_of(_channels_last(value.type))
+
+
+def _tell_caller(module: ModuleOp) -> None:
+    """Lets `@main` have the types of what it returns."""
+    main, returned = entry_function(module), entry_block(module).last_op
+    kind = main.properties.get("function_type")
+    if isinstance(kind, FunctionType) and isinstance(returned, ReturnOp):
+        types = [value.type for value in returned.operands]
+        main.properties["function_type"] = FunctionType.from_lists(list(kind.inputs), types)
+
+
 def _lay_out(value: SSAValue, particular: Sequence[Use]) -> None:
     """Lets a value be channels last, but for these uses."""
     assert isinstance(value, OpResult)
@@ -232,11 +287,6 @@ def _lay_out(value: SSAValue, particular: Sequence[Use]) -> None:
         Rewriter.replace_value_with_new_type(owner.handles[position], _channels_last(plain))
     changed = Rewriter.replace_value_with_new_type(value, _channels_last(plain))
     _copy(changed, plain, particular)
-
-
-def _read_copy(value: SSAValue, uses: Sequence[Use]) -> None:
-    """Lets these uses read a copy that is channels last."""
-    _copy(value, _channels_last(tensor_type_of(value)), uses)
 
 
 def _copy(value: SSAValue, wanted: TensorType, uses: Sequence[Use]) -> None:
