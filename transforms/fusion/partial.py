@@ -36,7 +36,7 @@ def partial(producer: loops.NestOp, consumer: loops.NestOp) -> tuple[loops.NestO
             parts = Parts(tuple(producer.sizes), tiling.inner, tiling.indices)
             members = plain_members(consumer)
             plan = None if members is None else plan_of(consumer, members, parts)
-            if plan is None or plan.rest:
+            if plan is None or plan.rest or any(member.stores for member in plan.members.values()):
                 return "one reduction needs another, or what the consumer stores, or a place is asked for"
             of_parts, combination = Splitter(consumer, plan, parts).run()
             return of_parts, combination

@@ -9,7 +9,8 @@ from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.machine import Machine
-from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.layout import sizes_of, tensor_type_of, traits_of
+from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import loads_of
 from cuesta.transforms import thresholds
 from cuesta.transforms.fusion.cost import Cost
@@ -25,6 +26,11 @@ _ARITHMETIC_PER_ACCESS = 8
 
 Source: measured by `make bench-constants ARGS='--only profit._ARITHMETIC_PER_ACCESS'`
 """
+_ACCESS = 4
+"""Bytes of that tensor's element.
+
+Source: a definition: f32.
+"""
 _MANY_COLUMNS = 1024
 """A nest that walks fewer columns does not take over a pointwise nest whose points other threads are woken for.
 
@@ -37,10 +43,12 @@ def recomputing_pays(
 ) -> bool:
     """Whether every reader of P should compute P again, so that it need not be stored.
 
-    Law: of a pointwise nest that reads n large tensors and has k readers, the first reader can store the result when it
-    computes it: n + 1 + (k − 1) tensors are moved. If every reader computes it, n · k are. The difference must outweigh
-    the arithmetic, which is then done once for each read, or, under masks, as many times as often as `times` says of a
-    load (infinity: the body may not stand there). `sources` are what P reads.
+    Law: of a pointwise nest that reads n bytes of large tensors for a point, and stores w, which k readers read, the
+    first reader can store the result when it computes it: n + w + (k − 1) · w bytes are moved. If every reader computes
+    it, n · k are. The difference must outweigh the arithmetic, which is then done once for each read, or, under masks,
+    as many times as often as `times` says of a load (infinity: the body may not stand there). `sources` are what P
+    reads. Where arithmetic is cheap some of it is done for nothing: a nest that stores what it makes on the way cannot
+    be spread over as many programs.
     Requires: the producer is pointwise.
     """
     if len(producer.results) != 1:
@@ -56,9 +64,13 @@ def recomputing_pays(
             return False
         readers.add(loops.enclosing_nest(load))
     points = volume(producer.sizes)
-    large = sum(_is_large(source, points) for source in sources)
-    saved = large + len(readers) - large * len(readers)
-    return saved > 0 and (done - 1) * cost.arithmetic <= _ARITHMETIC_PER_ACCESS * saved
+    read = sum(byte_width(source) for source in sources if _is_large(source, points))
+    stored = byte_width(producer.results[0])
+    saved = (read + (stored - read) * len(readers)) / _ACCESS
+    cheap = traits_of(producer.results[0]).arithmetic_is_cheap
+    if saved < 0 or (saved == 0 and not cheap):
+        return False
+    return (done - 1) * cost.arithmetic <= _ARITHMETIC_PER_ACCESS * (saved + cheap)
 
 
 def large_sources(nest: loops.NestOp) -> set[SSAValue]:

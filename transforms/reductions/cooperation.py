@@ -55,7 +55,12 @@ def can_cooperate(nest: NestOp, members: Sequence[Member], parts: Parts) -> bool
 
 def _joint_plan(nest: NestOp, members: Sequence[Member], parts: Parts) -> Plan | None:
     plan = None if parts.left_over is not None else plan_of(nest, members, parts)
-    if plan is None or plan.rest or not all(_is_over(loop, nest, members, parts) for loop in plan.pointwise):
+    if (
+        plan is None
+        or plan.rest
+        or any(member.stores for member in members)
+        or not all(_is_over(loop, nest, members, parts) for loop in plan.pointwise)
+    ):
         return None
     return plan
 

@@ -10,9 +10,10 @@ from cuesta.dialects import elem
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.typed import position_of
-from cuesta.dialects.loops.access import LoadOp, TensorWriteOp
+from cuesta.dialects.loops.access import LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
+from cuesta.dialects.loops.surgery import stores_of
 from cuesta.transforms.reductions.laws import PLACE, PLAIN, SHIFTED, SPLITTABLE, Law
 
 
@@ -28,6 +29,11 @@ class Member:
     """c of the law, in the nest's body."""
     partner: ReduceOp | None = None
     """A plain member that gives the greatest a, or the sum of a; None when no member does."""
+
+    @property
+    def stores(self) -> list[StoreOp]:
+        """What it stores at its points, on the way."""
+        return stores_of(self.reduction)
 
     @property
     def is_independent(self) -> bool:
@@ -66,11 +72,13 @@ def plain_members(nest: NestOp) -> list[Member] | None:
 def members_of(nest: NestOp) -> list[Member]:
     """The reductions of a nest, over the domain of the first of them, that can be computed in parts all at once.
 
-    None of them needs a reduction that is not among them, nor anything that the nest stores.
+    None of them needs a reduction that is not among them. What one stores at its points, on the way, others may read at
+    the same points; they need nothing else that the nest stores.
     """
     members: list[Member] = []
     needs: dict[SSAValue, set[Operation]] = {}
     handles: set[SSAValue] = set(nest.handles)
+    stored: dict[SSAValue, StoreOp] = {}
     sizes: Sequence[object] | None = None
     for op in nest.body.ops:
         own: set[Operation] = {op} if isinstance(op, LoadOp) and op.source in handles else set()
@@ -79,21 +87,44 @@ def members_of(nest: NestOp) -> list[Member]:
         if isinstance(op, ReduceOp):
             if sizes is None:
                 sizes = op.sizes
-            if op.kind in SPLITTABLE and op.sizes == sizes and not _touches(op, handles):
+            if op.kind in SPLITTABLE and op.sizes == sizes and _keeps_to_its_points(op, handles, stored):
                 member = _member(op, own, members, needs)
-                if member is not None:
+                if member is not None and (member.is_independent or not member.stores):
                     members.append(member)
+                    stored |= {store.target: store for store in member.stores}
             own = {op}
         for result in op.results:
             needs[result] = own
     return members
 
 
-def _touches(reduction: ReduceOp, handles: set[SSAValue]) -> bool:
-    """Whether it writes, or reads what the nest writes."""
-    return any(
-        isinstance(op, TensorWriteOp) or (isinstance(op, LoadOp) and op.source in handles) for op in reduction.walk()
-    )
+def _keeps_to_its_points(reduction: ReduceOp, handles: set[SSAValue], stored: dict[SSAValue, StoreOp]) -> bool:
+    """Whether it stores at most once to a tensor, and reads of what the nest stores only what members `stored` at the
+    point at which it is itself.
+    """
+    own: set[SSAValue] = set()
+    for op in reduction.walk():
+        if isinstance(op, StoreOp):
+            if op.parent is not reduction.body or op.target in own or op.target in stored:
+                return False
+            own.add(op.target)
+        elif isinstance(op, TensorWriteOp):
+            return False
+        elif isinstance(op, LoadOp) and op.source in handles:
+            store = stored.get(op.source)
+            if store is None or op.parent is not reduction.body or not _at_same_point(op, reduction, store):
+                return False
+    return True
+
+
+def _at_same_point(load: LoadOp, reduction: ReduceOp, store: StoreOp) -> bool:
+    """Whether a load reads what a store of another reduction stored at the point that has the same indices."""
+    if load.map is not store.map or load.mask is not None or store.mask is not None:
+        return False
+    other = store.parent_op()
+    assert isinstance(other, ReduceOp)
+    same = dict(zip(other.induction_variables, reduction.induction_variables, strict=True))
+    return [same.get(index, index) for index in store.indices] == list(load.indices)
 
 
 def read_from(op: Operation, body: Block) -> set[SSAValue]:

@@ -24,8 +24,8 @@ from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.loops.access import IndexOp, StoreOp
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp, YieldOp
-from cuesta.dialects.loops.surgery import Substitution, clone_into, remove
-from cuesta.dialects.loops.writing import BodyWriter, leading_to, only_where, type_of_positions
+from cuesta.dialects.loops.surgery import Substitution, clone_into, remove, stores_of
+from cuesta.dialects.loops.writing import BodyWriter, leading_to, only_where, store_only_where, type_of_positions
 from cuesta.transforms.reductions.domains import LeftOver, Parts
 from cuesta.transforms.reductions.laws import PLACE, Count, OfPart
 from cuesta.transforms.reductions.members import Member, read_from
@@ -133,9 +133,13 @@ class Splitter:
     def part_nest(self) -> NestOp:
         """The nest of the parts."""
         outs, types = self.part_tensors()
+        stored = [store.target for member in self.plan.members.values() for store in member.stores]
+        types += [handle.type for handle in stored]
         new, substitution = self.new_nest((*self.nest.sizes, *self.parts.outer), types)
+        substitution.values |= dict(zip(stored, new.handles[len(outs) :], strict=True))
         self.write_parts(new, substitution, outs)
-        self.of_parts |= dict(zip(outs, new.results, strict=True))
+        self.of_parts |= dict(zip(outs, new.results, strict=False))
+        self.results |= dict(zip(stored, new.results[len(outs) :], strict=True))
         return new
 
     def part_tensors(self) -> tuple[list[tuple[ReduceOp, str]], list[Attribute]]:
@@ -203,6 +207,7 @@ class Splitter:
         writer.end(substitution.value(yielded))
         if there is not None:
             only_where(there, part)
+            store_only_where(there, stores_of(part))
         new.body.add_op(part)
         part.results[0].name_hint = reduction.results[0].name_hint
         return part.results[0]

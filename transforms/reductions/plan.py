@@ -28,7 +28,8 @@ class Plan:
     dependent: set[Operation] = field(default_factory=set[Operation])
     """Ops outside of the rest that need a member, members included."""
     owners: dict[SSAValue, Operation | None] = field(default_factory=dict[SSAValue, "Operation | None"])
-    """For every handle the loop that stores it; the nest itself for the rest, None for the combination."""
+    """For every handle the loop, or the member, that stores it; the nest itself for the rest, None for the combination.
+    """
 
 
 def plan_of(nest: NestOp, members: Sequence[Member], parts: Parts) -> Plan | None:
@@ -38,6 +39,8 @@ def plan_of(nest: NestOp, members: Sequence[Member], parts: Parts) -> Plan | Non
     if parts.limits and any(isinstance(op, BoundOp) for member in members for op in member.reduction.walk()):
         return None  # where there is no point, there may be no index either
     if not members or nest.operands or has_scans(nest):
+        return None
+    if parts.left_over is not None and any(member.stores for member in members):
         return None
     if not parts.in_order and any(member.law is PLACE for member in members):
         return None
@@ -68,7 +71,7 @@ def plan_of(nest: NestOp, members: Sequence[Member], parts: Parts) -> Plan | Non
 
 
 def _place(store: TensorWriteOp, nest: NestOp, plan: Plan, rest: set[Operation]) -> Operation | None:
-    """The top-level op that a store belongs to; the nest for the rest, None for the combination."""
+    """The loop or reduction that a store belongs to; the nest for the rest, None for the combination."""
     top: Operation = store
     while top.parent is not nest.body:
         parent = top.parent_op()
@@ -76,7 +79,7 @@ def _place(store: TensorWriteOp, nest: NestOp, plan: Plan, rest: set[Operation])
         top = parent
     if top in rest:
         return nest
-    return top if isinstance(top, ForOp) else None
+    return top if isinstance(top, ForOp | ReduceOp) else None
 
 
 __all__ = ["Plan", "plan_of"]

@@ -132,7 +132,7 @@ def _column_sums(nest: loops.NestOp) -> list[loops.ReduceOp]:
     if not stages or len(members) < len(stages) or not all(member.is_independent for member in members):
         return []
     sums = [member.reduction for member in members]
-    flat = not any(isinstance(op, loops.DomainOp) for one in sums for op in one.body.ops)
+    flat = not any(isinstance(op, loops.DomainOp | loops.TensorWriteOp) for one in sums for op in one.body.ops)
     return sums if flat and all(one.kind in KINDS for one in sums) else []
 
 
