@@ -9,7 +9,7 @@ from torch import Tensor
 from xdsl.dialects.builtin import ModuleOp, TensorType
 
 from cuesta.dialects import sym
-from cuesta.dialects.core.entry import entry_block, entry_function
+from cuesta.dialects.core.entry import entry_block, entry_function, given_results, written_arguments
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.targets.reference.bindings import Symbols, sizes_and_strides
 from cuesta.targets.reference.numerics import as_tensor_type, bits, dtype_of, extent, first_point, restride, same_layout
@@ -76,8 +76,11 @@ class Watched:
         prefix = f"{pass_name}: " if pass_name else ""
         if len(expected) != len(actual):
             raise NotEquivalentError(f"{prefix}{len(expected)} results before, {len(actual)} after")
+        main = entry_function(program)
+        given = given_results(main)
+        told = range(0) if given is None else range(given, len(actual) - len(written_arguments(main)))
         for position, (ours, theirs, true) in enumerate(zip(expected, actual, truth, strict=True)):
-            problem = _difference(ours, theirs, true, exact)
+            problem = _difference(ours, theirs, true, exact, told=position in told)
             if problem is not None:
                 raise NotEquivalentError(f"{prefix}result {position} is not the same: {problem}")
         self._program, self._results = program.clone(), actual
@@ -96,14 +99,14 @@ def _copy(value: object) -> object:
     return restride(value.clone(), value.stride()) if isinstance(value, Tensor) else value
 
 
-def _difference(before: object, after: object, truth: object, exact: bool) -> str | None:
-    """How two results differ; None when they do not."""
+def _difference(before: object, after: object, truth: object, exact: bool, *, told: bool) -> str | None:
+    """How two results differ; None when they do not. Who gets one that is `told` learns how it lies."""
     if not isinstance(before, Tensor) or not isinstance(after, Tensor):
         same = type(before) is type(after) and (before == after or (before != before and after != after))
         return None if same else f"{before!r} before, {after!r} after"
     if before.shape != after.shape or before.dtype is not after.dtype:
         return f"{before.dtype} {list(before.shape)} before, {after.dtype} {list(after.shape)} after"
-    if not same_layout(after, before.stride()):
+    if not told and not same_layout(after, before.stride()):
         return f"strides {list(before.stride())} before, {list(after.stride())} after"
     bad = ~_same_bits(before, after)
     if not exact and before.is_floating_point() and isinstance(truth, Tensor):

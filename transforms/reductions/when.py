@@ -26,6 +26,7 @@ from cuesta.transforms import thresholds
 from cuesta.transforms.reductions import gpu_cost
 from cuesta.transforms.reductions.cooperation import can_cooperate
 from cuesta.transforms.reductions.domains import Runs, split_domain
+from cuesta.transforms.reductions.laws import PLACE
 from cuesta.transforms.reductions.members import Member, members_of, plain_members, splittable_reductions
 from cuesta.transforms.reductions.plan import plan_of
 from cuesta.transforms.reductions.scans_in_parts import splittable_scan
@@ -276,7 +277,10 @@ class _Facts:
         processors = machine.processors
         strips = self.reads_strips()
         large, least, many = LARGE_GPU, LEAST, MANY_PROGRAMS
-        if strips and self.around < self.strip(machine) * processors:
+        # Pairs of an extreme and its place take so many registers that narrow strips are better than parts.
+        places = any(member.law is PLACE for member in self.members)
+        strip = self.strip(machine) * machine.sector // machine.segment if places else self.strip(machine)
+        if strips and self.around < strip * processors:
             large, least = min(large, NARROW), min(least, NARROW_LEAST)
         elif strips and not self.is_aligned(machine.vector, columns=True):
             large, least, many = min(large, SCATTERED), min(least, SCATTERED_LEAST), 2 * MANY_PROGRAMS

@@ -79,3 +79,16 @@ func.func @main(%x : tensor<4x3xf32, #aten.layout<device = "cuda:0">>, %w : tens
   }
   func.return %y : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// The gradient of a bias is a sum of ours.
+// CHECK:      %dx, %dw, %{{.*}} = loops.extern pure "aten.convolution_backward.default"(%dy, %x, %w, [5], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, false])
+// CHECK:      %db = loops.nest (%[[C:.*]] : 5) outs(%{{.*}}: tensor<5xbf16, #aten.layout<device = "cuda:0">>) {
+// CHECK-NEXT:   loops.reduce sum (%[[N:.*]] : 2, %[[I:.*]] : 6, %[[J:.*]] : 4) {
+// CHECK-NEXT:     loops.load %dy[%[[N]], %[[C]], %[[I]], %[[J]]]
+// CHECK-NEXT:     elem.convert %{{.*}} : bf16 to f32
+func.func @main(%dy : tensor<2x5x6x4xbf16, #aten.layout<device = "cuda:0">>, %x : tensor<2x3x6x4xbf16, #aten.layout<device = "cuda:0">>, %w : tensor<5x3x3x3xbf16, #aten.layout<device = "cuda:0">>) -> (tensor<2x3x6x4xbf16, #aten.layout<device = "cuda:0">>, tensor<5x3x3x3xbf16, #aten.layout<device = "cuda:0">>, tensor<5xbf16, #aten.layout<device = "cuda:0">>) {
+  %dx, %dw, %db = loops.extern pure "aten.convolution_backward.default"(%dy, %x, %w, [5], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, true]) : (tensor<2x5x6x4xbf16, #aten.layout<device = "cuda:0">>, tensor<2x3x6x4xbf16, #aten.layout<device = "cuda:0">>, tensor<5x3x3x3xbf16, #aten.layout<device = "cuda:0">>) -> (tensor<2x3x6x4xbf16, #aten.layout<device = "cuda:0">>, tensor<5x3x3x3xbf16, #aten.layout<device = "cuda:0">>, tensor<5xbf16, #aten.layout<device = "cuda:0">>)
+  func.return %dx, %dw, %db : tensor<2x3x6x4xbf16, #aten.layout<device = "cuda:0">>, tensor<5x3x3x3xbf16, #aten.layout<device = "cuda:0">>, tensor<5xbf16, #aten.layout<device = "cuda:0">>
+}

@@ -152,3 +152,30 @@ func.func @main(%x : tensor<2x3x32x32xf32, #aten.layout<device = "cuda:0">>, %w 
   }
   func.return %m : tensor<2x64xf32, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// A backward pass: what it is given is channels last already, so its gradients are, too; a weight's keeps its strides.
+// CHECK:      %0 = loops.nest {{.*}} outs(%{{.*}}: tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8], device = "cuda:0">>) {
+// CHECK-NEXT:   loops.load %dy[
+// CHECK:      loops.extern pure "aten.convolution_backward.default"(%0, %x, %w,
+// CHECK-SAME:   -> (tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8], device = "cuda:0">>, tensor<8x8x3x3xf32, #aten.layout<device = "cuda:0">>, !aten.literal)
+func.func @main(%dy : tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, %x : tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8], device = "cuda:0">>, %w : tensor<8x8x3x3xf32, #aten.layout<device = "cuda:0">>) -> (tensor<8x6xf32, #aten.layout<device = "cuda:0">>, tensor<8x8x3x3xf32, #aten.layout<device = "cuda:0">>) {
+  %dx, %dw, %db = loops.extern pure "aten.convolution_backward.default"(%dy, %x, %w, [8], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, false]) : (tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8], device = "cuda:0">>, tensor<8x8x3x3xf32, #aten.layout<device = "cuda:0">>) -> (tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, tensor<8x8x3x3xf32, #aten.layout<device = "cuda:0">>, !aten.literal)
+  %y = loops.nest (%i : 8, %j : 6) outs(%o : tensor<8x6xf32, #aten.layout<device = "cuda:0">>) {
+    %l = loops.load %dx[0, %i, %j, 0] : tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>
+    loops.store %l, %o[%i, %j] : tensor<8x6xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y, %dw : tensor<8x6xf32, #aten.layout<device = "cuda:0">>, tensor<8x8x3x3xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+
+// Of what a forward pass gives the first result is the caller's, who sees its strides; the second is for the backward pass.
+// CHECK:      func.func @main
+// CHECK-SAME:   -> (tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, tensor<2x8x6x6xf32, #aten.layout<strides = [288, 1, 48, 8], device = "cuda:0">>)
+func.func @main(%x : tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, %w : tensor<8x8x3x3xf32, #aten.layout<device = "cuda:0">>) -> (tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>) attributes {aten.given = 1 : i64} {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, tensor<8x8x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>
+  %b = loops.extern pure "aten.convolution.default"(%a, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, tensor<8x8x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>
+  func.return %b, %a : tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>
+}

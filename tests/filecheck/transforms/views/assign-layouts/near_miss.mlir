@@ -72,3 +72,12 @@ func.func @main(%x : tensor<2x64x8x8xf32, #aten.layout<device = "cuda:0">>, %w :
   }
   func.return %s : tensor<f32, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// A backward pass on a processor, whose libraries are not asked.
+// CHECK:      loops.extern pure "aten.convolution_backward.default"(%dy, %x, %w,
+func.func @main(%dy : tensor<2x8x6x6xf32>, %x : tensor<2x8x6x6xf32>, %w : tensor<8x8x3x3xf32>) -> (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) {
+  %dx, %dw, %db = loops.extern pure "aten.convolution_backward.default"(%dy, %x, %w, [8], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, false]) : (tensor<2x8x6x6xf32>, tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>, !aten.literal)
+  func.return %dx, %dw : tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>
+}
