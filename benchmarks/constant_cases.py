@@ -224,6 +224,7 @@ GPU: dict[str, Case] = {
     "softmax 128": Case(lambda x: x.softmax(-1), (rows(128),)),
     "softmax 65536": Case(lambda x: x.softmax(-1), (f32(1024, 65536),)),
     "softmax 65535 in 256 rows bf16": Case(lambda x: x.softmax(-1), (bf16(256, 65535),)),
+    "sums of 16 rows of 32768": Case(lambda x: x.sum(-1), (f32(16, 32768),)),
     "softmax 65535": Case(lambda x: x.softmax(-1), (f32(1024, 65535),)),
     "softmax in 132 rows": Case(lambda x: x.softmax(-1), (f32(132, 32768),)),
     "softmax of some length": Case(lambda x: x.softmax(-1), (rows(1000),), unknown=(0, 1)),

@@ -151,7 +151,7 @@ ROWS: tuple[Row, ...] = (
     gpu("gpu_cost.WORD", 1, 2, 8, on="softmax 65535 in 256 rows bf16, softmax 65535"),
     gpu("gpu_cost.AT_ONCE", 1, 2, 8, 16, on="batch norm trained, layer norm 400000"),
     gpu("when.LARGE_GPU", 4096, 65536, on="layer norm backward 4096x1024, logsumexp 65535"),
-    gpu("when.LEAST", 512, 2048, on="softmax 65535"),
+    gpu("when.LEAST", 512, 2048, on="sums of 16 rows of 32768"),
     gpu("when.COLUMNS", 32, 128, on="4000 columns"),
     gpu("when.FEW_PROGRAMS", 0, 4, on="16 columns"),
     gpu("when.MANY_PROGRAMS", 4, 16, on="16 columns, 4000 columns"),
@@ -165,7 +165,7 @@ ROWS: tuple[Row, ...] = (
     gpu("sum_columns_with_rows.MOST", 8192, 65536, on="layer norm backward 16384x4096, layer norm backward 2048x16384"),
     # Which nests fuse, on a GPU
     gpu("cost.FREE_ARITHMETIC", 1, 12, on="shared by nine"),
-    gpu("profit._ARITHMETIC_PER_ACCESS", 2, 16, on="layer norm backward 2100x1024"),
+    gpu("profit._ARITHMETIC_PER_ACCESS", 2, 4, 32, on="shared exponential"),
     gpu("profit._MOST_READS", 2, 16, on="layer norm backward 2100x1024"),
     gpu("siblings._MOST_OUTS", 4, 16, on="nine large products"),
     gpu("forward_stores._CHEAPER_THAN_MEMORY", 32, 128, on="five exponentials, eight exponentials"),

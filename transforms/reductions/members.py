@@ -127,15 +127,15 @@ def _at_same_point(load: LoadOp, reduction: ReduceOp, store: StoreOp) -> bool:
     return [same.get(index, index) for index in store.indices] == list(load.indices)
 
 
-def read_from(op: Operation, body: Block) -> set[SSAValue]:
-    """The values of a nest's own body that an op, or an op in it, reads."""
-    found: set[SSAValue] = set()
+def read_from(op: Operation, body: Block) -> Sequence[SSAValue]:
+    """The values of a nest's own body that an op, or an op in it, reads, in the order in which it does."""
+    found: dict[SSAValue, None] = {}
     for inner in op.walk():
         for operand in inner.operands:
             owner = operand.owner
             if isinstance(owner, Operation) and owner.parent is body:
-                found.add(operand)
-    return found
+                found[operand] = None
+    return list(found)
 
 
 def _member(

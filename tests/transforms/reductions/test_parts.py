@@ -166,6 +166,19 @@ PROGRAMS = {
 }
 
 
+def test_parts_are_the_same_every_time() -> None:
+    """What later nests need is kept in an order that the text decides, and no address in memory."""
+    texts: set[str] = set()
+    kept: list[object] = []  # alive, so that addresses differ
+    for _ in range(8):
+        module = parse(rows_of(64, SOFTMAX))
+        (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
+        assert split_in_parts(nest, members_of(nest), parts_of(64, 16)) is not None
+        texts.add(print_text(module))
+        kept.append(module)
+    assert len(texts) == 1
+
+
 def parts_of(columns: int, points: int) -> Parts:
     """Pieces of so many points, the last of which may be shorter."""
     position = sym.dim(0) * points + sym.dim(1)
