@@ -31,18 +31,21 @@ class Siblings:
     """The nests met so far, by what they read and by their parallel domain."""
 
     def __init__(self) -> None:
-        self._latest: dict[_Key, loops.NestOp] = {}
+        self._known: dict[_Key, list[loops.NestOp]] = {}
+        """Those that read one tensor, the latest last; nests that are gone are taken off when they are met."""
 
     def add(self, nest: loops.NestOp, sources: Iterable[SSAValue]) -> None:
-        """Remembers a nest that reads `sources`, in the place of an earlier one that reads the same."""
+        """Remembers a nest that reads `sources`."""
         for key in _keys(nest, sources):
-            self._latest[key] = nest
+            self._known.setdefault(key, []).append(nest)
 
     def of(self, nest: loops.NestOp, sources: Iterable[SSAValue]) -> loops.NestOp | None:
         """The latest nest over the same domain that reads one of `sources`, a large tensor that `nest` reads."""
         for key in _keys(nest, sources):
-            found = self._latest.get(key)
-            if found is None or found is nest or found.parent is not nest.parent:
+            known = self._known.get(key, [])
+            while known and known[-1].parent is not nest.parent:  # others compute it now
+                known.pop()
+            if not known or (found := known[-1]) is nest:
                 continue
             if is_pointwise(nest) and len(found.results) + len(nest.results) > _MOST_OUTS:
                 continue

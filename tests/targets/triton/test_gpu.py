@@ -76,7 +76,9 @@ def test_models_forward_and_backward(name: str, dtype: torch.dtype) -> None:
     from examples.models import MODELS
 
     model, inputs = MODELS[name].training(dtype=dtype, device="cuda")
-    assert_close_to_float64(torch.compile(model, backend="cuesta"), model, inputs)
+    # cuDNN has TF32 algorithms for one layout of images where it has none for the other, which eager uses.
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        assert_close_to_float64(torch.compile(model, backend="cuesta"), model, inputs)
     assert_ours()
 
 

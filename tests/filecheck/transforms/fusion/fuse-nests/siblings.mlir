@@ -176,3 +176,35 @@ func.func @main(%x : tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>) -> (tensor<
   }
   func.return %a, %b : tensor<?xf32, #aten.layout<sizes = [s0]>>, tensor<?xf32, #aten.layout<sizes = [s0]>>
 }
+
+// -----
+
+// Two of three nests that read %x are computed by the last one, where they were read; it joins the first.
+// CHECK:      %a, %b = loops.nest (%i : 40000) outs(%o: tensor<40000xf32>, %{{.*}}: tensor<40000xi1>) {
+// CHECK:      func.return %a, %b
+func.func @main(%x : tensor<40000xf32>) -> (tensor<40000xf32>, tensor<40000xi1>) {
+  %a = loops.nest (%i : 40000) outs(%o : tensor<40000xf32>) {
+    %l = loops.load %x[%i] : tensor<40000xf32>
+    %e = elem.exp %l : f32
+    loops.store %e, %o[%i] : tensor<40000xf32>
+  }
+  %m = loops.nest (%i : 40000) outs(%o : tensor<40000xi1>) {
+    %l = loops.load %x[%i] : tensor<40000xf32>
+    %c = elem.constant 1.0 : f32
+    %e = elem.lt %l, %c : f32
+    loops.store %e, %o[%i] : tensor<40000xi1>
+  }
+  %n = loops.nest (%i : 40000) outs(%o : tensor<40000xi1>) {
+    %l = loops.load %x[%i] : tensor<40000xf32>
+    %c = elem.constant -1.0 : f32
+    %e = elem.gt %l, %c : f32
+    loops.store %e, %o[%i] : tensor<40000xi1>
+  }
+  %b = loops.nest (%i : 40000) outs(%o : tensor<40000xi1>) {
+    %p = loops.load %m[%i] : tensor<40000xi1>
+    %q = loops.load %n[%i] : tensor<40000xi1>
+    %e = elem.and %p, %q : i1
+    loops.store %e, %o[%i] : tensor<40000xi1>
+  }
+  func.return %a, %b : tensor<40000xf32>, tensor<40000xi1>
+}
