@@ -180,6 +180,7 @@ func.func @main(%x : tensor<?x8xf32, #aten.layout<sizes = [s0, 8]>>) -> (tensor<
 // -----
 
 // Two of three nests that read %x are computed by the last one, where they were read; it joins the first.
+// CHECK:      func.func @main(%x: tensor<40000xf32>)
 // CHECK:      %a, %b = loops.nest (%i : 40000) outs(%o: tensor<40000xf32>, %{{.*}}: tensor<40000xi1>) {
 // CHECK:      func.return %a, %b
 func.func @main(%x : tensor<40000xf32>) -> (tensor<40000xf32>, tensor<40000xi1>) {
