@@ -36,6 +36,7 @@ from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.reductions import identity
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.layout import strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
 from cuesta.transforms.devices import DEVICE, traits_for
 from cuesta.transforms.reductions.members import has_scans, members_of, read_from
@@ -68,7 +69,8 @@ KINDS = frozenset({"sum", "prod", "maximum", "minimum"})
 class SumColumnsWithRowsPass(ModulePass):
     """Joins the nests that read the same tensors, the one by rows and the others by columns.
 
-    Near misses: columns that need another reduction first; rows too wide for registers, or too few of them.
+    Near misses: columns that need another reduction first; rows too wide for registers, or too few of them; "columns"
+    that are rows of memory, of which a program would read single elements.
     """
 
     name = "sum-columns-with-rows"
@@ -136,10 +138,21 @@ def _column_sums(nest: loops.NestOp) -> list[loops.ReduceOp]:
     return sums if flat and all(one.kind in KINDS for one in sums) else []
 
 
+def _lie_across(columns: _Columns) -> bool:
+    """Whether neighbours of every tensor that is read at each row and column are columns: a row is read in order."""
+    walked, (column,) = columns.walked(), columns.nest.induction_variables
+    for load in loads_of(columns.nest):
+        if load.source in walked:
+            axis = _place(load, column)
+            if axis is None or strides_of(tensor_type_of(load.source))[axis] != 1:
+                return False
+    return True
+
+
 def _reads_the_same(rows: loops.NestOp, columns: _Columns) -> bool:
     """Whether all that the columns read is read by the rows."""
     walked = columns.walked()
-    if not walked or columns.width < LEAST:
+    if not walked or columns.width < LEAST or not _lie_across(columns):
         return False
     for load in [load for load in loads_of(columns.nest) if load.source.owner is rows]:
         if not _reads_own_rows(rows, columns, load):

@@ -101,3 +101,27 @@ func.func @main(%g : tensor<0x1024xf32>) -> (tensor<0x1024xf32>, tensor<1024xf32
   func.return %y, %z : tensor<0x1024xf32>, tensor<1024xf32>
 }
 
+
+// -----
+
+// Near miss: across is the other way round; who took a "row" would read single elements.
+// CHECK-NOT:  loops.scan
+func.func @main(%g : tensor<1024x16384xf32>) -> (tensor<16384xf32>, tensor<1024xf32>) {
+  %y = loops.nest (%i : 16384) outs(%o : tensor<16384xf32>) {
+    %s = loops.reduce sum (%j : 1024) {
+      %a = loops.load %g[%j, %i] : tensor<1024x16384xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<16384xf32>
+  }
+  %z = loops.nest (%j : 1024) outs(%o : tensor<1024xf32>) {
+    %s = loops.reduce sum (%i : 16384) {
+      %a = loops.load %g[%j, %i] : tensor<1024x16384xf32>
+      %b = loops.load %y[%i] : tensor<16384xf32>
+      %c = elem.mul %a, %b : f32
+      loops.yield %c : f32
+    } : f32
+    loops.store %s, %o[%j] : tensor<1024xf32>
+  }
+  func.return %y, %z : tensor<16384xf32>, tensor<1024xf32>
+}
