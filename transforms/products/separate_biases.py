@@ -75,8 +75,9 @@ def asks_for_a_sum(call: loops.ExternOp) -> bool:
 def sum_gradient(call: loops.ExternOp) -> None:
     """Puts a sum over all but the channels in the place of the gradient of a bias."""
     positional = _operands_in(call)
-    *others, _ = positional[-1]
-    positional[-1] = (*others, False)
+    wanted = positional[-1]
+    assert isinstance(wanted, tuple)
+    positional[-1] = (*wanted[:2], False)
     operands, arguments = flatten_call(positional)
     types = [*(result.type for result in call.results[:2]), LITERAL_TYPE]
     rest = loops.ExternOp.of(_BACKWARD, operands, arguments, types, pure="pure" in call.properties)

@@ -123,7 +123,8 @@ def _at_same_point(load: LoadOp, reduction: ReduceOp, store: StoreOp) -> bool:
         return False
     other = store.parent_op()
     assert isinstance(other, ReduceOp)
-    same = dict(zip(other.induction_variables, reduction.induction_variables, strict=True))
+    variables = zip(other.induction_variables, reduction.induction_variables, strict=True)
+    same: dict[SSAValue, SSAValue] = {**dict(variables)}
     return [same.get(index, index) for index in store.indices] == list(load.indices)
 
 

@@ -174,8 +174,10 @@ class Splitter:
                 substitution.values[member.shift] = member.law.shift_of_part(partner, count, writer)
             own = found[(reduction, "own")] = self.part(member, reduction.kind, None, new, substitution)
             if member.law is PLACE:
+                pair = own.owner
+                assert isinstance(pair, ReduceOp)
                 first = writer.number(self.parts.first(reduction.sizes), new.induction_variables[rows:], i64)
-                found[(reduction, "place")] = writer.make("add", first, own.owner.results[1])
+                found[(reduction, "place")] = writer.make("add", first, pair.results[1])
             if (difference := member.law.remainder(reduction)) is not None:
                 found[(reduction, "remainder")] = self.part(member, "sum", difference, new, substitution)
             if member.shift is not None:

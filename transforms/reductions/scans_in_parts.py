@@ -56,7 +56,8 @@ def split_scan(nest: NestOp, points: int) -> list[NestOp] | None:
     nest cannot be taken apart, or has no two parts.
     """
     scan = splittable_scan(nest)
-    if scan is None or not 0 < points < scan.sizes[0]:
+    size = scan.sizes[0] if scan is not None else 0
+    if scan is None or not isinstance(size, int) or not 0 < points < size:
         return None
     return _Splitter(nest, scan, points).run()
 

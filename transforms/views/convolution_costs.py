@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import SSAValue
 
 from cuesta.dialects import loops
+from cuesta.dialects.aten import Argument
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import element_type_of, is_tensor, sizes_of, tensor_type_of, traits_of
 
@@ -104,7 +105,7 @@ class Convolution:
     weight: SSAValue
     result: SSAValue
     """What the forward pass gives, or its gradient."""
-    arguments: Sequence[object]
+    arguments: Sequence[Argument]
     """As those of a forward pass."""
     passes: int = 1
     """How many results there are whose making takes as long as that of an image."""
