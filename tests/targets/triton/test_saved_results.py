@@ -33,7 +33,7 @@ def network() -> nn.Module:
     )
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_training_as_eager(dynamic: bool) -> None:
     torch.manual_seed(0)
     model = network()

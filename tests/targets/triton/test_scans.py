@@ -103,7 +103,17 @@ SCANS: dict[str, Callable[[Tensor], Any]] = {
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [*((name, torch.float32) for name in SCANS), ("cumsum", torch.bfloat16), ("cummax", torch.bfloat16)],
+    [
+        ("cumsum of what is computed", torch.float32),
+        ("logcumsumexp", torch.float32),
+        ("cummin over rows", torch.float32),
+        ("cummax", torch.bfloat16),
+        *(
+            pytest.param(name, dtype, marks=pytest.mark.thorough)
+            for name in SCANS
+            for dtype in (torch.float32, torch.bfloat16)
+        ),
+    ],
 )
 def test_in_parts(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     for constant, value in (("SCAN_LEAST", 16), ("TILE", 32), ("WORTH", 1e9)):
