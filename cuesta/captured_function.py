@@ -110,7 +110,11 @@ class _Entry:
 
 
 class CapturedFunction:
-    """A compiled graph's function, as captures. `visible` are the results that a user sees; None says all."""
+    """A compiled graph's function, as captures. `visible` are the results that a user sees; None says all.
+
+    Of a graph that saves others, those that a user sees are copied: as long as they are alive the next call would lie
+    elsewhere with all it saves, and the backward pass would have to copy that.
+    """
 
     def __init__(
         self,
@@ -229,23 +233,25 @@ class CapturedFunction:
         self.captures += 1
         generation = _Generation(capture.replay, capture.share)
         entry.generations.append(generation)
-        storages = self._take_results(generation, entry.held, list(capture.results), inside)
+        copied = entry.held | set(range(self.visible or 0))
+        storages = self._take_results(generation, copied, list(capture.results), inside)
         del capture, inside, old
-        visible = len(generation.outputs) if self.visible is None else self.visible
         while storages:
             storage, places = storages.pop()
             usual = _references(storage)
-            if usual > 1 + len(places):  # a constant of the graph: nobody outside may change it
+            if self.visible is None and usual > 1 + len(places):  # a constant of the graph: nobody may change it
                 for position in places:
-                    generation.outputs[position].copied = position < visible
+                    generation.outputs[position].copied = True
             generation.storages.append((storage, usual, places))
         return self._replay(entry, generation, args)
 
     @staticmethod
     def _take_results(
-        generation: _Generation, held: set[int], results: list[Any], inside: list[Any]
+        generation: _Generation, copied: set[int], results: list[Any], inside: list[Any]
     ) -> list[tuple[Any, set[int]]]:
-        """Notes where the results of a capture come from; gives the memory of those that are handed out as they are."""
+        """Notes where the results of a capture come from, and which are `copied`; gives the memory of those that are
+        handed out as they are.
+        """
         sources = {
             value.untyped_storage()._cdata: place
             for place, value in enumerate(inside)
@@ -265,7 +271,7 @@ class CapturedFunction:
                 if value is not source:
                     offset = value.storage_offset() - source.storage_offset()
                     output.view = tuple(value.size()), tuple(value.stride()), offset
-            elif position not in held and _COUNTS:
+            elif position not in copied and _COUNTS:
                 output.copied = False
                 storages.setdefault(storage._cdata, (storage, set()))[1].add(position)
         return list(storages.values())

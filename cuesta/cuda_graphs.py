@@ -8,8 +8,9 @@ every stream has a capture of its own. Nothing that a user can see changes, but 
 * What a call returned stays as it is. Results are handed out in the memory of the capture, with no copy; who has them
   is looked at when the next call comes. Where somebody has, that call replays another capture, up to three, if they
   are small beside the device's memory; results that pile up all the same keep the memory that they have, and from then
-  on are copied. What nobody refers to may be overwritten: work on *another stream* that reads a result has to be waited
-  for before the result is dropped (`Tensor.record_stream`, which tells the allocator, does not tell a capture).
+  on are copied. (So is at once what a user sees of a forward pass that saves more: what is saved is to stay where the
+  backward pass reads it.) What nobody refers to may be overwritten: work on *another stream* that reads a result has to
+  be waited for before the result is dropped (`Tensor.record_stream` tells the allocator, and does not tell a capture).
 
 A graph that cannot be captured runs as ever, and says why: with a warning, and in its `CompileRecord`.
 """

@@ -31,16 +31,17 @@ def visible_results(kind: GraphKind) -> int | None:
 
 def given_results(kind: GraphKind) -> int | None:
     """How many of a graph's results, the first, have to lie as they did in the graph. None says all."""
-    from torch._guards import TracingContext
-
     if kind != "forward":
         return None
+    from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
+    from torch._guards import TracingContext
+
     context = TracingContext.try_get()
     if context is None or context.output_strides is None or context.fw_metadata is None:
         return None
     every = [*context.fw_metadata.subclass_inp_meta, *context.fw_metadata.subclass_fw_graph_out_meta]
     # The parts of a tensor subclass are results of their own, whose numbers these are not.
-    return visible_results(kind) if all(type(one).__name__ == "PlainTensorMeta" for one in every) else None
+    return None if any(isinstance(one, SubclassCreationMeta) for one in every) else visible_results(kind)
 
 
 def strides_of_results(module: ModuleOp) -> tuple[Strides, ...]:

@@ -12,8 +12,8 @@ from cuesta.dialects import elem, sym
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.reductions import identity
 from cuesta.dialects.loops.access import IndexOp, LoadOp, StoreOp
-from cuesta.dialects.loops.structure import DomainOp, ReduceOp, YieldOp
-from cuesta.dialects.loops.surgery import remove
+from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp, YieldOp
+from cuesta.dialects.loops.surgery import Substitution, remove
 
 _SMALL = 2**30
 """Up to here 32 bits hold a position, also of a part that reaches beyond the end.
@@ -25,6 +25,18 @@ Source: a definition: 32 bits with a sign, and as much room again.
 def type_of_positions(limit: int) -> IntegerType:
     """The type of positions that are compared with a limit."""
     return i32 if limit < _SMALL else i64
+
+
+def nest_before(old: NestOp, sizes: Sequence[sym.IndexExpr], outs: Sequence[Attribute]) -> tuple[NestOp, Substitution]:
+    """An empty nest before an old one, whose first axes are the old one's; and what the old one's indices become."""
+    new = NestOp.build(sizes, outs)
+    new.location = old.location
+    Rewriter.insert_op(new, InsertPoint.before(old))
+    substitution = Substitution(new.induction_variables)
+    for before, now in zip(old.induction_variables, new.induction_variables, strict=False):
+        substitution.set_index(before, substitution.axis(now))
+        now.name_hint = before.name_hint
+    return new, substitution
 
 
 class BodyWriter:
@@ -130,4 +142,12 @@ def read_only_where(there: SSAValue, domain: DomainOp) -> None:
         remove(load)
 
 
-__all__ = ["BodyWriter", "leading_to", "only_where", "read_only_where", "store_only_where", "type_of_positions"]
+__all__ = [
+    "BodyWriter",
+    "leading_to",
+    "nest_before",
+    "only_where",
+    "read_only_where",
+    "store_only_where",
+    "type_of_positions",
+]

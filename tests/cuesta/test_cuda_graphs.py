@@ -294,7 +294,7 @@ def test_what_is_saved_is_not_copied_while_nobody_holds_it() -> None:
         user, saved = graph(x)
         assert torch.equal(user, x + 1) and torch.equal(saved, x * 2)
         addresses.append(saved.data_ptr())
-        del user, saved
+        del saved  # what the user sees may live on
     assert len(set(addresses[1:])) == 1
     assert graph.log().count("capture") == 1
     assert graph.plain == 1 + 1 + 4, "one call as it is; the fake runs the function to capture and to replay"

@@ -29,7 +29,7 @@ from cuesta.dialects.loops.access import BoundOp, IndexOp, StoreOp
 from cuesta.dialects.loops.meeting import MeetOp
 from cuesta.dialects.loops.structure import ForOp, NestOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
-from cuesta.dialects.loops.writing import BodyWriter, read_only_where, store_only_where
+from cuesta.dialects.loops.writing import BodyWriter, nest_before, read_only_where, store_only_where
 from cuesta.transforms.reductions.domains import Parts
 from cuesta.transforms.reductions.members import Member
 from cuesta.transforms.reductions.parts import Splitter
@@ -82,8 +82,8 @@ class _Cooperation(Splitter):
     def join(self) -> NestOp:
         outs, types = self.part_tensors()
         nest = self.nest
-        new, before = self.new_nest(
-            (*nest.sizes, *self.parts.outer), [*types, *(handle.type for handle in nest.handles)]
+        new, before = nest_before(
+            nest, (*nest.sizes, *self.parts.outer), [*types, *(handle.type for handle in nest.handles)]
         )
         self.write_parts(new, before, outs)
         self.of_parts |= dict(zip(outs, new.handles, strict=False))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.dialects.builtin import IndexType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import layout, sym
 from cuesta.dialects.core.operation import replace_all_uses
@@ -25,7 +25,14 @@ from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.loops.access import IndexOp, StoreOp
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove, stores_of
-from cuesta.dialects.loops.writing import BodyWriter, leading_to, only_where, store_only_where, type_of_positions
+from cuesta.dialects.loops.writing import (
+    BodyWriter,
+    leading_to,
+    nest_before,
+    only_where,
+    store_only_where,
+    type_of_positions,
+)
 from cuesta.transforms.reductions.domains import LeftOver, Parts
 from cuesta.transforms.reductions.laws import PLACE, Count, OfPart
 from cuesta.transforms.reductions.members import Member, read_from
@@ -113,17 +120,6 @@ class Splitter:
         """Whether the combination makes the op of the parts, and reads nothing of the nest for it."""
         return op in self.plan.members and self.parts.left_over is None
 
-    def new_nest(self, sizes: Sequence[sym.IndexExpr], outs: Sequence[Attribute]) -> tuple[NestOp, Substitution]:
-        """An empty nest before the old one, whose first axes are the old one's."""
-        new = NestOp.build(sizes, outs)
-        new.location = self.nest.location
-        Rewriter.insert_op(new, InsertPoint.before(self.nest))
-        substitution = Substitution(new.induction_variables)
-        for old, variable in zip(self.nest.induction_variables, new.induction_variables, strict=False):
-            substitution.set_index(old, substitution.axis(variable))
-            variable.name_hint = old.name_hint
-        return new, substitution
-
     def tensor(self, value: SSAValue, sizes: Sequence[sym.IndexExpr]) -> Attribute:
         """The type of a tensor of such values."""
         return layout.tensor_type(tuple(sizes), value.type, device=self.device)
@@ -135,7 +131,7 @@ class Splitter:
         outs, types = self.part_tensors()
         stored = [store.target for member in self.plan.members.values() for store in member.stores]
         types += [handle.type for handle in stored]
-        new, substitution = self.new_nest((*self.nest.sizes, *self.parts.outer), types)
+        new, substitution = nest_before(self.nest, (*self.nest.sizes, *self.parts.outer), types)
         substitution.values |= dict(zip(stored, new.handles[len(outs) :], strict=True))
         self.write_parts(new, substitution, outs)
         self.of_parts |= dict(zip(outs, new.results, strict=False))
@@ -243,7 +239,7 @@ class Splitter:
         plan, sizes = self.plan, self.nest.sizes
         handles = [handle for handle in self.nest.handles if plan.owners.get(handle, self.nest) is None]
         outs = [*(handle.type for handle in handles), *(self.tensor(value, sizes) for value in kept)]
-        new, substitution = self.new_nest(sizes, outs)
+        new, substitution = nest_before(self.nest, sizes, outs)
         for handle, own in zip(handles, new.handles, strict=False):
             substitution.values[handle] = own
             own.name_hint = handle.name_hint
@@ -381,7 +377,7 @@ class Splitter:
     def pointwise(self, loop: ForOp, kept: Sequence[SSAValue], again: Sequence[Operation]) -> NestOp:
         """A loop as a nest of its own."""
         handles = [handle for handle, owner in self.plan.owners.items() if owner is loop]
-        new, substitution = self.new_nest((*self.nest.sizes, *loop.sizes), [handle.type for handle in handles])
+        new, substitution = nest_before(self.nest, (*self.nest.sizes, *loop.sizes), [handle.type for handle in handles])
         self.bring(kept, again, new, substitution)
         inner = new.induction_variables[len(self.nest.sizes) :]
         for old, variable in zip(loop.induction_variables, inner, strict=True):
@@ -395,7 +391,7 @@ class Splitter:
     def rest(self, kept: Sequence[SSAValue], again: Sequence[Operation]) -> NestOp:
         """The stages that need other reductions."""
         handles = [handle for handle, owner in self.plan.owners.items() if owner is self.nest]
-        new, substitution = self.new_nest(self.nest.sizes, [handle.type for handle in handles])
+        new, substitution = nest_before(self.nest, self.nest.sizes, [handle.type for handle in handles])
         self.bring(kept, again, new, substitution)
         substitution.values |= dict(zip(handles, new.handles, strict=True))
         clone_into(self.plan.rest, InsertPoint.at_end(new.body), substitution)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import layout, sym
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
@@ -27,7 +27,14 @@ from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, Tens
 from cuesta.dialects.loops.scans import RunningOp, ScanOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove, stores_of
-from cuesta.dialects.loops.writing import BodyWriter, leading_to, read_only_where, store_only_where, type_of_positions
+from cuesta.dialects.loops.writing import (
+    BodyWriter,
+    leading_to,
+    nest_before,
+    read_only_where,
+    store_only_where,
+    type_of_positions,
+)
 from cuesta.transforms.reductions.laws import join_running
 
 
@@ -91,16 +98,6 @@ class _Splitter:
         remove(self.nest)
         return new
 
-    def new_nest(self, sizes: Sequence[sym.IndexExpr], outs: Sequence[Attribute]) -> tuple[NestOp, Substitution]:
-        new = NestOp.build((*self.nest.sizes, *sizes), outs)
-        new.location = self.nest.location
-        Rewriter.insert_op(new, InsertPoint.before(self.nest))
-        substitution = Substitution(new.induction_variables)
-        for old, variable in zip(self.nest.induction_variables, new.induction_variables, strict=False):
-            substitution.set_index(old, substitution.axis(variable))
-            variable.name_hint = old.name_hint
-        return new, substitution
-
     def tensors(self, sizes: Sequence[sym.IndexExpr]) -> list[Attribute]:
         """The types of tensors of all running values."""
         shape = (*self.nest.sizes, *sizes)
@@ -125,7 +122,7 @@ class _Splitter:
 
     def of_totals(self) -> NestOp:
         """What every part but the last one comes to."""
-        new, substitution = self.new_nest((self.parts - 1,), self.tensors((self.parts - 1,)))
+        new, substitution = nest_before(self.nest, (*self.nest.sizes, self.parts - 1), self.tensors((self.parts - 1,)))
         self.totals = dict(zip(self.values(), new.results, strict=True))
         clone_into(self.around, InsertPoint.at_end(new.body), substitution)
         if all(op.kind in JOINS for op in self.running):
@@ -190,7 +187,7 @@ class _Splitter:
 
     def of_sums(self) -> NestOp:
         """What the parts up to each come to."""
-        new, _ = self.new_nest((), self.tensors((self.parts - 1,)))
+        new, _ = nest_before(self.nest, self.nest.sizes, self.tensors((self.parts - 1,)))
         self.before = dict(zip(self.values(), new.results, strict=True))
         scan = ScanOp.build((self.parts - 1,))
         writer = BodyWriter(scan.body, self.scan)
@@ -221,7 +218,9 @@ class _Splitter:
 
     def of_parts(self) -> NestOp:
         """The scan of every part, from what is before it."""
-        new, substitution = self.new_nest((self.parts,), [handle.type for handle in self.nest.handles])
+        new, substitution = nest_before(
+            self.nest, (*self.nest.sizes, self.parts), [handle.type for handle in self.nest.handles]
+        )
         substitution.values |= dict(zip(self.nest.handles, new.handles, strict=True))
         clone_into(self.around, InsertPoint.at_end(new.body), substitution)
         part = new.induction_variables[self.rows]

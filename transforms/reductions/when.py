@@ -94,10 +94,10 @@ WORTH = 0.9
 
 Source: measured by `make bench-constants ARGS='--only when.WORTH'`
 """
-SCAN_LEAST, SCAN_TILE, AT_ONCE = 2048, 2048, 4
-"""The fewest points of a part of a scan, those that are scanned at once, and the programs of a processor at a time.
+SCAN_LEAST, SCAN_TILE = 2048, 2048
+"""The fewest points of a part of a scan, and those that are scanned at once.
 
-Source: a definition: the tile of `schedule_gpu` for what comes in order; of programs, a guess.
+Source: a definition: the tile of `schedule_gpu` for what comes in order.
 """
 SCAN_STEP = 0.5
 """What a round of a scan takes, in launches: the next one waits for it.
@@ -220,8 +220,9 @@ def points_of_scan(nest: loops.NestOp, scan: loops.ScanOp, machine: Machine) -> 
     strips = not any(sym.coefficient(access.address, axis) in (1, -1) for access in accesses)
     programs = math.ceil(around / COLUMNS) if strips else around
     tile = max(1, SCAN_TILE // min(around, COLUMNS)) if strips else SCAN_TILE
-    rounds = math.ceil(programs / (AT_ONCE * machine.processors))
+    rounds = math.ceil(programs / (gpu_cost.AT_ONCE * machine.processors))
     whole = max(size * around * moved, size / tile * rounds * SCAN_STEP * machine.launch_bytes)
+    # A scan reads and writes; the totals read once more, which is about half of that.
     if 1.5 * size * around * moved + 2 * machine.launch_bytes > WORTH * whole:
         return 0
     wanted = max(2, math.ceil(MANY_PROGRAMS * machine.processors / programs))
