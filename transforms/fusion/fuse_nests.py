@@ -118,21 +118,23 @@ class _Fusion:
             return nest
         if self.facts.cost(sibling).ops + self.facts.cost(nest).ops > _MOST_OPS:
             return nest
-        here, there = self.order[nest], self.order[sibling]
-        call_between = bool(self.calls) and self.calls[-1] > there
-        users = self.users(sibling)
-        if self.ready_at(nest, sibling) and (not call_between or are_small(nest)):
-            position, at_nest = there, False
+        # A nest that was merged with its producer may stand before what was met earlier.
+        first, second = (sibling, nest) if self.order[sibling] < self.order[nest] else (nest, sibling)
+        here, there = self.order[first], self.order[second]
+        call_between = bool(self.calls) and self.calls[-1] > here
+        users = self.users(first)
+        if self.ready_at(second, first) and (not call_between or are_small(second)):
+            position, at_second = here, False
         elif (
             users is not None
-            and all(self.order[user] > here for user in users)
-            and (not call_between or are_small(sibling))
+            and all(self.order[user] > there for user in users)
+            and (not call_between or are_small(first))
         ):
-            position, at_nest = here, True
+            position, at_second = there, True
         else:
             self.refuse(nest, sibling, "something between them uses the one and gives to the other, or is a call")
             return nest
-        outcome = append(sibling, nest, at_nest)
+        outcome = append(first, second, at_second)
         if isinstance(outcome, str):
             self.refuse(nest, sibling, outcome)
             return nest

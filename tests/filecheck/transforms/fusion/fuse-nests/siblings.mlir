@@ -209,3 +209,39 @@ func.func @main(%x : tensor<40000xf32>) -> (tensor<40000xf32>, tensor<40000xi1>)
   }
   func.return %a, %b : tensor<40000xf32>, tensor<40000xi1>
 }
+
+// -----
+
+// Near miss: %c becomes part of %a, which stands before its sibling %b, and %b needs the call of what %a gives.
+// CHECK:      func.func @main
+// CHECK:        %a, %c = loops.nest (%i : 256)
+// CHECK:        %called = loops.extern pure "aten.sin.default"(%a)
+// CHECK:        %b = loops.nest (%i : 256)
+func.func @main(%x : tensor<256x1024xf32>) -> (tensor<256xf32>, tensor<256x1024xf32>) {
+  %a = loops.nest (%i : 256) outs(%o : tensor<256xf32>) {
+    %s = loops.reduce sum (%j : 1024) {
+      %v = loops.load %x[%i, %j] : tensor<256x1024xf32>
+      loops.yield %v : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<256xf32>
+  }
+  %called = loops.extern pure "aten.sin.default"(%a) : (tensor<256xf32>) -> tensor<256xf32>
+  %b = loops.nest (%i : 256) outs(%o : tensor<256xf32>) {
+    %s = loops.reduce maximum (%j : 1024) {
+      %v = loops.load %x[%i, %j] : tensor<256x1024xf32>
+      %t = loops.load %called[%i] : tensor<256xf32>
+      %u = elem.mul %v, %t : f32
+      loops.yield %u : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<256xf32>
+  }
+  %c = loops.nest (%i : 256) outs(%o : tensor<256x1024xf32>) {
+    loops.for (%j : 1024) {
+      %v = loops.load %x[%i, %j] : tensor<256x1024xf32>
+      %t = loops.load %a[%i] : tensor<256xf32>
+      %u = elem.sub %v, %t : f32
+      loops.store %u, %o[%i, %j] : tensor<256x1024xf32>
+    }
+  }
+  func.return %b, %c : tensor<256xf32>, tensor<256x1024xf32>
+}
