@@ -25,11 +25,11 @@ from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import NestAnalysis, analyse
+from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.kernel.kernel_builder import KernelBuilder
 from cuesta.lowering.kernel.kernel_names import describe
 from cuesta.lowering.kernel.sliding_builder import SlidingBuilder
 from cuesta.lowering.schedule.choosers import choose_schedule
-from cuesta.lowering.schedule.merge_axes import merge_axes
 from cuesta.transforms.devices import DEVICE, traits_for
 
 

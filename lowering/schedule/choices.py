@@ -13,7 +13,7 @@ from cuesta.dialects.core.devices import DeviceTraits
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.structs import struct
 
-_COUNT, _POWER, _SWITCH = "a positive number", "a power of 2", "0 or 1"
+_COUNT, _POWER, _SWITCH, _NUMBER = "a positive number", "a power of 2", "0 or 1", "a number that is not negative"
 
 
 @struct
@@ -35,6 +35,13 @@ CHOICES: Mapping[str, Choice] = {
         gpu="of the innermost loops: along what is reduced, or of a pointwise tile",
     ),
     "rows": Choice(_POWER, gpu="lanes along the parallel axis around those loops; of a contraction, of its tile"),
+    "along": Choice(
+        _NUMBER,
+        gpu="the parallel axis of those lanes, as axes are when they are merged: 1 the last, 2 the one before it; "
+        "0 all of them as one",
+    ),
+    "across": Choice(_COUNT, gpu="another parallel axis that a tile has lanes along, counted like `along`"),
+    "height": Choice(_POWER, gpu="lanes along it"),
     "warps": Choice(_POWER, gpu="of a program"),
     "part": Choice(
         _COUNT,
@@ -83,6 +90,8 @@ def check_choices(nest: loops.NestOp, traits: DeviceTraits) -> None:
 def _is_among(value: int, values: str) -> bool:
     if values == _SWITCH:
         return value in (0, 1)
+    if values == _NUMBER:
+        return value >= 0
     return value > 0 and (values == _COUNT or value & (value - 1) == 0)
 
 

@@ -29,8 +29,8 @@ from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import is_tensor_type, sizes_of, traits_of
 from cuesta.dialects.loops.analysis import analyse
+from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
-from cuesta.lowering.schedule.merge_axes import merge_axes
 from cuesta.transforms.products.products import Product, fused_nest, products_of, replace, static
 from cuesta.transforms.products.tiles import tiles_for
 

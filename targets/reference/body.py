@@ -122,10 +122,15 @@ class Body:
         Requires: `position` is the row-major linear index of a point of the reduction's domain, aligned in `inner`.
         """
         outer = self.scope.depth
-        shape = (*inner.shape[:outer], math.prod(inner.shape[outer:]))
+        aligned = inner.align(yielded)
+        # Lanes that have the same value have one result, that of the first, which is there if any is.
+        same = [k for k in range(outer) if inner.axes[k].lanes and aligned.shape[k] == 1]
 
         def flatten(value: Tensor) -> Tensor:
-            return inner.expand(value).reshape(shape)
+            whole = inner.expand(value)
+            for axis in same:
+                whole = whole.narrow(axis, 0, 1)
+            return whole.reshape((*whole.shape[:outer], math.prod(inner.shape[outer:])))
 
         active = None if inner.active is None else flatten(inner.active)
         results = reductions.reduce(kind, flatten(yielded), active, lambda: flatten(position))

@@ -7,7 +7,8 @@
     loops.nest (%i : 3, %p : 10) { scan (%k : 4096) { %r = %c[%i, %p − 1] + running sum f; store g(%r) to o[…] } }
 
 By the law `running` of `laws.py`, for every kind of `loops.running`. The last part may have fewer points: its total is
-not needed. What is read is read twice, by as many programs as there are parts.
+not needed. What is read is read twice, by as many programs as there are parts. Loops after the scan become nests of
+their own, of as many points as they have: a zero before the sums, say.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cuesta.dialects.core.reductions import JOINS
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.scans import RunningOp, ScanOp
-from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
+from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp
 from cuesta.dialects.loops.surgery import Substitution, clone_into, remove, stores_of
 from cuesta.dialects.loops.writing import (
     BodyWriter,
@@ -39,13 +40,17 @@ from cuesta.transforms.reductions.laws import join_running
 
 
 def splittable_scan(nest: NestOp) -> ScanOp | None:
-    """The only stage of a nest, where it is a scan over one axis that can be taken apart: what it keeps running does
-    not depend on one another, and nothing in it reads what the nest stores, or stores in order.
+    """The first stage of a nest, where it is a scan over one axis that can be taken apart: what it keeps running does
+    not depend on one another, and nothing in it reads what the nest stores, or stores in order. What comes after it are
+    loops that store, point by point, what others did not.
     """
-    stages = [op for op in nest.body.ops if isinstance(op, DomainOp | TensorWriteOp)]
-    if len(stages) != 1 or not isinstance(scan := stages[0], ScanOp) or nest.operands or len(scan.sizes) != 1:
+    ops = ops_of(nest.body)
+    stages = [op for op in ops if isinstance(op, DomainOp | TensorWriteOp)]
+    if not stages or not isinstance(scan := stages[0], ScanOp) or nest.operands or len(scan.sizes) != 1:
         return None
     handles, running = set(nest.handles), set[SSAValue]()
+    if any(isinstance(op, LoadOp) and op.source in handles for op in ops) or not _store_apart(stages):
+        return None
     for op in ops_of(scan.body):
         unordered = isinstance(op, StoreOp) or not isinstance(op, TensorWriteOp)
         if not unordered or isinstance(op, DomainOp | BoundOp) or (isinstance(op, LoadOp) and op.source in handles):
@@ -55,12 +60,35 @@ def splittable_scan(nest: NestOp) -> ScanOp | None:
             return None
         if isinstance(op, RunningOp) or depends:
             running.update(op.results)
-    return scan if running and all(isinstance(size, int) for size in (*nest.sizes, *scan.sizes)) else None
+    if {op.target for op in nest.walk() if isinstance(op, TensorWriteOp)} != handles:
+        return None
+    sizes = [size for op in stages if isinstance(op, DomainOp) for size in op.sizes]
+    return scan if running and all(isinstance(size, int) for size in (*nest.sizes, *sizes)) else None
+
+
+def _store_apart(stages: Sequence[Operation]) -> bool:
+    """Whether all stages but the first are plain loops, each of which stores to tensors of its own, and reads none of
+    these.
+    """
+    stored = {op.target for op in stages[0].walk() if isinstance(op, TensorWriteOp)}
+    for stage in stages[1:]:
+        if not isinstance(stage, ForOp):
+            return False
+        ops = ops_of(stage.body)
+        if any(isinstance(op, DomainOp | BoundOp | RunningOp) for op in ops):
+            return False
+        if any(isinstance(op, TensorWriteOp) and not isinstance(op, StoreOp) for op in ops):
+            return False
+        own = {op.target for op in ops if isinstance(op, StoreOp)}
+        if own & stored or any(isinstance(op, LoadOp) and op.source in own for op in ops):
+            return False
+        stored |= own
+    return True
 
 
 def split_scan(nest: NestOp, points: int) -> list[NestOp] | None:
-    """Replaces a nest by three, whose parts have so many points; gives them. None, and nothing is changed, when the
-    nest cannot be taken apart, or has no two parts.
+    """Replaces a nest by three, whose parts have so many points, and one for every loop after the scan; gives them.
+    None, and nothing is changed, when the nest cannot be taken apart, or has no two parts.
     """
     scan = splittable_scan(nest)
     size = scan.sizes[0] if scan is not None else 0
@@ -86,16 +114,38 @@ class _Splitter:
         self.parts = -(-size // self.points)
         self.rows = len(self.nest.sizes)
         self.device = layout.device_of(layout.tensor_type_of(self.nest.results[0]))
-        self.around = [op for op in ops_of(self.nest.body) if op is not self.scan]
+        stages = [op for op in ops_of(self.nest.body) if isinstance(op, DomainOp)]
+        self.after = [op for op in stages if isinstance(op, ForOp)]
+        self.around = [op for op in ops_of(self.nest.body) if op not in stages]
+        self.stored = self.targets(self.scan)
         self.running = [op for op in ops_of(self.scan.body) if isinstance(op, RunningOp)]
 
     def run(self) -> list[NestOp]:
-        """Puts three nests into the place of the one."""
+        """Puts nests into the place of the one."""
         new = [self.of_totals(), self.of_sums(), self.of_parts()]
-        for old, result in zip(self.nest.results, new[-1].results, strict=True):
-            replace_all_uses(old, result)
-            result.name_hint = old.name_hint
+        made = dict(zip(self.stored, new[-1].results, strict=True))
+        new += [self.of_loop(loop, made) for loop in self.after]
+        for old, handle in zip(self.nest.results, self.nest.handles, strict=True):
+            replace_all_uses(old, made[handle])
+            made[handle].name_hint = old.name_hint
         remove(self.nest)
+        return new
+
+    def targets(self, domain: DomainOp) -> list[SSAValue]:
+        """The tensors that a stage stores to, as the nest has them."""
+        found = {op.target for op in domain.walk() if isinstance(op, TensorWriteOp)}
+        return [handle for handle in self.nest.handles if handle in found]
+
+    def of_loop(self, loop: ForOp, made: dict[SSAValue, SSAValue]) -> NestOp:
+        """A nest of the points of a loop after the scan, which reads what is `made` already, and adds to it."""
+        stored = self.targets(loop)
+        new, substitution = nest_before(self.nest, (*self.nest.sizes, *loop.sizes), [handle.type for handle in stored])
+        substitution.values |= made | dict(zip(stored, new.handles, strict=True))
+        for old, variable in zip(loop.induction_variables, new.induction_variables[self.rows :], strict=True):
+            substitution.set_index(old, substitution.axis(variable))
+            variable.name_hint = old.name_hint
+        clone_into([*self.around, *ops_of(loop.body)], InsertPoint.at_end(new.body), substitution)
+        made |= dict(zip(stored, new.results, strict=True))
         return new
 
     def tensors(self, sizes: Sequence[sym.IndexExpr]) -> list[Attribute]:
@@ -219,9 +269,9 @@ class _Splitter:
     def of_parts(self) -> NestOp:
         """The scan of every part, from what is before it."""
         new, substitution = nest_before(
-            self.nest, (*self.nest.sizes, self.parts), [handle.type for handle in self.nest.handles]
+            self.nest, (*self.nest.sizes, self.parts), [handle.type for handle in self.stored]
         )
-        substitution.values |= dict(zip(self.nest.handles, new.handles, strict=True))
+        substitution.values |= dict(zip(self.stored, new.handles, strict=True))
         clone_into(self.around, InsertPoint.at_end(new.body), substitution)
         part = new.induction_variables[self.rows]
         outside = BodyWriter(new.body, self.scan)

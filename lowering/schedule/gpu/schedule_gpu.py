@@ -15,7 +15,8 @@ A reduction whose points fit into one tile is *persistent*: what it reads stays 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
@@ -23,10 +24,12 @@ from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
-from cuesta.lowering.schedule.flatten_axes import flatten_axes
 from cuesta.lowering.schedule.gpu import sliding_windows
-from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
+from cuesta.lowering.schedule.gpu.tiles import schedule_of
+from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.reductions import gpu_cost
+from cuesta.transforms.tilings.cost import cheapest
+from cuesta.transforms.tilings.space import Tiling
 
 TILE = 1024
 """Elements of a program of a pointwise kernel.
@@ -115,6 +118,11 @@ WAVES = 2
 
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.WAVES'`
 """
+UNKNOWN_LANES = 1 << 30
+"""What a loop whose size is not known may have.
+
+Source: a definition: no limit.
+"""
 LARGE = 2**31 - 2**24
 """Addresses up to here are computed with 32 bits; a tile may reach beyond the end of its axis.
 
@@ -122,9 +130,15 @@ Source: a definition: 32 bits with a sign, less the longest reach of a tile.
 """
 
 
-def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
-    """The schedule of a nest whose axes are merged."""
-    return _Chooser(analysis, machine).choose()
+def choose(analysis: NestAnalysis, machine: Machine, choices: Mapping[str, int] = MappingProxyType({})) -> Schedule:
+    """The schedule of a nest whose axes are merged, with the tiling that `choices` say, as far as they say one."""
+    return _Chooser(analysis, machine).choose(choices)
+
+
+def usual_tiling(analysis: NestAnalysis, machine: Machine) -> Tiling | None:
+    """The tiling that a nest has unless another is clearly cheaper; None for windows that slide."""
+    found = _Chooser(analysis, machine).usual()
+    return None if isinstance(found, Schedule) else found
 
 
 def index_bits(analysis: NestAnalysis) -> int:
@@ -154,14 +168,54 @@ class _Chooser:
         self.programs = machine.processors * WAVES
         self.wide = needs_wide_indices(analysis)
 
-    def choose(self) -> Schedule:
+    def choose(self, choices: Mapping[str, int]) -> Schedule:
+        if "along" in choices:
+            tiling = dict(choices)
+            tiling.setdefault("warps", self.warps(tiling))
+        else:
+            found = self.usual()
+            if isinstance(found, Schedule):
+                return self.finished(found, int(found.choices["warps"]))
+            tiling = dict(cheapest(self.analysis, self.machine, found))
+            self.obey(tiling, choices)
+        return self.finished(schedule_of(self.analysis, tiling), tiling["warps"])
+
+    def usual(self) -> Tiling | Schedule:
+        """The tiling that a nest has unless another is clearly cheaper; of windows that slide, their schedule."""
         root = self.analysis.root
-        schedule = None
+        tiling = None
         if root.axes and root.loops and not self.analysis.meeting:
-            schedule = self.windows_across(root) or sliding_windows.choose(self.analysis, self.machine)
-        if schedule is None:
-            schedule = self.reducing(root) if root.loops else self.pointwise(root)
-        warps = schedule.choices.get("warps") or self.warps(schedule)
+            tiling = self.windows_across(root)
+            if tiling is None and (schedule := sliding_windows.choose(self.analysis, self.machine)) is not None:
+                return schedule
+        if tiling is None:
+            tiling = self.reducing(root) if root.loops else self.pointwise(root)
+        return {**tiling, "warps": self.warps(tiling)}
+
+    def obey(self, tiling: Tiling, choices: Mapping[str, int]) -> None:
+        """Changes a tiling as choices say; one that has no meaning for its kind changes nothing."""
+        reduces, flat = bool(self.analysis.root.loops), "height" not in tiling
+        if "rows" in choices and reduces and flat and tiling["lanes"] > 1 and self.analysis.root.axes:
+            if tiling["rows"] == 1:
+                tiling["along"] = 0
+            tiling["rows"] = choices["rows"] and self.fitting(tiling["along"], choices["rows"])
+        if "lanes" in choices and flat and (not reduces or tiling["lanes"] > 1):
+            tiling["lanes"] = max(2, choices["lanes"]) if reduces else self.fitting(tiling["along"], choices["lanes"])
+        tiling["warps"] = choices.get("warps", tiling["warps"])
+
+    def fitting(self, along: int, lanes: int) -> int:
+        """So many lanes, but not more than the axes fill; more than one unless one is wanted."""
+        if lanes == 1:
+            return 1
+        sizes = [self.analysis.sizes[axis] for axis in self.analysis.root.axes]
+        size: sym.IndexExpr = 1
+        for one in sizes if along == 0 else [sizes[-along]]:
+            size = size * one
+        return max(2, min(lanes, power_of_two(size))) if isinstance(size, int) else lanes
+
+    def finished(self, schedule: Schedule, warps: int) -> Schedule:
+        """The schedule with what depends on its tiles: masks, addresses."""
+        root = self.analysis.root
         schedule.choices = {"target": "cuda", "warps": warps, "index": 64 if self.wide else 32}
         if not self.analysis.meeting and self.masks_split_vectors(root, schedule):
             schedule.choices["whole"] = 1
@@ -224,17 +278,22 @@ class _Chooser:
 
     # Pointwise
 
-    def pointwise(self, root: Loop) -> Schedule:
+    def pointwise(self, root: Loop) -> Tiling:
         axes = root.axes
         if not axes:
-            return Schedule([])
+            return {"along": 1, "lanes": 1}
         lane = axes[-1]
         if (square := self.square(root, root.accesses, 1)) is not None:
-            return square
+            height, lanes, across = square
+            return {"along": 1, "lanes": lanes, "across": across, "height": height}
         short = self.points(lane) < 2 * TILE or not self.rows_are_aligned(root, lane)
-        if short and (not self.fills_tiles(lane) or self.any_load_in_vectors(root, lane)):
-            lane = flatten_axes(self.analysis, root, root.axes)
-        return self.pieces(root, lane, self.lanes(lane, TILE))
+        if len(axes) > 1 and short and (not self.fills_tiles(lane) or self.any_load_in_vectors(root, lane)):
+            return {"along": 0, "lanes": self.fitting(0, TILE) if self.volume(axes) != 1 else 1}
+        return {"along": 1, "lanes": self.lanes(lane, TILE)}
+
+    def volume(self, axes: Iterable[int]) -> int:
+        """The points of axes together."""
+        return math.prod(self.points(axis) for axis in axes)
 
     def rows_are_aligned(self, root: Loop, lane: int) -> bool:
         """Whether every row that is stored begins where the last one did, as far as vectors go."""
@@ -280,17 +339,10 @@ class _Chooser:
             expected = expected * self.analysis.sizes[axis]
         return True
 
-    def pieces(self, root: Loop, lane: int, lanes: int) -> Schedule:
-        """Programs of `lanes` points of an axis."""
-        if lanes == 1:
-            return Schedule([ParallelAxis(axis) for axis in root.axes])
-        tiled = ParallelAxis(lane, loop=True, tile=lanes)
-        parallel = [tiled if axis == lane else ParallelAxis(axis) for axis in root.axes]
-        return Schedule(parallel, order=[lane], lanes=lanes)
-
-    def square(self, root: Loop, accesses: Iterable[Access], apart: int) -> Schedule | None:
+    def square(self, root: Loop, accesses: Iterable[Access], apart: int) -> tuple[int, int, int] | None:
         """Programs of squares, either side of which is accessed in whole lines of the cache, or every so manyth element
-        of them; of rectangles as large where an axis is short. None where nothing lies across to the last axis.
+        of them; of rectangles as large where an axis is short: height, width, and the axis that lies across, counted
+        from the last. None where nothing lies across to the last axis.
         """
         lane, side = root.axes[-1], self.machine.segment // max(2, self.width())
         across = self.axis_read_across(root, lane, accesses, apart)
@@ -298,11 +350,7 @@ class _Chooser:
             return None
         height, width = (self.lanes(axis, side) for axis in (across, lane))
         height, width = self.lanes(across, side * side // width), self.lanes(lane, side * side // height)
-        parallel: list[ParallelAxis] = []
-        for axis in root.axes:
-            tile = {across: height, lane: width}.get(axis)
-            parallel.append(ParallelAxis(axis, loop=tile is not None, tile=tile))
-        return Schedule(parallel, around=[(across, height)], order=[lane], lanes=width)
+        return height, width, len(root.axes) - root.axes.index(across)
 
     def axis_read_across(self, root: Loop, lane: int, accesses: Iterable[Access], apart: int) -> int | None:
         """A parallel axis, not the lane axis, along which an access that is strided in the lanes is contiguous."""
@@ -316,38 +364,37 @@ class _Chooser:
 
     # Nests with loops in them
 
-    def windows_across(self, root: Loop) -> Schedule | None:
+    def windows_across(self, root: Loop) -> Tiling | None:
         """Squares of points, each of which goes through a small window by itself. Windows of one point, as reductions
         of axes of one element have, leave a nest that is pointwise, whatever lies across.
         """
         inner = [loop for loop in root.walk() if loop is not root]
-        points = max(math.prod(self.points(axis) for axis in loop.axes) for loop in inner)
+        points = max(self.volume(loop.axes) for loop in inner)
         known = all(isinstance(self.analysis.sizes[axis], int) for loop in inner for axis in loop.axes)
         every = self.analysis.accesses.values()
         if not known or points > sliding_windows.WINDOW or any(access.ordered or access.indirect for access in every):
             return None
         stores = [access for access in root.accesses if access.is_store]
-        schedule = self.square(root, [*self.large(every), *stores], sliding_windows.APART)
-        if schedule is None and points == 1:
-            schedule = self.pointwise(root)
-        if schedule is not None:
-            self.inner_lanes(root, schedule, 1)
-        return schedule
+        square = self.square(root, [*self.large(every), *stores], sliding_windows.APART)
+        if square is not None:
+            height, rows, across = square
+            return {"along": 1, "rows": rows, "lanes": 1, "across": across, "height": height}
+        if points == 1:
+            plain = self.pointwise(root)
+            return {"along": plain["along"], "rows": plain["lanes"], "lanes": 1}
+        return None
 
-    def reducing(self, root: Loop) -> Schedule:
+    def reducing(self, root: Loop) -> Tiling:
         leaves = [loop for loop in root.walk() if loop is not root and not loop.loops]
-        for leaf in leaves:
-            if leaf.axes:
-                flatten_axes(self.analysis, leaf, leaf.axes)
         if any(access.ordered for access in self.analysis.accesses.values()) and not self.accumulates(leaves):
             # Every lane does what comes in order by itself.
-            return self.columns(root, WINDOW_TILE, 1) if root.axes else self.serial(root)
-        if self.analysis.meeting:
-            return self.cooperative(root)
+            return self.columns(root, WINDOW_TILE, 1)
+        if self.analysis.meeting:  # a program for every part, which one tile holds
+            return {"along": 1, "rows": 1, "lanes": gpu_cost.PERSISTENT}
         along, across = self.contiguity(root, leaves)
-        points = max((self.points(leaf.axes[0]) for leaf in leaves if leaf.axes), default=1)
+        points = max((self.volume(leaf.axes) for leaf in leaves if leaf.axes), default=1)
         static = all(isinstance(self.analysis.sizes[axis], int) for leaf in leaves for axis in leaf.axes)
-        rows = math.prod(self.points(axis) for axis in root.axes)
+        rows = self.volume(root.axes)
         if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
@@ -368,19 +415,7 @@ class _Chooser:
         flat = static and not any(inner.loops for inner in root.loops)
         while flat and root.axes and lanes * height * 2 <= ROWS and rows >= height * 2 * self.programs:
             height *= 2
-        if height == 1:
-            schedule = Schedule([ParallelAxis(axis) for axis in root.axes])
-        else:
-            lane = flatten_axes(self.analysis, root, root.axes)
-            schedule = self.pieces(root, lane, height)
-        self.inner_lanes(root, schedule, lanes)
-        return schedule
-
-    def cooperative(self, root: Loop) -> Schedule:
-        """A program for every part, which one tile holds."""
-        schedule = Schedule([ParallelAxis(axis) for axis in root.axes])
-        self.inner_lanes(root, schedule, gpu_cost.PERSISTENT)
-        return schedule
+        return {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
 
     def registers(self, root: Loop) -> int:
         """Of a thread where programs meet: so few that a processor has several programs. What a program needs more for
@@ -395,18 +430,12 @@ class _Chooser:
         ]
         return min(self.machine.registers, MEETING_REGISTERS * self.kept(reads_rows))
 
-    def serial(self, root: Loop) -> Schedule:
-        """One program, one thing after the other."""
-        schedule = Schedule([])
-        self.inner_lanes(root, schedule, 1)
-        return schedule
-
     def contiguity(self, root: Loop, leaves: list[Loop]) -> tuple[int, int]:
         """The bytes that are read in order along the inner loops, and along the parallel axes."""
         along = across = 0
         for leaf in leaves:
             for access in self.large(leaf.accesses):
-                if any(self.stride(access, axis) == 1 for axis in leaf.axes):
+                if len(leaf.axes) == 1 and self.stride(access, leaf.axes[0]) == 1:
                     along += access.width
                 if any(self.stride(access, axis) == 1 for axis in root.axes):
                     across += access.width
@@ -424,24 +453,17 @@ class _Chooser:
         width, axis = max(found, default=(4, root.axes[-1]))
         return axis, width
 
-    def columns(self, root: Loop, lanes: int, inner: int, axis: int | None = None) -> Schedule:
+    def columns(self, root: Loop, lanes: int, inner: int, axis: int | None = None) -> Tiling:
         """Lanes along a parallel axis (the last, unless it is named), and `inner` of them along every inner loop.
 
         If the last axis is short, it is one with those around it; another has lanes without points.
         """
+        if not root.axes:
+            return {"along": 1, "rows": 1, "lanes": inner}
         lane = root.axes[-1] if axis is None else axis
-        if self.points(lane) < lanes * 4 and lane == root.axes[-1]:
-            lane = flatten_axes(self.analysis, root, root.axes)
-        schedule = self.pieces(root, lane, lanes)
-        self.inner_lanes(root, schedule, inner)
-        return schedule
-
-    def inner_lanes(self, loop: Loop, schedule: Schedule, lanes: int) -> None:
-        """Fills `schedule.loops` for the loops inside `loop`: innermost loops have `lanes`, or as many as they fill."""
-        for inner in loop.loops:
-            own = self.lanes(inner.axes[0], lanes) if inner.axes and not inner.loops else 1
-            schedule.loops[inner.op] = (inner.axes, own)
-            self.inner_lanes(inner, schedule, lanes)
+        short = self.points(lane) < lanes * 4 and lane == root.axes[-1]
+        along = 0 if short and len(root.axes) > 1 else len(root.axes) - root.axes.index(lane)
+        return {"along": along, "rows": lanes, "lanes": inner}
 
     def kept(self, leaves: list[Loop]) -> int:
         """How many tensors several stages read: a tile that holds the whole row keeps all of them in registers."""
@@ -468,12 +490,15 @@ class _Chooser:
             for access, leaf in combined
         )
 
-    def warps(self, schedule: Schedule) -> int:
+    def warps(self, tiling: Tiling) -> int:
         """Warps of a program: so many that every thread has a few vectors, and that long rows have many threads."""
-        outer = math.prod(lanes for _, lanes in schedule.around) * schedule.lanes
-        inner = max((lanes for _, lanes in schedule.loops.values()), default=1)
-        if not schedule.loops:
-            return max(1, min(4, outer // POINTWISE_WARP))
+        root = self.analysis.root
+        if not root.loops:
+            return max(1, min(4, tiling["lanes"] * tiling.get("height", 1) // POINTWISE_WARP))
+        outer = tiling.get("rows", 1) * tiling.get("height", 1)
+        leaves = [loop for loop in root.walk() if loop is not root and not loop.loops]
+        own = [min(tiling.get("lanes", 1), self.most_lanes(loop)) for loop in leaves]
+        inner = max(own, default=1)
         if inner == 1:
             return max(1, min(8, outer // WINDOW_WARP))
         if self.analysis.meeting:
@@ -481,9 +506,17 @@ class _Chooser:
         if inner >= LONGEST:
             return self.machine.warps
         # What is carried is as wide as it is computed.
-        carried = any(isinstance(op, loops.ScanOp) and lanes == 1 for op, (_, lanes) in schedule.loops.items())
+        carried = any(isinstance(loop.op, loops.ScanOp) for loop in root.walk() if loop.loops) or any(
+            isinstance(loop.op, loops.ScanOp) and lanes == 1 for loop, lanes in zip(leaves, own, strict=True)
+        )
         width = max(self.width(), 4 if carried else 0)
         return max(1, min(16 if inner >= LONG else 8, outer * inner * width // ROW_WARP_BYTES))
 
+    def most_lanes(self, loop: Loop) -> int:
+        """The lanes that an innermost loop fills."""
+        sizes = [self.analysis.sizes[axis] for axis in loop.axes]
+        known = [size for size in sizes if isinstance(size, int)]
+        return power_of_two(math.prod(known)) if len(known) == len(sizes) else UNKNOWN_LANES
 
-__all__ = ["choose", "index_bits"]
+
+__all__ = ["choose", "index_bits", "usual_tiling"]

@@ -42,12 +42,12 @@ def scan_of(kind: str, element: str, columns: int, body: str = "", value: str = 
     }}"""
 
 
-def split(text: str, points: int) -> tuple[ModuleOp, ModuleOp]:
-    """The program before and after."""
+def split(text: str, points: int, nests: int = 3) -> tuple[ModuleOp, ModuleOp]:
+    """The program before and after, which has so many nests."""
     before, module = parse(text), parse(text)
     (nest,) = [op for op in entry_block(module).ops if isinstance(op, loops.NestOp)]
     new = split_scan(nest, points)
-    assert new is not None and len(new) == 3
+    assert new is not None and len(new) == nests
     verify_module(module)
     verify_dominance(module)
     assert print_text(parse(print_text(module))) == print_text(module)
@@ -92,6 +92,57 @@ def test_what_is_computed_around_the_running_value_stays() -> None:
         "loops.store %r", "%s = elem.mul %r, %a : f32\n loops.store %s"
     )
     reference.check_equivalent(*split(text, 16), exact=False)
+
+
+def with_loops_after(columns: int, last: str) -> str:
+    """Sums of rows, and two loops after the scan: a zero before them, and `last` of that."""
+    x, more = f"tensor<{ROWS}x{columns}xf32>", f"tensor<{ROWS}x{columns + 1}xf32>"
+    return f"""
+    func.func @main(%x : {x}) -> ({x}, {more}, {more}) {{
+      %y, %z, %w = loops.nest (%i : {ROWS}) outs(%o : {x}, %p : {more}, %q : {more}) {{
+        %c = elem.constant 2.0 : f32
+        loops.scan (%j : {columns}) {{
+          %a = loops.load %x[%i, %j] : {x}
+          %r = loops.running sum %a : f32
+          loops.store %r, %o[%i, %j] : {x}
+        }}
+        loops.for (%k : {columns + 1}) {{
+          %n = loops.index [%k] : i64
+          %one = elem.constant 1 : i64
+          %there = elem.ge %n, %one : i64
+          %s = loops.load %o[%i, %k - 1] if %there else %c : {x}
+          loops.store %s, %p[%i, %k] : {more}
+        }}
+        loops.for (%l : {columns + 1}) {{
+          {last}
+        }}
+      }}
+      func.return %y, %z, %w : {x}, {more}, {more}
+    }}"""
+
+
+@pytest.mark.parametrize("columns", [64, 71])
+def test_loops_after_the_scan_are_nests_of_their_own(columns: int) -> None:
+    more = f"tensor<{ROWS}x{columns + 1}xf32>"
+    last = f"%s = loops.load %p[%i, {columns} - %l] : {more}\n loops.store %s, %q[%i, %l] : {more}"
+    reference.check_equivalent(*split(with_loops_after(columns, last), 16, nests=5), exact=False)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        # It reads what it stores.
+        "loops.store %c, %q[%i, %l] : M\n %s = loops.load %q[%i, %l] : M\n loops.store %s, %q[%i, %l] : M",
+        # What the loop before has stored.
+        "loops.store %c, %q[%i, %l] : M\n loops.store %c, %p[%i, %l] : M",
+        # A reduction.
+        "%s = loops.reduce sum (%m : 3) {\n loops.yield %c : f32\n } : f32\n loops.store %s, %q[%i, %l] : M",
+    ],
+)
+def test_near_misses_after_the_scan(last: str) -> None:
+    text = with_loops_after(64, last.replace("M", f"tensor<{ROWS}x65xf32>"))
+    (nest,) = [op for op in entry_block(parse(text)).ops if isinstance(op, loops.NestOp)]
+    assert splittable_scan(nest) is None and split_scan(nest, 16) is None
 
 
 def test_near_misses() -> None:

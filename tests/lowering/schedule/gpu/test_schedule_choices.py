@@ -12,10 +12,10 @@ from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import analyse
+from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.capture.decompositions import decomposition_table
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
-from cuesta.lowering.schedule.merge_axes import merge_axes
 from cuesta.lowering.schedule.tune_kernels import program_of
 from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import check_equivalent

@@ -59,16 +59,16 @@ func.func @main(%x : tensor<8192x256xf32>) -> tensor<256xf32> {
 }
 
 // -----
-// Columns so few that processors are left without a program: parts pay for fewer rows yet.
-// CHECK:      func.func @main(%x: tensor<1024x64xf32>)
-// CHECK-NEXT:   schedule #loops.schedule<part = 128>
-func.func @main(%x : tensor<1024x64xf32>) -> tensor<64xf32> {
-  %y = loops.nest (%i : 64) outs(%o : tensor<64xf32>) {
-    %s = loops.reduce sum (%j : 1024) {
-      %a = loops.load %x[%j, %i] : tensor<1024x64xf32>
+// Columns so few that processors are left without a program.
+// CHECK:      func.func @main(%x: tensor<65536x16xf32>)
+// CHECK-NEXT:   schedule #loops.schedule<part = 2048>
+func.func @main(%x : tensor<65536x16xf32>) -> tensor<16xf32> {
+  %y = loops.nest (%i : 16) outs(%o : tensor<16xf32>) {
+    %s = loops.reduce sum (%j : 65536) {
+      %a = loops.load %x[%j, %i] : tensor<65536x16xf32>
       loops.yield %a : f32
     } : f32
-    loops.store %s, %o[%i] : tensor<64xf32>
+    loops.store %s, %o[%i] : tensor<16xf32>
   }
-  func.return %y : tensor<64xf32>
+  func.return %y : tensor<16xf32>
 }

@@ -1,0 +1,131 @@
+"""How near the best the chosen schedules are, on a CUDA device: `make bench-gpu-schedules`.
+
+Nests of random programs (`benchmarks/random_nests.py`) run with the schedule they are given, and with other tilings
+that they may have, drawn at random; all of a nest in turns. The bound is the time of the chosen one next to the best.
+
+    make bench-gpu-schedules ARGS='--seeds 0-99'
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import random
+import statistics
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+Row = dict[str, Any]
+
+_device: Any = None
+"""The lock of who has the device; of a worker process."""
+
+
+def begin(device: Any) -> None:
+    """Makes a process a worker."""
+    global _device
+    _device = device
+    os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="cuesta-schedules-")
+    os.environ["CUESTA_CACHE"] = "0"
+    os.environ["CUESTA_COMPILE_WORKERS"] = "0"  # as many processes as processors compile already
+
+
+def measure(task: tuple[str, int, int]) -> list[Row]:
+    """The rows of the nests of a line: choices, and times in µs."""
+    line, most, nests_at_most = task
+    import torch
+
+    from benchmarks.random_nests import nests, sampled, with_choices
+    from cuesta.dialects.core.locations import print_text
+    from cuesta.pipeline import default_stages
+    from cuesta.tuning import Tuner, cuda_timer
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    stages = default_stages(tune=True)
+    tuner = Tuner(stages[[stage.label for stage in stages].index("tune-kernels") + 1 :], cuda_timer)
+    rng = random.Random(line)
+    rows: list[Row] = []
+    try:
+        every = nests(line)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one line is told, and the others go on
+        return [{"line": line, "error": f"{type(error).__name__}: {error}"[:300]}]
+    for module in rng.sample(every, min(len(every), nests_at_most)):
+        choices = sampled(module, most, rng)
+        question = [with_choices(module, one) for one in choices]
+        row: Row = {"line": line, "nest": print_text(module), "choices": choices}
+        try:
+            (lowered,) = tuner.lowered([question])
+            with _device:
+                row["times"] = tuner.measured(question, lowered)
+                torch.cuda.empty_cache()
+        except Exception as error:  # noqa: BLE001 - as above
+            row["error"] = f"{type(error).__name__}: {error}"[:300]
+        rows.append(row)
+    return rows
+
+
+def bound(row: Row) -> float:
+    """The time of the chosen schedule next to the best."""
+    return row["times"][0] / min(time for time in row["times"] if time > 0)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_schedules", description=__doc__)
+    parser.add_argument("--seeds", default="0-19", help="programs of each kind: 20-39")
+    parser.add_argument("--cases", action="store_true", help="those of `make bench-gpu`, too")
+    parser.add_argument("--tilings", type=int, default=16, help="of a nest, at most, beside the chosen one")
+    parser.add_argument("--nests", type=int, default=4, help="of a program, at most")
+    parser.add_argument("--seconds", type=float, default=400, help="after these, what is not measured is left out")
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1) - 1))
+    parser.add_argument("--json", default="build/bench/gpu_schedules.json")
+    options = parser.parse_args(arguments)
+
+    from benchmarks.gpu_cases import kernel_cases
+    from benchmarks.random_nests import lines
+
+    first, _, last = options.seeds.partition("-")
+    every = lines(range(int(first), int(last or first) + 1))
+    if options.cases:
+        every = [*kernel_cases(), *every]
+    tasks = [(line, options.tilings, options.nests) for line in every]
+    context = multiprocessing.get_context("spawn")
+    rows: list[Row] = []
+    start = perf_counter()
+    with context.Pool(options.workers, begin, (context.Lock(),)) as pool:
+        results = pool.imap_unordered(measure, tasks)
+        for _ in tasks:
+            try:
+                rows += results.next(timeout=max(1.0, options.seconds - (perf_counter() - start)))
+            except multiprocessing.TimeoutError:
+                print("time is up: the rest is left out")
+                break
+        pool.terminate()
+    path = Path(options.json)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(rows))
+    good = [row for row in rows if len(row.get("times", ())) > 1 and 0 < row["times"][0] < math.inf]
+    for row in sorted(good, key=bound)[-12:]:
+        best = row["choices"][row["times"].index(min(row["times"]))]
+        print(f"{bound(row):.2f}  {row['times'][0]:.1f} µs, {min(row['times']):.1f} with {best}: {row['line']}")
+    for row in rows:
+        if "error" in row:
+            print(f"{row['error']}: {row['line']}")
+    if good:
+        mean = statistics.geometric_mean(map(bound, good))
+        print(
+            f"{len(good)} nests of {len(rows)}; chosen next to best: {mean:.3f} (geometric mean), "
+            f"{max(map(bound, good)):.2f} at most"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""What tilings cost: what is counted of kernels whose counts can be told by hand, and what follows from that."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.gpu_schedules import bound
+from benchmarks.random_nests import analysed, nest_of, with_choices
+from cuesta.dialects import kernel
+from cuesta.dialects.core.diagnostics import CuestaError
+from cuesta.dialects.core.machine import REFERENCE
+from cuesta.dialects.loops.analysis import NestAnalysis
+from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
+from cuesta.targets.reference import check_equivalent
+from cuesta.transforms.tilings.cost import Counts, TileCosts, cheapest, ideal_of, ranked, time_of, time_whole
+from cuesta.transforms.tilings.space import has_tilings, refinements, tilings
+from tests.support.lowering import to_kernel
+from tests.support.triton_interpreter import parse
+
+
+def pointwise(kind: str, body: str, sizes: str = "4096x4096") -> NestAnalysis:
+    rows, columns = sizes.split("x")
+    text = f"""
+    func.func @main(%x : tensor<{sizes}xf32{kind}>) -> tensor<{sizes}xf32, #aten.layout<device = "cuda:0">> {{
+      %y = loops.nest (%i : {rows}, %j : {columns}) outs(%o : tensor<{sizes}xf32, #aten.layout<device = "cuda:0">>) {{
+        %v = loops.load %x[{body}] : tensor<{sizes}xf32{kind}>
+        %w = elem.exp %v : f32
+        loops.store %w, %o[%i, %j] : tensor<{sizes}xf32, #aten.layout<device = "cuda:0">>
+      }}
+      func.return %y : tensor<{sizes}xf32, #aten.layout<device = "cuda:0">>
+    }}"""
+    return analysed(parse(text))
+
+
+PLAIN = ', #aten.layout<device = "cuda:0">'
+
+
+def rows(sizes: str, dims: str, stages: int = 1) -> str:
+    """Sums over `%j` of `%x[dims]`, of so many functions of it, one after the other."""
+    first, second = sizes.split("x")
+    around, along = (first, second) if dims == "%i, %j" else (second, first)
+    reads = "\n".join(
+        f"""%s{k} = loops.reduce sum (%j : {along}) {{
+          %v = loops.load %x[{dims}] : tensor<{sizes}xf32{PLAIN}>
+          {f"%w = elem.mul %v, %s{k - 1} : f32" if k else "%w = elem.exp %v : f32"}
+          loops.yield %w : f32
+        }} : f32"""
+        for k in range(stages)
+    )
+    return f"""
+    func.func @main(%x : tensor<{sizes}xf32{PLAIN}>) -> tensor<{around}xf32{PLAIN}> {{
+      %y = loops.nest (%i : {around}) outs(%o : tensor<{around}xf32{PLAIN}>) {{
+        {reads}
+        loops.store %s{stages - 1}, %o[%i] : tensor<{around}xf32{PLAIN}>
+      }}
+      func.return %y : tensor<{around}xf32{PLAIN}>
+    }}"""
+
+
+def counts(analysis: NestAnalysis, **choices: int) -> Counts:
+    return TileCosts(analysis, REFERENCE).counts(choices)
+
+
+def test_a_copy_moves_each_byte_once_in_vectors() -> None:
+    one = counts(pointwise(PLAIN, "%i, %j"), along=1, lanes=1024, warps=4)
+    assert one.memory == one.cache == 2 * 4 * 4096 * 4096, "all sectors are whole"
+    assert one.loads == 2 * 4096 * 4096 / 4, "a thread has 16 bytes"
+    assert one.lines == 2 * 4 * 4096 * 4096 / 128, "a warp has whole lines"
+    assert one.programs == 4096 * 4, "both axes are one when merged"
+    assert (one.steps, one.again) == (1, 0)
+
+
+def test_lanes_across_what_lies_in_memory_touch_a_sector_each() -> None:
+    across = pointwise(', #aten.layout<strides = [1, 4096], device = "cuda:0">', "%i, %j")
+    flat = counts(across, along=1, lanes=1024, warps=4)
+    square = counts(across, along=1, lanes=32, across=2, height=32, warps=4)
+    assert flat.memory == square.memory
+    assert flat.cache == (4 + 32) * 4096 * 4096, "every element of what is read brings a sector"
+    assert square.cache == 8 * 4096 * 4096, "both sides are whole lines"
+    assert flat.lines > 4 * square.lines
+    assert time_of(flat, REFERENCE) > 2 * time_of(square, REFERENCE)
+
+
+def test_rows_that_begin_anywhere_cost_more() -> None:
+    aligned = counts(pointwise(PLAIN, "%i, %j", "4096x4096"), along=1, lanes=1024, warps=4)
+    odd = counts(
+        pointwise(', #aten.layout<strides = [4097, 1], device = "cuda:0">', "%i, %j"), along=1, lanes=1024, warps=4
+    )
+    assert odd.loads > aligned.loads, "no vectors"
+    assert odd.cache > aligned.cache, "sectors of which a part is wanted"
+
+
+def test_what_a_tile_holds_is_read_once() -> None:
+    analysis = analysed(parse(rows("1024x4096", "%i, %j", stages=2)))
+    whole = counts(analysis, along=1, rows=1, lanes=4096, warps=8)
+    looped = counts(analysis, along=1, rows=1, lanes=1024, warps=4)
+    assert whole.again == 0 and whole.kept > 0
+    assert looped.again == 4 * 1024 * 4096 and (looped.steps, whole.steps) == (2 * 4 + 1, 1 + 1), "the last one stores"
+    assert looped.cache == 2 * 4 * 1024 * 4096 + 32 * 1024, "a sector for every result besides"
+    assert time_of(looped, REFERENCE) > time_of(whole, REFERENCE)
+
+
+def test_what_a_processor_still_holds_does_not_come_again() -> None:
+    columns = analysed(parse(rows("16x65536", "%j, %i")))
+    window = counts(columns, along=1, rows=512, lanes=1, warps=8)
+    assert window.cache == 4 * 16 * 65536 + 4 * 65536
+    assert window.single_steps == 16
+
+
+def test_threads_that_want_more_registers_than_there_are_take_longer() -> None:
+    one = counts(pointwise(PLAIN, "%i, %j"), along=1, lanes=1024, warps=4)
+    assert time_of(replace(one, pointers=400.0), REFERENCE) > 1.5 * time_of(one, REFERENCE)
+
+
+@pytest.mark.parametrize(
+    ("text", "choices", "better"),
+    [
+        # Softmax over channels, pixels of which lie together: 9 times slower by rows, measured.
+        pytest.param(
+            rows("32x131072", "%j, %i", 2), {"along": 1, "rows": 1, "lanes": 32, "warps": 1}, "along", id="columns"
+        ),
+        pytest.param(rows("65536x64", "%i, %j"), {"along": 1, "rows": 512, "lanes": 1, "warps": 8}, "lanes", id="rows"),
+    ],
+)
+def test_a_cliff_is_left(text: str, choices: dict[str, int], better: str) -> None:
+    found = cheapest(analysed(parse(text)), REFERENCE, choices)
+    assert found != choices
+    costs = TileCosts(analysed(parse(text)), REFERENCE)
+    assert costs.time(found) < 0.7 * costs.time(choices)
+    assert better in found
+
+
+def test_what_is_near_the_time_of_memory_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    analysis = pointwise(PLAIN, "%i, %j")
+    monkeypatch.setattr(TileCosts, "best", lambda self: pytest.fail("it was looked for a better one"))
+    usual = usual_tiling(analysis, REFERENCE)
+    assert usual is not None
+    assert cheapest(analysis, REFERENCE, usual) == usual
+
+
+def test_time_is_at_least_that_of_memory() -> None:
+    for text in (rows("1024x4096", "%i, %j", 2), rows("4096x1024", "%j, %i")):
+        analysis = analysed(parse(text))
+        for one in tilings(analysis, REFERENCE):
+            counted = counts(analysis, **one)
+            assert time_of(counted, REFERENCE) >= ideal_of(counted, REFERENCE)
+        whole, ideal = time_whole(nest_of(parse(text)), REFERENCE)
+        assert 1 < ideal < whole
+
+
+@pytest.mark.parametrize("text", [rows("24x40", "%i, %j", 2), rows("40x24", "%j, %i"), rows("7x129", "%i, %j", 2)])
+def test_every_tiling_means_the_same(text: str) -> None:
+    module = parse(text)
+    analysis = analysed(module)
+    assert has_tilings(analysis)
+    every = list(tilings(analysis, REFERENCE))
+    every += [
+        more
+        for one in random.Random(0).sample(every, min(4, len(every)))
+        for more in refinements(analysis, REFERENCE, one)
+    ]
+    for one in every:
+        after = with_choices(module, one)
+        to_kernel(after, machine=REFERENCE)
+        check_equivalent(module, after, pass_name=str(one))
+        (func,) = (op for op in after.walk() if isinstance(op, kernel.FuncOp))
+        assert f"warps = {one['warps']}" in str(func.properties["schedule"])
+
+
+def test_tilings_are_ranked_and_distinct() -> None:
+    analysis = analysed(parse(rows("4096x1024", "%i, %j", 2)))
+    found = ranked(analysis, REFERENCE)
+    assert len({tuple(sorted(one.items())) for one in found}) == len(found) > 10
+    costs = TileCosts(analysis, REFERENCE)
+    times = [costs.time(one) for one in found]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    "choices", [{"along": 2, "rows": 4, "lanes": 64}, {"along": 1, "rows": 4, "lanes": 1, "across": 3, "height": 4}]
+)
+def test_an_axis_that_there_is_not_is_told(choices: dict[str, int]) -> None:
+    module = with_choices(parse(rows("64x64", "%i, %j")), choices)
+    with pytest.raises(CuestaError, match="but it has 1 parallel axes when merged"):
+        to_kernel(module, machine=REFERENCE)
+
+
+def test_the_bound_is_of_what_ran() -> None:
+    assert bound({"times": [3.0, 2.0, 0.0]}) == 1.5

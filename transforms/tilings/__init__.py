@@ -1,0 +1,1 @@
+"""How programs on a GPU take the points of a nest, and what each way costs."""

@@ -1,0 +1,476 @@
+"""What a tiling costs: the time of a nest on a GPU, predicted from its accesses.
+
+    time = a launch + the norm of (memory, cache, loads, lines, work, waiting) + spilling
+
+    memory    what every tensor holds that is touched, and again what is read again
+    cache     what comes from the second-level cache, in whole sectors; what a processor still holds does not come again
+    loads     the threads that issue them, one vector each
+    lines     of the first-level cache that each warp touches
+    work      arithmetic, of lanes without a point too, and what reductions exchange
+    waiting   rounds of programs, times what a program waits for one thing after the other
+    spilling  what does not fit into the registers of a thread
+
+Units: µs, bytes, threads, float adds. The coefficients are fitted to measured kernels; the terms are what a device
+does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.core.integers import power_of_two
+from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.core.structs import struct
+from cuesta.dialects.layout import sizes_of
+from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis, analyse, byte_width, tensor_type_of
+from cuesta.dialects.loops.merge_axes import merge_axes
+from cuesta.transforms.tilings.space import WARP, Tiling, has_tilings, refinements, tilings
+
+Group = tuple[tuple[int, int], ...]
+"""One dimension of a tile: axes and how many lanes go along each, the innermost first."""
+Around = tuple[tuple[int, int, int], ...]
+"""What a program goes through step by step: axes, how many points a step is, and how many steps."""
+
+
+CLOCK = 1980
+"""Clocks in a µs.
+
+Source: an H200 under load.
+"""
+REGISTERS = 65536
+"""Of a processor.
+
+Source: a definition (sm_90).
+"""
+FEWEST_REGISTERS = 20
+"""Of a thread that keeps nothing.
+
+Source: the texts that Triton writes.
+"""
+NEAR = 192 << 10
+"""Bytes of the first-level cache that programs of a processor share.
+
+Source: a definition (sm_90: 256 KB, of which some is shared memory).
+"""
+SLACK = 1.5
+"""A tiling that takes at most so many times what moving its tensors takes is not asked about further.
+
+Source: with measured times of 360 nests: looking at all of them found nothing more.
+"""
+GAIN = 0.72
+"""The share of the usual tiling's time that another is thought to take at most, to be taken.
+
+Source: the same measurements: from 0.8 to 0.95 it made no difference.
+"""
+
+
+@struct
+class Coefficients:
+    """What the terms weigh. Units: rates for each processor and clock; latencies in clocks.
+
+    Source: fitted to 5,000 kernels of 360 nests on an H200 by `python -m benchmarks.fit_schedules`.
+    """
+
+    cache: float = 82.5
+    loads: float = 188.0
+    lines: float = 0.66
+    work: float = 132.0
+    shuffles: float = 70.0
+    scans: float = 2830.0
+    spilled: float = 81.0
+    step: float = 915.0
+    single_step: float = 128.0
+    meet: float = 712.0
+    crossing: float = 12.1
+    program: float = 450.0
+    launch: float = 9400.0
+    elements: float = 1.19
+    kept: float = 0.195
+    pointers: float = 0.7
+    values: float = 0.087
+    again: float = 0.63
+    norm: float = 1.81
+
+
+REFERENCE = Coefficients()
+
+
+@struct
+class Counts:
+    """What a tiling does, all programs together, apart from the last six."""
+
+    memory: float
+    again: float
+    cache: float
+    loads: float
+    lines: float
+    work: float
+    shuffles: float
+    scans: float
+    programs: int
+    warps: int
+    steps: float
+    """Tiles that a program loads one after the other."""
+    single_steps: float
+    """Points that each lane goes through by itself."""
+    meets: float
+    """Reductions, and steps of scans, of a program."""
+    crossing: float
+    """Reductions that its warps do together."""
+    elements: float
+    """Of a thread, of one value."""
+    kept: float
+    """Of a thread, of what later stages have again."""
+    values: float
+    """Loaded by a thread in one step."""
+    pointers: float
+    """Places that a thread loads or stores in one step."""
+
+
+class _Use:
+    """An access, as a tiling looks at it."""
+
+    __slots__ = ("aligned", "data", "key", "limit", "moves", "source", "stored", "touched", "width")
+
+    def __init__(self, access: Access, loop: Loop, costs: TileCosts) -> None:
+        sizes, machine = costs.sizes, costs.machine
+        op = access.op
+        self.width = width = access.width
+        self.stored = access.is_store
+        assert isinstance(op, loops.LoadOp | loops.TensorWriteOp)
+        self.source: SSAValue = op.source if isinstance(op, loops.LoadOp) else op.target
+        strides = [costs.stride(access, axis) for axis in range(len(sizes))]
+        self.data = [axis for axis, stride in enumerate(strides) if stride is None]
+        self.moves = [0 if stride is None else abs(stride) * width for stride in strides]
+        self.key = self.source, *(self.moves[axis] for axis in (*costs.axes, *loop.axes))
+        start = sym.substitute(access.address, [0] * len(sizes))
+        places = [move for move in self.moves if move not in (0, width)]
+        places.append(start * width if isinstance(start, int) else 1)
+        common = math.gcd(*places)
+        self.aligned = common % machine.sector == 0
+        self.limit = max(width, math.gcd(machine.vector, common))
+        held = costs.held(self.source)
+        self.touched = min(
+            held, math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride != 0) * width
+        )
+
+
+def _pieces(use: _Use, steps: Sequence[tuple[int, int]], scattered: int, size: int) -> float:
+    """The pieces of `size` bytes that lanes touch, which `steps` tell: bytes from lane to lane, and lanes."""
+    run, runs, width = use.width, scattered, use.width
+    for step, lanes in steps:
+        if step <= run or (step < size and runs == scattered):
+            run += (lanes - 1) * step
+        else:
+            runs *= lanes
+    return runs * max(1.0, run / size) if use.aligned else runs * (1.0 + (run - width) / size)
+
+
+class TileCosts:
+    """The costs of the tilings of one nest, whose axes are merged."""
+
+    def __init__(self, analysis: NestAnalysis, machine: Machine) -> None:
+        self.machine = machine
+        self.analysis = analysis
+        self.sizes = [analysis.estimate(size) for size in analysis.sizes]
+        self.root = analysis.root
+        self.axes = list(analysis.root.axes)
+        self.middle = [size // 2 for size in self.sizes]
+        self._held: dict[SSAValue, int] = {}
+        self.uses: dict[Loop, list[_Use]] = {
+            loop: [_Use(access, loop, self) for access in loop.accesses if access.width] for loop in self.root.walk()
+        }
+
+    def held(self, tensor: SSAValue) -> int:
+        """The bytes of a tensor."""
+        known = self._held.get(tensor)
+        if known is None:
+            sizes = sizes_of(tensor_type_of(tensor))
+            known = math.prod(self.analysis.estimate(size) for size in sizes) * byte_width(tensor)
+            self._held[tensor] = known
+        return known
+
+    def stride(self, access: Access, axis: int) -> int | None:
+        """By how many elements an access moves along an axis, in the middle of the nest; None where data say."""
+        if not access.varies >> axis & 1:
+            return 0
+        if access.indirect >> axis & 1:
+            return None
+        stride = sym.coefficient(access.address, axis)
+        if isinstance(stride, int):
+            return stride
+        here = list(self.middle)
+        here[axis] = max(0, min(here[axis], self.sizes[axis] - 2))
+        there = list(here)
+        there[axis] += 1
+        symbols = {name: self.analysis.estimate(sym.symbol(name)) for name in getattr(access.address, "symbols", ())}
+        return int(sym.evaluate(access.address, there, symbols)) - int(sym.evaluate(access.address, here, symbols))
+
+    def spread(self, axes: Sequence[int], lanes: int) -> Group:
+        """So many lanes along axes that are one."""
+        found: list[tuple[int, int]] = []
+        for axis in reversed(axes):
+            if lanes <= 1:
+                break
+            size = self.sizes[axis]
+            if axis == axes[0] or lanes <= size:
+                found.append((axis, lanes))
+                break
+            found.append((axis, size))
+            lanes = -(-lanes // max(1, size))
+        return tuple(found)
+
+    def counts(self, choices: Mapping[str, int]) -> Counts:
+        """What a tiling does."""
+        return _Counting(self, choices).counts()
+
+    def best(self) -> Tiling:
+        """The tiling that costs least: the best of each form, and what is like it."""
+        found = min(tilings(self.analysis, self.machine), key=self.time)
+        return min([found, *refinements(self.analysis, self.machine, found)], key=self.time)
+
+    def time(self, choices: Mapping[str, int]) -> float:
+        """How long a tiling takes, in µs."""
+        return time_of(self.counts(choices), self.machine)
+
+
+class _Counting:
+    """The counts of one tiling."""
+
+    def __init__(self, costs: TileCosts, choices: Mapping[str, int]) -> None:
+        self.costs = costs
+        self.machine = costs.machine
+        sizes, axes = costs.sizes, costs.axes
+        reduces = bool(costs.root.loops)
+        self.inner = choices.get("lanes", 1) if reduces else 1
+        rows = choices.get("rows" if reduces else "lanes", 1)
+        height = choices.get("height", 1)
+        self.warps = choices["warps"]
+        self.threads = self.warps * WARP
+        self.outer = rows * height
+        tiles: list[Group] = []
+        programs = math.prod(sizes[axis] for axis in axes)
+        if height > 1:
+            axis = axes[-choices["across"]]
+            tiles.append(((axis, height),))
+            programs = programs // max(1, sizes[axis]) * -(-sizes[axis] // height)
+        if rows > 1:
+            along = choices["along"]
+            if along == 0:
+                tiles.append(costs.spread(axes, rows))
+                programs = -(-programs // rows)
+            else:
+                axis = axes[-along]
+                tiles.append(((axis, rows),))
+                programs = programs // max(1, sizes[axis]) * -(-sizes[axis] // rows)
+        self.programs = programs
+        self.tiles = tiles
+        self.again = self.cache = self.loads = self.lines = self.work = self.shuffles = self.scans = 0.0
+        self.steps = self.single_steps = self.meets = self.crossing = 0.0
+        self.kept = self.values = self.pointers = 0.0
+        self.most = self.outer
+        self.touched: dict[SSAValue, int] = {}
+        self.seen: set[Any] = set()
+        self.near = NEAR / max(1, min(64 // self.warps, -(-programs // self.machine.processors)))
+
+    def counts(self) -> Counts:
+        self.walk(self.costs.root, self.tiles, (), 1, self.outer, True)
+        threads = self.threads
+        return Counts(
+            float(sum(self.touched.values())), self.again, self.cache, self.loads, self.lines, self.work, self.shuffles,
+            self.scans, self.programs, self.warps, self.steps, self.single_steps, self.meets, self.crossing,
+            self.most / threads, self.kept, self.values, self.pointers,
+        )  # fmt: skip
+
+    def walk(self, loop: Loop, tiles: list[Group], around: Around, times: int, lanes: int, persistent: bool) -> None:
+        """Counts a loop that a program goes through `times` times, with so many lanes; `around` are the points that it
+        goes through one after the other.
+        """
+        threads, programs, costs = self.threads, self.programs, self.costs
+        self.work += programs * times * max(lanes, threads) * loop.work
+        self.most = max(self.most, lanes)
+        pointers = values = 0.0
+        waits = False
+        for use in costs.uses[loop]:
+            if persistent and not use.stored and use.key in self.seen:
+                continue
+            waits = True
+            padded, single = self.count(use, tiles, around, times)
+            values += padded / threads
+            pointers += single / threads
+            if use.key in self.seen:
+                self.again += use.touched
+            else:
+                self.seen.add(use.key)
+                self.touched[use.source] = max(self.touched.get(use.source, 0), use.touched)
+            if persistent and not use.stored:
+                self.kept += padded / threads
+        self.pointers, self.values = max(self.pointers, pointers), max(self.values, values)
+        if waits:
+            if loop is costs.root or lanes > self.outer or times == 1:
+                self.steps += times
+            else:
+                self.single_steps += times
+        sizes = costs.sizes
+        for inner in loop.loops:
+            axes = inner.axes
+            count = math.prod(sizes[axis] for axis in axes)
+            own = min(self.inner, power_of_two(max(1, count)))
+            if inner.loops or not axes or own == 1:
+                within = (*around, *((axis, 1, sizes[axis]) for axis in axes))
+                self.walk(inner, tiles, within, times * count, lanes, False)
+                continue
+            rounds = -(-count // own)
+            group = costs.spread(axes, own)
+            within = (*around, (axes[0], dict(group).get(axes[0], 1), rounds)) if rounds > 1 else around
+            self.walk(inner, [*tiles, group], within, times * rounds, lanes * own, rounds == 1)
+            self.exchange(inner, times, rounds, lanes, own)
+
+    def count(self, use: _Use, tiles: list[Group], around: Around, times: int) -> tuple[int, float]:
+        """Counts an access; gives its lanes, and how many threads access them."""
+        moves, width, machine = use.moves, use.width, self.machine
+        scattered, padded, contiguous = 1, 1, width
+        steps: list[tuple[int, int]] = []
+        groups: list[tuple[float, Group]] = []
+        for group in tiles:
+            nearest = math.inf
+            for axis, lanes in group:
+                if axis in use.data:
+                    scattered *= lanes
+                    padded *= lanes
+                elif move := moves[axis]:
+                    steps.append((move, lanes))
+                    padded *= lanes
+                    nearest = min(nearest, move)
+                    if move == width:
+                        contiguous = max(contiguous, lanes * width)
+            groups.append((nearest, group))
+        vector = min(use.limit, contiguous) if scattered == 1 else width
+        single = padded * width / vector
+        total = self.programs * times
+        self.loads += total * max(self.threads, single)
+        # A warp goes along what is nearest, as far as that goes.
+        left = WARP * vector // width
+        of_warp: list[tuple[int, int]] = []
+        loose = 1
+        groups.sort()
+        for _, group in groups:
+            for axis, lanes in group:
+                if left <= 1:
+                    break
+                if axis in use.data:
+                    loose *= min(lanes, left)
+                elif move := moves[axis]:
+                    of_warp.append((move, min(lanes, left)))
+                else:
+                    continue
+                left = -(-left // lanes)
+        of_warp.sort()
+        self.lines += total * max(1.0, single / WARP) * _pieces(use, of_warp, loose, machine.segment)
+        steps.sort()
+        once = _pieces(use, steps, scattered, machine.sector)
+        every = times * once
+        if around and every > once:
+            further = [(move * each, count) for axis, each, count in around if (move := moves[axis])]
+            if not any(axis in use.data for axis, _, _ in around):
+                held = _pieces(use, sorted([*steps, *further]), scattered, machine.sector)
+                if held * machine.sector <= self.near:
+                    every = min(every, held)
+        self.cache += self.programs * every * machine.sector
+        return padded, single
+
+    def exchange(self, loop: Loop, times: int, rounds: int, lanes: int, own: int) -> None:
+        """Counts what the lanes of a reduction or a scan tell each other."""
+        threads, total = self.threads, self.programs * times
+        if loop.running:
+            self.scans += total * rounds * lanes * own * math.log2(own)
+            self.meets += times * rounds
+        elif isinstance(loop.op, loops.ReduceOp):
+            per = max(1.0, lanes / threads)
+            along = max(1.0, min(threads, own / per))
+            mine = max(1.0, lanes * along / threads)
+            self.shuffles += total * threads * mine * math.log2(min(float(WARP), along))
+            self.meets += times
+            if along > WARP:
+                self.crossing += times
+
+
+def time_of(counts: Counts, machine: Machine, facts: Coefficients | None = None) -> float:
+    """How long something takes that does so much, in µs."""
+    c, f = counts, REFERENCE if facts is None else facts
+    threads = c.warps * WARP
+    most = min(machine.registers, REGISTERS / threads)
+    wanted = (
+        FEWEST_REGISTERS + f.elements * c.elements + f.kept * c.kept + f.pointers * c.pointers + f.values * c.values
+    )
+    resident = max(1.0, min(32.0, 64 / c.warps, REGISTERS // (threads * min(wanted, most))))
+    processors = machine.processors
+    busy = min(1.0, c.programs / processors)
+    own = busy * processors
+    terms = (
+        (c.memory + c.again * f.again) / (machine.memory_rate * processors),
+        c.cache / (f.cache * own),
+        c.loads / (f.loads * own),
+        c.lines / (f.lines * own),
+        (c.work / f.work + c.shuffles / f.shuffles + c.scans / f.scans) / own,
+        max(1.0, c.programs / (processors * resident))
+        * (c.steps * f.step + c.single_steps * f.single_step + c.meets * f.meet + c.crossing * f.crossing + f.program),
+    )
+    together = sum(term**f.norm for term in terms) ** (1 / f.norm)
+    spilled = max(0.0, wanted - most) * threads * c.programs * (c.steps + c.single_steps)
+    return (f.launch + together + spilled / (f.spilled * own)) / CLOCK
+
+
+def ideal_of(counts: Counts, machine: Machine) -> float:
+    """The time that moving what is touched takes at least, in µs."""
+    return (REFERENCE.launch + counts.memory / (machine.memory_rate * machine.processors)) / CLOCK
+
+
+def cheapest(analysis: NestAnalysis, machine: Machine, usual: Tiling) -> Tiling:
+    """A tiling that costs clearly less than `usual`, if there is one; else that."""
+    costs = costs_of(analysis, machine)
+    if costs is None:
+        return usual
+    before = costs.counts(usual)
+    time = time_of(before, machine)
+    if time < SLACK * ideal_of(before, machine):
+        return usual
+    best = costs.best()
+    return best if costs.time(best) < GAIN * time else usual
+
+
+def time_whole(nest: loops.NestOp, machine: Machine) -> tuple[float, float]:
+    """The time that a nest takes with the best of its tilings, and that of moving what it touches, in µs; no time at
+    all where its tilings are not known.
+    """
+    analysis = analyse(nest, {}, [True] * len(nest.results))
+    merge_axes(analysis)
+    costs = costs_of(analysis, machine)
+    if costs is None:
+        return 0.0, 0.0
+    counts = costs.counts(costs.best())
+    return time_of(counts, machine), ideal_of(counts, machine)
+
+
+def ranked(analysis: NestAnalysis, machine: Machine) -> list[Tiling]:
+    """Tilings of a nest, those that are thought the fastest first."""
+    costs = costs_of(analysis, machine)
+    if costs is None:
+        return []
+    every = list(tilings(analysis, machine))
+    every += [one for best in sorted(every, key=costs.time)[:2] for one in refinements(analysis, machine, best)]
+    distinct = {tuple(sorted(one.items())): one for one in every}
+    return sorted(distinct.values(), key=costs.time)
+
+
+def costs_of(analysis: NestAnalysis, machine: Machine) -> TileCosts | None:
+    """What tilings of a nest cost; None where no other than the usual one is asked for."""
+    return TileCosts(analysis, machine) if has_tilings(analysis) else None
+
+
+__all__ = ["REFERENCE", "Coefficients", "Counts", "TileCosts", "cheapest", "ranked", "time_of", "time_whole"]

@@ -1,0 +1,200 @@
+"""Tilings: the pieces in which the programs of a nest on a GPU may take its points, said as scheduling choices.
+
+    along   the parallel axis that a tile has lanes along: 1 the last, 2 the one before it, …; 0 all of them as one
+    rows    so many lanes along it, where something is reduced; `lanes` is then along what is reduced
+    lanes   so many lanes along it, in a pointwise kernel
+    across  another parallel axis that the tile has lanes along, `height` of them, counted like `along`
+
+`tilings` lists those that a nest may have; a model of what each costs chooses among them (`cost.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from cuesta.dialects import sym
+from cuesta.dialects.core.integers import power_of_two
+from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.loops.analysis import Access, NestAnalysis
+
+Tiling = dict[str, int]
+"""The choices that say a tiling, and its `warps`."""
+
+LARGEST = 32768
+"""Elements of a tile at most.
+
+Source: half of the registers of a multiprocessor, which keeps what it loads and what it computes of that.
+"""
+SCANNED = 2048
+"""The most elements of a tile whose lanes are scanned.
+
+Source: measured by `make bench-constants ARGS='--only schedule_gpu.SCANNED'`
+"""
+USUAL, LEAST = 4096, 256
+"""Elements of a tile that is tried first, where rows are not longer; and of the smallest.
+
+Source: with measured times of 360 nests: the best ones lie between.
+"""
+EACH, EACH_OF_WINDOWS = 8, 2
+"""Elements of a thread that are tried first; where each goes through its own loop.
+
+Source: the same measurements.
+"""
+MOST, MOST_OF_WINDOWS = 16, 4
+"""Elements of a thread at most.
+
+Source: the same measurements: with more, the best tiling was another one in all but 2 of 1000.
+"""
+WARP = 32
+"""Threads of a warp.
+
+Source: a definition (CUDA).
+"""
+CONTIGUOUS = 3
+"""So many axes are tried for the lanes of a tile, the last ones first.
+
+Source: a bound against the time that choosing takes.
+"""
+
+
+def has_tilings(analysis: NestAnalysis) -> bool:
+    """Whether a nest has tilings to choose from: it reads something, its sizes are known, and no point waits for
+    another.
+    """
+    return (
+        bool(analysis.root.axes)
+        and not analysis.meeting
+        and all(isinstance(size, int) and size > 0 for size in analysis.sizes)
+        and not any(access.ordered for access in analysis.accesses.values())
+        and any(access.width and not access.is_store for access in analysis.accesses.values())
+    )
+
+
+def tilings(analysis: NestAnalysis, machine: Machine) -> Iterator[Tiling]:
+    """Tilings of a nest, one of each form. Requires: it has tilings."""
+    space = _Space(analysis, machine)
+    return space.of_loops() if analysis.root.loops else space.of_points()
+
+
+def refinements(analysis: NestAnalysis, machine: Machine, tiling: Tiling) -> Iterator[Tiling]:
+    """Tilings like one of these: half and twice its lanes along each dimension, and its warps."""
+    space = _Space(analysis, machine)
+    for name in ("warps", "rows", "lanes", "height"):
+        for value in (tiling.get(name, 1) * 2, tiling.get(name, 1) // 2):
+            if name in tiling and value and space.allows(one := {**tiling, name: value}):
+                yield one
+
+
+class _Space:
+    """Where the tilings of a nest are sought."""
+
+    def __init__(self, analysis: NestAnalysis, machine: Machine) -> None:
+        self.machine = machine
+        self.root = root = analysis.root
+        self.axes = root.axes
+        self.sizes = [size if isinstance(size, int) else 1 for size in analysis.sizes]
+        self.candidates = _contiguous(analysis)
+        if len(self.axes) > 1:
+            self.candidates.insert(0, 0)
+        leaves = [loop for loop in root.walk() if loop is not root and not loop.loops]
+        points = max((self.volume(leaf.axes) for leaf in leaves), default=1)
+        self.longest = min(power_of_two(points), SCANNED if any(leaf.running for leaf in leaves) else LARGEST)
+        self.can_have_rows = not any(inner.loops for inner in root.loops)
+
+    def volume(self, axes: Sequence[int]) -> int:
+        return max(1, math.prod(self.sizes[axis] for axis in axes))
+
+    def most(self, along: int) -> int:
+        """The lanes that an axis fills."""
+        return power_of_two(self.volume(self.axes if along == 0 else [self.axes[-along]]))
+
+    def of_points(self) -> Iterator[Tiling]:
+        """Of a pointwise kernel."""
+        for along in self.candidates:
+            for lanes in dict.fromkeys(min(lanes, self.most(along)) for lanes in (512, 1024, 2048)):
+                if lanes > 1:
+                    yield self.with_warps({"along": along, "lanes": lanes})
+        for across, along, height, lanes in self.rectangles():
+            yield self.with_warps({"along": along, "lanes": lanes, "across": across, "height": height})
+
+    def of_loops(self) -> Iterator[Tiling]:
+        """Of a kernel that reduces or scans."""
+        for along in self.candidates:
+            most = self.most(along)
+            rows = 1
+            while rows <= min(most, 512):
+                if rows == 1 and along == self.candidates[-1] and along != 0:
+                    yield from (self.with_warps({"along": 1, "rows": 1, "lanes": lanes}) for lanes in self.own_lanes(1))
+                elif rows > 1 and self.can_have_rows:
+                    for lanes in self.own_lanes(rows):
+                        yield self.with_warps({"along": along, "rows": rows, "lanes": lanes})
+                rows *= 2 if rows > 1 else 4
+        if self.can_have_rows:
+            for across, along, height, rows in self.rectangles():
+                yield self.with_warps({"along": along, "rows": rows, "lanes": 1, "across": across, "height": height})
+
+    def own_lanes(self, rows: int) -> list[int]:
+        """Lanes along what is reduced, beside so many rows: a tile of usual size, all there are, or one."""
+        found = {min(self.longest, max(1, USUAL // rows))}
+        if rows * self.longest <= 2 * USUAL or rows == 1:
+            found.add(self.longest)
+        if rows >= 128:
+            found.add(1)
+        return sorted(lanes for lanes in found if lanes * rows > 1)
+
+    def rectangles(self) -> Iterator[tuple[int, int, int, int]]:
+        """Tiles of two dimensions, where accesses disagree about which axis is contiguous."""
+        single = [one for one in self.candidates if one]
+        for along in single:
+            for across in single:
+                if across <= along:
+                    continue
+                wide, high = self.most(along), self.most(across)
+                for height, lanes in ((32, 32), (64, 64), (16, 64), (64, 16), (32, 128), (128, 32)):
+                    # Where an axis is short, the other takes what it leaves.
+                    own = min(height * max(1, lanes // wide), high), min(lanes * max(1, height // high), wide)
+                    if min(own) > 1:
+                        yield across, along, *own
+
+    def elements(self, tiling: Tiling) -> int:
+        """Of a tile."""
+        return tiling.get("rows", 1) * tiling["lanes"] * tiling.get("height", 1)
+
+    def with_warps(self, tiling: Tiling) -> Tiling:
+        """With so many warps that each thread has a few elements."""
+        each = EACH_OF_WINDOWS if self.root.loops and tiling["lanes"] == 1 else EACH
+        return {**tiling, "warps": max(1, min(self.machine.warps, self.elements(tiling) // (WARP * each)))}
+
+    def allows(self, tiling: Tiling) -> bool:
+        """Whether tilings like this are among the best at times."""
+        windows = bool(self.root.loops) and tiling["lanes"] == 1
+        elements, warps = self.elements(tiling), tiling["warps"]
+        each = elements / (warps * WARP)
+        return (
+            warps <= self.machine.warps
+            and elements <= LARGEST
+            and (tiling["lanes"] <= self.longest if self.root.loops else tiling["lanes"] <= self.most(tiling["along"]))
+            and tiling.get("rows", 1) <= self.most(tiling["along"])
+            and (tiling.get("rows", 1) == 1 or self.can_have_rows)
+            and (not tiling.get("height") or tiling["height"] <= self.most(tiling["across"]))
+            and (each <= (MOST_OF_WINDOWS if windows else MOST) or warps == self.machine.warps)
+            and (each >= (1 if windows else 2) or warps == 1)
+            and (not windows or bool(tiling.get("height")) or tiling.get("rows", 1) >= LEAST // 2)
+        )
+
+
+def _contiguous(analysis: NestAnalysis) -> list[int]:
+    """The parallel axes along which something is contiguous, and the last, counted from the last."""
+    axes = analysis.root.axes
+    accesses = [access for access in analysis.accesses.values() if access.width]
+    found = [k for k in range(1, len(axes) + 1) if k == 1 or any(_stride(one, axes[-k]) == 1 for one in accesses)]
+    return found[:CONTIGUOUS]
+
+
+def _stride(access: Access, axis: int) -> int | None:
+    stride = None if access.indirect >> axis & 1 else sym.coefficient(access.address, axis)
+    return stride if isinstance(stride, int) else None
+
+
+__all__ = ["WARP", "Tiling", "has_tilings", "refinements", "tilings"]
