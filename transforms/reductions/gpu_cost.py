@@ -57,6 +57,8 @@ class Rows:
     strips: bool = False
     """Whether a program's row is a strip of columns, which no tile holds."""
     aligned: bool = True
+    across: int = 0
+    """Of what is written, what row by row takes a sector for each element: bytes of these sectors."""
     work: float = 0.0
     """What is computed for a point, in float adds, by all stages together."""
 
@@ -97,7 +99,7 @@ def of_meeting(rows: Rows, members: int, machine: Machine) -> float:
 
 def of_writing(rows: Rows) -> float:
     """The cost of what is stored row by row."""
-    return max(rows.written, 0 if rows.aligned or not rows.written else rows.elements * WORD)
+    return max(rows.written, rows.across, 0 if rows.aligned or not rows.written else rows.elements * WORD)
 
 
 def parallelism(programs: int, machine: Machine) -> float:

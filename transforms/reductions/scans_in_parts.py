@@ -123,7 +123,7 @@ class _Splitter:
     def run(self) -> list[NestOp]:
         """Puts nests into the place of the one."""
         new = [self.of_totals(), self.of_sums(), self.of_parts()]
-        made = dict(zip(self.stored, new[-1].results, strict=True))
+        made: dict[SSAValue, SSAValue] = dict(zip(self.stored, new[-1].results, strict=True))
         new += [self.of_loop(loop, made) for loop in self.after]
         for old, handle in zip(self.nest.results, self.nest.handles, strict=True):
             replace_all_uses(old, made[handle])

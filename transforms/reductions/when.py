@@ -343,11 +343,14 @@ class _Facts:
         after = [stage for stage in stages if not isinstance(stage, loops.ReduceOp)]
         tensors = {load.source: access.width for stage in reading for load, access in self.large(stage)}
         readers = Counter(tensor for stage in reading for tensor in {load.source for load, _ in self.large(stage)})
-        written = sum(
-            access.width
+        stored = [
+            (stage, access)
             for op, access in self.analysis.accesses.items()
-            if isinstance(op, loops.StoreOp) and op.parent_op() in after
-        )
+            for stage in after
+            if isinstance(op, loops.StoreOp) and op.parent_op() is stage
+        ]
+        written = sum(access.width for _, access in stored)
+        apart = [] if strips else [access for stage, access in stored if not self.moves_by_one(access, stage)]
         return gpu_cost.Rows(
             programs,
             self.points,
@@ -359,6 +362,7 @@ class _Facts:
             max(1, sum(count > 1 for count in readers.values())),
             strips,
             strips or self.is_aligned(machine.vector),
+            elements * machine.sector * len(apart),
             sum(loop.work for loop in self.analysis.root.loops),
         )
 

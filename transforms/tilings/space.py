@@ -51,6 +51,11 @@ WARP = 32
 
 Source: a definition (CUDA).
 """
+ALONE = 64
+"""Points of a reduction that every lane goes through by itself, at most.
+
+Source: the same measurements: where there were 65 and more, it took half as long again as was expected.
+"""
 CONTIGUOUS = 3
 """So many axes are tried for the lanes of a tile, the last ones first.
 
@@ -99,6 +104,7 @@ class _Space:
             self.candidates.insert(0, 0)
         leaves = [loop for loop in root.walk() if loop is not root and not loop.loops]
         points = max((self.volume(leaf.axes) for leaf in leaves), default=1)
+        self.goes_alone = points <= ALONE
         self.longest = min(power_of_two(points), SCANNED if any(leaf.running for leaf in leaves) else LARGEST)
         self.can_have_rows = not any(inner.loops for inner in root.loops)
 
@@ -130,7 +136,7 @@ class _Space:
                     for lanes in self.own_lanes(rows):
                         yield self.with_warps({"along": along, "rows": rows, "lanes": lanes})
                 rows *= 2 if rows > 1 else 4
-        if self.can_have_rows:
+        if self.can_have_rows and self.goes_alone:
             for across, along, height, rows in self.rectangles():
                 yield self.with_warps({"along": along, "rows": rows, "lanes": 1, "across": across, "height": height})
 
@@ -139,7 +145,7 @@ class _Space:
         found = {min(self.longest, max(1, USUAL // rows))}
         if rows * self.longest <= 2 * USUAL or rows == 1:
             found.add(self.longest)
-        if rows >= 128:
+        if rows >= 128 and self.goes_alone:
             found.add(1)
         return sorted(lanes for lanes in found if lanes * rows > 1)
 
@@ -180,6 +186,7 @@ class _Space:
             and (not tiling.get("height") or tiling["height"] <= self.most(tiling["across"]))
             and (each <= (MOST_OF_WINDOWS if windows else MOST) or warps == self.machine.warps)
             and (each >= (1 if windows else 2) or warps == 1)
+            and (not windows or self.goes_alone)
             and (not windows or bool(tiling.get("height")) or tiling.get("rows", 1) >= LEAST // 2)
         )
 

@@ -12,9 +12,9 @@ reductions are listed as the builder would write them, and those that are equal 
 The same goes for neighbours along the lanes' axis, `beside` of which a lane has: what they read is one row of
 neighbours, which is loaded in vectors (`targets/triton/emit_neighbours.py`), and masked and converted once.
 
-Large windows that lie side by side share nothing. There a lane has a window to itself: neighbouring lanes read the rest
-of a cache line a little later, and nothing has to be brought together. A thread has one lane only, or neighbouring
-threads would be two windows apart.
+Large windows side by side (`are_beside`) share nothing. There a lane has a window to itself: neighbouring lanes read
+the rest of a cache line a little later, and nothing has to be brought together. A thread has one lane only, or
+neighbouring threads would be two windows apart.
 """
 
 from __future__ import annotations
@@ -130,15 +130,15 @@ class Slide:
 
 
 def choose(analysis: NestAnalysis, machine: Machine) -> Schedule | None:
-    """The schedule of a nest that slides, or whose windows lie side by side; None when it does neither, or when that
-    is not worth it. With `slide = 1` none slides.
+    """The schedule of a nest that slides; None when it does not, or when that is not worth it. With `slide = 1` none
+    does.
     """
-    slide, beside = None, 1
-    if can_slide(analysis):
-        beside = neighbours(analysis, machine)
-        slide = best_slide(analysis, machine, analysis.nest.choices.get("slide"), beside)
+    if not can_slide(analysis):
+        return None
+    beside = neighbours(analysis, machine)
+    slide = best_slide(analysis, machine, analysis.nest.choices.get("slide"), beside)
     if slide is None:
-        return windows_of_lanes(analysis) if are_beside(analysis, machine.processors) else None
+        return None
     root = analysis.root
     rest = [axis for axis in root.axes if axis != slide.axis]
     written = [ParallelAxis(slide.axis, tile=slide.points)]
@@ -159,19 +159,6 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule | None:
         loops={loop.op: (loop.axes, 1) for loop in root.loops},
         within=within,
         slides=True,
-        choices={"warps": WARPS},
-    )
-
-
-def windows_of_lanes(analysis: NestAnalysis) -> Schedule:
-    """A window for every lane."""
-    root = analysis.root
-    lane = flatten_axes(analysis, root, root.axes)
-    return Schedule(
-        [ParallelAxis(lane, loop=True, tile=WARPS * WARP)],
-        order=[lane],
-        lanes=WARPS * WARP,
-        loops={loop.op: (loop.axes, 1) for loop in root.loops},
         choices={"warps": WARPS},
     )
 
@@ -254,7 +241,8 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
     found: list[tuple[float, Slide]] = []
     for axis in axes[:-1]:
         size = analysis.sizes[axis]
-        if not isinstance(size, int):
+        # The lanes of a program go along the other axes.
+        if not isinstance(size, int) or (wanted is None and points < size * WARPS * WARP):
             continue
         alone = cost(analysis, axis, 1)
         for distance in range(2, FARTHEST + 1) if wanted is None else (wanted,):
@@ -361,4 +349,4 @@ def elements_of_a_point(analysis: NestAnalysis, access: Access) -> float:
     return elements / max(1, points)
 
 
-__all__ = ["Slide", "best_slide", "can_slide", "choose"]
+__all__ = ["Slide", "are_beside", "best_slide", "can_slide", "choose"]

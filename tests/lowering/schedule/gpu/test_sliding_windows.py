@@ -18,6 +18,8 @@ from cuesta.dialects.core.machine import REFERENCE, Machine, state_machine
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
+from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
+from cuesta.lowering.schedule.gpu.sliding_windows import best_slide
 from cuesta.pipeline import Stage, run_pipeline
 from cuesta.targets.reference import check_equivalent
 from tests.support.triton_interpreter import check as check_on_cuda
@@ -207,13 +209,31 @@ BESIDE = [Windows("argmax", size=7, stride=7, images=(3, 70, 63)), Windows("sum"
 def test_large_windows_side_by_side_are_a_lane_each(windows: Windows) -> None:
     torch.manual_seed(0)
     before, after = parse(windows.text()), parse(windows.text())
-    state_machine(after, Machine(processors=1))
+    machine = Machine(processors=1)
+    (nest,) = (op for op in after.walk() if isinstance(op, loops.NestOp))
+    analysis = analyse(nest, {}, [True] * len(nest.results))
+    merge_axes(analysis)
+    tiling = usual_tiling(analysis, machine)
+    assert tiling is not None
+    assert (tiling["along"], tiling["lanes"]) == (0, 1)
+    nest.properties["schedule"] = loops.ScheduleAttr.of(tiling)  # whether or not another costs less
+    state_machine(after, machine)
     run_pipeline(make_context(), after, [LOWERING], verify_each=True)
     (reduce,) = (op for op in after.walk() if isinstance(op, kernel.ReduceOp))
     assert reduce.lanes == 1
     assert len(reduce.induction_variables) == 2
     assert reduce.results[0].type == reduce.yielded.type
     check_equivalent(before, after, windows.inputs(), exact=True, pass_name=LOWERING.name, seed=0)
+
+
+def test_the_axes_that_nobody_slides_along_fill_the_lanes() -> None:
+    """Of images that are one row of five windows, five points would be left for 128 lanes."""
+    text = Windows("maximum", size=4, stride=4, padding=2, images=(1 << 20, 3, 19)).text()
+    (nest,) = (op for op in parse(text).walk() if isinstance(op, loops.NestOp))
+    analysis = analyse(nest, {}, [True] * len(nest.results))
+    merge_axes(analysis)
+    assert [analysis.sizes[axis] for axis in analysis.root.axes] == [1 << 20, 5]
+    assert best_slide(analysis, REFERENCE, None) is None
 
 
 def test_what_all_lanes_share_is_no_reason_to_slide() -> None:

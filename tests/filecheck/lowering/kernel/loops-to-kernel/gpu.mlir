@@ -89,7 +89,7 @@ func.func @main(%x : tensor<500x300xf32>) -> tensor<300xf32> {
 // -----
 // One long row: parts, each a program's, and then their sum.
 // CHECK:     kernel.func @sum_0
-// CHECK-SAME:  grid = [16]
+// CHECK-SAME:  grid = [32]
 // CHECK:     kernel.func @sum_1
 // CHECK-SAME:  grid = []
 // CHECK:       kernel.reduce sum (%{{.*}} = 0 to 32 lanes 32)
