@@ -47,6 +47,8 @@ def split_whatever_the_sizes(monkeypatch: pytest.MonkeyPatch, *, meet: bool) -> 
     monkeypatch.setattr(when, "TILE", 32)
     monkeypatch.setattr(when, "FEW_PROGRAMS", 0)
     monkeypatch.setattr(when, "WORTH", 1e9)
+    monkeypatch.setattr(when, "APART", 0.0)
+    monkeypatch.setattr(when, "PUT_TOGETHER", 0.0)
     monkeypatch.setattr(when, "MEET", meet)
 
 

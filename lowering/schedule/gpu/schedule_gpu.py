@@ -168,6 +168,8 @@ class _Chooser:
         self.processors = machine.processors
         self.programs = machine.processors * WAVES
         self.wide = needs_wide_indices(analysis)
+        self.settled = False
+        """Whether no other tiling is to be asked about."""
 
     def choose(self, choices: Mapping[str, int]) -> Schedule:
         if "along" in choices:
@@ -177,7 +179,7 @@ class _Chooser:
             found = self.usual()
             if isinstance(found, Schedule):
                 return self.finished(found, int(found.choices["warps"]))
-            tiling = dict(cheapest(self.analysis, self.machine, found))
+            tiling = dict(found if self.settled else cheapest(self.analysis, self.machine, found))
             self.obey(tiling, choices)
         return self.finished(schedule_of(self.analysis, tiling), tiling["warps"])
 
@@ -190,6 +192,7 @@ class _Chooser:
             if tiling is None and (schedule := sliding_windows.choose(self.analysis, self.machine)) is not None:
                 return schedule
             if tiling is None and sliding_windows.are_beside(self.analysis, self.processors):
+                self.settled = True  # the model takes what a processor still holds for less than it is
                 lanes = sliding_windows.WARPS * sliding_windows.WARP
                 return {"along": 0, "rows": lanes, "lanes": 1, "warps": sliding_windows.WARPS}
         if tiling is None:
@@ -417,7 +420,8 @@ class _Chooser:
             lanes = min(lanes, SCANNED)
         height = 1
         flat = static and not any(inner.loops for inner in root.loops)
-        most = 2 * SCANNED if any(leaf.running for leaf in leaves) else ROWS
+        # Scans, and rows of few lanes, have larger ones.
+        most = ROWS if lanes > self.machine.segment // 4 and not any(leaf.running for leaf in leaves) else 2 * SCANNED
         while flat and root.axes and lanes * height * 2 <= most and rows >= height * 2 * self.programs:
             height *= 2
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
