@@ -89,6 +89,12 @@ WINDOW_TILE = 512
 
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.WINDOW_TILE'`
 """
+KEPT_POINTS, KEPT_COLUMNS = 16, 64
+"""Short columns of so many points that several stages read are tiles of so many columns, which stay in registers: three
+softmaxes of columns of 32 f32 took 0.54 to 0.74 of the time that lanes of their own took. Of 16 bits they took longer.
+
+Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
+"""
 WINDOW_WARP = 64
 """How many of them a warp has: neighbouring threads read neighbours, at no alignment.
 
@@ -403,6 +409,9 @@ class _Chooser:
         static = all(isinstance(self.analysis.sizes[axis], int) for leaf in leaves for axis in leaf.axes)
         rows = self.volume(root.axes)
         if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
+            if points >= KEPT_POINTS and self.width() >= 4 and self.reads_again(leaves):
+                lanes = power_of_two(points)
+                return {**self.columns(root, KEPT_COLUMNS, lanes), "warps": max(1, KEPT_COLUMNS * lanes // ROW_WARP)}
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
             axis, width = self.contiguous_axis(root, leaves)
@@ -477,12 +486,20 @@ class _Chooser:
 
     def kept(self, leaves: list[Loop]) -> int:
         """How many tensors several stages read: a tile that holds the whole row keeps all of them in registers."""
+        return max(1, sum(count > 1 for count in self.stages_by_tensor(leaves).values()))
+
+    def reads_again(self, leaves: list[Loop]) -> bool:
+        """Whether several stages read one tensor."""
+        return max(self.stages_by_tensor(leaves).values(), default=0) > 1
+
+    def stages_by_tensor(self, leaves: list[Loop]) -> dict[SSAValue, int]:
+        """How many stages read each large tensor."""
         stages: dict[SSAValue, int] = {}
         for leaf in leaves:
             large = self.large(leaf.accesses)
             for tensor in {access.op.source for access in large if isinstance(access.op, loops.LoadOp)}:
                 stages[tensor] = stages.get(tensor, 0) + 1
-        return max(1, sum(count > 1 for count in stages.values()))
+        return stages
 
     def is_read_again_from_cache(self, leaves: list[Loop]) -> bool:
         """Whether long rows of 16-bit numbers are read, and read again, and nothing is written. A tile for a whole row

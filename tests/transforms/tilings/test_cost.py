@@ -133,6 +133,13 @@ def test_a_cliff_is_left(text: str, choices: dict[str, int], better: str) -> Non
     assert better in found
 
 
+@pytest.mark.parametrize(("stages", "tile"), [(1, (512, 1)), (2, (64, 32))])
+def test_short_columns_that_are_read_again_stay_in_registers(stages: int, tile: tuple[int, int]) -> None:
+    usual = usual_tiling(analysed(parse(rows("32x65536", "%j, %i", stages))), REFERENCE)
+    assert usual is not None
+    assert (usual["rows"], usual["lanes"]) == tile
+
+
 def test_what_is_near_the_time_of_memory_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     analysis = pointwise(PLAIN, "%i, %j")
     monkeypatch.setattr(TileCosts, "best", lambda self: pytest.fail("it was looked for a better one"))
