@@ -73,7 +73,7 @@ Source: the same measurements: from 0.8 to 0.95 it made no difference.
 class Coefficients:
     """What the terms weigh. Units: rates for each processor and clock; latencies in clocks.
 
-    Source: fitted to 5,000 kernels of 360 nests on an H200 by `python -m benchmarks.fit_schedules`.
+    Source: fitted to the tilings of 707 nests on an H200 by `python -m benchmarks.fit_schedules`.
     """
 
     cache: float = 82.5
