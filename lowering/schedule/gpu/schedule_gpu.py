@@ -67,8 +67,8 @@ UNKNOWN = 512
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.UNKNOWN'`
 """
 ROWS, ROW_WARP = 1024, 512
-"""Elements of a tile of several short rows, and of each of its warps. Of 32 nests that had larger tiles 17 were faster so,
-by up to 1.6, and 2 slower, by up to 1.25; 0.93 of the time (geometric mean).
+"""Elements of a tile of several short rows, and of each of its warps. Of 32 nests that had larger tiles 17 were faster
+so, by up to 1.6, and 2 slower, by up to 1.25; they took 0.93 of the time (geometric mean).
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
