@@ -40,7 +40,7 @@ Around = tuple[tuple[int, int, int], ...]
 CLOCK = 1980
 """Clocks in a µs.
 
-Source: an H200 under load.
+Source: a definition: the boost clock of an H200.
 """
 REGISTERS = 65536
 """Of a processor.
@@ -50,7 +50,7 @@ Source: a definition (sm_90).
 FEWEST_REGISTERS = 20
 """Of a thread that keeps nothing.
 
-Source: the texts that Triton writes.
+Source: a guess; what is fitted is added to it.
 """
 NEAR = 192 << 10
 """Bytes of the first-level cache that programs of a processor share.
@@ -65,7 +65,7 @@ Source: with measured times of 360 nests: looking at all of them found nothing m
 GAIN = 0.72
 """The share of the usual tiling's time that another is thought to take at most, to be taken.
 
-Source: the same measurements: from 0.8 to 0.95 it made no difference.
+Source: two fresh samples: at 0.9 half of 20 nests were overruled wrongly, at 0.72 three of 17.
 """
 
 
@@ -102,7 +102,7 @@ REFERENCE = Coefficients()
 
 @struct
 class Counts:
-    """What a tiling does, all programs together, apart from the last six."""
+    """What a tiling does: all programs together, but for what is said to be of a program or a thread."""
 
     memory: float
     again: float
@@ -230,8 +230,9 @@ class TileCosts:
         return _Counting(self, choices).counts()
 
     def best(self) -> Tiling:
-        """The tiling that costs least: the best of each form, and what is like it."""
-        found = min(tilings(self.analysis, self.machine), key=self.time)
+        """The tiling that costs least: the best of each form, and what is like it. One lane where there is no other."""
+        one = {"along": 1, "rows": 1, "lanes": 1, "warps": 1}
+        found = min(tilings(self.analysis, self.machine), key=self.time, default=one)
         return min([found, *refinements(self.analysis, self.machine, found)], key=self.time)
 
     def time(self, choices: Mapping[str, int]) -> float:

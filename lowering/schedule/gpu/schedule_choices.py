@@ -49,6 +49,9 @@ def check(analysis: NestAnalysis, choices: Mapping[str, int]) -> None:
         for key in CONTRACTION:
             if choices.get(key, 0) < LEAST:
                 raise CuestaError(Diagnostic.on(analysis.nest, f"a contraction has {key} of at least {LEAST}"))
+    elif choices.get("height", 1) > 1 and not 0 != choices.get("along", 0) != choices.get("across", 0) != 0:
+        message = "its schedule says a height, but not along and across two axes, one each"
+        raise CuestaError(Diagnostic.on(analysis.nest, message))
     elif "columns" in choices:
         raise CuestaError(Diagnostic.on(analysis.nest, "its schedule says columns, but no depth: it is no contraction"))
 

@@ -178,7 +178,7 @@ class _Chooser:
         """Whether no other tiling is to be asked about."""
 
     def choose(self, choices: Mapping[str, int]) -> Schedule:
-        if "along" in choices:
+        if "along" in choices and self.may_be_tiled():
             tiling = dict(choices)
             tiling.setdefault("warps", self.warps(tiling))
         else:
@@ -207,14 +207,21 @@ class _Chooser:
 
     def obey(self, tiling: Tiling, choices: Mapping[str, int]) -> None:
         """Changes a tiling as choices say; one that has no meaning for its kind changes nothing."""
+        if not self.may_be_tiled():
+            tiling["warps"] = choices.get("warps", tiling["warps"])
+            return
         reduces, flat = bool(self.analysis.root.loops), "height" not in tiling
         if "rows" in choices and reduces and flat and tiling["lanes"] > 1 and self.analysis.root.axes:
             if tiling["rows"] == 1:
                 tiling["along"] = 0
-            tiling["rows"] = choices["rows"] and self.fitting(tiling["along"], choices["rows"])
+            tiling["rows"] = self.fitting(tiling["along"], choices["rows"])
         if "lanes" in choices and flat and (not reduces or tiling["lanes"] > 1):
             tiling["lanes"] = max(2, choices["lanes"]) if reduces else self.fitting(tiling["along"], choices["lanes"])
         tiling["warps"] = choices.get("warps", tiling["warps"])
+
+    def may_be_tiled(self) -> bool:
+        """Whether any tiling means the same: no point waits for another, and nothing is changed in order."""
+        return not self.analysis.meeting and not any(one.ordered for one in self.analysis.accesses.values())
 
     def fitting(self, along: int, lanes: int) -> int:
         """So many lanes, but not more than the axes fill; more than one unless one is wanted."""
@@ -521,7 +528,7 @@ class _Chooser:
         """Warps of a program: so many that every thread has a few vectors, and that long rows have many threads."""
         root = self.analysis.root
         if not root.loops:
-            return max(1, min(4, tiling["lanes"] * tiling.get("height", 1) // POINTWISE_WARP))
+            return max(1, min(4, tiling.get("lanes", 1) * tiling.get("height", 1) // POINTWISE_WARP))
         outer = tiling.get("rows", 1) * tiling.get("height", 1)
         leaves = [loop for loop in root.walk() if loop is not root and not loop.loops]
         own = [min(tiling.get("lanes", 1), self.most_lanes(loop)) for loop in leaves]

@@ -195,5 +195,27 @@ def test_an_axis_that_there_is_not_is_told(choices: dict[str, int]) -> None:
         to_kernel(module, machine=REFERENCE)
 
 
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"along": 1, "rows": 4, "lanes": 1, "height": 4},
+        {"along": 1, "rows": 4, "lanes": 1, "across": 1, "height": 4},
+        {"along": 0, "rows": 4, "lanes": 1, "across": 1, "height": 4},
+        {"height": 4},
+    ],
+)
+def test_a_height_along_no_axis_of_its_own_is_told(choices: dict[str, int]) -> None:
+    module = with_choices(parse(rows("64x64", "%i, %j")), choices)
+    with pytest.raises(CuestaError, match="not along and across two axes"):
+        to_kernel(module, machine=REFERENCE)
+
+
+def test_what_a_tiling_leaves_out_is_one_lane() -> None:
+    module = parse(rows("24x40", "%i, %j"))
+    after = with_choices(module, {"along": 1})
+    to_kernel(after, machine=REFERENCE)
+    check_equivalent(module, after, pass_name="along alone")
+
+
 def test_the_bound_is_of_what_ran() -> None:
     assert bound({"times": [3.0, 2.0, 0.0]}) == 1.5
