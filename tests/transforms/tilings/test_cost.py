@@ -210,6 +210,30 @@ def test_a_height_along_no_axis_of_its_own_is_told(choices: dict[str, int]) -> N
         to_kernel(module, machine=REFERENCE)
 
 
+def test_what_is_changed_in_order_keeps_its_tiles() -> None:
+    text = f"""
+    func.func @main(%x : tensor<60x20xf32{PLAIN}>, %k : tensor<60xi64{PLAIN}>) -> tensor<90x20xf32{PLAIN}> {{
+      %y = loops.nest (%j : 20) outs(%o : tensor<90x20xf32{PLAIN}>) {{
+        loops.scan (%i : 60) {{
+          %n = loops.load %k[%i] : tensor<60xi64{PLAIN}>
+          %r = loops.bound %n, 90 : i64
+          %a = loops.load %x[%i, %j] : tensor<60x20xf32{PLAIN}>
+          loops.combine assign %a, %o[%r, %j] : tensor<90x20xf32{PLAIN}>
+        }}
+      }}
+      func.return %y : tensor<90x20xf32{PLAIN}>
+    }}"""
+    module = parse(text)
+    assert not has_tilings(analysed(module))
+    tiled = with_choices(module, {"along": 1, "rows": 4, "lanes": 16, "warps": 4})
+    plain = with_choices(module, {"warps": 4})
+    texts = []
+    for one in (tiled, plain):
+        to_kernel(one, machine=REFERENCE)
+        texts.append([str(op) for op in one.walk() if isinstance(op, kernel.FuncOp)])
+    assert texts[0] == texts[1] != []
+
+
 def test_what_a_tiling_leaves_out_is_one_lane() -> None:
     module = parse(rows("24x40", "%i, %j"))
     after = with_choices(module, {"along": 1})
