@@ -7,7 +7,7 @@ import torch
 
 from cuesta.dialects.elem.ops import format_number
 from tests.support.triton_interpreter import on_cuda, parse, run
-from tests.support.triton_kernels import texts_of
+from tests.support.triton_kernels import assert_compiles, texts_of
 from tests.targets.cpu.test_vector_math import all_patterns, edges, ulp_errors
 
 pytest.importorskip("triton")
@@ -50,4 +50,41 @@ def test_the_quotient_of_all_sorts_of_numbers(divisor: float) -> None:
     truth = x.double() / torch.tensor(divisor).double()
     assert torch.equal(result.isnan(), truth.isnan())
     assert torch.equal(result[x == 0].signbit(), truth[x == 0].signbit())
+    assert float(torch.nan_to_num(ulp_errors(result, truth), nan=0.0, posinf=1e9).max()) <= 1.5
+
+
+SHARED = """
+func.func @main(%x : tensor<7x4096xf32>, %d : tensor<7xf32>) -> tensor<7x4096xf32> {
+  %y = loops.nest (%i : 7) outs(%o : tensor<7x4096xf32>) schedule #loops.schedule<rows = ROWS> {
+    %s = loops.reduce sum (%j : 1) {
+      %a = loops.load %d[%i] : tensor<7xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.for (%j : 4096) {
+      %a = loops.load %x[%i, %j] : tensor<7x4096xf32>
+      %b = elem.div %a, %s : f32
+      loops.store %b, %o[%i, %j] : tensor<7x4096xf32>
+    }
+  }
+  func.return %y : tensor<7x4096xf32>
+}"""
+
+
+def test_many_dividends_of_one_divisor() -> None:
+    assert "functions.divide_by_shared(a_1, s)" in source_of(SHARED.replace("ROWS", "1"))
+    (several,) = texts_of(on_cuda(parse(SHARED.replace("ROWS", "2"))))
+    assert "tl.div_rn(a_1, s)" in several.source, "a divisor for each row"
+    assert_compiles([several, *texts_of(on_cuda(parse(SHARED.replace("ROWS", "1"))))])
+
+
+@pytest.mark.slow
+def test_quotients_by_one_divisor() -> None:
+    """Those whose reciprocal is no normal number, and those that are no number, go another way."""
+    divisors = torch.tensor([3.0, -49.0, 1e-38, 3e38, 0.0, float("inf"), float("nan")])
+    x = torch.cat([all_patterns(16411 * 31), edges(), torch.ones(4096)])[None, :4096].repeat(7, 1)
+    (result,) = run(on_cuda(parse(SHARED.replace("ROWS", "1"))), [x, divisors])
+    truth = x.double() / divisors.double()[:, None]
+    assert torch.equal(result.isnan(), truth.isnan())
+    zeros = (x == 0) & ~truth.isnan()
+    assert torch.equal(result[zeros].signbit(), truth[zeros].signbit())
     assert float(torch.nan_to_num(ulp_errors(result, truth), nan=0.0, posinf=1e9).max()) <= 1.5
