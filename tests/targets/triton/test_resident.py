@@ -95,7 +95,7 @@ def test_meetings_compile() -> None:
     """A part is told before the one before it is waited for; the two have registers for one tile each."""
     *_, text = texts_of(on_cuda(parse(meeting(8))))
     told = text.source.rindex("seen_next = functions.arrive(")
-    assert told < text.source.index("met = functions.wait(") < text.source.index("tl.div_rn(")
+    assert told < text.source.index("met = functions.wait(") < text.source.index("functions.divide_by_shared(")
     assert text.source.count("tl.arange(0, 32)") == 1, "what is the same for every piece is made once"
     (alone,) = [one for one in texts_of(on_cuda(parse(MEETING))) if "functions.wait" in one.source]
     assert text.registers == 2 * alone.registers
