@@ -9,7 +9,16 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.aten import schemas
-from cuesta.dialects.aten.arguments import Argument, CallArguments, Device, DType, LayoutKind, MemoryFormat, Operand
+from cuesta.dialects.aten.arguments import (
+    Argument,
+    ArgumentOrValue,
+    CallArguments,
+    Device,
+    DType,
+    LayoutKind,
+    MemoryFormat,
+    Operand,
+)
 from cuesta.dialects.aten.schemas import Default, Required, Schema
 from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.core.operation import PlainOperation
@@ -80,6 +89,10 @@ class CallLike(PlainOperation):
         if schema is not None:
             return name in schema.positions
         return any(keyword == name for keyword, _ in self.arguments_attr.keywords)
+
+    def positional_values(self) -> list[ArgumentOrValue]:
+        """The arguments given by position, with the operands where they belong; not those in lists."""
+        return [self.operands[one.index] if isinstance(one, Operand) else one for one in self.arguments_attr.positional]
 
     def tensor(self, name: str) -> SSAValue:
         """The SSA value passed as that argument."""

@@ -170,6 +170,16 @@ _ROWS = (
         "{a} // {b}",
         {"i": "{r} = sdiv {t} {a}, {b}", "u": "{r} = udiv {t} {a}, {b}"},
     ),
+    # Rounded once or twice: what a sum of products may take, and nothing else. No rule of ATen gives it.
+    Row(
+        "multiply_add",
+        3,
+        "f",
+        "a * b + c",
+        "tl.fma({a}, {b}, {c})",
+        {"f": "{r} = call {t} @llvm.fmuladd.{s}({t} {a}, {t} {b}, {t} {c})"},
+        ulp=1.0,
+    ),
     # Triton's unary minus is 0 - a, which makes +0 of +0.
     Row(
         "neg",

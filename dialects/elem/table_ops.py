@@ -33,6 +33,10 @@ class TruncDivOp(TableOp, row=TABLE["trunc_div"]):
     """torch.div(a, b, rounding_mode='trunc')"""
 
 
+class MultiplyAddOp(TableOp, row=TABLE["multiply_add"]):
+    """a * b + c"""
+
+
 class NegOp(TableOp, row=TABLE["neg"]):
     """-a"""
 
@@ -234,6 +238,7 @@ OPS: dict[str, type[TableOp]] = {
         DivOp,
         FmodOp,
         TruncDivOp,
+        MultiplyAddOp,
         NegOp,
         AbsOp,
         MaximumOp,

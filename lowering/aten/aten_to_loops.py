@@ -28,6 +28,7 @@ from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import device_of, is_tensor_type
 from cuesta.lowering.aten import (
     channel_norms,
+    convolutions,
     creation,
     indexing,
     losses,
@@ -63,6 +64,7 @@ FAMILIES: Final[tuple[Mapping[str, Rule], ...]] = (
     padding.RULES,
     upsampling.RULES,
     searching.RULES,
+    convolutions.RULES,
 )
 """The tables of the families. An overload stands in one of them."""
 

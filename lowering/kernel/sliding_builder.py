@@ -295,6 +295,14 @@ class SlidingBuilder(KernelBuilder):
         a, b = first[0], second[0]
         shape = join(shape_of(a), shape_of(b))
         a, b = self.spread(a, shape), self.spread(b, shape)
+        product = b.owner
+        if (
+            op.kind == "sum"
+            and isinstance(product, elem.TableOp)
+            and product.row.name == "mul"
+            and kind_of(b.type) == "f"
+        ):
+            return self.pure("multiply_add", *product.operands, a), None
         if op.kind in JOINS:
             return self.pure(JOINS[op.kind], a, b), None
         extreme = EXTREMES[op.kind]

@@ -67,8 +67,8 @@ CHOICES: Mapping[str, Choice] = {
     ),
     "resident": Choice(
         _COUNT,
-        gpu="programs that are launched at most: each does one piece after the other, and what the next one reads is on "
-        "its way while it computes",
+        gpu="programs that are launched at most: each does one piece after the other, and what the next one reads is "
+        "on its way while it computes",
     ),
     "reversed": Choice(_SWITCH, gpu="the last program begins: it finds in the cache what the kernel before read last"),
 }

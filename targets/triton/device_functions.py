@@ -215,8 +215,8 @@ def arrive(count, group):
 
 @triton.jit
 def wait(count, group, part, seen, groups: tl.constexpr, members: tl.constexpr, patience):
-    """What a program that has arrived at its group's meeting, and has seen this count, does next: 0, its part; 1, its part
-    and those that were left; 2, nothing, because it has left its own to the last of the group. See `emit_meet.py`.
+    """What a program that has arrived at its group's meeting, and has seen this count, does next: 0, its part; 1, its
+    part and those that were left; 2, nothing, because it has left its own to the last of the group. See `emit_meet.py`.
     """
     met = tl.where((seen % 65536 == members) & (seen >= 65536), 1, 0)
     waited = 0

@@ -86,11 +86,11 @@ def renamed(lines: Sequence[str], names: Mapping[str, str]) -> list[str]:
 
 
 def emit_in_turns(emitter: KernelEmitter, counter: str, part: Sequence[str], rest: Sequence[str]) -> None:
-    """Writes `part` for the first piece, then in a loop `part` for the next piece and `rest` for this one. Both are texts
-    of the piece number `counter`; `rest` has the names that `part` gives.
+    """Writes `part` for the first piece, then in a loop `part` for the next piece and `rest` for this one. Both are
+    texts of the piece number `counter`; `rest` has the names that `part` gives.
 
-    What is made of the number alone is made again for each piece, and what is made of nothing once: only what is read, or
-    made of it, is kept from one round to the next.
+    What is made of the number alone is made again for each piece, and what is made of nothing once: only what is read,
+    or made of it, is kept from one round to the next.
     """
     fixed, counted, read = sorted_out(part, counter)
     moving = [line for line in part if line not in fixed]

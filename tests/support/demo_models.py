@@ -25,7 +25,7 @@ def make_models_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes them small for one test."""
     import transformers
 
-    sizes = {"LAYERS": 1, "HIDDEN": 16, "HEADS": 4, "SEQUENCE": 6, "BATCH": 1, "VOCABULARY": 30}
+    sizes = {"LAYERS": 1, "HIDDEN": 16, "HEADS": 4, "SEQUENCE": 3, "BATCH": 1, "VOCABULARY": 10}
     for name, size in sizes.items():
         monkeypatch.setattr(models, name, size)
     smaller = {

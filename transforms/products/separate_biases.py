@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
-from cuesta.dialects.aten import LITERAL_TYPE, ArgumentOrValue, Operand, flatten_call
+from cuesta.dialects.aten import LITERAL_TYPE, Operand, flatten_call
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
@@ -74,7 +74,7 @@ def asks_for_a_sum(call: loops.ExternOp) -> bool:
 
 def sum_gradient(call: loops.ExternOp) -> None:
     """Puts a sum over all but the channels in the place of the gradient of a bias."""
-    positional = _operands_in(call)
+    positional = call.positional_values()
     wanted = positional[-1]
     assert isinstance(wanted, tuple)
     positional[-1] = (*wanted[:2], False)
@@ -100,11 +100,6 @@ def sum_gradient(call: loops.ExternOp) -> None:
         new.name_hint = old.name_hint
         replace_all_uses(old, new)
     remove(call)
-
-
-def _operands_in(call: loops.ExternOp) -> list[ArgumentOrValue]:
-    """The positional arguments of a call, with its operands where they belong."""
-    return [call.operands[one.index] if isinstance(one, Operand) else one for one in call.arguments_attr.positional]
 
 
 def obstacle(call: loops.ExternOp) -> str | None:
@@ -136,7 +131,7 @@ def separate(call: loops.ExternOp) -> None:
     sizes = sizes_of(result)
     if call.overload == _CONVOLUTION:
         bias, overload = call.tensor("bias"), _CONVOLUTION
-        positional = _operands_in(call)
+        positional = call.positional_values()
         positional[2] = None
     else:
         bias, overload = call.tensor("self"), "aten.mm.default"

@@ -37,7 +37,9 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
     if "depth" in choices:
         return schedule_contraction(analysis, choices, schedule_gpu.index_bits(analysis))
     schedule = schedule_gpu.choose(analysis, machine, choices)
-    schedule.choices |= {name: choices[name] for name in ("warps", "whole", "reread", "resident", "stages") if name in choices}
+    schedule.choices |= {
+        name: choices[name] for name in ("warps", "whole", "reread", "resident", "stages") if name in choices
+    }
     if "resident" in choices and "registers" in schedule.choices:  # it has the next part when it waits for the others
         schedule.choices["registers"] = min(machine.registers, 2 * int(schedule.choices["registers"]))
     if choices.get("reversed"):

@@ -16,7 +16,9 @@ NARROW = [(Float16Type(), torch.float16), (BFloat16Type(), torch.bfloat16)]
 
 
 def doubles(dtype: torch.dtype) -> torch.Tensor:
-    """Every number of a type of 16 bits, the middles between neighbours, and what is one double, or half a float, beside."""
+    """Every number of a type of 16 bits, the middles between neighbours, what is one double beside them,
+    and of what is half a float beside some.
+    """
     all_bits = torch.arange(1 << 15, dtype=torch.int32).to(torch.int16)
     numbers = all_bits.view(dtype).double()
     numbers = numbers[numbers.isfinite()]
@@ -27,7 +29,7 @@ def doubles(dtype: torch.dtype) -> torch.Tensor:
     floats = ends.float().double()
     far = [floats * (1 + sign * 2.0**-power) for sign in (-1, 1) for power in (24, 25, 26, 40)]
     near = [torch.nextafter(ends, infinity), torch.nextafter(ends, -infinity)]
-    values = torch.cat([ends, *near, *far])
+    values = torch.cat([ends, *near, *[each[place::7] for place, each in enumerate(far)]])
     return torch.cat([values, -values])
 
 

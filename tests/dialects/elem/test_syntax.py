@@ -28,9 +28,9 @@ def shapes(scalar: str) -> list[str]:
 def test_row(name: str) -> None:
     row = elem.TABLE[name]
     types = [shape for kind in row.kinds for scalar in SCALARS[kind] for shape in shapes(scalar)]
-    arguments = ", ".join(f"%{letter}{k}: {value}" for k, value in enumerate(types) for letter in "ab")
+    arguments = ", ".join(f"%{letter}{k}: {value}" for k, value in enumerate(types) for letter in "abx")
     lines = [
-        f"  %c{k} = elem.{name} {', '.join(f'%{letter}{k}' for letter in 'ab'[: row.arity])} : {value}"
+        f"  %c{k} = elem.{name} {', '.join(f'%{letter}{k}' for letter in 'abx'[: row.arity])} : {value}"
         for k, value in enumerate(types)
     ]
     module = round_trip("\n".join([f"func.func @main({arguments}) {{", *lines, "  func.return", "}"]))

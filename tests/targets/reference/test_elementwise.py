@@ -39,12 +39,14 @@ def values_of(dtype: torch.dtype) -> torch.Tensor:
 @pytest.mark.parametrize("name", list(elem.TABLE))
 def test_every_row_on_every_kind(pointwise, name):
     row = elem.TABLE[name]
-    function = eval(f"lambda a, b=None: {row.reference}", {"torch": torch})
+    function = eval(f"lambda a, b=None, c=None: {row.reference}", {"torch": torch})
     for kind in row.kinds:
         for spelling, dtype in DTYPES[kind].items():
             result = "i1" if row.result == "bool" else spelling
             module = pointwise(f"elem.{name} {{values}} : {spelling}", row.arity, spelling, result)
-            operands = [values_of(dtype), values_of(dtype)[[4, 3, 2, 1, 0]]][: row.arity]
+            operands = [values_of(dtype), values_of(dtype)[[4, 3, 2, 1, 0]], values_of(dtype)[[1, 2, 0, 4, 3]]][
+                : row.arity
+            ]
             (y,) = run_tensors(module, operands)
             if kind == "u" and dtype is not torch.uint8:
                 wide = function(*(operand.to(torch.int64) for operand in operands))

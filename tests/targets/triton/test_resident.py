@@ -10,7 +10,7 @@ import torch
 from cuesta.targets.triton import emit_meet
 from cuesta.targets.triton.emit_resident import names_bound, names_used, renamed, sorted_out
 from tests.support.triton_interpreter import ask, on_cuda, parse, run
-from tests.support.triton_kernels import assert_compiles, kernels_of, texts_of
+from tests.support.triton_kernels import assert_compiles, texts_of
 from tests.targets.triton.test_meetings import SOFTMAX as MEETING
 
 pytest.importorskip("triton")
