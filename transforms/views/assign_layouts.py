@@ -186,12 +186,12 @@ class _Images:
         What lies across to those is read or written across.
         """
         tensors: dict[SSAValue, SSAValue] = dict(zip(nest.handles, nest.results, strict=True))
-        accesses: dict[SSAValue, loops.LoadOp | loops.TensorWriteOp] = {}
+        accesses: dict[SSAValue, list[loops.LoadOp | loops.TensorWriteOp]] = {}
         for op in nest.walk():
             if isinstance(op, loops.TensorWriteOp):
-                accesses.setdefault(tensors.get(op.target, op.target), op)
+                accesses.setdefault(tensors.get(op.target, op.target), []).append(op)
             elif isinstance(op, loops.LoadOp) and op.source not in tensors:
-                accesses.setdefault(op.source, op)
+                accesses.setdefault(op.source, []).append(op)
         if not any(value in self.nodes for value in accesses):
             return
         lanes = Lanes(nest, self.ranges)
@@ -200,16 +200,21 @@ class _Images:
             return
         largest = max(accesses, key=self.bytes)
         leader = written[0] if thresholds.SMALL * self.bytes(written[0]) >= self.bytes(largest) else largest
-        led = [lanes.near(lanes.indices(accesses[leader]), _strides(leader, label)) for label in (0, 1)]
+        led = [lanes.near(lanes.indices(accesses[leader][0]), _strides(leader, label)) for label in (0, 1)]
         rate = self.across(looped=lanes.looped)
-        for value, op in accesses.items():
+        for value, ops in accesses.items():
             node = self.nodes.get(value)
             if value is leader or (node is None and leader not in self.nodes):
                 continue
             across = self.bytes(value) * rate
-            indices = lanes.indices(op)
-            near = [lanes.near(indices, _strides(value, label)) for label in (0, 1)]
-            table = [[0.0 if lanes.agree(indices, mine, other) else across for other in led] for mine in near]
+            places = [lanes.indices(op) for op in ops]
+            table = [
+                [
+                    0.0 if all(lanes.agree(place, lanes.near(place, strides), other) for place in places) else across
+                    for other in led
+                ]
+                for strides in (_strides(value, label) for label in (0, 1))
+            ]
             if node is None:
                 self.labelling.charge(self.nodes[leader], *table[0])
             elif (other := self.nodes.get(leader)) is None:

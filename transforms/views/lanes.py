@@ -45,6 +45,8 @@ class Lanes:
         """The indices that are made of data."""
         self.rows = set[int]()
         """The axes of reductions and inner loops that are long enough for lanes."""
+        self.loops: list[loops.DomainOp | None] = []
+        """Of every axis, the loop that it is of."""
         self.looped = False
         """Whether there are loops that no lane does by itself."""
         for op in nest.walk():
@@ -53,14 +55,15 @@ class Lanes:
                 for variable, size in zip(op.induction_variables, op.sizes, strict=True):
                     if op is not nest and estimate(size, ranges) >= _ROW:
                         self.rows.add(len(self.sizes))
-                    self._add(variable, size)
+                    self._add(variable, size, op)
             elif isinstance(op, loops.BoundOp):
                 self.data.add(len(self.sizes))
                 self._add(op.result, op.size)
 
-    def _add(self, index: SSAValue, size: sym.IndexExpr) -> None:
+    def _add(self, index: SSAValue, size: sym.IndexExpr, loop: loops.DomainOp | None = None) -> None:
         self.number[index] = len(self.sizes)
         self.sizes.append(size)
+        self.loops.append(loop)
 
     def address(self, indices: Sequence[sym.IndexExpr], strides: Sequence[sym.IndexExpr]) -> sym.IndexExpr:
         """Where an element lies, whose indices are given over the axes."""
@@ -89,8 +92,11 @@ class Lanes:
         return self.near(self.indices(op), strides_of(tensor_type_of(_tensor(op))))
 
     def agree(self, indices: Sequence[sym.IndexExpr], near: frozenset[int], led: frozenset[int]) -> bool:
-        """Whether lanes along an axis of `led`, or of a row, find what it accesses together, or all in one place."""
-        if near & led or near & self.rows:
+        """Whether lanes along an axis of `led`, or of a row of another loop, find what it accesses together, or all in
+        one place.
+        """
+        taken = {self.loops[axis] for axis in led}
+        if near & led or any(self.loops[axis] not in taken for axis in near & self.rows):
             return True
         used = set[int]().union(*map(sym.dims_of, indices))
         # Loops beside that of the leader have axes of their own.

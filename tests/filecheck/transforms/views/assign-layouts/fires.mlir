@@ -179,3 +179,31 @@ func.func @main(%x : tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, %w : 
   %b = loops.extern pure "aten.convolution.default"(%a, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, tensor<8x8x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>
   func.return %b, %a : tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>, tensor<2x8x6x6xf32, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// A norm's sum may go along what it likes, but its loop reads and writes with the same lanes: %y lies like %a.
+// CHECK:      %a = loops.extern pure "aten.convolution.default"
+// CHECK:      %y = loops.nest {{.*}} outs(%o: tensor<2x32x64x64xf32, #aten.layout<strides = [131072, 1, 2048, 32], device = "cuda:0">>)
+func.func @main(%x : tensor<2x32x64x64xf32, #aten.layout<device = "cuda:0">>, %w : tensor<32x32x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x32xf32, #aten.layout<device = "cuda:0">> {
+  %a = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1) : (tensor<2x32x64x64xf32, #aten.layout<device = "cuda:0">>, tensor<32x32x3x3xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x32x64x64xf32, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%0 : 2) outs(%o : tensor<2x32x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %s = loops.reduce sum (%1 : 32, %2 : 64, %3 : 64) {
+      %l = loops.load %a[%0, %1, %2, %3] : tensor<2x32x64x64xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %l : f32
+    } : f32
+    loops.for (%1 : 32, %2 : 64, %3 : 64) {
+      %l = loops.load %a[%0, %1, %2, %3] : tensor<2x32x64x64xf32, #aten.layout<device = "cuda:0">>
+      %d = elem.sub %l, %s : f32
+      loops.store %d, %o[%0, %1, %2, %3] : tensor<2x32x64x64xf32, #aten.layout<device = "cuda:0">>
+    }
+  }
+  %m = loops.nest (%0 : 2, %1 : 32) outs(%o : tensor<2x32xf32, #aten.layout<device = "cuda:0">>) {
+    %s = loops.reduce sum (%2 : 64, %3 : 64) {
+      %l = loops.load %y[%0, %1, %2, %3] : tensor<2x32x64x64xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %l : f32
+    } : f32
+    loops.store %s, %o[%0, %1] : tensor<2x32xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %m : tensor<2x32xf32, #aten.layout<device = "cuda:0">>
+}
