@@ -37,7 +37,7 @@ MOST_POINTS = 64
 Source: measured by `make bench-constants ARGS='--only sliding_windows.MOST_POINTS'`
 """
 MOST_LOADS = 64
-"""That a program writes out; more only make the text longer.
+"""That a program writes out; more only make the text longer. Twice as many beside those of something small.
 
 Source: measured by `make bench-constants ARGS='--only sliding_windows.MOST_LOADS'`
 """
@@ -55,6 +55,16 @@ APART = 4
 """The most elements from lane to lane: windows lie further apart only where they do not overlap.
 
 Source: measured by `make bench-constants ARGS='--only sliding_windows.APART'`
+"""
+KEPT = 64
+"""How many elements of something small, each of which is of one lane and of all that it writes out, a lane may keep.
+
+Source: from the registers that ptxas gives depthwise convolutions of 3 by 3 to 7 by 7 (sm_90): beyond, they are spilled.
+"""
+SMALL = 16
+"""A tensor that has this many times fewer elements than there are points stays in the caches, however it is read.
+
+Source: a definition: `thresholds.SMALL`.
 """
 WARPS = 4
 """Of a program. One point for each thread: neighbouring threads then load neighbours, at any alignment. Also of windows
@@ -133,13 +143,15 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule | None:
     """The schedule of a nest that slides; None when it does not, or when that is not worth it. With `slide = 1` none
     does.
     """
-    if not can_slide(analysis):
-        return None
-    beside = neighbours(analysis, machine)
-    slide = best_slide(analysis, machine, analysis.nest.choices.get("slide"), beside)
+    root, axes = analysis.root, analysis.root.axes
+    root.axes = lane_last(analysis)
+    beside, slide = 1, None
+    if can_slide(analysis):
+        beside = neighbours(analysis, machine)
+        slide = best_slide(analysis, machine, analysis.nest.choices.get("slide"), beside)
     if slide is None:
+        root.axes = axes
         return None
-    root = analysis.root
     rest = [axis for axis in root.axes if axis != slide.axis]
     written = [ParallelAxis(slide.axis, tile=slide.points)]
     beside = next((fewer for fewer in BESIDE if fewer <= min(beside, MOST_WRITTEN // slide.points)), 1)
@@ -161,6 +173,20 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule | None:
         slides=True,
         choices={"warps": WARPS},
     )
+
+
+def lane_last(analysis: NestAnalysis) -> list[int]:
+    """The parallel axes in order, but that one the last along which the most bytes lie together: that of the channels,
+    where images are channels last.
+    """
+    axes = analysis.root.axes
+    together = dict.fromkeys(axes, 0.0)
+    for access in analysis.accesses.values():
+        for axis in axes:
+            if access.width and not access.indirect >> axis & 1 and sym.coefficient(access.address, axis) == 1:
+                together[axis] += access.width * elements_of_a_point(analysis, access)
+    best = max(reversed(axes), key=together.__getitem__, default=None)
+    return axes if best is None else [*(axis for axis in axes if axis != best), best]
 
 
 def are_beside(analysis: NestAnalysis, processors: int) -> bool:
@@ -202,7 +228,8 @@ def can_slide(analysis: NestAnalysis) -> bool:
     handles = set(analysis.nest.handles)
     for access in analysis.accesses.values():
         stride = sym.coefficient(access.address, root.axes[-1])
-        if access.indirect or access.ordered or (isinstance(stride, int) and abs(stride) > APART and access.width):
+        far = isinstance(stride, int) and abs(stride) > APART and access.width
+        if access.indirect or access.ordered or (far and elements_of_a_point(analysis, access) * SMALL >= 1):
             return False
         if isinstance(access.op, loops.LoadOp) and access.op.source in handles:
             return False
@@ -213,8 +240,11 @@ def neighbours(analysis: NestAnalysis, machine: Machine) -> int:
     """How many neighbours a lane has, so that their loads come together in vectors; 1 where they do not."""
     lane = analysis.root.axes[-1]
     size = analysis.sizes[lane]
+    alone = cost(analysis, analysis.root.axes[0], 1)
     for beside in BESIDE:
         if not isinstance(size, int) or size <= beside or -size % beside > WASTE * size:
+            continue
+        if (alone.loads - alone.written) * beside > KEPT:
             continue
         images: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(analysis.sizes))]
         images[lane] = sym.dim(lane) * beside
@@ -255,7 +285,7 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
             ):
                 continue
             slid = cost(analysis, axis, distance)
-            if slid.loads > MOST_LOADS and wanted is None:
+            if slid.written > MOST_LOADS * (1 + (slid.written < slid.loads)) and wanted is None:
                 break
             if slid.loads < alone.loads * distance:
                 waste = -(-size // distance) * distance / size
@@ -269,6 +299,8 @@ class Cost:
 
     points: int
     loads: int
+    written: int
+    """Those of them that are not of something small."""
     sectors: float
     """Loads and stores, counted so many times as they take turns in the first cache, where lanes are apart."""
     steps: int
@@ -289,7 +321,7 @@ class Cost:
 
 def cost(analysis: NestAnalysis, axis: int, points: int) -> Cost:
     """What a program does that goes `points` along an axis."""
-    loads = steps = 0
+    loads = written = steps = 0
     sectors = from_memory = from_cache = 0.0
     lane = analysis.root.axes[-1]
     for loop in analysis.root.walk():
@@ -307,10 +339,12 @@ def cost(analysis: NestAnalysis, axis: int, points: int) -> Cost:
             from_cache += rows * access.width * apart
             from_memory += points * access.width * elements_of_a_point(analysis, access)
             loads += 0 if access.is_store else places
+            small = elements_of_a_point(analysis, access) * SMALL < 1
+            written += 0 if access.is_store or small else places
         if inner:
             first, *others = (static(analysis, each) for each in inner)
             steps += STEP * (rows * (math.prod(others) - 1) + points * (first - 1))
-    return Cost(points, loads, sectors, steps, from_memory, from_cache)
+    return Cost(points, loads, written, sectors, steps, from_memory, from_cache)
 
 
 def static(analysis: NestAnalysis, axis: int) -> int:
