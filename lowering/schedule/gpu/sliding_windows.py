@@ -59,7 +59,7 @@ Source: measured by `make bench-constants ARGS='--only sliding_windows.APART'`
 KEPT = 64
 """How many elements of something small, each of which is of one lane and of all that it writes out, a lane may keep.
 
-Source: from the registers that ptxas gives depthwise convolutions of 3 by 3 to 7 by 7 (sm_90): beyond, they are spilled.
+Source: from what ptxas spills of depthwise convolutions of 3 by 3 to 7 by 7 (sm_90).
 """
 SMALL = 16
 """A tensor that has this many times fewer elements than there are points stays in the caches, however it is read.

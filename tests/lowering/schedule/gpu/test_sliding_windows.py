@@ -32,7 +32,9 @@ LOWERING = Stage("loops-to-kernel{target=cuda}", "")
 
 @dataclass(frozen=True)
 class Windows:
-    """Square windows over images: their size, how far they are apart, the padding; and how far a program slides."""
+    """Square windows over images: their size, how far they are apart, the padding; and how far a program slides. With
+    `last` the images lie as channels do that are last; `weighted` windows have weights, other ones for each image.
+    """
 
     kind: str = "maximum"
     element: str = "f32"
@@ -41,12 +43,22 @@ class Windows:
     padding: int = 0
     images: tuple[int, int, int] = (2, 17, 11)
     slide: int | None = None
+    last: bool = False
+    weighted: bool = False
+
+    def type_of(self, element: str, *sizes: int) -> str:
+        layout = f", #aten.layout<strides = [1, {sizes[2] * sizes[0]}, {sizes[0]}]>" if self.last else ""
+        return f"tensor<{'x'.join(map(str, sizes))}x{element}{layout}>"
 
     def text(self) -> str:
         count, *sides = self.images
         rows, columns = ((side + 2 * self.padding - self.size) // self.stride + 1 for side in sides)
-        source, out = f"tensor<{count}x{sides[0]}x{sides[1]}x{self.element}>", f"tensor<{count}x{rows}x{columns}xf32>"
-        number = out.replace("f32", "i64")
+        source = self.type_of(self.element, *self.images)
+        out, number = self.type_of("f32", count, rows, columns), self.type_of("i64", count, rows, columns)
+        weights = f"tensor<{count}x{self.size}x{self.size}xf32>"
+        argument = f", %h : {weights}" if self.weighted else ""
+        product = f"""%g = loops.load %h[%n, %i, %j] : {weights}
+              %c = elem.mul %b, %g : f32"""
         is_arg = self.kind.startswith("arg")
         places = [
             f"{axis} * {self.stride} + {offset} - {self.padding}" for axis, offset in (("%y", "%i"), ("%x", "%j"))
@@ -62,7 +74,7 @@ class Windows:
         masked = " if %in else %other" if self.padding else ""
         schedule = "" if self.slide is None else f" schedule #loops.schedule<slide = {self.slide}>"
         return f"""
-        func.func @main(%s : {source}) -> ({out}{f", {number}" if is_arg else ""}) {{
+        func.func @main(%s : {source}{argument}) -> ({out}{f", {number}" if is_arg else ""}) {{
           %r, %q = loops.nest (%n : {count}, %y : {rows}, %x : {columns}) outs(%o : {out}, %p : {number}){schedule} {{
             %zero = elem.constant 0 : i64
             %other = elem.constant {"0.0" if self.kind in ("sum", "argmin") else "-inf"} : {self.element}
@@ -71,7 +83,8 @@ class Windows:
               %in = elem.and %in0, %in1 : i1
               %a = loops.load %s[%n, {places[0]}, {places[1]}]{masked} : {source}
               %b = elem.convert %a : {self.element} to f32
-              loops.yield %b : f32
+              {product if self.weighted else ""}
+              loops.yield {"%c" if self.weighted else "%b"} : f32
             }} : f32{", i64" if is_arg else ""}
             loops.store %v, %o[%n, %y, %x] : {out}
             loops.store {"%w" if is_arg else "%zero"}, %p[%n, %y, %x] : {number}
@@ -81,11 +94,13 @@ class Windows:
 
     def inputs(self) -> list[torch.Tensor]:
         """Many equal numbers, some NaN and infinities."""
+        weights = [torch.randint(-3, 4, (self.images[0], self.size, self.size)).float()] if self.weighted else []
         x = torch.randint(-3, 4, self.images).float()
         if self.kind != "sum":
             chance = torch.rand(self.images)
             x = torch.where(chance < 0.05, torch.nan, torch.where(chance > 0.95, -torch.inf, x))
-        return [x.to(torch.bfloat16 if self.element == "bf16" else torch.float32)]
+        x = x.to(torch.bfloat16 if self.element == "bf16" else torch.float32)
+        return [x.permute(1, 2, 0).contiguous().permute(2, 0, 1) if self.last else x, *weights]
 
 
 def lowered(text: str) -> ModuleOp:
@@ -111,6 +126,12 @@ CASES = [
     Windows("maximum", "bf16", size=5, padding=2, slide=4, images=(2, 9, 20)),
     Windows("sum", "bf16", padding=1, slide=5, images=(3, 11, 14)),
     Windows("maximum", "bf16", size=2, slide=4, images=(2, 10, 12)),
+    # Depthwise convolutions, and images that are channels last.
+    Windows("sum", padding=1, slide=4, weighted=True),
+    Windows("sum", "bf16", stride=2, slide=3, images=(2, 17, 40), weighted=True),
+    Windows("sum", padding=1, slide=4, images=(12, 20, 18), last=True, weighted=True),
+    Windows("sum", "bf16", size=5, padding=2, slide=2, images=(8, 24, 20), last=True, weighted=True),
+    Windows("maximum", padding=1, slide=4, images=(16, 11, 9), last=True),
 ]
 
 
@@ -123,7 +144,7 @@ def test_a_schedule_that_slides_computes_the_same(windows: Windows) -> None:
 
 
 @pytest.mark.slow  # the interpreter takes seconds for a kernel
-@pytest.mark.parametrize("windows", [*CASES[3:8], *CASES[-4:]], ids=str)
+@pytest.mark.parametrize("windows", [*CASES[3:8], *CASES[-9:]], ids=str)
 def test_the_same_as_a_triton_kernel(windows: Windows) -> None:
     torch.manual_seed(0)
     check_on_cuda(parse(windows.text()), windows.inputs())
@@ -147,6 +168,23 @@ def test_neighbours_of_a_lane_share_a_row() -> None:
     text = print_text(module)
     # All of a row but its first and last element lies in the image; where those do is one condition for every row.
     assert text.count("elem.lt") == text.count("elem.ge") == 2
+
+
+def test_sums_of_products_are_fused() -> None:
+    text = print_text(lowered(Windows("sum", slide=4, weighted=True).text()))
+    assert text.count("elem.multiply_add") == 4 * 6 and text.count("elem.mul %") == 4 * 3  # one product in each row
+    assert "elem.multiply_add" not in print_text(lowered(Windows("maximum", slide=4, weighted=True).text()))
+
+
+def test_lanes_go_along_the_channels_that_lie_together() -> None:
+    def lanes(windows: Windows) -> list[object]:
+        return [op.uppers.results[-1] for op in lowered(windows.text()).walk() if isinstance(op, kernel.ForOp)]
+
+    (along,) = lanes(Windows(images=(64, 256, 256), last=True, slide=4))
+    (other,) = lanes(Windows(images=(64, 256, 256), slide=4))
+    assert along != other
+    text = print_text(lowered(Windows(images=(64, 256, 256), last=True, slide=4).text()))
+    assert "vector" in text and text.count("kernel.load") == (4 + 2) * 3 * 4, "four channels of each lane"
 
 
 def test_stores_come_after_all_loads() -> None:
@@ -193,11 +231,14 @@ def test_a_tuner_tries_other_distances() -> None:
     padding=st.integers(0, 2),
     images=st.tuples(st.integers(1, 3), st.integers(5, 20), st.integers(5, 20)),
     slide=st.integers(1, 9),
+    last=st.booleans(),
+    weighted=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_windows_that_nobody_thought_of(seed: int, **choices: Any) -> None:
+    """Of several zeros an extreme may be any: only sums have weights."""
     torch.manual_seed(seed)
-    windows = Windows(**choices)
+    windows = Windows(**{**choices, "weighted": choices["weighted"] and choices["kind"] == "sum"})
     before, after = parse(windows.text()), lowered(windows.text())
     check_equivalent(before, after, windows.inputs(), exact=True, pass_name=LOWERING.name, seed=0)
 
