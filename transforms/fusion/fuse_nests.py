@@ -30,6 +30,7 @@ from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import active_trace, no_match
 from cuesta.dialects.layout import traits_of
+from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import remove, top_level_nest
 from cuesta.transforms import thresholds
 from cuesta.transforms.fusion.absorb import absorb
@@ -42,7 +43,7 @@ from cuesta.transforms.fusion.profit import has_few_columns, has_parts, is_much_
 from cuesta.transforms.fusion.scatters import SCATTERS, scatters_on_gpu
 from cuesta.transforms.fusion.siblings import Siblings, are_small
 from cuesta.transforms.fusion.space import volume
-from cuesta.transforms.views.lanes import has_longer_loops, turns_across
+from cuesta.transforms.views.lanes import has_longer_loops, loads_again, turns_across
 
 _MOST_OPS = 400
 """A nest is not made larger than this: compile time, and registers, are finite.
@@ -287,7 +288,12 @@ class _Fusion:
             return transposing and turns_across(producer, consumer, loads, self.ranges)
         if in_tiles != [False, True] or not self.facts.transposes(consumer, self.ranges):
             return False
-        return has_longer_loops(producer, consumer.sizes, self.ranges)
+        if has_longer_loops(producer, consumer.sizes, self.ranges):
+            return True
+        # In tiles of both axes every lane reads its window by itself; apart, what is between is stored and read again.
+        width = max(byte_width(result) for result in producer.results)
+        apart = 2 * width / self.machine.memory_rate
+        return loads_again(producer, self.ranges) / self.machine.load_rate > apart
 
     def merge(
         self,

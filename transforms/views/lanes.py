@@ -104,14 +104,17 @@ class Lanes:
 
 
 def transposes(nest: loops.NestOp, ranges: sym.SymbolRanges) -> bool:
-    """Whether a nest without long loops reads across what it writes along, something of about as many elements."""
+    """Whether a nest without long loops reads across what it writes first, something of about as many elements, or
+    writes such a thing across.
+    """
     if _is_plain(nest):
         return False
     lanes = Lanes(nest, ranges)
     led = _led(lanes, nest)
     if lanes.looped or not led:
         return False
-    return any(not lanes.agree(lanes.indices(op), lanes.near_as_it_lies(op), led) for op in _large_loads(nest, ranges))
+    accesses = [*_large_loads(nest, ranges), *(op for op in nest.walk() if isinstance(op, loops.StoreOp))]
+    return any(not lanes.agree(lanes.indices(op), lanes.near_as_it_lies(op), led) for op in accesses)
 
 
 def has_longer_loops(nest: loops.NestOp, points: Sequence[sym.IndexExpr], ranges: sym.SymbolRanges) -> bool:
@@ -121,6 +124,20 @@ def has_longer_loops(nest: loops.NestOp, points: Sequence[sym.IndexExpr], ranges
     inner = [op for op in nest.body.ops if isinstance(op, loops.DomainOp)]
     most = max((points_of(op.sizes, ranges) for op in inner), default=1.0)
     return points_of(nest.sizes, ranges) * most <= thresholds.SMALL * points_of(points, ranges)
+
+
+def loads_again(nest: loops.NestOp, ranges: sym.SymbolRanges) -> float:
+    """How many elements a point of a nest reads in its loops that others read as well."""
+    points, handles = points_of(nest.sizes, ranges), set(nest.handles)
+    again = 0.0
+    for loop in nest.body.ops:
+        if isinstance(loop, loops.DomainOp):
+            inner = points_of(loop.sizes, ranges)
+            for op in loop.body.ops:
+                if isinstance(op, loops.LoadOp) and op.source not in handles:
+                    own = points_of(sizes_of(tensor_type_of(op.source)), ranges) / max(1.0, points)
+                    again += max(0.0, inner - own)
+    return again
 
 
 def turns_across(
@@ -184,4 +201,4 @@ def _large_loads(nest: loops.NestOp, ranges: sym.SymbolRanges) -> list[loops.Loa
     ]
 
 
-__all__ = ["Lanes", "has_longer_loops", "points_of", "transposes", "turns_across"]
+__all__ = ["Lanes", "has_longer_loops", "loads_again", "points_of", "transposes", "turns_across"]

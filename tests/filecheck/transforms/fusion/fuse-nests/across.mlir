@@ -91,3 +91,49 @@ func.func @main(%x : tensor<64x48xf32, #aten.layout<device = "cuda:0">>) -> tens
   }
   func.return %y : tensor<48x64xf32, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// Windows of 49 points that others read as well stay with lanes that share them: what transposes is another nest.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %p = loops.nest
+// CHECK:        %r, %q = loops.nest
+func.func @main(%x : tensor<2x64x64x64xf32, #aten.layout<device = "cuda:0">>) -> (tensor<2x64x58x58xf32, #aten.layout<device = "cuda:0">>, tensor<2x64x58x58xf32, #aten.layout<strides = [215296, 1, 3712, 64], device = "cuda:0">>) {
+  %p = loops.nest (%n : 2, %c : 64, %y : 58, %z : 58) outs(%o : tensor<2x64x58x58xf32, #aten.layout<device = "cuda:0">>) {
+    %m = loops.reduce maximum (%i : 7, %j : 7) {
+      %v = loops.load %x[%n, %c, %y + %i, %z + %j] : tensor<2x64x64x64xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %v : f32
+    } : f32
+    loops.store %m, %o[%n, %c, %y, %z] : tensor<2x64x58x58xf32, #aten.layout<device = "cuda:0">>
+  }
+  %r, %q = loops.nest (%n : 2, %c : 64, %y : 58, %z : 58) outs(%o : tensor<2x64x58x58xf32, #aten.layout<device = "cuda:0">>, %l : tensor<2x64x58x58xf32, #aten.layout<strides = [215296, 1, 3712, 64], device = "cuda:0">>) {
+    %v = loops.load %p[%n, %c, %y, %z] : tensor<2x64x58x58xf32, #aten.layout<device = "cuda:0">>
+    %e = elem.exp %v : f32
+    loops.store %e, %o[%n, %c, %y, %z] : tensor<2x64x58x58xf32, #aten.layout<device = "cuda:0">>
+    loops.store %e, %l[%n, %c, %y, %z] : tensor<2x64x58x58xf32, #aten.layout<strides = [215296, 1, 3712, 64], device = "cuda:0">>
+  }
+  func.return %r, %q : tensor<2x64x58x58xf32, #aten.layout<device = "cuda:0">>, tensor<2x64x58x58xf32, #aten.layout<strides = [215296, 1, 3712, 64], device = "cuda:0">>
+}
+
+// -----
+
+// Near miss: 9 loads of a point cost less than storing and reading it once more.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %r, %q = loops.nest
+// CHECK-NOT:    loops.nest
+func.func @main(%x : tensor<2x64x64x64xf32, #aten.layout<device = "cuda:0">>) -> (tensor<2x64x62x62xf32, #aten.layout<device = "cuda:0">>, tensor<2x64x62x62xf32, #aten.layout<strides = [246016, 1, 3968, 64], device = "cuda:0">>) {
+  %p = loops.nest (%n : 2, %c : 64, %y : 62, %z : 62) outs(%o : tensor<2x64x62x62xf32, #aten.layout<device = "cuda:0">>) {
+    %m = loops.reduce maximum (%i : 3, %j : 3) {
+      %v = loops.load %x[%n, %c, %y + %i, %z + %j] : tensor<2x64x64x64xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %v : f32
+    } : f32
+    loops.store %m, %o[%n, %c, %y, %z] : tensor<2x64x62x62xf32, #aten.layout<device = "cuda:0">>
+  }
+  %r, %q = loops.nest (%n : 2, %c : 64, %y : 62, %z : 62) outs(%o : tensor<2x64x62x62xf32, #aten.layout<device = "cuda:0">>, %l : tensor<2x64x62x62xf32, #aten.layout<strides = [246016, 1, 3968, 64], device = "cuda:0">>) {
+    %v = loops.load %p[%n, %c, %y, %z] : tensor<2x64x62x62xf32, #aten.layout<device = "cuda:0">>
+    %e = elem.exp %v : f32
+    loops.store %e, %o[%n, %c, %y, %z] : tensor<2x64x62x62xf32, #aten.layout<device = "cuda:0">>
+    loops.store %e, %l[%n, %c, %y, %z] : tensor<2x64x62x62xf32, #aten.layout<strides = [246016, 1, 3968, 64], device = "cuda:0">>
+  }
+  func.return %r, %q : tensor<2x64x62x62xf32, #aten.layout<device = "cuda:0">>, tensor<2x64x62x62xf32, #aten.layout<strides = [246016, 1, 3968, 64], device = "cuda:0">>
+}
