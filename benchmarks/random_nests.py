@@ -23,6 +23,7 @@ from cuesta.dialects.loops.analysis import NestAnalysis, analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.capture.decompositions import decomposition_table
 from cuesta.lowering.capture.fx_to_aten import import_graph
+from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
 from cuesta.lowering.schedule.tune_kernels import obstacle, program_of
 from cuesta.pipeline import default_stages, run_pipeline
@@ -95,15 +96,16 @@ def analysed(module: ModuleOp) -> NestAnalysis:
 
 
 def sampled(module: ModuleOp, most: int, rng: random.Random) -> list[Choices]:
-    """So many choices for a nest at most: what it has, what it would have if no cost was asked for, tilings that are
-    thought good, and others at random.
+    """So many choices for a nest: what it has, what it would have if no cost was asked for, tilings that are thought
+    good, and others at random; beyond these parts, meetings, and programs that do several rows, where it can have them.
     """
     machine = machine_of(module)
     usual = usual_tiling(analysed(module), machine)
     thought = ranked(analysed(module), machine)
     found: list[Choices] = [{}, *([usual] if usual is not None else []), *thought[: most // 4]]
     others = [one for one in thought if one not in found]
-    return [*found, *rng.sample(others, min(most - len(found) + 1, len(others)))]
+    found += rng.sample(others, min(most - len(found) + 1, len(others)))
+    return [*found, *(one for one in candidates(analysed(module), machine) if {"part", "resident"} & one.keys())]
 
 
 def with_choices(module: ModuleOp, choices: Choices) -> ModuleOp:

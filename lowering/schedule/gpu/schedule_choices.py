@@ -5,6 +5,7 @@ What each means is in `lowering/schedule/choices.py`; what is not said is as `sc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
@@ -17,6 +18,16 @@ from cuesta.transforms.products.tiles import LEAST
 from cuesta.transforms.reductions import when
 from cuesta.transforms.tilings.cost import ranked
 
+LARGE_TILE = 8192
+"""Elements of a tile from which on a processor has few programs.
+
+Source: a bound against the time that tuning takes.
+"""
+MOST_WARPS = 64
+"""Of a processor.
+
+Source: a definition (CUDA).
+"""
 CONTRACTION = ("rows", "columns", "depth")
 """What every contraction has to say; `depth` is what tells it from others."""
 TRIED, TRIED_BESIDE = 8, 3
@@ -69,7 +80,18 @@ def candidates(analysis: NestAnalysis, machine: Machine) -> list[dict[str, int]]
         return [{"slide": slide} for slide in (1, 4, 8, 16) if slide not in distances] + found[:TRIED_BESIDE]
     warps = int(schedule.choices.get("warps", 4))
     tried = [*found[:TRIED], *({"warps": one} for one in (warps * 2, warps // 2) if 1 <= one <= machine.warps)]
-    return [*tried, *when.candidates(analysis.nest)]
+    return [*tried, *in_turns(analysis, schedule, machine), *when.candidates(analysis.nest, machine)]
+
+
+def in_turns(analysis: NestAnalysis, schedule: Schedule, machine: Machine) -> list[dict[str, int]]:
+    """Programs that do several rows, one after the other, where few of them fill a processor."""
+    root, warps = analysis.root, int(schedule.choices["warps"])
+    lanes = max((lanes for _, lanes in schedule.loops.values()), default=1)
+    if schedule.slides or any(loop.loops for loop in root.loops) or lanes * schedule.lanes < LARGE_TILE:
+        return []
+    rows = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in root.axes)
+    programs = [machine.processors * number for number in (1, 2) if number * warps <= MOST_WARPS]
+    return [{"resident": number} for number in programs if number * schedule.lanes < rows]
 
 
 __all__ = ["candidates", "choose"]

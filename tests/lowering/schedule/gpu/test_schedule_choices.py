@@ -103,3 +103,17 @@ def test_no_points_along_axes_that_become_one(rows: int) -> None:
     after = module.clone()
     to_kernel(after)
     check_equivalent(module, after)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "found"), [(300, 32768, [4, 8]), (300, 8192, [4, 8]), (300, 4096, []), (7, 8192, [4])]
+)
+def test_programs_that_do_several_rows_are_tried(rows: int, columns: int, found: list[int]) -> None:
+    """Where a tile is large, and there are more rows than programs."""
+    graph = make_fx(lambda x: x.log_softmax(-1), tracing_mode="fake", decomposition_table=decomposition_table())
+    module = on_cuda(import_graph(graph(torch.empty(rows, columns))).module)
+    names = [stage.name for stage in STAGES]
+    run_pipeline(make_context(), module, STAGES[: names.index("tune-kernels")])
+    nest = next(op for op in entry_block(module).ops if isinstance(op, loops.NestOp))
+    alone = [one for one in tried(nest, module) if "resident" in one and "part" not in one]
+    assert [one["resident"] for one in alone] == found

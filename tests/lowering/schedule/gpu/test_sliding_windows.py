@@ -93,9 +93,9 @@ class Windows:
         }}"""
 
     def inputs(self) -> list[torch.Tensor]:
-        """Many equal numbers, some NaN and infinities."""
-        weights = [torch.randint(-3, 4, (self.images[0], self.size, self.size)).float()] if self.weighted else []
-        x = torch.randint(-3, 4, self.images).float()
+        """Many equal numbers, some NaN and infinities. No product is -0: a sum from 0 on, and one without, differ."""
+        weights = [torch.randint(0, 4, (self.images[0], self.size, self.size)).float()] if self.weighted else []
+        x = torch.randint(0 if self.weighted else -3, 4, self.images).float()
         if self.kind != "sum":
             chance = torch.rand(self.images)
             x = torch.where(chance < 0.05, torch.nan, torch.where(chance > 0.95, -torch.inf, x))
