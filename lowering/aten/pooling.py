@@ -1,4 +1,8 @@
-"""Pooling over the two or three last dims: a reduction over the window for every element of the result."""
+"""Pooling over the two or three last dims: a reduction over the window for every element of the result.
+
+Large windows that overlap are reduced along all dims but the first, and what comes of that along the first: 121
+elements are 11 and 11. (⊕ of all of a window is the ⊕ of its rows; what lies in the padding changes nothing.)
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,17 @@ from xdsl.ir import Attribute, SSAValue
 from cuesta.dialects import sym
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import kind_of
+from cuesta.dialects.layout import device_of, sizes_of, tensor_type, tensor_type_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
 from cuesta.lowering.aten.indexing import in_range, intersect
 from cuesta.lowering.aten.operands import element_of, sizes_of_value
 from cuesta.lowering.aten.scalar import Scalar, maximum, minimum, trunc_div, where
 
+LARGE_WINDOW, LARGE_VOLUME = 64, 32
+"""Windows of more elements, of images and of volumes, are reduced dim by dim where every row is read twice or more.
+
+Source: bounds of what windows that slide write out (`lowering/schedule/gpu/sliding_windows.py`).
+"""
 DivisorOf = Callable[[Sequence[sym.IndexExpr]], sym.IndexExpr]
 
 
@@ -56,6 +66,44 @@ class Axis:
             return None
         place = builder.index(position)
         return (place >= 0) & (place < builder.index(self.size))
+
+
+def by_rows(axes: Sequence[Axis]) -> bool:
+    """Whether windows are reduced along the first dim by itself."""
+    points = math.prod(axis.reach for axis in axes)
+    first, *rest = axes
+    large = points > (LARGE_WINDOW if len(axes) < 3 else LARGE_VOLUME) and any(axis.reach > 1 for axis in rest)
+    return large and first.reach >= 2 * first.stride
+
+
+def _single(axis: Axis) -> Axis:
+    """A dim of which every element is a window."""
+    return Axis(axis.windows, axis.windows, 1, 1, 0, 1)
+
+
+def reduced_by_rows(
+    builder: LoopBuilder, source: SSAValue, axes: Sequence[Axis], kind: str, nothing: float
+) -> tuple[SSAValue, list[Axis]]:
+    """What the windows have along all dims but the first, and how they lie over that. `nothing` changes nothing."""
+    if not by_rows(axes):
+        return source, [*axes]
+    first, *rest = axes
+    element, to = element_of(source), compute_type(element_of(source))
+    batch = sizes_of_value(source)[: -len(axes)]
+    kept = element if kind != "sum" else to
+    out = tensor_type(
+        (*batch, first.size, *(axis.windows for axis in rest)), kept, device=device_of(tensor_type_of(source))
+    )
+    with builder.nest(sizes_of(out), [out]) as nest:
+        place, windows = nest.indices[: len(batch) + 1], nest.indices[len(batch) + 1 :]
+
+        def at(offset: list[sym.IndexExpr]) -> Scalar:
+            position = [axis.position(window, k) for axis, window, k in zip(rest, windows, offset, strict=True)]
+            mask = inside_all(builder, rest, position)
+            return builder.load_raw(source, [*place, *position], mask, builder.constant(nothing, element)).convert(to)
+
+        builder.store(builder.reduce(kind, [axis.reach for axis in rest], to, at), nest.handles[0], nest.indices)
+    return nest.results[0], [first, *map(_single, rest)]
 
 
 def spatial_rank(op: AtenCall) -> int:
@@ -111,6 +159,8 @@ def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     if kind_of(element) != "f":
         decline("the maximum of no integer at all has no value")
     axes = axes_of(op, source, op.results[0])
+    if op.results[1].first_use is None:
+        return [_window_maximum(op, builder, source, axes), builder.none()]
     rank, reach = len(axes), [axis.reach for axis in axes]
     lowest = -math.inf
     with builder.nest(sizes_of_value(op.results[0]), [result.type for result in op.results]) as nest:
@@ -129,6 +179,22 @@ def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         place = [_element_of_window(axis, w, k) for axis, w, k in zip(axes, windows, offsets, strict=True)]
         builder.store(flattened(place, [axis.size for axis in axes]).convert(i64), nest.handles[1], nest.indices)
     return nest.results
+
+
+def _window_maximum(op: AtenCall, builder: LoopBuilder, source: SSAValue, axes: Sequence[Axis]) -> SSAValue:
+    """The greatest of each window, which nobody asks where it is; NaN if one is."""
+    element, to = element_of(source), compute_type(element_of(source))
+    source, axes = reduced_by_rows(builder, source, axes, "maximum", -math.inf)
+    with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
+        batch, windows = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
+
+        def at(offset: list[sym.IndexExpr]) -> Scalar:
+            place = [axis.position(window, k) for axis, window, k in zip(axes, windows, offset, strict=True)]
+            mask = inside_all(builder, axes, place)
+            return builder.load_raw(source, [*batch, *place], mask, builder.constant(-math.inf, element)).convert(to)
+
+        builder.store(builder.reduce("maximum", [axis.reach for axis in axes], to, at), nest.handles[0], nest.indices)
+    return nest.results[0]
 
 
 def _place_type(axes: Sequence[Axis]) -> Attribute:
@@ -182,7 +248,10 @@ def max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 def _average_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     source = op.tensor("self")
     axes = axes_of(op, source, op.results[0])
-    return _window_mean(op, builder, source, axes, divisor_of(op, axes))
+    if kind_of(element_of(source)) != "f":
+        decline("an average of integers")
+    divisor = divisor_of(op, axes)
+    return _window_mean(op, builder, *reduced_by_rows(builder, source, axes, "sum", 0.0), divisor)
 
 
 def divisor_of(op: AtenCall, axes: Sequence[Axis]) -> DivisorOf:
@@ -218,8 +287,6 @@ def _window_mean(
 ) -> Sequence[SSAValue]:
     element = element_of(source)
     to = compute_type(element)
-    if kind_of(element) != "f":
-        decline("an average of integers")
     with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
         batch, windows = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
 

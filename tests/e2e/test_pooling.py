@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from itertools import product
 from typing import Any
 
@@ -142,3 +143,60 @@ def test_a_window_of_millions_takes_no_time() -> None:
     x = torch.randn(4, 128, 3, 3)
     function = torch.compile(torch.nn.AvgPool2d(1280, ceil_mode=True), backend="cuesta")
     torch.testing.assert_close(function(x), torch.nn.functional.avg_pool2d(x, 3))
+
+
+def by_rows(seed: int) -> tuple[Any, Tensor, str]:
+    """A pooling with large windows that overlap, an image with some NaN, and what it is in words."""
+    draw = random.Random(seed)
+    rank = draw.choice((2, 2, 3))
+    window = [draw.randint(9, 12) if rank == 2 else draw.randint(4, 5) for _ in range(rank)]
+    stride, padding = [draw.choice((1, 1, 2)) for _ in window], [draw.randint(0, k // 2) for k in window]
+    sizes = [draw.randint(k, k + 9) for k in window]
+    x = torch.randn(2, 3, *sizes, generator=torch.Generator().manual_seed(seed))
+    if draw.random() < 0.5:
+        x = x.contiguous(memory_format=LAST[rank])
+    x = x.to(draw.choice((torch.float32, torch.float64, torch.bfloat16)[: 5 - rank]))
+    options = draw.choice(({}, {"ceil_mode": True}, {"count_include_pad": False}, {"divisor_override": 7}))
+    if draw.random() < 0.4:
+        x[0, 1] = math.nan
+        x[1, 0] = -math.inf
+        options = {"ceil_mode": options.get("ceil_mode", False)}
+        return lambda x: MAX_POOL[rank](x, window, stride, padding, **options), x, f"max {window} {stride} {padding}"
+    average = F.avg_pool2d if rank == 2 else F.avg_pool3d
+    return lambda x: average(x, window, stride, padding, **options), x, f"average {window} {stride} {padding} {options}"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_large_windows_are_reduced_by_rows(seed: int) -> None:
+    function, x, words = by_rows(seed)
+    torch._dynamo.reset()
+    with captured_graphs() as captured:
+        ours = torch.compile(function, backend="cuesta", fullgraph=True)(x)
+    exact = function(x.double())
+    factor = {torch.float32: 2e-6, torch.bfloat16: 8e-3, torch.float64: 1e-14}[x.dtype]
+    torch.testing.assert_close(ours.double(), exact, rtol=factor, atol=factor, equal_nan=True, msg=lambda m: words + m)
+    assert ours.stride() == function(x).stride()
+    module = captured[0].module.clone()
+    run_pipeline(make_context(), module, STAGES[: [stage.name for stage in STAGES].index("aten-to-loops") + 1])
+    assert sum(isinstance(op, loops.NestOp) for op in module.walk()) == 2, words
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "nests"), [(8, 1, 1), (9, 1, 2), (11, 6, 1), (11, 5, 2), ((121, 1), 1, 1), ((1, 121), 1, 1)]
+)
+def test_which_windows_are(window: Any, stride: int, nests: int) -> None:
+    """Large ones, of several rows, each of which is read twice."""
+    torch._dynamo.reset()
+    with captured_graphs() as captured:
+        torch.compile(lambda x: F.avg_pool2d(x, window, stride), backend="cuesta")(torch.randn(2, 3, 130, 130))
+    module = captured[0].module.clone()
+    run_pipeline(make_context(), module, STAGES[: [stage.name for stage in STAGES].index("aten-to-loops") + 1])
+    assert sum(isinstance(op, loops.NestOp) for op in module.walk()) == nests
+
+
+def test_by_rows_where_sizes_are_not_known() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: F.avg_pool2d(x, 11, 1, 5), backend="cuesta", fullgraph=True, dynamic=True)
+    for sizes in ((2, 3, 20, 31), (1, 5, 17, 16)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(compiled(x), F.avg_pool2d(x, 11, 1, 5))
