@@ -37,7 +37,7 @@ MOST_POINTS = 64
 Source: measured by `make bench-constants ARGS='--only sliding_windows.MOST_POINTS'`
 """
 MOST_LOADS = 64
-"""That a program writes out; more only make the text longer. Twice as many beside those of something small.
+"""That a program writes out, or twice the points of a window; more only make the text longer.
 
 Source: measured by `make bench-constants ARGS='--only sliding_windows.MOST_LOADS'`
 """
@@ -268,6 +268,7 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
     """The axis and the distance that take the least time, where sharing saves loads at all; `wanted` is a distance."""
     axes = analysis.root.axes
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in axes)
+    window = max(math.prod(static(analysis, each) for each in loop.axes) for loop in analysis.root.loops)
     found: list[tuple[float, Slide]] = []
     for axis in axes[:-1]:
         size = analysis.sizes[axis]
@@ -285,7 +286,7 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
             ):
                 continue
             slid = cost(analysis, axis, distance)
-            if slid.written > MOST_LOADS * (1 + (slid.written < slid.loads)) and wanted is None:
+            if slid.written > max(MOST_LOADS, 2 * window) and wanted is None:
                 break
             if slid.loads < alone.loads * distance:
                 waste = -(-size // distance) * distance / size
