@@ -86,6 +86,9 @@ bench-gpu-search: $(READY) ## random programs on a CUDA device: which are slower
 bench-gpu-schedules: $(READY) ## random nests on a CUDA device: how near the best of their tilings the chosen ones are (ARGS="--seeds 0-39")
 	$(RUN) -m benchmarks.gpu_schedules $(ARGS)
 
+search-predicted: $(READY) ## random nests that are predicted to be slow on a GPU, which need not be there (ARGS="--seeds 0-39 --least 2")
+	$(RUN) -m benchmarks.predicted_cliffs $(ARGS)
+
 bench-constants: $(READY) ## what the constants of schedules and fusion are worth beside their neighbours (ARGS="--help")
 	$(RUN) -m benchmarks.constants $(ARGS)
 
@@ -107,4 +110,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-gpu-search bench-gpu-schedules bench-constants bench-convolutions links venv clean
+.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean

@@ -12,16 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.dialects.builtin import ModuleOp
 
 import cuesta.compiler
+from benchmarks.on_cuda import on_cuda
 from cuesta.context import make_context
-from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.core.locations import CuestaParser, print_text
-from cuesta.dialects.layout import sizes_of, strides_of, tensor_type
 from cuesta.pipeline import STAGES, remaining_stages, run_pipeline
 from cuesta.record import CompileRecord
 from cuesta.saved_results import strides_of_results
@@ -58,32 +54,6 @@ def ask(action: str, *request: Any) -> Any:
 
 def parse(text: str) -> ModuleOp:
     return CuestaParser(make_context(), text, "<test>").parse_module()
-
-
-def on_cuda(module: ModuleOp) -> ModuleOp:
-    """A copy of a program at the `aten` level whose tensors all lie on a CUDA device."""
-    moved = parse(print_text(module).replace('torch.device("cpu")', 'torch.device("cuda:0")'))
-    for op in moved.walk():
-        values: list[SSAValue] = [*op.results]
-        for region in op.regions:
-            for block in region.blocks:
-                values += block.args
-        for value in values:
-            if isinstance(value.type, TensorType):
-                Rewriter.replace_value_with_new_type(value, _on_cuda(value.type))
-    main = entry_function(moved)
-    assert isinstance(main, FuncOp)
-    kind = main.function_type
-    main.properties["function_type"] = FunctionType.from_lists(
-        [_on_cuda(t) for t in kind.inputs], [_on_cuda(t) for t in kind.outputs]
-    )
-    return moved
-
-
-def _on_cuda(kind: Attribute) -> Attribute:
-    if not isinstance(kind, TensorType):
-        return kind
-    return tensor_type(sizes_of(kind), kind.element_type, strides_of(kind), "cuda:0")
 
 
 def to_host(module: ModuleOp) -> ModuleOp:
@@ -149,3 +119,6 @@ def check(module: ModuleOp, inputs: Sequence[Any] | None = None, *, factor: floa
 
 def _copies(inputs: Sequence[Any]) -> list[Any]:
     return [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+
+
+__all__ = ["InterpreterError", "ask", "check", "interpreted_cuda", "on_cuda", "parse", "run", "to_host"]
