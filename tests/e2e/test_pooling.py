@@ -156,7 +156,9 @@ def by_rows(seed: int) -> tuple[Any, Tensor, str]:
     if draw.random() < 0.5:
         x = x.contiguous(memory_format=LAST[rank])
     x = x.to(draw.choice((torch.float32, torch.float64, torch.bfloat16)[: 5 - rank]))
-    options = draw.choice(({}, {"ceil_mode": True}, {"count_include_pad": False}, {"divisor_override": 7}))
+    options: dict[str, Any] = draw.choice(
+        ({}, {"ceil_mode": True}, {"count_include_pad": False}, {"divisor_override": 7})
+    )
     if draw.random() < 0.4:
         x[0, 1] = math.nan
         x[1, 0] = -math.inf
