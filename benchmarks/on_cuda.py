@@ -40,7 +40,7 @@ def _on_cuda(kind: Attribute) -> Attribute:
 
 
 def _parsed(text: str) -> ModuleOp:
-    return CuestaParser(make_context(), text, "<moved>").parse_module()
+    return CuestaParser(make_context(), text, "<test>").parse_module()
 
 
 __all__ = ["on_cuda"]

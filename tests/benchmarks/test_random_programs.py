@@ -17,6 +17,7 @@ from cuesta.testing import assert_close_to_float64
 from tests.support.triton_interpreter import interpreted_cuda
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_line_says_the_program(kind: str) -> None:
     for seed in range(6):
@@ -163,6 +164,7 @@ def test_small_ones_as_triton_kernels(kind: str, seeds: range) -> None:
             check(program)
 
 
+@pytest.mark.slow
 def test_every_step_is_drawn() -> None:
     drawn = {name for kind in KINDS for seed in range(60) for name, _ in draw(kind, seed).steps}
     assert len(drawn) > 0.8 * len(STEPS)
