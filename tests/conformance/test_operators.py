@@ -41,6 +41,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("name", "dtype"), parameters)
     elif metafunc.function is test_refuses_what_eager_refuses:
         names = [] if left_out else [name for name, op in operators().items() if op.error_inputs_func]
+        if not wants_everything(metafunc.config):  # every second: what is refused is refused by torch's own checks
+            names = names[::2]
         metafunc.parametrize("name", names)
 
 

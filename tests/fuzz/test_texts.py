@@ -10,7 +10,7 @@ import pytest
 from tests.fuzz.texts.corpus import corpus
 from tests.fuzz.texts.search import search
 
-RUNS = int(os.environ.get("FUZZ_TEXTS", "120"))
+RUNS = int(os.environ.get("FUZZ_TEXTS", "90"))
 
 
 @pytest.mark.slow
