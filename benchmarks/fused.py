@@ -162,6 +162,14 @@ def average_pool(x: Tensor) -> Tensor:
     return F.avg_pool2d(x, 3, stride=1, padding=1)
 
 
+def large_average_pool(x: Tensor) -> Tensor:
+    return F.avg_pool2d(x, 11, 1, 5)
+
+
+def large_max_pool(x: Tensor) -> Tensor:
+    return F.max_pool2d(x, 11, 1, 5)
+
+
 # --- Training ---------------------------------------------------------------------------------------------------------
 
 
@@ -307,3 +315,9 @@ CASES: tuple[Case, ...] = (
     row("mlp-training", mlp, mlp_inputs, training=True, bound="arithmetic"),
     row("tiny", tiny, lambda: (normal(16, 16), normal(16, 16), normal(16)), bound="overhead"),
 )
+
+LARGE_WINDOWS: tuple[Case, ...] = (
+    row("large-average-pool", large_average_pool, lambda: (normal(4, 32, 128, 128),)),
+    row("large-max-pool", large_max_pool, lambda: (normal(4, 32, 128, 128),)),
+)
+"""Windows of 121 elements. They are in no mean: nobody else does them row by row, and they would flatter it."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from benchmarks.case import Case
 from benchmarks.fused import CASES as FUSED
+from benchmarks.fused import LARGE_WINDOWS
 from benchmarks.models import CASES as MODELS
 
-SETS: dict[str, tuple[Case, ...]] = {"fused": FUSED, "models": MODELS}
+SETS: dict[str, tuple[Case, ...]] = {"fused": FUSED, "models": MODELS, "windows": LARGE_WINDOWS}
 CASES: dict[str, Case] = {case.name: case for cases in SETS.values() for case in cases}

@@ -23,7 +23,7 @@ from cuesta.dialects.layout import traits_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
 from cuesta.lowering.aten.indexing import in_range, intersect
 from cuesta.lowering.aten.operands import element_of, sizes_of_value
-from cuesta.lowering.aten.pooling import Axis, inside_all
+from cuesta.lowering.aten.pooling import Axis, load_of_window, per_dim
 from cuesta.lowering.aten.scalar import Scalar
 
 LARGEST_WINDOW = 64
@@ -66,27 +66,22 @@ def depthwise(op: AtenCall, image: SSAValue, weight: SSAValue, result: SSAValue)
     rank = len(window)
     if len(kernel) < rank or math.prod(kernel) > LARGEST_WINDOW:
         decline(f"its window has more than {LARGEST_WINDOW} elements")
-    steps = [[*op.integers(name)] * (rank if len(op.integers(name)) == 1 else 1) for name in _STEPS]
+    steps = [per_dim(op, name, rank) for name in ("stride", "padding", "dilation")]
     windows = zip(sizes[2:], sizes_of_value(result)[2:], kernel, *steps, strict=True)
     return Depthwise(tuple(Axis(*axis) for axis in windows), channels // groups)
-
-
-_STEPS = ("stride", "padding", "dilation")
 
 
 def _convolution(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     image, weight, bias = op.tensor("input"), op.tensor("weight"), op.optional_tensor("bias")
     result = op.results[0]
     found = depthwise(op, image, weight, result)
-    element, to = element_of(image), compute_type(element_of(image))
+    to = compute_type(element_of(image))
     with builder.nest(sizes_of_value(result), [result.type]) as nest:
         batch, channel, *windows = nest.indices
 
         def at(offset: list[sym.IndexExpr]) -> Scalar:
-            place = [axis.position(window, k) for axis, window, k in zip(found.axes, windows, offset, strict=True)]
-            mask = inside_all(builder, found.axes, place)
-            own = [batch, channel // found.multiplier, *place]
-            value = builder.load_raw(image, own, mask, builder.constant(0, element)).convert(to)
+            own = [batch, channel // found.multiplier, *windows]
+            value = load_of_window(builder, image, found.axes, own, offset, 0.0)
             return value * builder.load(weight, [channel, 0, *offset], to)
 
         total = builder.reduce("sum", found.window, to, at)
@@ -102,6 +97,8 @@ def _convolution_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAVal
     wanted = op.argument("output_mask")
     if not isinstance(wanted, tuple) or wanted[0] is not True:
         decline("no gradient of the image is asked for")
+    if op.arguments_attr.keywords:
+        decline("what is asked for is said by name")
     found = depthwise(op, image, weight, gradient)
     if any(axis.dilation != 1 and axis.stride != 1 for axis in found.axes):
         decline("its windows have gaps, and do not begin at every place")

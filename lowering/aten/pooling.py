@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
@@ -88,22 +88,50 @@ def reduced_by_rows(
     if not by_rows(axes):
         return source, [*axes]
     first, *rest = axes
-    element, to = element_of(source), compute_type(element_of(source))
-    batch = sizes_of_value(source)[: -len(axes)]
-    kept = element if kind != "sum" else to
-    out = tensor_type(
-        (*batch, first.size, *(axis.windows for axis in rest)), kept, device=device_of(tensor_type_of(source))
-    )
+    element = element_of(source)
+    batch, kept = sizes_of_value(source)[: -len(axes)], compute_type(element) if kind == "sum" else element
+    sizes = (*batch, first.size, *(axis.windows for axis in rest))
+    out = tensor_type(sizes, kept, device=device_of(tensor_type_of(source)))
+    return pooled(builder, out, source, rest, kind, nothing), [first, *map(_single, rest)]
+
+
+def pooled(
+    builder: LoopBuilder,
+    out: TensorType,
+    source: SSAValue,
+    axes: Sequence[Axis],
+    kind: str,
+    nothing: float,
+    finish: Callable[[Scalar, Sequence[sym.IndexExpr]], Scalar] = lambda value, windows: value,
+) -> SSAValue:
+    """A reduction over every window, and what `finish` makes of it and of the window's place. `nothing`, which is what
+    the padding holds, changes nothing.
+    """
     with builder.nest(sizes_of(out), [out]) as nest:
-        place, windows = nest.indices[: len(batch) + 1], nest.indices[len(batch) + 1 :]
+        batch, windows = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
+        reach, to = [axis.reach for axis in axes], compute_type(element_of(source))
+        value = builder.reduce(
+            kind, reach, to, lambda offset: load_of_window(builder, source, axes, [*batch, *windows], offset, nothing)
+        )
+        builder.store(finish(value, windows), nest.handles[0], nest.indices)
+    return nest.results[0]
 
-        def at(offset: list[sym.IndexExpr]) -> Scalar:
-            position = [axis.position(window, k) for axis, window, k in zip(rest, windows, offset, strict=True)]
-            mask = inside_all(builder, rest, position)
-            return builder.load_raw(source, [*place, *position], mask, builder.constant(nothing, element)).convert(to)
 
-        builder.store(builder.reduce(kind, [axis.reach for axis in rest], to, at), nest.handles[0], nest.indices)
-    return nest.results[0], [first, *map(_single, rest)]
+def load_of_window(
+    builder: LoopBuilder,
+    source: SSAValue,
+    axes: Sequence[Axis],
+    window: Sequence[sym.IndexExpr],
+    offset: Sequence[sym.IndexExpr],
+    nothing: float,
+) -> Scalar:
+    """The element `offset` of a window, in its compute type: `nothing` where that lies in the padding."""
+    batch, windows = window[: -len(axes)], window[-len(axes) :]
+    place = [axis.position(one, k) for axis, one, k in zip(axes, windows, offset, strict=True)]
+    element = element_of(source)
+    mask = inside_all(builder, axes, place)
+    value = builder.load_raw(source, [*batch, *place], mask, builder.constant(nothing, element))
+    return value.convert(compute_type(element))
 
 
 def spatial_rank(op: AtenCall) -> int:
@@ -111,17 +139,18 @@ def spatial_rank(op: AtenCall) -> int:
     return 3 if "3d" in op.overload else 2
 
 
-def _per_dim(op: AtenCall, name: str, default: Sequence[int] = ()) -> Sequence[int]:
+def per_dim(op: AtenCall, name: str, rank: int, default: Sequence[int] = ()) -> Sequence[int]:
+    """An argument that says a number for each dim, or one for all."""
     values = op.integers(name) or default
-    return [values[0]] * spatial_rank(op) if len(values) == 1 else values
+    return [values[0]] * rank if len(values) == 1 else values
 
 
 def axes_of(op: AtenCall, source: SSAValue, windows: SSAValue) -> list[Axis]:
     """How the windows lie over `source`, one for every element of `windows`."""
     rank = spatial_rank(op)
-    kernel = _per_dim(op, "kernel_size")
-    stride, padding = _per_dim(op, "stride", kernel), _per_dim(op, "padding")
-    dilation = _per_dim(op, "dilation") if op.has_argument("dilation") else [1] * rank
+    kernel = per_dim(op, "kernel_size", rank)
+    stride, padding = per_dim(op, "stride", rank, kernel), per_dim(op, "padding", rank)
+    dilation = per_dim(op, "dilation", rank) if op.has_argument("dilation") else [1] * rank
     sizes, counts = sizes_of_value(source)[-rank:], sizes_of_value(windows)[-rank:]
     return [Axis(*axis) for axis in zip(sizes, counts, kernel, stride, padding, dilation, strict=True)]
 
@@ -159,18 +188,15 @@ def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     if kind_of(element) != "f":
         decline("the maximum of no integer at all has no value")
     axes = axes_of(op, source, op.results[0])
-    if op.results[1].first_use is None:
-        return [_window_maximum(op, builder, source, axes), builder.none()]
+    if op.results[1].first_use is None:  # nobody asks where it is
+        lying = reduced_by_rows(builder, source, axes, "maximum", -math.inf)
+        return [pooled(builder, tensor_type_of(op.results[0]), *lying, "maximum", -math.inf), builder.none()]
     rank, reach = len(axes), [axis.reach for axis in axes]
-    lowest = -math.inf
     with builder.nest(sizes_of_value(op.results[0]), [result.type for result in op.results]) as nest:
-        batch, windows = nest.indices[:-rank], nest.indices[-rank:]
+        windows = nest.indices[-rank:]
 
         def at(offset: list[sym.IndexExpr]) -> Scalar:
-            place = [axis.position(window, k) for axis, window, k in zip(axes, windows, offset, strict=True)]
-            mask = inside_all(builder, axes, place)
-            value = builder.load_raw(source, [*batch, *place], mask, builder.constant(lowest, element))
-            return value.convert(compute_type(element))
+            return load_of_window(builder, source, axes, nest.indices, offset, -math.inf)
 
         greatest, position = builder.reduce_all("argmax_last_nan", reach, compute_type(element), at)
         builder.store(greatest, nest.handles[0], nest.indices)
@@ -179,22 +205,6 @@ def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         place = [_element_of_window(axis, w, k) for axis, w, k in zip(axes, windows, offsets, strict=True)]
         builder.store(flattened(place, [axis.size for axis in axes]).convert(i64), nest.handles[1], nest.indices)
     return nest.results
-
-
-def _window_maximum(op: AtenCall, builder: LoopBuilder, source: SSAValue, axes: Sequence[Axis]) -> SSAValue:
-    """The greatest of each window, which nobody asks where it is; NaN if one is."""
-    element, to = element_of(source), compute_type(element_of(source))
-    source, axes = reduced_by_rows(builder, source, axes, "maximum", -math.inf)
-    with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
-        batch, windows = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
-
-        def at(offset: list[sym.IndexExpr]) -> Scalar:
-            place = [axis.position(window, k) for axis, window, k in zip(axes, windows, offset, strict=True)]
-            mask = inside_all(builder, axes, place)
-            return builder.load_raw(source, [*batch, *place], mask, builder.constant(-math.inf, element)).convert(to)
-
-        builder.store(builder.reduce("maximum", [axis.reach for axis in axes], to, at), nest.handles[0], nest.indices)
-    return nest.results[0]
 
 
 def _place_type(axes: Sequence[Axis]) -> Attribute:
@@ -250,8 +260,12 @@ def _average_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     axes = axes_of(op, source, op.results[0])
     if kind_of(element_of(source)) != "f":
         decline("an average of integers")
-    divisor = divisor_of(op, axes)
-    return _window_mean(op, builder, *reduced_by_rows(builder, source, axes, "sum", 0.0), divisor)
+    result, divisor = tensor_type_of(op.results[0]), divisor_of(op, axes)
+
+    def mean(total: Scalar, windows: Sequence[sym.IndexExpr]) -> Scalar:
+        return total / builder.index(sym.simplify(divisor(windows), sizes_of(result)), total.type)
+
+    return [pooled(builder, result, *reduced_by_rows(builder, source, axes, "sum", 0.0), "sum", 0.0, mean)]
 
 
 def divisor_of(op: AtenCall, axes: Sequence[Axis]) -> DivisorOf:
@@ -276,29 +290,6 @@ def divisor_of(op: AtenCall, axes: Sequence[Axis]) -> DivisorOf:
         return product
 
     return divisor
-
-
-def _window_mean(
-    op: AtenCall,
-    builder: LoopBuilder,
-    source: SSAValue,
-    axes: Sequence[Axis],
-    divisor: DivisorOf,
-) -> Sequence[SSAValue]:
-    element = element_of(source)
-    to = compute_type(element)
-    with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
-        batch, windows = nest.indices[: -len(axes)], nest.indices[-len(axes) :]
-
-        def at(offset: list[sym.IndexExpr]) -> Scalar:
-            place = [axis.position(window, k) for axis, window, k in zip(axes, windows, offset, strict=True)]
-            mask = inside_all(builder, axes, place)
-            return builder.load_raw(source, [*batch, *place], mask, builder.constant(0, element)).convert(to)
-
-        total = builder.reduce("sum", [axis.reach for axis in axes], to, at)
-        size = sym.simplify(divisor(windows), sizes_of_value(op.results[0]))
-        builder.store(total / builder.index(size, to), nest.handles[0], nest.indices)
-    return nest.results
 
 
 def of_two_and_three_dims(rules: Mapping[str, Rule]) -> dict[str, Rule]:

@@ -247,6 +247,7 @@ def test_a_process_without_it_never_gets_its_programs(tmp_path: Path) -> None:
     assert run("with") == "10.0 False"
     helper.write_text("SHIFT = 7.0\n")  # what it uses from its own folder
     assert run("with") == "14.0 False"
+    assert run() == "1.0 True"
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
+from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.lowering.schedule.gpu import schedule_gpu
@@ -22,6 +23,11 @@ LARGE_TILE = 8192
 """Elements of a tile from which on a processor has few programs.
 
 Source: a bound against the time that tuning takes.
+"""
+LARGEST_ROW = 1 << 17
+"""Bytes of a row that may be on its way while another is computed.
+
+Source: a definition: most of the 227 KiB of shared memory of sm_90, as a power of two.
 """
 MOST_WARPS = 64
 """Of a processor.
@@ -84,14 +90,23 @@ def candidates(analysis: NestAnalysis, machine: Machine) -> list[dict[str, int]]
 
 
 def in_turns(analysis: NestAnalysis, schedule: Schedule, machine: Machine) -> list[dict[str, int]]:
-    """Programs that do several rows, one after the other, where few of them fill a processor."""
+    """Programs that do several rows, one after the other, where few of them fill a processor. One tile must hold a row:
+    of loops in a loop nothing is brought beforehand. So a row that is walked through gets one, if it is not too long.
+    """
     root, warps = analysis.root, int(schedule.choices["warps"])
-    lanes = max((lanes for _, lanes in schedule.loops.values()), default=1)
-    if schedule.slides or any(loop.loops for loop in root.loops) or lanes * schedule.lanes < LARGE_TILE:
-        return []
+    sizes = [analysis.sizes[axis] for loop in root.loops for axis in loop.axes[-1:]]
     rows = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in root.axes)
-    programs = [machine.processors * number for number in (1, 2) if number * warps <= MOST_WARPS]
-    return [{"resident": number} for number in programs if number * schedule.lanes < rows]
+    known = [size for size in sizes if isinstance(size, int)]
+    if schedule.slides or not known or len(known) < len(sizes) or any(loop.loops for loop in root.loops):
+        return []
+    lanes, longest = max(lanes for _, lanes in schedule.loops.values()), power_of_two(max(known))
+    if lanes >= longest and lanes * schedule.lanes >= LARGE_TILE:
+        programs = [machine.processors * number for number in (1, 2) if number * warps <= MOST_WARPS]
+        return [{"resident": number} for number in programs if number * schedule.lanes < rows]
+    width = max((access.width for access in analysis.accesses.values()), default=0)
+    if lanes >= longest or longest * width > LARGEST_ROW or rows <= machine.processors:
+        return []
+    return [{"along": 1, "rows": 1, "lanes": longest, "warps": machine.warps, "resident": machine.processors}]
 
 
 __all__ = ["candidates", "choose"]

@@ -30,6 +30,7 @@ from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import Access, NestAnalysis, tensor_type_of
 from cuesta.lowering.schedule.flatten_axes import flatten_axes, split_axis
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
+from cuesta.transforms import thresholds
 
 MOST_POINTS = 64
 """Of a window that is written out.
@@ -60,11 +61,6 @@ KEPT = 64
 """How many elements of something small, each of which is of one lane and of all that it writes out, a lane may keep.
 
 Source: from what ptxas spills of depthwise convolutions of 3 by 3 to 7 by 7 (sm_90).
-"""
-SMALL = 16
-"""A tensor that has this many times fewer elements than there are points stays in the caches, however it is read.
-
-Source: a definition: `thresholds.SMALL`.
 """
 WARPS = 4
 """Of a program. One point for each thread: neighbouring threads then load neighbours, at any alignment. Also of windows
@@ -144,9 +140,11 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule | None:
     does.
     """
     root, axes = analysis.root, analysis.root.axes
+    if not has_windows(analysis):
+        return None
     root.axes = lane_last(analysis)
     beside, slide = 1, None
-    if can_slide(analysis):
+    if reads_together(analysis):
         beside = neighbours(analysis, machine)
         slide = best_slide(analysis, machine, analysis.nest.choices.get("slide"), beside)
     if slide is None:
@@ -212,8 +210,8 @@ def are_beside(analysis: NestAnalysis, processors: int) -> bool:
     return bool(accesses)
 
 
-def can_slide(analysis: NestAnalysis) -> bool:
-    """Whether a nest is as `SlidingBuilder` requires, and its lanes would read what lies together."""
+def has_windows(analysis: NestAnalysis) -> bool:
+    """Whether the loops of a nest are reductions of a few points, right in it, that can be written out."""
     root = analysis.root
     if len(root.axes) < 2 or not root.loops or analysis.atomic:
         return False
@@ -225,11 +223,22 @@ def can_slide(analysis: NestAnalysis) -> bool:
         points = math.prod(size for size in sizes if isinstance(size, int))
         if not all(isinstance(size, int) for size in sizes) or not 0 < points <= MOST_POINTS:
             return False
+    return True
+
+
+def is_small(analysis: NestAnalysis, access: Access) -> bool:
+    """Whether a tensor has so few elements, next to the points, that it stays in the caches however it is read."""
+    return elements_of_a_point(analysis, access) * thresholds.SMALL < 1
+
+
+def reads_together(analysis: NestAnalysis) -> bool:
+    """Whether lanes along the last axis read what lies together, and nothing stands in the way of writing it out."""
+    root = analysis.root
     handles = set(analysis.nest.handles)
     for access in analysis.accesses.values():
         stride = sym.coefficient(access.address, root.axes[-1])
         far = isinstance(stride, int) and abs(stride) > APART and access.width
-        if access.indirect or access.ordered or (far and elements_of_a_point(analysis, access) * SMALL >= 1):
+        if access.indirect or access.ordered or (far and not is_small(analysis, access)):
             return False
         if isinstance(access.op, loops.LoadOp) and access.op.source in handles:
             return False
@@ -340,8 +349,7 @@ def cost(analysis: NestAnalysis, axis: int, points: int) -> Cost:
             from_cache += rows * access.width * apart
             from_memory += points * access.width * elements_of_a_point(analysis, access)
             loads += 0 if access.is_store else places
-            small = elements_of_a_point(analysis, access) * SMALL < 1
-            written += 0 if access.is_store or small else places
+            written += 0 if access.is_store or is_small(analysis, access) else places
         if inner:
             first, *others = (static(analysis, each) for each in inner)
             steps += STEP * (rows * (math.prod(others) - 1) + points * (first - 1))
@@ -384,4 +392,4 @@ def elements_of_a_point(analysis: NestAnalysis, access: Access) -> float:
     return elements / max(1, points)
 
 
-__all__ = ["Slide", "are_beside", "best_slide", "can_slide", "choose"]
+__all__ = ["Slide", "are_beside", "best_slide", "choose"]
