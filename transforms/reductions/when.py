@@ -90,6 +90,14 @@ TILE = 8192
 
 Source: measured by `make bench-constants ARGS='--only when.TILE'`
 """
+HEAVY, LIGHTER = 12, 0.93
+"""Where so much is computed for a point (float adds), programs that meet have parts of half as many, of which more go on
+at the same time; and what that leaves of their cost. Softmax of rows of 65535 and 400000 f32 took 182 and 178 us, 200
+and 198 with whole ones, log-softmax 165 and 162 instead of 171; norms, which compute less, 175 to 238 instead of 162 to
+215.
+
+Source: from a sweep of parts on an H200, of 18 nests.
+"""
 WORTH = 0.9
 """The share of the cost below which parts are taken.
 
@@ -315,14 +323,20 @@ class _Facts:
         points = self.rows_of_strip(machine) if strips else TILE
         most = WORTH * gpu_cost.of_whole_rows(rows, machine)
         apart = gpu_cost.of_parts(rows, machine)
-        meeting = math.inf
-        if MEET and not strips and rows.after:
-            meeting = gpu_cost.of_meeting(rows, math.ceil(self.points / points), machine)
-        meet = points if meeting <= min(most, SURE * apart) else 0
+        meet = self.points_of_meeting(rows, min(most, SURE * apart), machine) if not strips else 0
         while points > LEAST and programs * self.points // points < FEW_PROGRAMS * processors:
             points //= 2
         takes_apart = apart <= most and (meet or not self.is_better_whole(machine))
         return _Points(meeting=meet, apart=points if takes_apart else 0)
+
+    def points_of_meeting(self, rows: gpu_cost.Rows, most: float, machine: Machine) -> int:
+        """The points of a part where programs meet; 0 where that would cost more than `most`."""
+        if not MEET or not rows.after:
+            return 0
+        meeting = gpu_cost.of_meeting(rows, math.ceil(self.points / TILE), machine)
+        if rows.work >= HEAVY and math.ceil(self.points / (TILE // 2)) <= machine.processors:
+            return TILE // 2 if LIGHTER * meeting <= most else 0
+        return TILE if meeting <= most else 0
 
     def is_better_whole(self, machine: Machine) -> bool:
         """Whether the whole nest is thought to take less than its parts, and what puts them together. Near miss: rows
