@@ -100,7 +100,7 @@ def analysed(module: ModuleOp) -> NestAnalysis:
 
 def sampled(module: ModuleOp, most: int, rng: random.Random) -> list[Choices]:
     """So many choices for a nest: what it has, what it would have if no cost was asked for, tilings that are thought
-    good, and others at random; beyond these parts, meetings, and programs that do several rows, where it can have them.
+    good, and others at random; beyond these parts and meetings, where it can have them.
     """
     machine = machine_of(module)
     usual = usual_tiling(analysed(module), machine)
@@ -108,7 +108,7 @@ def sampled(module: ModuleOp, most: int, rng: random.Random) -> list[Choices]:
     found: list[Choices] = [{}, *([usual] if usual is not None else []), *thought[: most // 4]]
     others = [one for one in thought if one not in found]
     found += rng.sample(others, min(most - len(found) + 1, len(others)))
-    return [*found, *(one for one in candidates(analysed(module), machine) if {"part", "resident"} & one.keys())]
+    return [*found, *(one for one in candidates(analysed(module), machine) if "part" in one)]
 
 
 def with_choices(module: ModuleOp, choices: Choices) -> ModuleOp:

@@ -129,7 +129,6 @@ CHOICES: Mapping[str, Callable[[Choice], str]] = {
     "whole": _word(0, 1),
     "reread": _word(0, 1),
     "registers": _number(0, 255),
-    "resident": _number(1, 1 << 20),
     "lanes": _power(1, MOST_LANES_GPU),
     "threads": _number(1, 1024),
 }

@@ -53,7 +53,7 @@ CHOICES: Mapping[str, Choice] = {
     "slide": Choice(_COUNT, gpu="points of an axis that a program writes out, where windows overlap; 1 for no sliding"),
     "columns": Choice(_POWER, gpu="of the tile of a contraction"),
     "depth": Choice(_POWER, gpu="of the tile of a contraction; it is what tells one from other nests"),
-    "stages": Choice(_COUNT, gpu="tiles of a contraction, or of a `resident` program, that are on their way at a time"),
+    "stages": Choice(_COUNT, gpu="tiles of a contraction that are on their way from memory at a time"),
     "group": Choice(
         _COUNT, gpu="rows of tiles of a contraction done together, which find each other's columns in the cache"
     ),
@@ -64,11 +64,6 @@ CHOICES: Mapping[str, Choice] = {
     "reread": Choice(_SWITCH, gpu="with 1 the next kernel reads the same again, with 0 nobody does: `hint-loads`"),
     "whole": Choice(
         _SWITCH, gpu="with 1 a program that has all of its points does without masks: the text is there twice"
-    ),
-    "resident": Choice(
-        _COUNT,
-        gpu="programs that are launched at most: each does one piece after the other, and what the next one reads is "
-        "on its way while it computes",
     ),
     "reversed": Choice(_SWITCH, gpu="the last program begins: it finds in the cache what the kernel before read last"),
 }

@@ -208,16 +208,11 @@ def to_e5m2(x):
 
 
 @triton.jit
-def arrive(count, group):
-    """A program has told its group what the others wait for; what the group's count is then."""
-    return tl.atomic_add(count + group, 1, sem="acq_rel") + 1
-
-
-@triton.jit
-def wait(count, group, part, seen, groups: tl.constexpr, members: tl.constexpr, patience):
-    """What a program that has arrived at its group's meeting, and has seen this count, does next: 0, its part; 1, its
-    part and those that were left; 2, nothing, because it has left its own to the last of the group. See `emit_meet.py`.
+def meet(count, group, part, groups: tl.constexpr, members: tl.constexpr, patience: tl.constexpr):
+    """What a program that comes to its group's meeting does next: 0, its part; 1, its part and those that were left;
+    2, nothing, because it has left its own to the last of the group. See `emit_meet.py`.
     """
+    seen = tl.atomic_add(count + group, 1, sem="acq_rel") + 1
     met = tl.where((seen % 65536 == members) & (seen >= 65536), 1, 0)
     waited = 0
     while (seen % 65536 != members) & (waited < patience):

@@ -25,7 +25,6 @@ from cuesta.targets.triton.emit_index import index_text, operand_text
 from cuesta.targets.triton.emit_meet import emit_meeting
 from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_reduce import accumulator_for
-from cuesta.targets.triton.emit_resident import emit_pieces
 from cuesta.targets.triton.emit_row_loads import Tile
 from cuesta.targets.triton.emit_types import constant_text, number_text, pointer_text
 from cuesta.targets.triton.emit_whole import Whole, whole_program
@@ -106,14 +105,15 @@ class KernelEmitter:
             self.report = self.fresh("report")
             signature.append((self.report, "*i64"))
         signature += [(symbol, "i64" if self.wide else "i32") for symbol in func.symbols]
+        self.programs()
         meeting = kernel.meeting_of(func)
+        self.whole = whole_program(self) if func.schedule.choices.get("whole") and meeting is None else None
         if meeting is not None:
             emit_meeting(self, meeting)
-        elif func.schedule.choices.get("resident") and func.schedule.grid:
-            emit_pieces(self)
+        elif self.whole is not None:
+            self.in_branches(self.whole)
         else:
-            self.programs("tl.program_id(0)")
-            self.everything()
+            self.block(func.body)
         body = "\n    ".join(self.scopes[0].lines or ["pass"])
         where = format_origin(func.location)
         comment = f"# {where}\n" if where else ""
@@ -123,14 +123,6 @@ class KernelEmitter:
         stages = int(func.schedule.choices.get("stages", 3))
         registers = int(func.schedule.choices.get("registers", 0))
         return KernelText(func.sym_name, source, tuple(signature), warps, self.asserts, stages, registers)
-
-    def everything(self) -> None:
-        """The body of the kernel, for the present program."""
-        self.whole = whole_program(self) if self.func.schedule.choices.get("whole") else None
-        if self.whole is not None:
-            self.in_branches(self.whole)
-        else:
-            self.block(self.func.body)
 
     def in_branches(self, whole: Whole) -> None:
         """The body twice: without masks where the program has all of its points, and with them."""
@@ -146,10 +138,6 @@ class KernelEmitter:
     def line(self, text: str) -> None:
         """Appends a line to the present block."""
         self.scopes[-1].lines.append(text)
-
-    def lines(self, texts: Iterable[str]) -> None:
-        """Appends lines to it."""
-        self.scopes[-1].lines += texts
 
     def bind(self, text: str, hint: str = "v", spelled: str | None = None) -> str:
         """A name for an expression without effects: the one it has, or a new one. `spelled` is how it is to be written,
@@ -247,14 +235,14 @@ class KernelEmitter:
 
     # Structure
 
-    def programs(self, number: str) -> None:
-        """The coordinates of the program in the grid, from its number."""
+    def programs(self) -> None:
+        """The coordinates of the program in the grid, from one number."""
         grid = self.func.schedule.grid
         if not grid:
             return
         program = self.fresh("program" if len(grid) > 1 else "p")
         cast = ".to(tl.int64)" if self.wide else ""
-        number = f"{number}{cast}"
+        number = f"tl.program_id(0){cast}"
         if self.func.schedule.choices.get("reversed"):
             number = f"{operand_text(sym.product_of(grid) - 1, ())} - {number}"
         self.line(f"{program} = {number}")
@@ -442,12 +430,6 @@ class KernelEmitter:
         self.line(head)
         for line in inner.lines or ["pass"]:
             self.line(f"    {line}")
-
-    def cut(self) -> list[str]:
-        """Takes out the lines of the present block; what they name stays known."""
-        scope = self.scopes[-1]
-        lines, scope.lines = scope.lines, []
-        return lines
 
     # Memory that the kernel itself writes
 

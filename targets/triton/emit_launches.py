@@ -193,18 +193,6 @@ def emit_launches(kernels: Mapping[str, kernel.FuncOp], runs: Sequence[LaunchRun
     return "\n".join([runtime, constants, *functions])
 
 
-def _programs_of(func: kernel.FuncOp, number: int, lines: list[str]) -> str:
-    """How many programs a launch has: a number, or the name of what lines appended to `lines` compute."""
-    volume, most = grid_volume(func, number, lines), func.schedule.choices.get("resident")
-    if most is None:
-        return volume
-    if not volume.startswith("%"):
-        return str(min(int(volume), int(most)))
-    lines.append(f"%few{number} = icmp ult i64 {volume}, {most}")
-    lines.append(f"%programs{number} = select i1 %few{number}, i64 {volume}, i64 {most}")
-    return f"%programs{number}"
-
-
 def _emit_run(run: LaunchRun, kernels: Mapping[str, kernel.FuncOp], tables: _Tables) -> str:
     arguments = [f"%a{k}" for k in range(run.pointers)] + [f"%s.{symbol}" for symbol in run.symbols]
     values = [*arguments, "0"]
@@ -229,7 +217,7 @@ def _emit_run(run: LaunchRun, kernels: Mapping[str, kernel.FuncOp], tables: _Tab
         given = [place_of(*pointer) for pointer in launch.pointers] + [symbols[name] for name in func.symbols]
         given += [nothing] * SCRATCH
         looked = [place_of(*pointer) for pointer in launch.unaligned]
-        programs = _programs_of(func, number, lines)
+        programs = grid_volume(func, number, lines)
         if programs.startswith("%"):
             values.append(programs)
             programs = str(-len(values))

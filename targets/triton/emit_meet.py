@@ -2,8 +2,7 @@
 
     … a part; tl.store(t + …)
     tl.debug_barrier()
-    seen = functions.arrive(count, program // 8)
-    met = functions.wait(count, program // 8, program % 8, seen, 1024, 8, PATIENCE)
+    met = functions.meet(count, program // 8, program % 8, 1024, 8, PATIENCE)
     if met != 2:
         … the rest of the kernel, for this part
     if met == 1:
@@ -24,11 +23,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Operation
-
 from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.diagnostics import fail
-from cuesta.targets.triton.emit_resident import emit_in_turns
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
@@ -51,40 +47,17 @@ def emit_meeting(emitter: KernelEmitter, meeting: kernel.MeetOp) -> None:
     for op in func.walk():
         if isinstance(op, kernel.CombineOp | kernel.AtomicOp):
             fail(op, "stands in a kernel whose programs meet: a part that is left is done again")
-    resident = bool(func.schedule.choices.get("resident"))
-    number = emitter.fresh("piece") if resident else "tl.program_id(0)"
-    emitter.enter()
-    emitter.programs(number)
     emitter.ops(before)
     emitter.barrier()
-    group, part = f"{emitter.program} // {members}", f"{emitter.program} % {members}"
+    number = emitter.program
+    group, part = f"{number} // {members}", f"{number} % {members}"
     count = emitter.names[meeting.memory]
-    seen, met = emitter.fresh("seen"), emitter.fresh("met")
-    emitter.line(f"{seen} = functions.arrive({count}, {group})")
-    early = emitter.cut()
-    patience = emitter.fresh("patience") if resident else str(PATIENCE)
-    sizes = f"{meeting.groups}, {members}, {patience}"
-    emitter.line(f"{met} = functions.wait({count}, {group}, {part}, {seen}, {sizes})")
-    if resident:  # who has waited in vain once does not wait again
-        emitter.line(f"{patience} = tl.where({met} == 2, 0, {patience})")
+    met = emitter.fresh("met")
+    emitter.line(f"{met} = functions.meet({count}, {group}, {part}, {meeting.groups}, {members}, {PATIENCE})")
     emitter.enter()
     emitter.ops(after)
     emitter.leave(f"if {met} != 2:")
-    rest_of_group(emitter, meeting, met, before, after)
-    late = emitter.cut()
-    emitter.scopes.pop()
-    if resident:
-        emitter.line(f"{patience} = tl.full([], {PATIENCE}, tl.int32)")
-        emit_in_turns(emitter, number, early, late)
-    else:
-        emitter.lines([*early, *late])
 
-
-def rest_of_group(
-    emitter: KernelEmitter, meeting: kernel.MeetOp, met: str, before: list[Operation], after: list[Operation]
-) -> None:
-    """The parts of those who have left, done by the last to come."""
-    count, members, group = emitter.names[meeting.memory], meeting.members, f"{emitter.program} // {meeting.members}"
     left = emitter.fresh("q")
     emitter.enter()
     emitter.enter()

@@ -153,7 +153,7 @@ def interpreted(kernel: KernelText) -> Launcher:
         scope = _patch_lang(rewritten)
         try:
             interpreter_builder.set_grid_dim(programs, 1, 1)
-            if "functions.arrive(" in kernel.source:
+            if "functions.meet(" in kernel.source:
                 TOGETHER.run(programs, lambda: executor.fn(*arguments))
             else:
                 for program in range(programs):

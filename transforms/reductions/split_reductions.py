@@ -119,8 +119,8 @@ def replace_by_parts(nest: loops.NestOp) -> list[loops.NestOp]:
         joint = cooperate_in_parts(nest, members, parts) if several else None
         if joint is None:
             raise _refusal(nest)
-        if kept := {name: choices[name] for name in ("warps", "resident") if name in choices}:
-            joint.properties["schedule"] = loops.ScheduleAttr.of(kept)
+        if "warps" in choices:
+            joint.properties["schedule"] = loops.ScheduleAttr.of({"warps": choices["warps"]})
         return [joint]
     new = split_in_parts(nest, members, parts)
     if new is None:

@@ -244,7 +244,7 @@ def points_of_scan(nest: loops.NestOp, scan: loops.ScanOp, machine: Machine) -> 
     return min(max(power_of_two(math.ceil(size / wanted)), SCAN_LEAST), TILE)
 
 
-def candidates(nest: loops.NestOp, machine: Machine) -> list[dict[str, int]]:
+def candidates(nest: loops.NestOp) -> list[dict[str, int]]:
     """The choices of parts that are worth timing for a nest: rows too long for a tile, with loops after them."""
     members = members_of(nest)
     if not members or not is_static((*nest.sizes, *members[0].reduction.sizes)):
@@ -252,13 +252,7 @@ def candidates(nest: loops.NestOp, machine: Machine) -> list[dict[str, int]]:
     points = math.prod(size for size in members[0].reduction.sizes if isinstance(size, int))
     if points < LARGE_GPU or not any(isinstance(op, loops.ForOp) for op in nest.body.ops):
         return []
-    meeting = [{"part": TILE, "cooperative": 1}, {"part": TILE // 2, "cooperative": 1}]
-    resident = [
-        {**one, "resident": machine.processors * 2 // number * number}
-        for one in meeting
-        if (number := -(-points // one["part"])) <= machine.processors
-    ]
-    return [*meeting, *resident, {"part": TILE}]
+    return [{"part": TILE, "cooperative": 1}, {"part": TILE // 2, "cooperative": 1}, {"part": TILE}]
 
 
 @struct

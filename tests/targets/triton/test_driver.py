@@ -95,19 +95,6 @@ def test_no_programs_no_launch(fake: FakeCuda) -> None:
     assert not fake.launches
 
 
-def test_no_more_programs_than_are_wanted(fake: FakeCuda) -> None:
-    """`resident`: of a grid whose size is known, and of one that only the call knows."""
-    few = "outs(%o : tensor<64xf32>) schedule #loops.schedule<resident = 5>"
-    launcher(TWO.replace("outs(%o : tensor<64xf32>)", few))(7, 0x1000, 0x2000, 0x3000)
-    launcher(TWO.replace("outs(%o : tensor<64xf32>)", few.replace("5", "500")))(7, 0x1000, 0x2000, 0x3000)
-    assert [numbers[0] for _, numbers, _ in fake.launches[::2]] == [5, 64]
-    outs = "outs(%o : tensor<?xf32, #aten.layout<sizes = [s0], strides = [1]>>)"
-    run = launcher(SYMBOLIC.replace(outs, f"{outs} schedule #loops.schedule<resident = 5>"))
-    for size in (0, 1024, 5000, 100_000):
-        run(7, 0x1000, 0x2000, size)
-    assert [numbers[0] for _, numbers, _ in fake.launches[4:]] == [1, 5, 5]
-
-
 def test_a_grid_that_is_too_large_is_refused_not_cut(fake: FakeCuda) -> None:
     with pytest.raises(driver.CudaError, match="CUDA error 1: it was refused"):
         launcher(SYMBOLIC)(0, 0x1000, 0x2000, 1 << 60)

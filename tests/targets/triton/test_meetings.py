@@ -79,7 +79,7 @@ def test_what_is_emitted() -> None:
     texts = emit_module([zeros, softmax])
     source = texts[softmax.sym_name].source
     assert source.count("tl.load(x") == 2, "a part is read once, and once by who stands in for a program that left"
-    assert source.index("tl.debug_barrier()") < source.index("functions.arrive(")
+    assert source.index("tl.debug_barrier()") < source.index("functions.meet(")
     assert_compiles(texts.values())
 
 

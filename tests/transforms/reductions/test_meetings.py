@@ -163,10 +163,6 @@ def test_no_group_is_larger_than_the_device_and_no_device_is_left_idle() -> None
 
 def test_what_is_worth_timing() -> None:
     text = LAYER_NORM.replace(" schedule #loops.schedule<SCHEDULE>", "")
-    assert when.candidates(nests_of(parse(text))[0], REFERENCE) == []
+    assert when.candidates(nests_of(parse(text))[0]) == []
     (nest,) = nests_of(parse(text.replace("x4x50", "x400x50").replace("<4x50", "<400x50").replace(": 4,", ": 400,")))
-    found = when.candidates(nest, REFERENCE)
-    assert {"part": when.TILE, "cooperative": 1} in found
-    members = -(-400 * 50 // when.TILE)
-    (resident,) = (one["resident"] for one in found if one["part"] == when.TILE and "resident" in one)
-    assert resident % members == 0 and resident <= 2 * REFERENCE.processors
+    assert {"part": when.TILE, "cooperative": 1} in when.candidates(nest)

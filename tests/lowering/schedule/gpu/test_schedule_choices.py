@@ -103,31 +103,3 @@ def test_no_points_along_axes_that_become_one(rows: int) -> None:
     after = module.clone()
     to_kernel(after)
     check_equivalent(module, after)
-
-
-WIDE = {"along": 1, "rows": 1, "lanes": 65536, "warps": 32, "resident": 4}
-
-
-@pytest.mark.parametrize(
-    ("rows", "columns", "dtype", "found"),
-    [
-        (300, 32768, torch.float32, [{"resident": 4}, {"resident": 8}]),
-        (300, 8192, torch.float32, [{"resident": 4}, {"resident": 8}]),
-        (300, 4096, torch.float32, []),
-        (7, 8192, torch.float32, [{"resident": 4}]),
-        # A row that is walked through has one tile then, if it may be on its way while another is computed.
-        (300, 65536, torch.bfloat16, [WIDE]),
-        (300, 65536, torch.float32, []),
-        (4, 65536, torch.bfloat16, []),
-    ],
-)
-def test_programs_that_do_several_rows_are_tried(
-    rows: int, columns: int, dtype: torch.dtype, found: list[dict[str, int]]
-) -> None:
-    """Where a tile is large, and there are more rows than programs."""
-    graph = make_fx(lambda x: x.log_softmax(-1), tracing_mode="fake", decomposition_table=decomposition_table())
-    module = on_cuda(import_graph(graph(torch.empty(rows, columns, dtype=dtype))).module)
-    names = [stage.name for stage in STAGES]
-    run_pipeline(make_context(), module, STAGES[: names.index("tune-kernels")])
-    nest = next(op for op in entry_block(module).ops if isinstance(op, loops.NestOp))
-    assert [one for one in tried(nest, module) if "resident" in one and "part" not in one] == found
