@@ -12,7 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import sym
-from cuesta.dialects.core.operation import all_ops, ops_of
+from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.graph import ViewOp
@@ -131,6 +131,21 @@ def remove(op: Operation) -> None:
     op.erase()
 
 
+def join_nest(nest: NestOp, loop: StatementOp) -> None:
+    """nest (i) { a; loop (j) { b } } → nest (i, j) { a; b }, in place: the points of the loop become the nest's."""
+    body, count = nest.body, len(nest.sizes)
+    sizes = (*nest.sizes, *loop.sizes)
+    for position, old in enumerate(loop.induction_variables, start=count):
+        new = body.insert_arg(old.type, position)
+        new.name_hint = old.name_hint
+        replace_all_uses(old, new)
+    nest.properties["sizes"] = sym.MapAttr.get(0, sizes)
+    for op in ops_of(loop.body):
+        op.detach()
+        body.insert_op_before(op, loop)
+    remove(loop)
+
+
 def loads_of(root: Operation) -> list[LoadOp]:
     """Every load inside `root`, in program order."""
     return [op for op in all_ops(root) if type(op) is LoadOp]
@@ -209,6 +224,7 @@ __all__ = [
     "has_points",
     "index_ranges",
     "is_pointwise",
+    "join_nest",
     "loads_of",
     "producers_of",
     "remove",

@@ -17,6 +17,7 @@ from cuesta.dialects.core.extension import active
 from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.core.rewriting import apply_patterns
 from cuesta.transforms.algebra.law import Law
+from cuesta.transforms.algebra.one_hot import SumOfOneHot
 from cuesta.transforms.algebra.rules import Rules
 from cuesta.transforms.algebra.table import LAWS
 
@@ -50,7 +51,7 @@ def canonicalize_block(block: Block, rules: Rules) -> None:
 @lru_cache(maxsize=8)
 def _rules(exact: bool, added: tuple[Law | RewritePattern, ...]) -> Rules:
     """Ours, then those of extensions."""
-    laws = [rule for rule in (*LAWS, *added) if not exact or not isinstance(rule, Law) or rule.exact]
+    laws = [rule for rule in (*LAWS, SumOfOneHot(), *added) if not exact or not isinstance(rule, Law) or rule.exact]
     for law in added:
         if isinstance(law, Law):
             law.check()

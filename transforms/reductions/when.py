@@ -91,10 +91,9 @@ TILE = 8192
 Source: measured by `make bench-constants ARGS='--only when.TILE'`
 """
 HEAVY, LIGHTER = 12, 0.93
-"""Where so much is computed for a point (float adds), programs that meet have parts of half as many, of which more go on
-at the same time; and what that leaves of their cost. Softmax of rows of 65535 and 400000 f32 took 182 and 178 us, 200
-and 198 with whole ones, log-softmax 165 and 162 instead of 171; norms, which compute less, 175 to 238 instead of 162 to
-215.
+"""Where so much is computed for a point (float adds), programs that meet have parts of half as many, of which more are
+at work at a time; and what that leaves of their cost. Softmax of rows of 65535 and 400000 f32 took 182 and 178 us, 200
+and 198 with whole ones, log-softmax 165 and 162 instead of 171; norms, which compute less, 175 to 238, not 162 to 215.
 
 Source: from a sweep of parts on an H200, of 18 nests.
 """

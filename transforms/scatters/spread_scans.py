@@ -15,12 +15,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from cuesta.dialects import loops, sym
+from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.scans import is_atomic
 from cuesta.dialects.core.tracing import no_match
-from cuesta.dialects.loops.surgery import all_ops, combines_of, remove, stores_of
+from cuesta.dialects.loops.surgery import all_ops, combines_of, join_nest, remove, stores_of
 from cuesta.transforms.devices import DEVICE, traits_for
 
 
@@ -64,17 +64,7 @@ def scan_to_spread(nest: loops.NestOp) -> loops.ScanOp | None:
 
 def spread(nest: loops.NestOp, scan: loops.ScanOp) -> None:
     """nest (i) { scan (t) { combine } } → nest (i, t) { atomic }, in place."""
-    body, count = nest.body, len(nest.sizes)
-    sizes = (*nest.sizes, *scan.sizes)
-    for position, old in enumerate(scan.induction_variables, start=count):
-        new = body.insert_arg(old.type, position)
-        new.name_hint = old.name_hint
-        replace_all_uses(old, new)
-    nest.properties["sizes"] = sym.MapAttr.get(0, sizes)
-    for op in ops_of(scan.body):
-        op.detach()
-        body.insert_op_before(op, scan)
-    remove(scan)
+    join_nest(nest, scan)
     for combine in combines_of(nest):
         block = combine.parent
         assert block is not None
