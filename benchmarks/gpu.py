@@ -30,13 +30,35 @@ MODES = {"tuned": "max-autotune-no-cudagraphs", "graphs": "reduce-overhead"}
 
 CLIFFS = Path(__file__).with_name("cliffs.txt")
 """Problems that were slow once: lines of `benchmarks/random_programs.py`."""
-LARGE_AT_ONCE = 1
-"""So many processes compile cliffs: the check in f64 of one of 4 GB takes up to 70 GB."""
+LARGE = 2**28
+"""Bytes of the input of a program from which on one process compiles it while no other does: the check in f64 of one of
+4 GB takes up to 70 GB.
+
+Source: a bound: those of 15 processes then take half of the memory of an H200, and large ones the other half.
+"""
+GRACE = 60
+"""Seconds that a process which holds results has to finish what it is at, when the time for compiling is over.
+
+Source: a choice.
+"""
+LONG = 20
+"""Seconds from which on it is told how long a case took to compile and to check.
+
+Source: a choice.
+"""
 
 
 def lines_of(path: Path) -> list[str]:
     """The lines of a file that are no comments."""
     return [line for line in map(str.strip, path.read_text().splitlines()) if line and not line.startswith("#")]
+
+
+def is_large(line: str) -> bool:
+    """Whether the input of a random program is."""
+    from benchmarks.random_programs import DTYPES, Program
+
+    program = Program.parse(line)
+    return math.prod(program.sizes) * DTYPES[program.dtype].itemsize >= LARGE
 
 
 class Process:
@@ -56,6 +78,7 @@ class Process:
         self.process.start()
         other.close()
         self.case: str | None = None
+        self.since = 0.0
 
     def ask(self, verb: str, name: str, seconds: float = 120) -> Row:
         """A request and its answer."""
@@ -90,11 +113,19 @@ class Run:
         """Compiles the cases in `options.workers` processes, or fewer, or with `fresh` each in one of its own."""
         pending = list(names)
         busy: list[Process] = []
-        deadline = perf_counter() + self.options.compile_seconds
+        deadline = perf_counter() + self.options.compile_seconds + GRACE
         workers = min(self.options.workers, len(pending), most)
         # The first message of a process says that it is ready.
         busy += [self.new_process() for _ in range(workers)]
         while busy and perf_counter() < deadline:
+            # Who is stopped takes along what it has compiled: after the time for it nothing new is begun, and who holds
+            # results may finish what it is at.
+            if perf_counter() > deadline - GRACE:
+                for name in pending:
+                    self.rows[name] = {"error": "not compiled in time"}
+                pending.clear()
+                if not any(process in self.owners.values() for process in busy):
+                    break
             for pipe in wait([process.pipe for process in busy], timeout=5):
                 process = next(process for process in busy if process.pipe is pipe)
                 alive = True
@@ -105,6 +136,8 @@ class Run:
                     self.told(f"a process died: {process.case}")
                 if process.case is not None:
                     self.rows[process.case] = answer
+                    if (taken := perf_counter() - process.since) > LONG:
+                        self.told(f"{taken:.0f} s for {process.case}")
                     if "error" not in answer:
                         self.owners[process.case] = process
                 done = fresh and process.case is not None
@@ -114,7 +147,7 @@ class Run:
                     if pending and len(self.processes) < MOST_PROCESSES:
                         busy.append(self.new_process())
                     continue
-                process.case = pending.pop(0)
+                process.case, process.since = pending.pop(0), perf_counter()
                 process.pipe.send(("compile", process.case))
         for process in busy:
             if process.case is not None:
@@ -271,7 +304,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run = Run(options)
     try:
         if cliffs:
-            run.compile_all(cliffs, fresh=False, most=LARGE_AT_ONCE)
+            large = [line for line in cliffs if is_large(line)]
+            run.compile_all(large, fresh=False, most=1)
+            run.compile_all([line for line in cliffs if line not in large], fresh=False)
             run.told(f"{len(cliffs)} cliffs compiled and checked")
         if kernels:
             run.compile_all(kernels, fresh=False)
