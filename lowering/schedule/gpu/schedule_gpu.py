@@ -84,6 +84,12 @@ COLUMN_TILE = 8192
 
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.COLUMN_TILE'`
 """
+COLUMN_WARPS = 16
+"""Of one that is full, of elements of 32 bits: half as many took 37 nests 1.08 times as long (geometric mean; 0.76 to
+1.56). Of 16 bits, 27 nests, it makes no difference.
+
+Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
+"""
 WIDE_COLUMN_TILE = 2048
 """The same where addresses take 64 bits, of which a thread keeps one for each element that it loads. Sums of 128 x 4096
 x 4095 f32 over the middle took 4.5 ms on an H200 in tiles of 8192, 3.2 to 3.6 of 4096, 2.2 of 2048; argmax 8.0, 2.8 to
@@ -455,7 +461,9 @@ class _Chooser:
             while rows < lanes * self.processors and lanes * width > self.machine.sector:
                 lanes //= 2
             tile = WIDE_COLUMN_TILE if self.wide else COLUMN_TILE
-            return self.columns(root, lanes, min(power_of_two(points), max(1, tile // lanes)), axis)
+            columns = self.columns(root, lanes, min(power_of_two(points), max(1, tile // lanes)), axis)
+            full = columns["rows"] * columns["lanes"] >= COLUMN_TILE
+            return {**columns, "warps": COLUMN_WARPS} if full and width >= 4 and not running else columns
         lanes = power_of_two(points) if static else UNKNOWN
         if lanes * self.kept(leaves) > gpu_cost.PERSISTENT:
             lanes = min(lanes, LOOPED)
@@ -470,6 +478,8 @@ class _Chooser:
         most = ROWS if lanes > self.machine.segment // 4 and not running else 2 * SCANNED
         while flat and root.axes and lanes * height * 2 <= most and rows >= height * 2 * self.programs:
             height *= 2
+        # The model takes long rows in one tile for worse than they are: ten of ten that it overruled took longer.
+        self.settled = flat and not running and lanes >= max(points, 2 * LONG)
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
         return {**tiling, "warps": max(1, lanes * height // ROW_WARP)} if height > 1 and most == ROWS else tiling
 
