@@ -1,8 +1,8 @@
 """The benchmark on a CUDA device: memory-bound kernels, what a launch costs, and whole models. `make bench-gpu`.
 
-Many processes compile and check at the same time. Then each in turn compiles its cases under max-autotune, which times
-kernels and so wants the device to itself, and the models with CUDA graphs; and at last measures them, alone on the
-device, all sides of a case in turns.
+Many processes compile and check at the same time; models with CUDA graphs have processes of their own. Then each in turn
+compiles its cases under max-autotune, which times kernels and so wants the device to itself; and at last measures them,
+alone on the device, all sides of a case in turns.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class Process:
 class Run:
     """Cases handed to processes, and their results."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, mode: str = "") -> None:
         self.options = options
-        self.sides = [*([] if options.skip_inductor else ["inductor"]), "cuesta"]
+        self.sides = [side + mode for side in (*([] if options.skip_inductor else ["inductor"]), "cuesta")]
         self.rows: dict[str, Row] = {}
         self.owners: dict[str, Process] = {}
         self.processes: list[Process] = []
@@ -177,6 +177,15 @@ class Run:
         """Every case that was compiled, one after the other."""
         for name, process in self.owners.items():
             self.rows[name] |= process.ask("measure", name)
+
+    def add(self, other: Run) -> None:
+        """What another run found out about its sides."""
+        for name, row in other.rows.items():
+            mine = self.rows[name]
+            mine.setdefault("errors", {}).update(row.get("errors", {}))
+            mine |= {key: value for key, value in row.items() if any(key.startswith(side) for side in other.sides)}
+            if "error" in row:
+                mine["errors"][other.sides[-1]] = row["error"]
 
     def launch_costs(self) -> Row:
         """What a launch costs the host."""
@@ -302,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     kernels = [] if options.skip_kernels else chosen(list(kernel_cases()), options.only)
     models = [] if options.skip_models else chosen(list(model_cases()), options.only)
     cliffs = [] if options.skip_cliffs else chosen(lines_of(CLIFFS), options.only)
-    run = Run(options)
+    run, graphs = Run(options), Run(options, "-graphs")
     try:
         if cliffs:
             large = [line for line in cliffs if is_large(line)]
@@ -315,15 +324,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if models:
             run.compile_all(models, fresh=True)
             run.told(f"{len(models)} models compiled and checked")
-        run.compile_alone([name for name in models if name.endswith("forward")], "graphs", 300)
-        run.told("compiled with CUDA graphs")
+        if models:
+            # In processes of their own, as users have it: what else a process has compiled a model to is asked about at
+            # every call, and a call under CUDA graphs takes little else.
+            graphs.compile_all(models, fresh=True)
+            run.told("compiled with CUDA graphs")
         run.compile_alone(chosen([*models, *kernels], options.tune), "tuned", options.tuning_seconds)
         run.told("compiled under max-autotune")
         run.measure_all()
+        graphs.measure_all()
+        run.add(graphs)
         run.told("measured")
         launches = run.launch_costs() if not options.only else {}
     finally:
         run.stop()
+        graphs.stop()
     report = {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,

@@ -1,0 +1,30 @@
+"""What the benchmark on a CUDA device does around its processes, which need one."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks.gpu import Run, is_large
+
+
+def test_what_runs_with_cuda_graphs_joins_the_row_of_its_case() -> None:
+    options = argparse.Namespace(skip_inductor=False)
+    run, graphs = Run(options), Run(options, "-graphs")
+    assert graphs.sides == ["inductor-graphs", "cuesta-graphs"]
+    run.rows = {"a": {"errors": {}, "eager_ms": 3.0, "cuesta_ms": 2.0}, "b": {"error": "died"}, "c": {"errors": {}}}
+    graphs.rows = {
+        "a": {"errors": {"inductor-graphs": "no"}, "eager_ms": 9.0, "cuesta-graphs_ms": 1.0},
+        "b": {"errors": {}, "inductor-graphs_ms": 4.0},
+        "c": {"error": "not compiled in time"},
+    }
+    run.add(graphs)
+    expected = {"eager_ms": 3.0, "cuesta_ms": 2.0, "cuesta-graphs_ms": 1.0, "errors": {"inductor-graphs": "no"}}
+    assert run.rows["a"] == expected
+    assert run.rows["b"] == {"error": "died", "errors": {}, "inductor-graphs_ms": 4.0}
+    assert run.rows["c"]["errors"] == {"cuesta-graphs": "not compiled in time"}
+
+
+def test_a_program_is_large_by_the_bytes_of_its_input() -> None:
+    assert is_large("bf16 16384x8192 | relu")
+    assert not is_large("bf16 16384x8191 | relu")
+    assert is_large("f32 8192x8192 | relu")
