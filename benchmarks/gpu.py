@@ -1,8 +1,8 @@
 """The benchmark on a CUDA device: memory-bound kernels, what a launch costs, and whole models. `make bench-gpu`.
 
-Many processes compile and check at the same time; models with CUDA graphs have processes of their own. Then each in turn
-compiles its cases under max-autotune, which times kernels and so wants the device to itself; and at last measures them,
-alone on the device, all sides of a case in turns.
+Many processes compile and check at the same time; models with CUDA graphs have processes of their own. Then each in
+turn compiles its cases under max-autotune, which times kernels and so wants the device to itself; and at last measures
+them, alone on the device, all sides of a case in turns.
 """
 
 from __future__ import annotations
