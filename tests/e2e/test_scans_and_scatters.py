@@ -40,16 +40,24 @@ def _written(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
     return y, y.masked_scatter(x > 1, x.abs()), x.scatter_reduce(1, (x > 0).long(), x * 2, "amax")
 
 
+def _before(x: Tensor) -> tuple[Tensor, ...]:
+    """The sums of all before a point, along either axis; and with other numbers in front."""
+    rows = torch.cat((torch.zeros_like(x[:, :1]), x[:, :-1].cumsum(1)), 1)
+    columns = torch.cat((torch.zeros_like(x[:1]), torch.exp(x[:-1]).cumsum(0)), 0)
+    return rows, columns * x, functional.pad(x.cumsum(1), (3, 0), value=2.0).relu()
+
+
 PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (_rows_and_columns, (torch.randn(5, 37),)),
     (_rows_and_columns, (torch.randn(3, 128),)),
     (_ends, (torch.randn(6, 19),)),
+    (_before, (torch.randn(6, 40),)),
     (_histogram, (torch.randn(20, 21), torch.randint(0, 9, (20,)))),
     (_written, (torch.randn(7, 6), torch.tensor([1, 3, 3]))),
 ]
 
 
-@pytest.mark.parametrize(("function", "inputs"), PROGRAMS, ids=range(5))
+@pytest.mark.parametrize(("function", "inputs"), PROGRAMS, ids=range(6))
 def test_as_eager(function: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
     check(function, *inputs)
 
