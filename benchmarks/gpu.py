@@ -1,4 +1,5 @@
-"""The benchmark on a CUDA device: memory-bound kernels, what a launch costs, and whole models. `make bench-gpu`.
+"""The benchmark on a CUDA device: memory-bound kernels, whole models, and what launches and steps cost the host.
+`make bench-gpu`.
 
 Many processes compile and check at the same time; models with CUDA graphs have processes of their own. Then each in
 turn compiles its cases under max-autotune, which times kernels and so wants the device to itself; and at last measures
@@ -187,9 +188,19 @@ class Run:
             if "error" in row:
                 mine["errors"][other.sides[-1]] = row["error"]
 
-    def launch_costs(self) -> Row:
-        """What a launch costs the host."""
-        return next(p for p in self.processes if p.process.is_alive()).ask("launch costs", "")
+    def host_costs(self) -> dict[str, Row]:
+        """What a launch costs the host, and what a step does: asked of a process that lives, or of a new one."""
+        process = next((process for process in self.processes if process.process.is_alive()), None)
+        if process is None:
+            process = self.new_process()
+            try:
+                if not process.pipe.poll(PATIENCE):
+                    raise EOFError(f"not ready in {PATIENCE} s")
+                process.pipe.recv()  # it is ready
+            except (EOFError, OSError) as error:
+                failure = {"error": f"the process died: {error!r}"}
+                return {"launches": failure, "steps": failure}
+        return {"launches": process.ask("launch costs", ""), "steps": process.ask("host times", "", PATIENCE)}
 
     def stop(self) -> None:
         """Ends all processes."""
@@ -270,6 +281,32 @@ def summary(what: str, rows: Mapping[str, Row]) -> list[str]:
     return lines
 
 
+def side_table(what: str, rows: Mapping[str, Mapping[str, float]], sides: Sequence[str], digits: int = 0) -> list[str]:
+    """One line per row: the number of each side, and the other sides' numbers over Cuesta's (above 1: it is faster)."""
+    width = max(len(name) for name in (what, *rows))
+    others = [side for side in sides if side != "cuesta"]
+    lines = [f"{what:{width}}" + "".join(f"{side:>10}" for side in sides) + "".join(f"{'vs ' + o:>13}" for o in others)]
+    for name, row in rows.items():
+        text = f"{name:{width}}" + "".join(
+            f"{row[side]:>10.{digits}f}" if side in row else f"{'-':>10}" for side in sides
+        )
+        for other in others:
+            known = other in row and row.get("cuesta", 0.0) > 0.0
+            text += f"{row[other] / row['cuesta']:>13.2f}" if known else f"{'-':>13}"
+        lines.append(text)
+    return lines
+
+
+def host_lines(host: Mapping[str, Row], sides: Sequence[str]) -> list[str]:
+    """What launches and steps cost the host; nothing where that was left out."""
+    if not host:
+        return []
+    lines, steps = [f"host cost of a launch: {json.dumps(host['launches'])}"], host["steps"]
+    if "error" in steps:
+        return [*lines, f"host time of a step: {steps['error']}"]
+    return [*lines, *side_table("host time of a step, us", steps, sides), ""]
+
+
 def failed(row: Row) -> bool:
     """Whether any of Cuesta's sides gave an error or a wrong result."""
     return any(side.startswith("cuesta") for side in row.get("errors", {}))
@@ -283,6 +320,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--skip-models", action="store_true")
     parser.add_argument("--skip-kernels", action="store_true")
     parser.add_argument("--skip-cliffs", action="store_true", help=f"leave out the lines of {CLIFFS.name}")
+    parser.add_argument(
+        "--skip-host", action="store_true", help="leave out what launches and steps cost the host (as --only does)"
+    )
     parser.add_argument("--tune", default="", help="as --only: which of the cases to compile under max-autotune too")
     parser.add_argument(
         "--tuning-seconds", type=float, default=1800, help="after these, no further one is begun; 0 for none"
@@ -324,7 +364,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if models:
             run.compile_all(models, fresh=True)
             run.told(f"{len(models)} models compiled and checked")
-        if models:
             # In processes of their own, as users have it: what else a process has compiled a model to is asked about at
             # every call, and a call under CUDA graphs takes little else.
             graphs.compile_all(models, fresh=True)
@@ -335,7 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         graphs.measure_all()
         run.add(graphs)
         run.told("measured")
-        launches = run.launch_costs() if not options.only else {}
+        host = {} if options.skip_host or options.only else run.host_costs()
     finally:
         run.stop()
         graphs.stop()
@@ -345,7 +384,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "kernels": {name: run.rows[name] for name in kernels},
         "models": {name: run.rows[name] for name in models},
         "cliffs": {name: run.rows[name] for name in cliffs},
-        "launch_costs": launches,
+        "launch_costs": host.get("launches", {}),
+        "host_times": host.get("steps", {}),
     }
     path = Path(options.json)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -353,7 +393,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for what in ("kernels", "models", "cliffs"):
         if report[what]:
             print("\n".join([*table(report[what]), *summary(what, report[what]), ""]))
-    print("host cost of a launch:", json.dumps(launches))
+    for line in host_lines(host, ["eager", *run.sides]):
+        print(line)
     print(draw_fractions(report["kernels"], Path(options.plot)))
     wrong = [name for name, row in run.rows.items() if "error" in row or failed(row)]
     print(f"{report['device']}, torch {report['torch']}; wrong or failed: {len(wrong)} {wrong}")

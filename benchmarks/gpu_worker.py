@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.case import Case, Prepared, Step
 from benchmarks.gpu import MODES
 from benchmarks.gpu_cases import kernel_cases, model_cases
+from benchmarks.host_time import host_times
 from benchmarks.random_programs import Program
 from benchmarks.timing import copy_of, in_turns
 
@@ -260,6 +261,7 @@ def serve(connection: Connection, sides: tuple[str, ...], texts: str | None) -> 
         },
         "measure": worker.measure,
         "launch costs": lambda _: launch_costs(sides),
+        "host times": lambda _: host_times(sides, _compiled, "cuda"),
     }
     while (request := connection.recv()) is not None:
         verb, name = request
