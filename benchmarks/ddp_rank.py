@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._inductor import metrics
 from torch.autograd.profiler_util import FunctionEvent
 from torch.nn.parallel import DistributedDataParallel
 
@@ -213,7 +212,6 @@ class Counted:
 
         cuesta.clear_records()
         torch._dynamo.utils.counters.clear()
-        metrics.reset()
 
     def told(self, side: str) -> str:
         """In words."""
@@ -224,7 +222,7 @@ class Counted:
             made = cuesta.statistics()
             fallbacks = f", fallbacks {dict(made.fallbacks)}" if made.fallbacks else ""
             return f"{pieces} pieces, {made.kernels} kernels and {made.library_calls} library calls{fallbacks}"
-        return f"{pieces} pieces, {metrics.generated_kernel_count} kernels"
+        return f"{pieces} pieces"
 
 
 def step_samples(steps: Mapping[str, Step], group: Group, repeats: int, rounds: int) -> dict[str, float]:

@@ -59,7 +59,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage("assign-layouts", "library calls are final, and copies for their sake may still join nests"),
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
-    Stage("shift-scans", "a scan that is read further on would be stored in between: no nest takes in its reader"),
+    Stage("shift-scans", "a scan that is read further on would be stored in between: fusion takes in no such reader"),
     Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
     Stage("forward-stores", "fusion brought reads of a few elements next to what stores all of them"),
     Stage("elide-roundings", "fusion brought casts face to face that memory kept apart"),

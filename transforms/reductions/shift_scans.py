@@ -32,8 +32,8 @@ _OF_POINTS = (*_PURE, loops.LoadOp, loops.StoreOp)
 
 
 class ShiftScansPass(ModulePass):
-    """Of running sums of rows that one nest of points reads, at the points of a longer row less a number. Exact, but for
-    the order of a sum, which `loops.running` leaves open: nothing is added but zeros.
+    """Of running sums of rows that one nest of points reads, at the points of a longer row less a number. Exact, but
+    for the order of a sum, which `loops.running` leaves open: nothing is added but zeros.
 
     Near misses: a sum that somebody else reads; that is read backwards, twice, or at every point (no shift); a
     product; a nest that reads something at a place which data say.
@@ -121,7 +121,7 @@ class _Scan:
                 distance = -moved
             elif moved:
                 return "it is read at other rows"
-        sizes = dict(zip(reader.induction_variables, reader.sizes, strict=True))
+        sizes: dict[SSAValue, sym.IndexExpr] = dict(zip(reader.induction_variables, reader.sizes, strict=True))
         if {*variables.values()} != {*sizes} or distance < 1:
             return "it is not read once by every row, further on"
         rows = zip(self.nest.induction_variables, self.nest.sizes, strict=True)
@@ -149,7 +149,7 @@ class _Read:
         """Computes the sums where they are read, in a nest that takes the place of both."""
         reader, along = self.reader, self.variables[self.sums.point]
         rows = [variable for variable in reader.induction_variables if variable is not along]
-        sizes = dict(zip(reader.induction_variables, reader.sizes, strict=True))
+        sizes: dict[SSAValue, sym.IndexExpr] = dict(zip(reader.induction_variables, reader.sizes, strict=True))
         made = loops.NestOp.build([sizes[row] for row in rows], [one.type for one in reader.results])
         scan = loops.ScanOp.build([sizes[along]])
         made.location, scan.location = reader.location, self.sums.scan.location

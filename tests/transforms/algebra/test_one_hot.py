@@ -44,6 +44,7 @@ def test_what_is_chosen_is_the_sum(kind: str, zero: str) -> None:
     dtype = {"f32": torch.float32, "f16": torch.float16, "i64": torch.int64, "i8": torch.int8}[kind]
     values = torch.tensor(numbers).to(dtype) if kind[0] == "f" else torch.arange(-5, 6).to(dtype)
     (expected,), (found,) = run(before, [values, where]), run(after, [values, where])
+    assert isinstance(expected, torch.Tensor) and isinstance(found, torch.Tensor)
     chosen = torch.where((where >= 0) & (where < 5), values + 0, torch.zeros((), dtype=dtype))
     torch.testing.assert_close(found, chosen, rtol=0, atol=0, equal_nan=True)
     torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
