@@ -30,6 +30,11 @@ FLUSHED = 2**28
 """Bytes that are written before each sample: more than the second-level cache holds."""
 AHEAD = 3_000_000
 """Cycles for which the device is kept busy before each sample, so that the host has issued all of it by then."""
+CAPTURED = 4
+"""Calls after which a graph is captured, for any side: one that compiles, one or two that warm up, one that captures.
+
+Source: from reading both.
+"""
 MODEL_SECONDS = 0.25
 ERROR = 600
 """The most characters of an error's text."""
@@ -85,6 +90,8 @@ class Worker:
                 except Exception as error:  # noqa: BLE001 - whatever a compiler throws is its result
                     steps.pop(side, None)
                     result["errors"][side] = f"{type(error).__name__}: {error}"[:ERROR]
+        if any(side.endswith("-graphs") for side in steps):
+            _forget(prepared, steps)
         if not isinstance(prepared.function, torch.nn.Module):
             result["bytes"] = prepared.bytes_moved()
         self.ready[name] = prepared, steps
@@ -127,6 +134,19 @@ def _first_step(prepared: Prepared, side: str) -> tuple[Callable[..., Any], Step
     step()
     torch.cuda.synchronize()
     return function, step, perf_counter() - start
+
+
+def _forget(prepared: Prepared, steps: Mapping[str, Step]) -> None:
+    """Compiles all sides anew: the check called one of them with copies of the inputs, and a capture remembers inputs
+    that lay elsewhere, and copies them.
+    """
+    torch._dynamo.reset()
+    with torch.set_grad_enabled(prepared.case.training), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for step in steps.values():
+            for _ in range(CAPTURED):
+                step()
+    torch.cuda.synchronize()
 
 
 def _check(prepared: Prepared, function: Callable[..., Any], side: str) -> None:

@@ -64,7 +64,8 @@ def test_reductions_over_each_axis(sizes: tuple[int, ...]) -> None:
                 results.append(x.var(axis))
         return tuple(results)
 
-    x = torch.randn(sizes, device="cuda")
+    # A sum that is nearly 0 is as far off as its terms are large: of 720 numbers around 0 one draw in some dozens is.
+    x = torch.randn(sizes, device="cuda") + 0.5
     assert_close_to_float64(
         torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False), function, [x], ulps=16.0
     )
