@@ -115,7 +115,6 @@ ROWS: tuple[Row, ...] = (
     gpu("schedule_gpu.ROW", 128, 1024, on="parts of rows of 700, padded rows of 250"),
     gpu("schedule_gpu.FILLED", 0.3, 0.9, on="parts of rows of 300, parts of rows of 700"),
     gpu("schedule_gpu.LOOPED", 8192, 32768, on="softmax 65536"),
-    gpu("schedule_gpu.CACHED", 2048, 8192, on="logsumexp 20000 bf16"),
     gpu("schedule_gpu.LONG", 1024, 16384, on="layer norm backward 4096x1024, logsumexp 5000"),
     gpu("schedule_gpu.LONGEST", 8192, 65536, on="logsumexp 5000, cross entropy 32768"),
     gpu("schedule_gpu.SCANNED", 1024, 4096, on="cumsum 4096, cumsum 8192"),

@@ -54,10 +54,10 @@ def test_the_quotient_of_all_sorts_of_numbers(divisor: float) -> None:
 
 
 SHARED = """
-func.func @main(%x : tensor<7x4096xf32>, %d : tensor<7xf32>) -> tensor<7x4096xf32> {
+func.func @main(%x : tensor<7x4096xf32>, %d : tensor<7x2xf32>) -> tensor<7x4096xf32> {
   %y = loops.nest (%i : 7) outs(%o : tensor<7x4096xf32>) schedule #loops.schedule<rows = ROWS> {
-    %s = loops.reduce sum (%j : 1) {
-      %a = loops.load %d[%i] : tensor<7xf32>
+    %s = loops.reduce sum (%j : 2) {
+      %a = loops.load %d[%i, %j] : tensor<7x2xf32>
       loops.yield %a : f32
     } : f32
     loops.for (%j : 4096) {
@@ -82,7 +82,7 @@ def test_quotients_by_one_divisor() -> None:
     """Those whose reciprocal is no normal number, and those that are no number, go another way."""
     divisors = torch.tensor([3.0, -49.0, 1e-38, 3e38, 0.0, float("inf"), float("nan")])
     x = torch.cat([all_patterns(16411 * 31), edges(), torch.ones(4096)])[None, :4096].repeat(7, 1)
-    (result,) = run(on_cuda(parse(SHARED.replace("ROWS", "1"))), [x, divisors])
+    (result,) = run(on_cuda(parse(SHARED.replace("ROWS", "1"))), [x, torch.stack((divisors, torch.zeros(7)), 1)])
     truth = x.double() / divisors.double()[:, None]
     assert torch.equal(result.isnan(), truth.isnan())
     zeros = (x == 0) & ~truth.isnan()
