@@ -262,6 +262,9 @@ def summary(what: str, rows: Mapping[str, Row]) -> list[str]:
         "tuned, against TorchInductor tuned": lambda row: ratio(row, "inductor-tuned", "cuesta-tuned"),
         "untuned, against TorchInductor tuned": lambda row: ratio(row, "inductor-tuned", "cuesta"),
         "with CUDA graphs, against TorchInductor with them": lambda row: ratio(row, "inductor-graphs", "cuesta-graphs"),
+        "with CUDA graphs and inputs that move, against TorchInductor": lambda row: ratio(
+            row, "inductor-graphs-moving", "cuesta-graphs-moving"
+        ),
         "against the better of both": better,
         "compile against TorchInductor": lambda row: (
             row["inductor_compile_seconds"] / row["cuesta_compile_seconds"]

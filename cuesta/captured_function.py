@@ -101,7 +101,7 @@ class _Entry:
     """Those that did so after they had seemed to stay: they are copied for good."""
     generations: list[_Generation] = field(default_factory=list[_Generation])
     """What can be replayed, the first that is free."""
-    buffers: dict[int, _Buffer] = field(default_factory=dict[int, "_Buffer"])
+    buffers: _Buffers = field(default_factory=lambda: _Buffers({}))
     held: set[int] = field(default_factory=set[int])
     """Results that somebody held for long, which are copied therefore."""
     calm: int = 0
@@ -223,8 +223,9 @@ class CapturedFunction:
         if anew:
             old, entry.generations = entry.generations, []  # may still run; memory of theirs that somebody holds stays
             entry.calm = 0
-            entry.buffers = {place: _Buffer(args[place]) for place in sorted(entry.copied)}
-        inside = [entry.buffers[place].tensor if place in entry.copied else value for place, value in enumerate(args)]
+            entry.buffers = _Buffers({place: _Buffer(args[place]) for place in sorted(entry.copied)})
+        buffers = entry.buffers.by_place
+        inside = [buffers[place].tensor if place in entry.copied else value for place, value in enumerate(args)]
         try:
             capture = self.device.capture(self.function, list(inside))
         except Refused as error:
@@ -278,8 +279,7 @@ class CapturedFunction:
 
     @staticmethod
     def _replay(entry: _Entry, generation: _Generation, args: list[Any]) -> list[Any]:
-        for place, buffer in entry.buffers.items():
-            buffer.fill(args[place])
+        entry.buffers.fill(args)
         generation.replay()
         results: list[Any] = []
         for output in generation.outputs:
@@ -321,6 +321,27 @@ class _Buffer:
             self.tensor.copy_(value)
         else:
             self.flat.copy_(value.as_strided(self.flat.size(), (1,), value.storage_offset()))
+
+
+class _Buffers:
+    """The memory of all inputs that are copied, which takes one launch for all that are dense and of one type."""
+
+    def __init__(self, by_place: dict[int, _Buffer]) -> None:
+        self.by_place = by_place
+        dense: dict[torch.dtype, list[int]] = {}
+        for place, buffer in by_place.items():
+            if buffer.dense and buffer.flat.numel():
+                dense.setdefault(buffer.tensor.dtype, []).append(place)
+        self._together = [(places, [by_place[one].tensor for one in places]) for places in dense.values() if places[1:]]
+        together = {place for places, _ in self._together for place in places}
+        self._alone = [(place, buffer) for place, buffer in by_place.items() if place not in together]
+
+    def fill(self, args: list[Any]) -> None:
+        """Copies the inputs."""
+        for places, tensors in self._together:
+            torch._foreach_copy_(tensors, [args[place] for place in places])  # pyright: ignore[reportPrivateImportUsage]
+        for place, buffer in self._alone:
+            buffer.fill(args[place])
 
 
 def _is_dense(value: torch.Tensor) -> bool:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+import torch
+
+from benchmarks.case import Case, Prepared
 from benchmarks.gpu import Run, is_large
+from benchmarks.gpu_worker import moving_step
 
 
 def test_what_runs_with_cuda_graphs_joins_the_row_of_its_case() -> None:
@@ -28,3 +32,18 @@ def test_a_program_is_large_by_the_bytes_of_its_input() -> None:
     assert is_large("bf16 16384x8192 | relu")
     assert not is_large("bf16 16384x8191 | relu")
     assert is_large("f32 8192x8192 | relu")
+
+
+def test_inputs_that_move_hold_the_same_and_lie_elsewhere_from_call_to_call() -> None:
+    seen: list[tuple[int, float]] = []
+
+    def function(x: torch.Tensor, factor: float) -> None:
+        seen.append((x.data_ptr(), float(x.sum()) * factor))
+
+    prepared = Prepared(Case("a", lambda: (function, (torch.ones(3), 2.0))))
+    step = moving_step(prepared, function)
+    for _ in range(4):
+        step()
+    places = [place for place, _ in seen]
+    assert places[0] == places[2] != places[1] == places[3]
+    assert {value for _, value in seen} == {6.0}

@@ -110,7 +110,7 @@ def test_the_first_call_runs_the_second_is_captured_then_it_replays() -> None:
         assert torch.equal(graph(W, x)[0], W * x + 1)
     assert graph.log() == ["as it is", "capture", "replay", "replay", "replay", "replay"]
     (entry,) = graph.captured.entries.values()
-    assert set(entry.buffers) == {1}, "what does not move is not copied"
+    assert set(entry.buffers.by_place) == {1}, "what does not move is not copied"
 
 
 def test_a_result_that_is_alive_at_the_next_call_lies_elsewhere_than_that_of_it() -> None:
@@ -183,10 +183,10 @@ def test_an_input_that_comes_to_rest_is_no_longer_copied() -> None:
     for one in (x, y, y, y, y, y, y):
         assert torch.equal(graph(W, one)[0], W * one)
     (entry,) = graph.captured.entries.values()
-    assert not entry.buffers and graph.log().count("capture") == 2
+    assert not entry.buffers.by_place and graph.log().count("capture") == 2
     for one in (x, y, y, y, y, y, y, y):  # it does not settle a second time
         assert torch.equal(graph(W, one)[0], W * one)
-    assert set(entry.buffers) == {1} and graph.log().count("capture") == 1
+    assert set(entry.buffers.by_place) == {1} and graph.log().count("capture") == 1
 
 
 def test_every_combination_of_sizes_and_every_stream_has_its_own() -> None:
@@ -226,6 +226,25 @@ def test_results_that_are_inputs_or_views_of_them_are_the_callers() -> None:
         assert same is x and number == 7
         assert view.data_ptr() == x[2:].data_ptr() and torch.equal(view, x[2:])
         assert torch.equal(more, x + 1)
+
+
+def test_inputs_of_several_types_that_move_together() -> None:
+    """Dense ones of one type are copied at once, the others one by one; each into its own memory."""
+    device = FakeDevice()
+
+    def function(args: list[Any]) -> list[torch.Tensor]:
+        a, b, c, d, e, f = args
+        return [a + 1, b * 2, c - d, e.sum()[None], f + 0]
+
+    wrapped = CapturedFunction(function, device)
+    for call in range(6):
+        wide = torch.arange(12.0).view(3, 4) + call
+        args: list[Any] = [torch.full((2, 3), 1.0 + call), torch.full((3, 2), 2.0 + call).t(), torch.tensor([call, 7])]
+        args += [torch.tensor([3 * call, 1]), wide[:, :2], torch.zeros(0)]
+        expected = function(list(args))
+        for one, other in zip(wrapped(list(args)), expected, strict=True):
+            assert torch.equal(one, other)
+    assert device.log.count("capture") < 4
 
 
 def test_an_input_whose_elements_share_memory() -> None:
