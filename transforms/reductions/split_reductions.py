@@ -62,10 +62,21 @@ class SplitReductionsPass(ModulePass):
         machine = machine_of(op)
         for nest in ops_of(entry_block(op)):
             if isinstance(nest, loops.NestOp) and {"part", "cooperative"} & nest.choices.keys():
+                check_alone(nest)
                 if traits_for(nest, self.target).blocks:
                     split_on_gpu(nest, machine)
                 else:
                     split(nest)
+
+
+def check_alone(nest: loops.NestOp) -> None:
+    """Errors: CuestaError for what a schedule says beside parts, and nobody would obey: the nests that take the place
+    of this one have schedules of their own. Programs that meet are one nest still, with so many warps.
+    """
+    obeyed = {"part", "cooperative", *(["warps"] if nest.choices.get("cooperative", 0) else [])}
+    if others := [name for name in nest.choices if name not in obeyed]:
+        message = f"its schedule says {', '.join(others)} beside parts, whose nests have schedules of their own"
+        raise CuestaError(Diagnostic.on(nest, message))
 
 
 def split(nest: loops.NestOp) -> None:

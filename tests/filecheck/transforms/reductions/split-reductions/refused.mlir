@@ -48,3 +48,30 @@ func.func @main(%x : tensor<8x12xf32, #aten.layout<device = "cuda:0">>) -> tenso
   }
   func.return %y : tensor<i64, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+// What nobody would obey: choices of tiles, of nests that are taken apart, and names that there are not.
+// CHECK: its schedule says lanes beside parts, whose nests have schedules of their own
+func.func @main(%x : tensor<96xf32>) -> tensor<f32> {
+  %y = loops.nest () outs(%o : tensor<f32>) schedule #loops.schedule<part = 8, lanes = 16> {
+    %s = loops.reduce sum (%j : 96) {
+      %a = loops.load %x[%j] : tensor<96xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[] : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}
+
+// -----
+// CHECK: its schedule says nonsense beside parts, whose nests have schedules of their own
+func.func @main(%x : tensor<96xf32>) -> tensor<f32> {
+  %y = loops.nest () outs(%o : tensor<f32>) schedule #loops.schedule<part = 8, nonsense = 4> {
+    %s = loops.reduce sum (%j : 96) {
+      %a = loops.load %x[%j] : tensor<96xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[] : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}
