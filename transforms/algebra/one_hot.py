@@ -23,6 +23,8 @@ class SumOfOneHot(RewritePattern):
     """
 
     label = "sum-of-one-hot"
+    reduced = elem.SelectOp
+    """The op whose results it is about: other reductions are not looked at."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loops.ReduceOp, rewriter: PatternRewriter, /) -> None:

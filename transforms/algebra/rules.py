@@ -99,7 +99,7 @@ class Rules:
             return general
         if isinstance(op, loops.ReduceOp):
             laws = [one for one in self._patterns_of(op_type) if _may_reduce(one.law, op, key)]
-            return (*laws, *general)
+            return (*laws, *(one for one in general if getattr(one, "reduced", key[3]) is key[3]))
         operands, sources = tuple(op.operands), key[3:]
         folds = bool(sources) and all(isinstance(source, frozenset) for source in sources)
         laws = (one for one in self._patterns_of(op_type) if _may_match(one, operands, sources))

@@ -52,13 +52,12 @@ class SpreadRowsPass(ModulePass):
 
 def only_loop(nest: loops.NestOp) -> loops.ForOp | None:
     """The loop that is all a nest does, when its points may be the nest's."""
-    stages = [op for op in nest.body.ops if isinstance(op, loops.DomainOp)]
-    if len(stages) != 1 or not isinstance(stages[0], loops.ForOp):
+    loop = nest.body.last_op
+    if not isinstance(loop, loops.ForOp):
         return None
-    loop = stages[0]
-    if any(isinstance(op, loops.DomainOp) for op in loop.body.ops):
+    *shared, _ = nest.body.ops
+    if any(isinstance(op, loops.DomainOp) for op in (*shared, *loop.body.ops)):
         return None
-    shared = [op for op in nest.body.ops if op is not loop]
     if not all(isinstance(op, loops.LoadOp | loops.IndexOp | elem.ElementwiseOp) for op in shared):
         no_match(nest, "a row does more than its points: it stores, or may fail")
         return None
