@@ -254,6 +254,16 @@ def candidates(nest: loops.NestOp) -> list[dict[str, int]]:
     return [{"part": TILE, "cooperative": 1}, {"part": TILE // 2, "cooperative": 1}, {"part": TILE}]
 
 
+def points_of_meeting(rows: gpu_cost.Rows, most: float, machine: Machine) -> int:
+    """The points of a part where programs that share a row meet; 0 where that would cost more than `most`."""
+    if not MEET or not rows.after:
+        return 0
+    meeting = gpu_cost.of_meeting(rows, math.ceil(rows.points / TILE), machine)
+    if rows.work >= HEAVY and math.ceil(rows.points / (TILE // 2)) <= machine.processors:
+        return TILE // 2 if LIGHTER * meeting <= most else 0
+    return TILE if meeting <= most else 0
+
+
 @struct
 class _Points:
     """The points that a part should have, where those who share a row meet, and where the nest is taken apart; 0 where
@@ -316,20 +326,11 @@ class _Facts:
         points = self.rows_of_strip(machine) if strips else TILE
         most = WORTH * gpu_cost.of_whole_rows(rows, machine)
         apart = gpu_cost.of_parts(rows, machine)
-        meet = self.points_of_meeting(rows, min(most, SURE * apart), machine) if not strips else 0
+        meet = points_of_meeting(rows, min(most, SURE * apart), machine) if not strips else 0
         while points > LEAST and programs * self.points // points < FEW_PROGRAMS * processors:
             points //= 2
         takes_apart = apart <= most and (meet or not self.is_better_whole(machine))
         return _Points(meeting=meet, apart=points if takes_apart else 0)
-
-    def points_of_meeting(self, rows: gpu_cost.Rows, most: float, machine: Machine) -> int:
-        """The points of a part where programs meet; 0 where that would cost more than `most`."""
-        if not MEET or not rows.after:
-            return 0
-        meeting = gpu_cost.of_meeting(rows, math.ceil(self.points / TILE), machine)
-        if rows.work >= HEAVY and math.ceil(self.points / (TILE // 2)) <= machine.processors:
-            return TILE // 2 if LIGHTER * meeting <= most else 0
-        return TILE if meeting <= most else 0
 
     def is_better_whole(self, machine: Machine) -> bool:
         """Whether the whole nest is thought to take less than its parts, and what puts them together. Near miss: rows
@@ -427,4 +428,4 @@ class _Facts:
         return any(sym.coefficient(access.address, self.analysis.number[variable]) == 1 for variable in variables)
 
 
-__all__ = ["candidates", "choose_part", "choose_part_on_gpu", "is_static"]
+__all__ = ["candidates", "choose_part", "choose_part_on_gpu", "is_static", "points_of_meeting"]
