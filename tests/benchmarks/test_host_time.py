@@ -104,6 +104,7 @@ def test_every_model_is_timed_on_the_cpu() -> None:
     assert all(set(row) == {"eager", "cuesta"} and min(row.values()) > 0 for row in found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(host_time.SMALL))
 def test_models_have_the_same_weights_and_inputs_of_the_seed(name: str) -> None:
     (one, inputs), (two, other) = (made(name, host_time.SMALL[name], "cpu", seed=seed) for seed in (0, 1))

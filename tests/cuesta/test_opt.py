@@ -139,6 +139,7 @@ def test_text_tools_start_without_torch(good: Path, command: list[str]) -> None:
     assert finished.stdout == "0  []\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--list-laws", "--list-stages"])
 def test_who_reads_the_output_may_stop(option: str) -> None:
     """As `cuesta-opt --list-laws | head -1` does, and also where all of it fits into a buffer."""

@@ -1,4 +1,5 @@
 // RUN: cuesta-opt %s --machine "processors=4" -p "loops-to-kernel{target=cuda},hint-loads" --split-input-file
+// SLOW
 
 // By hand: a row in a loop over tiles, read twice, is to stay in the cache until it is read for the last time. The
 // weights, which all rows read, stay there anyway.

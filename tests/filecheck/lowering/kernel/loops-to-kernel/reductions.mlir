@@ -1,4 +1,5 @@
 // RUN: cuesta-opt %s -p "choose-parts,split-reductions,loops-to-kernel" --split-input-file
+// SLOW
 
 // Rows: a program each, lanes along the row; the temporary is scratch memory and no result of the launch.
 // CHECK:      kernel.func @softmax_0({{.*}}) outs({{.*}}) schedule #kernel.schedule<grid = [4096], parallel = 1, unroll = 2> {
