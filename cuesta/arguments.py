@@ -81,6 +81,8 @@ def _problem_of_kind(expected: Attribute, value: Any) -> str | None:
         return f"got {value.dtype} on {value.device}"
     if value.layout != torch.strided:
         return f"got a tensor with the layout {value.layout}"
+    if value.is_neg():
+        return "got a tensor with the negative bit; `.resolve_neg()` makes a copy without it"
     return None if value.dim() == len(sizes_of(expected)) else f"got size {tuple(value.shape)}"
 
 

@@ -46,12 +46,15 @@ def cuesta(
     """
     from torch._dynamo.backends.common import aot_autograd
 
+    from cuesta.values_of_inputs import numbers_as_said, wrapped_numbers
+
     compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
     with collection_paused(), capturing(), only(compilers.extensions):
         # A backend of its own for each graph: it keeps state about the graph, and making one is free.
         capture = aot_autograd(**compilers.settings())
-        compiled = capture(gm, example_inputs)
+        numbers = wrapped_numbers(gm)
+        compiled = numbers_as_said(capture(gm, example_inputs), numbers)
     if compilers.records:
         compilers.records[0].capture_seconds = perf_counter() - start - compilers.seconds
     return compiled
@@ -125,11 +128,15 @@ class Compilers:
         self.records.append(record)
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
             from cuesta.compiler import compile_graph
-            from cuesta.saved_results import report_strides, take_example_inputs
+            from cuesta.saved_results import report_strides, save_what_was_read, take_example_inputs
+            from cuesta.values_of_inputs import given_memory, given_plain, read_negated, tangents
 
             drop_aliases(gm)
+            if kind == "forward":
+                save_what_was_read(gm)
             if kind == "backward":
                 take_example_inputs(gm, example_inputs)
+            negated = read_negated(gm)
             compiled = compile_graph(gm, record, self.options)
             if kind == "forward":
                 report_strides(record.result_strides)
@@ -137,6 +144,9 @@ class Compilers:
                 from cuesta.cuda_graphs import captured
 
                 compiled = captured(compiled, gm, kind, record)
+            compiled = given_memory(compiled, negated)
+            if kind == "backward":
+                compiled = given_plain(compiled, tangents(gm))
         seconds = perf_counter() - start
         # What no stage has counted: importing the compiler, most of it.
         record.seconds["load-compiler"] = seconds - sum(record.seconds.values())

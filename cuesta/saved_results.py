@@ -13,6 +13,7 @@ from cuesta.record import GraphKind, Strides
 
 if TYPE_CHECKING:
     import torch
+    from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
     from xdsl.dialects.builtin import ModuleOp
 
 
@@ -33,15 +34,20 @@ def given_results(kind: GraphKind) -> int | None:
     """How many of a graph's results, the first, have to lie as they did in the graph. None says all."""
     if kind != "forward":
         return None
-    from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
     from torch._guards import TracingContext
 
     context = TracingContext.try_get()
     if context is None or context.output_strides is None or context.fw_metadata is None:
         return None
-    every = [*context.fw_metadata.subclass_inp_meta, *context.fw_metadata.subclass_fw_graph_out_meta]
     # The parts of a tensor subclass are results of their own, whose numbers these are not.
-    return None if any(isinstance(one, SubclassCreationMeta) for one in every) else visible_results(kind)
+    return None if _has_subclasses(context.fw_metadata) else visible_results(kind)
+
+
+def _has_subclasses(metadata: ViewAndMutationMeta) -> bool:
+    from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
+
+    every = [*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta]
+    return any(isinstance(one, SubclassCreationMeta) for one in every)
 
 
 def strides_of_results(module: ModuleOp) -> tuple[Strides, ...]:
@@ -86,3 +92,57 @@ __all__ = [
     "take_example_inputs",
     "visible_results",
 ]
+
+
+def save_what_was_read(gm: torch.fx.GraphModule) -> None:
+    """Saves copies of the inputs that a forward pass overwrites, where it would save the inputs themselves.
+
+    return y, x  (x is saved, and changed by the call)  ->  return y, clone(x)
+
+    Autograd makes sure that nobody overwrites what it saves. AOTAutograd's partitioner may save another value than
+    autograd has: the input in place of a clone of it, since a clone is cheap to make again.
+    """
+    import torch
+
+    visible = visible_results("forward")
+    changed = {_storage(node) for node in _changed_inputs(gm)}
+    if visible is None or not changed:
+        return
+    output = gm.graph.output_node()
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    returned: list[Any] = list(cast("Sequence[Any]", output.args[0]))
+    first_write = next((node for node in gm.graph.nodes if node.target is torch.ops.aten.copy_.default), output)
+    for position, node in enumerate(returned):
+        if position < visible or not isinstance(node, torch.fx.Node) or _storage(node) not in changed:
+            continue
+        if node not in copies:
+            with gm.graph.inserting_before(first_write):
+                copy = copies[node] = gm.graph.call_function(torch.ops.aten.clone.default, (node,))
+            copy.meta = {**node.meta, "val": torch.ops.aten.clone.default(node.meta["val"])}
+        returned[position] = copies[node]
+    output.args = (tuple(returned),)
+
+
+def _changed_inputs(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The inputs that the graph writes to, and those that AOTAutograd writes to when it has run."""
+    import torch
+    from torch._guards import TracingContext
+
+    inputs = list(gm.graph.find_nodes(op="placeholder"))
+    writes = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    changed = [cast("torch.fx.Node", node.args[0]) for node in writes]
+    context = TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        known = [info.mutates_data for info in context.fw_metadata.input_info]
+        if _has_subclasses(context.fw_metadata):  # their parts are inputs of their own, whose places these are not
+            known = [any(known)] * len(inputs)
+        changed += [node for node, is_changed in zip(inputs, known, strict=False) if is_changed]
+    return changed
+
+
+def _storage(node: torch.fx.Node) -> int | None:
+    """Which memory a value of the graph lies in; None for what is no tensor. Fakes know what is a view of what."""
+    import torch
+
+    value = node.meta.get("val")
+    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None  # pyright: ignore[reportPrivateUsage]

@@ -133,6 +133,8 @@ def _own_decompositions() -> DecompositionTable:
         aten.t.default: transpose_matrix,
         aten.transpose.int: transpose,
         aten._unsafe_view.default: unsafe_view,
+        # A view that says of its memory that it means the other sign. Machine code reads memory.
+        aten._neg_view.default: aten.neg.default,
         aten.bernoulli.p: bernoulli,
         aten.native_dropout.default: native_dropout,
         aten.nll_loss_backward.default: nll_loss_backward,

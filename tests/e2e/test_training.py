@@ -250,6 +250,76 @@ def test_writing_to_a_parameter_without_gradients() -> None:
     check(function, leaf(4), randn(4))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state, x: state.add_(1),
+        lambda state, x: state.copy_(state.sin()),
+        lambda state, x: state[1:].zero_(),
+        lambda state, x: state.copy_(x.detach()[0]),
+        lambda state, x: state.data.mul_(2),
+    ],
+)
+@pytest.mark.parametrize(
+    "read", [lambda s: s.clone(), lambda s: s.clone().view(2, 2).t().reshape(4), lambda s: s.expand(3, 4).clone()]
+)
+def test_a_buffer_saved_for_backward_and_then_changed(
+    read: Callable[[Tensor], Tensor], change: Callable[[Tensor, Tensor], Tensor]
+) -> None:
+    def function(x: Tensor, weight: Tensor, state: Tensor) -> Tensor:
+        y = (x * weight * read(state)).sin()
+        change(state, x)
+        return y + read(state)
+
+    check(function, leaf(3, 4), leaf(4), randn(4))
+
+
+def test_an_input_saved_for_backward_and_then_changed() -> None:
+    def hidden(x: Tensor, weight: Tensor) -> Tensor:
+        y = (x * weight.clone()).sin()
+        with torch.no_grad():
+            weight.mul_(2)
+        return y
+
+    def seen(x: Tensor, weight: Tensor) -> Tensor:
+        moved = x * 1.5
+        y = moved.clone() * weight
+        moved.mul_(2)
+        return y + moved.sin()
+
+    check(hidden, leaf(3, 4), leaf(4))
+    check(seen, leaf(3, 4), leaf(4))
+
+
+def test_an_input_saved_for_backward_and_changed_where_autograd_sees_it() -> None:
+    def function(x: Tensor, weight: Tensor) -> Tensor:
+        y = x.clone() * weight
+        x.mul_(2)
+        return y * y
+
+    leaves = leaf(4), leaf(4)
+    twins = [one.detach().clone().requires_grad_() for one in leaves]
+    for (x, weight), run in ((leaves, function), (twins, compiled_of(function))):
+        run(x * 1, weight).sum().backward()
+    for actual, expected in zip(twins, leaves, strict=True):
+        torch.testing.assert_close(actual.grad, expected.grad)
+
+
+def test_spectral_normalisation() -> None:
+    model = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4))
+    twin = copy.deepcopy(model)
+    compiled = compiled_of(model)
+    x = randn(3, 4)
+    for _ in range(3):
+        for one in (compiled, twin):
+            one.zero_grad()
+            one(x).square().sum().backward()
+        torch.testing.assert_close(
+            [p.grad for p in model.parameters()], [p.grad for p in twin.parameters()], rtol=1e-4, atol=1e-5
+        )
+    torch.testing.assert_close(dict(model.named_buffers()), dict(twin.named_buffers()))
+
+
 def test_optimizer_steps() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     twin = copy.deepcopy(model)

@@ -6,6 +6,8 @@ accepts. What is drawn is text, because what a failure has to show is text: see 
 Rounding decides nothing: comparisons, floors, sorts and arg-reductions are drawn only on values that are exact (inputs,
 their views and copies, integers), since a last bit may turn them over. Saturating functions are drawn where they do
 not saturate: their gradients would be differences of nearly equal numbers.
+
+Values are written to as well, also inputs and what shares memory with them; and some have the negative bit.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ class Program:
     statements: list[str] = field(default_factory=list[str])
     results: list[str] = field(default_factory=list[str])
     dynamic: bool = False
+    written: set[str] = field(default_factory=set[str])
+    """The inputs that it changes."""
 
     @property
     def source(self) -> str:
@@ -298,7 +302,7 @@ MAKERS: tuple[Maker, ...] = (
         "{x}.select({axis}, {low})", "{x}.narrow({axis}, {low}, {length})", "{x}.flip({axis})",
         "{x}.transpose({axis}, {other})", "{x}.unsqueeze({axis})", "{x}.roll({shift}, {axis})", "{x}.squeeze({axis})",
         "torch.stack([{x}, {x}], {axis})", "{x}.expand(2, *{x}.shape)", "torch.nn.functional.pad({x}, (1, 2))",
-        "{x}.repeat_interleave(2, {axis})",
+        "{x}.repeat_interleave(2, {axis})", "torch._neg_view({x})",
     )),
     _along_axis("{x}.unfold({axis}, {length}, {step})", suits=_any),
     _along_axis("{x}.tril()", axes=2, suits=_number),
@@ -312,6 +316,73 @@ MAKERS: tuple[Maker, ...] = (
 )  # fmt: skip
 
 
+Writer = Callable[[Draw, list[Value]], tuple[str, Value, bool] | None]
+"""Draws a statement that changes a value: its text, the value, and whether what that holds is exact afterwards."""
+
+
+def _write(template: str, *, exact: bool = False, axes: int = 0) -> Writer:
+    def make(draw: Draw, pool: list[Value]) -> tuple[str, Value, bool] | None:
+        x = _one(draw, pool, lambda value: _number(value) and value.tensor.dim() >= axes and value.tensor.numel() > 0)
+        if x is None:
+            return None
+        axis = draw(st.integers(0, x.tensor.dim() - 1)) if x.tensor.dim() else 0
+        size = x.tensor.shape[axis] if x.tensor.dim() else 1
+        low = draw(st.integers(0, size - 1))
+        high = draw(st.integers(low + 1, size))
+        part = f"{x.name}.narrow({axis}, {low}, {high - low})" if x.tensor.dim() else x.name
+        found: Tensor = eval(part, {x.name: x.tensor})
+
+        def suits(value: Value) -> bool:
+            try:
+                sizes = torch.broadcast_shapes(value.tensor.shape, found.shape)
+            except RuntimeError:
+                return False
+            fits = sizes == found.shape and torch.can_cast(value.tensor.dtype, found.dtype)
+            return fits and _number(value) and (value.exact or not exact or value.tensor.dtype == found.dtype)
+
+        y = _one(draw, pool, suits) if "{y}" in template else x
+        places = [draw(st.integers(0, size - 1)) for _ in range(2)]
+        if y is None:
+            return None
+        text = template.format(
+            x=x.name, y=y.name, part=part, axis=axis, two=f"torch.tensor({places})", one=f"torch.tensor({places[:1]})"
+        )
+        return text, x, exact and y.exact
+
+    return make
+
+
+WRITERS: tuple[Writer, ...] = (
+    *(_write(text, exact=True) for text in (
+        "{part}.copy_({y})", "{part}.zero_()", "{part}.fill_(2)", "{part}.clamp_(-1, 1)", "{part}.neg_()",
+    )),
+    *(_write(text) for text in ("{part}.add_({y})", "{part}.mul_({y} * 0.5)", "{part}.sub_(1)")),
+    _write("{x}.index_fill_({axis}, {two}, 1)", exact=True, axes=1),
+    _write("{x}.index_copy_({axis}, {one}, {x}.narrow({axis}, 0, 1) + 1)", axes=1),
+    _write("{x}.index_add_({axis}, {two}, {x}.narrow({axis}, 0, 1).repeat_interleave(2, {axis}))", axes=1),
+)  # fmt: skip
+
+
+def _writes(draw: Draw, pool: list[Value], program: Program) -> bool:
+    """Draws a statement that changes a value, and does it; False when eager refuses."""
+    made = draw(st.sampled_from(WRITERS))(draw, pool)
+    if made is None:
+        return False
+    text, target, exact = made
+    try:
+        exec(text, {"torch": torch, **{value.name: value.tensor for value in pool}})
+    except (RuntimeError, IndexError, TypeError):
+        return False
+    memory = target.tensor.untyped_storage()._cdata
+    inputs = {one.name for one in program.inputs}
+    for position, value in enumerate(pool):
+        if value.tensor.untyped_storage()._cdata == memory:
+            pool[position] = Value(value.name, value.tensor, value.exact and exact)
+            program.written |= {value.name} & inputs
+    program.statements.append(text)
+    return True
+
+
 @st.composite
 def programs(draw: Draw, *, most_statements: int = 12) -> Program:
     """Programs over one to three inputs, some of them strided, with one to three results."""
@@ -323,16 +394,20 @@ def programs(draw: Draw, *, most_statements: int = 12) -> Program:
         own = sizes[draw(st.integers(0, len(sizes) - 1)) :] if number else sizes
         dtype = draw(st.sampled_from(DTYPES)) if number else torch.float32
         make = f"numbers({draw(st.integers(0, 99))}, {dtype}, {', '.join(map(str, own))})"
-        layout = draw(st.sampled_from(["", "", "", "transposed", "strided"]))
+        layout = draw(st.sampled_from(["", "", "", "transposed", "strided", "negated"]))
         if layout == "transposed" and len(own) > 1:
             turned = (*own[:-2], own[-1], own[-2])
             make = f"numbers({draw(st.integers(0, 99))}, {dtype}, {', '.join(map(str, turned))}).transpose(-1, -2)"
         elif layout == "strided":
             make = f"numbers({draw(st.integers(0, 99))}, {dtype}, {', '.join(map(str, own))}, 2)[..., 1]"
+        elif layout == "negated":
+            make = f"torch._neg_view({make})"
         one = Input("xyz"[number], make)
         program.inputs.append(one)
         pool.append(Value(one.name, one.tensor(), True))
     for _ in range(draw(st.integers(1, most_statements))):
+        if draw(st.integers(0, 7)) == 0 and _writes(draw, pool, program):
+            continue
         made = draw(st.sampled_from(MAKERS))(draw, pool)
         if made is None:
             continue

@@ -12,10 +12,22 @@ from cuesta.context import make_context
 from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import Watched
 from tests.fuzz.programs import Program, compare, programs
+from tests.support.differential import copied
 from tests.support.levels import INEXACT, captured_graphs
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+def has_gradients(program: Program, inputs: list[torch.Tensor]) -> bool:
+    """Whether eager can differentiate: not when a value that the backward pass needs was written to."""
+    try:
+        roots = [root for root in program.function()(*copied(inputs)) if root.requires_grad]
+        if roots:
+            torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+    except RuntimeError:
+        return False
+    return True
 
 
 def check_program(program: Program) -> None:
@@ -27,8 +39,12 @@ def check_program(program: Program) -> None:
     note(f"\n--- to see it again:\n{program.reproducer()}---")
     torch._dynamo.reset()
     inputs = program.arguments()
-    for value in inputs:
-        value.requires_grad_(value.dtype == torch.float32 and value.is_leaf and value.is_contiguous())
+    for one, value in zip(program.inputs, inputs, strict=True):
+        may_be_leaf = one.name not in program.written and value.is_leaf and value.is_contiguous()
+        value.requires_grad_(value.dtype == torch.float32 and may_be_leaf)
+    if not has_gradients(program, inputs):
+        for value in inputs:
+            value.requires_grad_(False)
     with captured_graphs() as captured:
         compare(program.function(), inputs, program.dynamic)
     context = make_context()

@@ -1,0 +1,153 @@
+"""Inputs whose memory is not what they mean: numbers that Dynamo wraps, and tensors with the negative bit.
+
+Machine code reads memory. A tensor of torch may say besides that its elements are those of its memory with the other
+sign (`z.conj().imag`), and Dynamo hands some Python numbers over in another type than its graph says. Both are put
+right before a compiled function runs. Which inputs these are is known when a graph is compiled: Dynamo guards the rest.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from cuesta.finishing import BoxedFunction, make_boxed
+
+aten = torch.ops.aten
+
+
+# --- Numbers ----------------------------------------------------------------------------------------------------------
+
+
+def wrapped_numbers(gm: GraphModule) -> Mapping[int, torch.dtype]:
+    """The inputs of a graph of Dynamo's that are Python numbers in tensors, by position, with the types it says.
+
+    A float comes as float64 whatever the graph says (`random.uniform(0, 1)` inside a model).
+    Source: `GraphArg.pass_arg_as_tensor` of torch/_dynamo/variables/builder.py.
+    """
+    found: dict[int, torch.dtype] = {}
+    for position, node in enumerate(gm.graph.find_nodes(op="placeholder")):
+        said = node.meta.get("example_value")
+        if getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False) and isinstance(said, torch.Tensor):
+            found[position] = said.dtype
+    return found
+
+
+def numbers_as_said(function: Callable[..., Any], numbers: Mapping[int, torch.dtype]) -> Callable[..., Any]:
+    """The function, given the numbers in the types that the graph says."""
+    if not numbers:
+        return function
+
+    def call(*args: Any) -> Any:
+        taken = list(args)
+        for position, dtype in numbers.items():
+            taken[position] = taken[position].to(dtype)
+        return function(*taken)
+
+    return call
+
+
+# --- The negative bit -------------------------------------------------------------------------------------------------
+
+
+def read_negated(gm: GraphModule) -> Sequence[int]:
+    """Lets a graph of ATen calls read the memory of the inputs that have the negative bit, and gives their positions.
+
+    x with the bit, of the memory b                    x  ->  neg(b)        copy_(x, v)  ->  copy_(b, neg(v))
+    a result with the bit, of what we do not generate  y  ->  resolve_neg(y)
+
+    Requires: `neg` is its own inverse, also of NaN, ±0 and the least integer; so it is.
+    """
+    negated: list[int] = []
+    for position, node in enumerate(gm.graph.find_nodes(op="placeholder")):
+        if _has_bit(node):
+            negated.append(position)
+            _read_memory(gm, node)
+    for node in list(gm.graph.nodes):
+        if node.op == "call_function" and _is_foreign(node) and _has_bit(node):
+            _follow(gm, node, aten.resolve_neg.default)
+    return negated
+
+
+def given_memory(function: BoxedFunction, negated: Sequence[int]) -> BoxedFunction:
+    """The function, given for each of these inputs the tensor of its memory that has no negative bit."""
+    if not negated:
+        return function
+
+    def call(args: list[Any]) -> Any:
+        for position in negated:
+            args[position] = torch._neg_view(args[position])  # pyright: ignore[reportPrivateUsage]
+        return function(args)
+
+    return make_boxed(call)
+
+
+def given_plain(function: BoxedFunction, positions: Sequence[int]) -> BoxedFunction:
+    """The function, given each of these inputs without the negative bit: tangents come from users, and nobody has
+    guarded what bits they have.
+    """
+    if not positions:
+        return function
+
+    def call(args: list[Any]) -> Any:
+        for position in positions:
+            if args[position].is_neg():
+                args[position] = args[position].resolve_neg()
+        return function(args)
+
+    return make_boxed(call)
+
+
+def tangents(gm: GraphModule) -> Sequence[int]:
+    """The inputs of a backward graph that are gradients which somebody hands in, by position.
+
+    Source: `is_tangent` of torch/_functorch/partitioners.py.
+    """
+    named = enumerate(gm.graph.find_nodes(op="placeholder"))
+    return [place for place, node in named if "tangents" in str(node.target) and _is_real(node.meta.get("val"))]
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and not value.is_complex()
+
+
+def _has_bit(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_neg()
+
+
+def _is_foreign(node: Node) -> bool:
+    """Whether what a call gives is made by code that is not torch's: operators of users, and functions given whole."""
+    target: Any = node.target
+    if target is operator.getitem:
+        source = node.args[0]
+        return isinstance(source, Node) and _is_foreign(source)
+    return getattr(target, "namespace", "") not in ("aten", "prims", "_operator", "")
+
+
+def _read_memory(gm: GraphModule, node: Node) -> None:
+    """x -> neg(b) wherever an input is read; what is written to it is written to its memory."""
+    writes = [user for user in node.users if user.target is aten.copy_.default and user.args[0] is node]
+    node.meta["val"] = torch._neg_view(node.meta["val"])  # pyright: ignore[reportPrivateUsage]
+    _follow(gm, node, aten.neg.default)
+    for write in writes:
+        value: Any = write.args[1]
+        with gm.graph.inserting_before(write):
+            negative = gm.graph.call_function(aten.neg.default, (value,))
+        negative.meta = {**value.meta, "val": aten.neg.default(value.meta["val"])}
+        write.args = (node, negative)
+        write.replace_all_uses_with(value)
+
+
+def _follow(gm: GraphModule, node: Node, overload: Callable[..., Any]) -> None:
+    """Puts a call of one argument behind a node, for all who use it."""
+    before = node.next
+    while before.op == "placeholder":
+        before = before.next
+    with gm.graph.inserting_before(before):
+        made = gm.graph.call_function(overload, (node,))
+    made.meta = {**node.meta, "val": overload(node.meta["val"])}
+    node.replace_all_uses_with(made, delete_user_cb=lambda user: user is not made)

@@ -1,0 +1,157 @@
+"""Inputs whose memory is not what they mean: the negative and the conjugate bit, and numbers that Dynamo wraps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.support.differential import check, compiled_of
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def complex_numbers(*sizes: int) -> Tensor:
+    return torch.randn(*sizes, dtype=torch.complex64)
+
+
+def negated(*sizes: int) -> Tensor:
+    """Reals with the negative bit, every second element of their memory."""
+    value = complex_numbers(*sizes).conj().imag
+    assert value.is_neg()
+    return value
+
+
+# -- bits that a program makes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z: z.conj().imag * 2 + 1,
+        lambda z: torch._neg_view(z.real) * 2 + 1,
+        lambda z: (z.conj().imag + 0, z.conj().real, z.conj().imag),
+        lambda z: torch._neg_view(z).imag * 2,
+        lambda z: torch.view_as_real(z.conj().resolve_conj()) * 2,
+        lambda z: z.conj().imag[1:].view(-1, 2).sum(0),
+        lambda z: torch.stack([z.conj().imag, z.imag]).T.reshape(-1) * 3,
+        lambda z: (z.conj() * z).imag + z.conj().imag,
+        lambda z: z.conj().imag.add_(1),
+        lambda z: torch._neg_view(z.real).mul_(2).sum(),
+    ],
+)
+def test_bits_of_values(function: Callable[[Tensor], Any]) -> None:
+    z = complex_numbers(5)
+    expected_z, actual_z = z.clone(), z.clone()
+    expected, actual = function(expected_z), compiled_of(function)(actual_z)
+    torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(actual_z, expected_z)
+
+
+def test_gradients_through_bits() -> None:
+    z = complex_numbers(5).requires_grad_()
+    check(lambda z: z.conj().imag.sin() * z.real, z, truth=False)
+
+
+# -- inputs with bits --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * 2 + 1,
+        lambda x: x.add_(1),
+        lambda x: x.fill_(3),
+        lambda x: x.mul_(2) + x,
+        lambda x: x[1:].mul_(2).sum(),
+        lambda x: (x.view(-1), x.exp()),
+        lambda x: x,
+        lambda x: (x.softmax(0), x.copy_(x.flip(0))),
+    ],
+)
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_the_negative_bit_of_inputs(function: Callable[[Tensor], Any], requires_grad: bool) -> None:
+    z = complex_numbers(5)
+    expected_z, actual_z = (z.clone().requires_grad_(requires_grad) for _ in range(2))
+    compiled = compiled_of(function)
+    for _ in range(2):  # the second call writes to what the first one wrote
+        expected, actual = (
+            run((own * 1 if requires_grad else own).conj().imag)
+            for run, own in ((function, expected_z), (compiled, actual_z))
+        )
+        torch.testing.assert_close(actual, expected)
+        torch.testing.assert_close(actual_z, expected_z)
+    if requires_grad:
+        for one in (expected, actual):
+            sum(part.sum() for part in (one if isinstance(one, tuple) else (one,))).backward()
+        torch.testing.assert_close(actual_z.grad, expected_z.grad)
+
+
+def test_plain_inputs_after_some_with_the_bit() -> None:
+    compiled = compiled_of(function := lambda x: x * 2 + 1)
+    for x in (negated(5), torch.randn(10)[::2], negated(5)):
+        torch.testing.assert_close(compiled(x), function(x))
+
+
+@pytest.mark.parametrize(
+    "function", [lambda z: (z.real * 2, z.imag + 1, z.conj().imag, z * z), lambda z: z.mul_(1j), lambda z: z.fill_(1j)]
+)
+def test_the_conjugate_bit_of_inputs(function: Callable[[Tensor], Any]) -> None:
+    expected_z = complex_numbers(5)
+    actual_z = expected_z.clone()
+    expected, actual = function(expected_z.conj()), compiled_of(function)(actual_z.conj())
+    torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(actual_z, expected_z)
+
+
+def test_tangents_with_the_negative_bit() -> None:
+    x, y = (torch.ones(5, requires_grad=True) for _ in range(2))
+    tangent = torch._neg_view(torch.randn(5))
+    (x.sin() * 2).backward(tangent)
+    compiled_of(lambda x: x.sin() * 2)(y).backward(tangent)
+    torch.testing.assert_close(y.grad, x.grad)
+
+
+def test_operators_that_give_the_negative_bit() -> None:
+    @torch.library.custom_op("cuesta_test::negative_view", mutates_args=())
+    def negative(x: Tensor) -> Tensor:
+        return torch._neg_view(x.clone())
+
+    @negative.register_fake
+    def _(x: Tensor) -> Tensor:
+        return torch._neg_view(torch.empty_like(x))
+
+    x = torch.randn(5)
+    torch.testing.assert_close(compiled_of(lambda x: negative(x) * 2)(x), -2 * x)
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * random.uniform(1, 2),
+        lambda x: x * random.randint(1, 20) + random.uniform(0, 1),
+        lambda x: x[random.randint(0, 3) :] * 2 if x.dim() else x,
+        lambda x, r=random: (x + r.uniform(-1, 1)).double() + r.uniform(0, 1),
+    ],
+)
+def test_random_numbers_of_python(function: Callable[[Tensor], Tensor]) -> None:
+    x = torch.randn(5)
+    compiled = torch.compile(function, backend="cuesta")
+    for seed in range(3):
+        random.seed(seed)
+        expected = function(x)
+        random.seed(seed)
+        torch.testing.assert_close(compiled(x), expected)
