@@ -149,7 +149,9 @@ class Target:
 
     def call(self, run: str, arguments: Sequence[str]) -> str:
         """The wrapper's statement that calls a run. By default the run gives 0, or the address of the record
-        { site, value, size } of the first index out of range, three integers of 64 bits.
+        { site, value, size } of the first index out of range, three integers of 64 bits; then it launches nothing
+        more. The record is of this call alone, as other threads call the run, too: memory of `malloc`, which is given
+        back when the error is raised.
         """
         return f"if error := {run}({', '.join(arguments)}): raise_index_error(error)"
 

@@ -39,7 +39,7 @@ UPDATES |= {"welford": "double d = {v} - {a}; {a} += d / ({n} + 1), {d} += d * (
 """What value `v`, the `n`-th, does to an element, or to what a reduction has come to: `a`, also `i` or `d`."""
 
 VALUES = {
-    "bound": lambda e, op: f"bound({e.site(op)}, {e.given(op)[0]}, {e.index(op.size)}, {op.wrap:d})",
+    "bound": lambda e, op: f"bound(error, {e.site(op)}, {e.given(op)[0]}, {e.index(op.size)}, {op.wrap:d})",
     "broadcast": lambda e, op: e.given(op)[0],
     "constant": lambda e, op: e.literal(op.value, op.result),
     "convert": lambda e, op: f"{e.given(op)[0]}{' != 0' * (elem.kind_of(op.results[0].type) == 'b')}",
@@ -50,14 +50,21 @@ VALUES = {
 }
 """Ops with one result, as expressions: of the emitter of the kernel, and the op."""
 
-PRELUDE = """#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#define inf INFINITY\n#define nan NAN
-#define least(a, b) ((a) < (b) ? (a) : (b))\n#define greatest(a, b) ((a) > (b) ? (a) : (b))\nstatic int64_t error[3];
+PRELUDE = """#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>
+#define inf INFINITY
+#define nan NAN
+#define least(a, b) ((a) < (b) ? (a) : (b))\n#define greatest(a, b) ((a) > (b) ? (a) : (b))
 static inline int64_t floordiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 static inline int64_t mod(int64_t a, int64_t b) { return a - b * floordiv(a, b); }
-static inline int64_t bound(int64_t site, int64_t given, int64_t size, bool wrap) {
+static inline int64_t bound(int64_t *error, int64_t site, int64_t given, int64_t size, bool wrap) {
   int64_t v = wrap && given < 0 ? given + size : given, bad = v < 0 || v >= size;
   if (bad && !error[0]) error[0] = site, error[1] = given, error[2] = size;
   return bad ? 0 : v;
+}
+static int64_t hand_out(const int64_t *error) {
+  int64_t *copy = malloc(24);
+  for (int k = 0; copy && k < 3; k++) copy[k] = error[k];
+  return copy ? (int64_t)copy : -1;
 }"""
 
 
@@ -78,7 +85,7 @@ class _Emitter:
         self.func, self.sites, self.names = func, sites, dict[Any, _Text]()
         pointers = [f"{self.type(cast('Any', p.type).element_type)} *{self.name(p)}" for p in func.body.args]
         symbols = [f"int64_t {symbol}" for symbol in func.symbols]
-        self.lines = [f"static void k_{func.sym_name}({', '.join(pointers + symbols)}) {{"]
+        self.lines = [f"static void k_{func.sym_name}({', '.join(['int64_t *error', *pointers, *symbols])}) {{"]
         for axis, size in enumerate(func.schedule.grid):
             self.lines.append(f"for (int64_t p{axis} = 0; p{axis} < {self.index(size)}; p{axis}++) {{")
         self.block(func.body)
@@ -187,10 +194,12 @@ class _CTarget(LibraryTarget):
 
     def run_text(self, run: Run, kernels: Mapping[str, kernel.FuncOp]) -> str:
         lines = [f"int64_t {run.name}({', '.join(f'int64_t {name}' for name in run.parameters)}) {{"]
+        lines.append("int64_t error[3] = {0};  // of this call alone: other threads call the run, too")
         for one in run.launches:
             given = [f"(void *)({run.parameters[place]} + {offset})" for place, offset in one.pointers]
-            lines.append(f"k_{one.kernel}({', '.join([*given, *kernels[one.kernel].symbols])});")
-        return "\n".join([*lines, "return error[0] ? (int64_t)error : 0;\n}"])
+            lines.append(f"k_{one.kernel}({', '.join(['error', *given, *kernels[one.kernel].symbols])});")
+            lines.append("if (error[0]) return hand_out(error);")
+        return "\n".join([*lines, "return 0;\n}"])
 
     def program_text(self, texts: Sequence[str], first_site: int) -> str:
         return "\n".join([PRELUDE, f"enum {{ FIRST_SITE = {first_site} }};", *texts])

@@ -3,7 +3,7 @@
     define internal void @NAME(ptr %args, i64 %begin, i64 %end)
 
 runs the programs [begin, end) of the flattened grid. `args` is an array of 8-byte slots: the pointers, then the
-symbols.
+symbols; of a kernel that may find an index out of range, then the record that it writes (`emit_module.py`).
 
 A lane loop is emitted for a cascade of widths (several vectors a step, one vector, one element), the last of which is
 the tail, so nothing is masked that the text does not mask.
@@ -68,6 +68,8 @@ class EmittedKernel:
 
     text: str
     functions: dict[str, MathFunction]
+    reports: bool
+    """Whether it takes a record, which it may write."""
 
 
 class KernelEmitter(IndexEmitter):
@@ -85,6 +87,7 @@ class KernelEmitter(IndexEmitter):
         self.is_checked = any(isinstance(op, kernel.WithinOp) for op in func.walk())
         """Whether the text cannot be believed: then nothing that LLVM may assume is said of addresses."""
         self._coordinates: list[str] = []
+        self._record: str | None = None
 
     def emit(self) -> EmittedKernel:
         """The whole function."""
@@ -120,7 +123,14 @@ done:
 """
         if self.is_checked:
             text = text.replace(" nsw ", " ").replace(" inbounds ", " ")
-        return EmittedKernel(text, self.functions)
+        return EmittedKernel(text, self.functions, self._record is not None)
+
+    def report(self, site: BoundSite, value: str, size: str) -> None:
+        """Writes that `value` is not within `size`, unless something else was out of range before."""
+        self.sites.append(site)
+        if self._record is None:
+            self._record = self._argument(len(self.func.body.args) + len(self.func.symbols), "ptr")
+        self.line(f"call void @cuesta.report(ptr {self._record}, i64 {len(self.sites)}, i64 {value}, i64 {size})")
 
     def _argument(self, position: int, kind: str) -> str:
         name = self.fresh()

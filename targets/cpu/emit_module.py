@@ -4,12 +4,16 @@ A *run* is a sequence of launches with no library call between them: one native 
 
     define i64 @run_0(ptr %a0, ptr %a1, …, i64 %s0, …)
 
-It returns 0, or the address of the record { site, value, size } of the first index found out of range.
+It returns 0, or the address of the record { site, value, size } of the first index found out of range; what comes after
+the launch that found it is not launched, as it may write to an argument. A call has a record of its own, on its stack,
+which its kernels are given; only one that was written is copied to memory of its own, which who reads it gives back. So
+calls in other threads see nothing of it, and a call where nothing fails pays nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from cuesta.dialects import kernel, sym
 from cuesta.dialects.core.structs import struct
@@ -20,19 +24,38 @@ from cuesta.targets.cpu.vector_math import MathFunction
 from cuesta.targets.program import BoundSite
 
 _RUNTIME = """\
-@cuesta.error = internal global { i64, i64, i64 } zeroinitializer
 @cuesta.sink = internal global [64 x i8] zeroinitializer, align 64
 
-define internal void @cuesta.report(i64 %site, i64 %value, i64 %size) noinline cold nounwind {
-  %first = cmpxchg ptr @cuesta.error, i64 0, i64 %site monotonic monotonic
+declare ptr @malloc(i64) nounwind
+
+; The threads of one call share its record: the first to fail writes it.
+define internal void @cuesta.report(ptr %record, i64 %site, i64 %value, i64 %size) noinline cold nounwind {
+  %first = cmpxchg ptr %record, i64 0, i64 %site monotonic monotonic
   %won = extractvalue { i64, i1 } %first, 1
   br i1 %won, label %write, label %done
 write:
-  store i64 %value, ptr getelementptr inbounds ({ i64, i64, i64 }, ptr @cuesta.error, i64 0, i32 1)
-  store i64 %size, ptr getelementptr inbounds ({ i64, i64, i64 }, ptr @cuesta.error, i64 0, i32 2)
+  %value.place = getelementptr inbounds i64, ptr %record, i64 1
+  store i64 %value, ptr %value.place, align 8
+  %size.place = getelementptr inbounds i64, ptr %record, i64 2
+  store i64 %size, ptr %size.place, align 8
   br label %done
 done:
   ret void
+}
+
+; The address of a copy that outlives the call; -1 where there is no memory for it.
+define internal i64 @cuesta.hand_out(ptr %record) noinline cold nounwind {
+  %copy = call ptr @malloc(i64 24)
+  %none = icmp eq ptr %copy, null
+  br i1 %none, label %done, label %write
+write:
+  %held = load [3 x i64], ptr %record, align 8
+  store [3 x i64] %held, ptr %copy, align 8
+  br label %done
+done:
+  %address = ptrtoint ptr %copy to i64
+  %told = select i1 %none, i64 -1, i64 %address
+  ret i64 %told
 }
 """
 
@@ -73,11 +96,14 @@ def emit_module(
     functions: dict[str, MathFunction] = {}
     texts: list[str] = []
     used = {launch.kernel: None for run in runs for launch in run.launches}
+    failing: set[str] = set()
     for name in used:
         emitted = KernelEmitter(kernels[name], sites).emit()
         texts.append(emitted.text)
         functions.update(emitted.functions)
-    texts += [_emit_run(run, kernels) for run in runs]
+        if emitted.reports:
+            failing.add(name)
+    texts += [_emit_run(run, kernels, failing) for run in runs]
     declarations = sorted({line for function in functions.values() for line in function.declarations})
     # An intrinsic's declaration is implied by its call.
     declared = [line for line in declarations if "@llvm." not in line]
@@ -86,13 +112,21 @@ def emit_module(
     return EmittedModule(text, tuple(sites))
 
 
-def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp]) -> str:
+def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractSet[str]) -> str:
+    """One run. The kernels that are `failing` take the record's address after all else."""
     parameters = [f"i64 %a{k}" for k in range(run.pointers)] + [f"i64 %s.{symbol}" for symbol in run.symbols]
     lines: list[str] = []
     entry: list[str] = []
+    may_fail = any(launch.kernel in failing for launch in run.launches)
+    if may_fail:
+        entry.append("%record = alloca [3 x i64], align 8")
+        lines.append("store i64 0, ptr %record, align 8")
+        lines.append("%record.address = ptrtoint ptr %record to i64")
     for number, launch in enumerate(run.launches):
         func = kernels[launch.kernel]
         values = [f"%a{k}" for k in launch.parameters] + [f"%s.{symbol}" for symbol in func.symbols]
+        if launch.kernel in failing:
+            values.append("%record.address")
         args = f"%args{number}"
         entry.append(f"{args} = alloca [{len(values)} x i64], align 8")
         for slot, value in enumerate(values):
@@ -104,14 +138,23 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp]) -> str:
             lines.append(f"call void @{PARALLEL_FOR}(ptr @{launch.kernel}, ptr {args}, i64 {count}, i64 {grain})")
         else:
             lines.append(f"call void @{launch.kernel}(ptr {args}, i64 0, i64 {count})")
+        if launch.kernel in failing:
+            lines.append(f"%site{number} = load i64, ptr %record, align 8")
+            lines.append(f"%good{number} = icmp eq i64 %site{number}, 0")
+            lines.append(f"br i1 %good{number}, label %after{number}, label %failed")
+            lines.append(f"after{number}:")
     body = "\n  ".join([*entry, *lines])
     return f"""define i64 @{run.name}({", ".join(parameters)}) nounwind {{
   {body}
-  %site = load i64, ptr @cuesta.error, align 8
-  %bad = icmp ne i64 %site, 0
-  %where = select i1 %bad, i64 ptrtoint (ptr @cuesta.error to i64), i64 0
+  ret i64 0
+{_FAILED if may_fail else ""}}}
+"""
+
+
+_FAILED = """\
+failed:
+  %where = call i64 @cuesta.hand_out(ptr %record)
   ret i64 %where
-}}
 """
 
 

@@ -254,14 +254,13 @@ def _emit_bound(emitter: KernelEmitter, op: Operation) -> None:
     bad_label, join = emitter.label(), emitter.label()
     emitter.line(f"br i1 {every}, label %{join}, label %{bad_label}")
     emitter.line(f"{bad_label}:")
-    emitter.sites.append(BoundSite(format_location(op.location)))
     first = value
     if lanes > 1:
         bad = emitter.instruction(f"xor {boolean} {good}, splat (i1 true)")
         bits = emitter.instruction(f"bitcast {boolean} {bad} to i{lanes}")
         lane = emitter.instruction(f"call i{lanes} @llvm.cttz.i{lanes}(i{lanes} {bits}, i1 false)")
         first = emitter.instruction(f"extractelement {wide} {value}, i{lanes} {lane}")
-    emitter.line(f"call void @cuesta.report(i64 {len(emitter.sites)}, i64 {first}, i64 {size_name})")
+    emitter.report(BoundSite(format_location(op.location)), first, size_name)
     emitter.line(f"br label %{join}")
     emitter.line(f"{join}:")
     safe = emitter.instruction(f"select {boolean} {good}, {wide} {position}, {wide} {splat_integer(0, lanes)}")
@@ -303,8 +302,7 @@ def _emit_within(emitter: KernelEmitter, op: Operation) -> None:
         bad = emitter.instruction(f"bitcast {boolean} {bad} to {bits}")
         lane = emitter.instruction(f"call {bits} @llvm.cttz.{bits}({bits} {bad}, i1 false)")
         value = emitter.instruction(f"extractelement {wide} {values}, {bits} {lane}")
-    emitter.sites.append(BoundSite(format_location(op.location), f"{op.access} in @{emitter.func.sym_name}"))
-    emitter.line(f"call void @cuesta.report(i64 {len(emitter.sites)}, i64 {value}, i64 {size})")
+    emitter.report(BoundSite(format_location(op.location), f"{op.access} in @{emitter.func.sym_name}"), value, size)
     emitter.line("ret void")
     emitter.line(f"{join}:")
 

@@ -115,6 +115,19 @@ def math_library() -> ctypes.CDLL | None:
 
 
 @functools.cache
+def process_library() -> ctypes.CDLL | None:
+    """What the process itself finds by name: its allocator, also where that is another one than the C library's."""
+    return math_library() if os.name == "nt" else ctypes.CDLL(None)
+
+
+def free_record(address: int) -> None:
+    """Gives back memory that compiled code has from `malloc`."""
+    library = process_library()
+    assert library is not None
+    library.free(ctypes.c_void_p(address))
+
+
+@functools.cache
 def library_addresses() -> dict[str, int]:
     """Every library function that compiled code may name, with its address in this process (about 350; 1 ms)."""
     addresses: dict[str, int] = {}
@@ -132,4 +145,5 @@ def library_addresses() -> dict[str, int]:
                     add(torch_library(), sleef_symbol(name, dtype, lanes))
     for symbol in OPENMP_FUNCTIONS:
         add(openmp_library(), symbol)
+    add(process_library(), "malloc")
     return addresses

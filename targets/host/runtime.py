@@ -12,6 +12,7 @@ from threading import Lock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
+from cuesta.targets.cpu.libraries import free_record
 from cuesta.targets.program import BoundSite, Program, SharedLibrary
 from cuesta.targets.python_functions import define
 
@@ -182,12 +183,16 @@ class OutOfRangeError(IndexError, RuntimeError):
 
 
 def index_error_raiser(sites: Sequence[BoundSite]) -> Callable[[int], NoReturn]:
-    """The function a wrapper calls with the address of an error record: it clears the record and raises the error."""
+    """The function a wrapper calls with the address of an error record, which a run has made by `malloc`: it gives the
+    record back and raises the error. A run that had no memory for a record gives -1.
+    """
 
     def raise_index_error(address: int) -> NoReturn:
+        if address == -1:
+            raise MemoryError("an index is out of range, and there is no memory to say which")
         record: ctypes.Array[ctypes.c_int64] = (ctypes.c_int64 * 3).from_address(address)
         site, value, size = map(int, record)
-        record[0] = 0
+        free_record(address)
         where = sites[site - 1].location
         if sites[site - 1].access:
             raise _outside(sites[site - 1], value, size)

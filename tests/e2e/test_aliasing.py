@@ -143,10 +143,15 @@ def test_an_optimizer_step_writes_its_state_where_it_is() -> None:
     assert names == ["host.launch", "host.free", "host.return"]
 
 
-def test_nothing_changes_when_an_index_is_out_of_range() -> None:
+@pytest.mark.parametrize("order", ["before", "after", "both"])
+def test_nothing_changes_when_an_index_is_out_of_range(order: str) -> None:
     def function(x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
-        x.add_(1)
-        return y[rows]
+        if order != "after":
+            x.add_(1)
+        result = y[rows] * 2
+        if order != "before":
+            x.mul_(2).sub_(3)
+        return result
 
     torch._dynamo.reset()
     x, y = torch.zeros(4), torch.randn(4)

@@ -49,6 +49,45 @@ def test_an_index_out_of_range(function: Callable[..., Any], good: list[int], ba
         check_call(compiled, function, x, torch.tensor(good))  # and the next call works again
 
 
+@pytest.mark.parametrize("size", [4, 5000])
+def test_threads_have_an_index_error_each_of_their_own(size: int) -> None:
+    """Of threads that call one function at once, those with a bad index get their own error and no other does."""
+    threads, calls = 8, 600 if size > 1000 else 2500
+    x = torch.arange(8.0)
+    good, changed = torch.arange(size) % 8, torch.zeros(size)
+    expected, wrong = x[good] * 2, list[str]()
+
+    def function(x: Tensor, changed: Tensor, i: Tensor) -> Tensor:
+        changed.add_(1)
+        return x[i] * 2
+
+    compiled = compiled_of(function, dynamic=False)
+    compiled(x, torch.zeros(size), good)
+
+    def call(number: int) -> None:
+        mine, indices, own = 100 + number, good.clone(), changed.clone()
+        if is_bad := number % 2 == 1:
+            indices[size // 2] = mine
+        for _ in range(calls):
+            try:
+                if not torch.equal(compiled(x, own, indices), expected):
+                    wrong.append(f"thread {number} got another result")
+                said = ""
+            except IndexError as error:
+                said = str(error)
+            if said.startswith(f"index {mine} is out of bounds") != is_bad or bool(said) != is_bad:
+                wrong.append(f"thread {number} got {said or 'no error'}")
+        if not torch.equal(own, changed + (0 if is_bad else calls)):
+            wrong.append(f"thread {number} finds its argument changed")
+
+    running = [threading.Thread(target=call, args=(number,)) for number in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert not wrong, f"{len(wrong)} of {threads * calls} calls: {wrong[:3]}"
+
+
 @pytest.mark.parametrize(
     "function",
     [

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import torch
 
+from cuesta.targets.cpu.libraries import free_record, library_addresses
+from cuesta.targets.host import runtime
 from cuesta.targets.host.runtime import (
     allocator,
     build_unfinished,
@@ -49,17 +51,40 @@ def test_strides_are_made_right() -> None:
 
 
 def test_an_index_error_names_the_line_once() -> None:
-    record = (ctypes.c_int64 * 3)(2, 7, 5)
     raise_index_error = index_error_raiser([BoundSite(""), BoundSite("model.py:42")])
     with pytest.raises(IndexError, match=r"index 7 is out of bounds for dimension with size 5 \(model.py:42\)"):
-        raise_index_error(ctypes.addressof(record))
-    assert record[0] == 0
-    record[0] = 1
+        raise_index_error(new_record(2, 7, 5))
     with pytest.raises(RuntimeError, match="out of bounds"):  # which is what eager raises in `gather`
-        raise_index_error(ctypes.addressof(record))
-    record[0] = 1
+        raise_index_error(new_record(1, 7, 5))
     with pytest.raises(IndexError, match=r"with size 5$"):
-        raise_index_error(ctypes.addressof(record))
+        raise_index_error(new_record(1, 7, 5))
+    with pytest.raises(MemoryError, match="no memory to say which"):
+        raise_index_error(-1)
+
+
+def new_record(*values: int) -> int:
+    """A record as a run hands it out."""
+    malloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(library_addresses()["malloc"])
+    address = malloc(8 * len(values))
+    ctypes.memmove(address, (ctypes.c_int64 * 3)(*values), 8 * len(values))
+    return address
+
+
+def test_the_record_of_an_index_error_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call has its own, so that one that is not raised yet is not written over, and all of them go."""
+    records: list[tuple[int, int]] = []
+
+    def free(address: int) -> None:
+        records.append((address, ctypes.c_int64.from_address(address + 8).value))
+
+    monkeypatch.setattr(runtime, "free_record", free)
+    compiled = torch.compile(lambda x, i: x[i] * 2, backend="cuesta", dynamic=False)
+    for bad in (7, -9):
+        with pytest.raises(IndexError, match=f"index {bad} is out of bounds"):
+            compiled(torch.ones(3), torch.tensor([0, bad]))
+    assert [value for _, value in records] == [7, -9] and records[0][0] != records[1][0]
+    for address, _ in records:
+        free_record(address)
 
 
 @pytest.fixture(params=["as it is", "without private functions"])
