@@ -129,13 +129,14 @@ class Compilers:
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
             from cuesta.compiler import compile_graph
             from cuesta.saved_results import report_strides, save_what_was_read, take_example_inputs
-            from cuesta.values_of_inputs import given_memory, given_plain, read_negated, tangents
+            from cuesta.values_of_inputs import given_memory, given_plain, read_negated, read_plain
 
             drop_aliases(gm)
             if kind == "forward":
                 save_what_was_read(gm)
             if kind == "backward":
                 take_example_inputs(gm, example_inputs)
+            plain = read_plain(gm) if kind == "backward" else ()
             negated = read_negated(gm)
             compiled = compile_graph(gm, record, self.options)
             if kind == "forward":
@@ -144,9 +145,7 @@ class Compilers:
                 from cuesta.cuda_graphs import captured
 
                 compiled = captured(compiled, gm, kind, record)
-            compiled = given_memory(compiled, negated)
-            if kind == "backward":
-                compiled = given_plain(compiled, tangents(gm))
+            compiled = given_plain(given_memory(compiled, negated), plain)
         seconds = perf_counter() - start
         # What no stage has counted: importing the compiler, most of it.
         record.seconds["load-compiler"] = seconds - sum(record.seconds.values())

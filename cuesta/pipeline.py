@@ -77,6 +77,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("split-scatters", "what a scatter starts from is written in order, by all; then it is changed"),
     Stage("spread-scans", "on a GPU points that may come in any order need not come one by one"),
     Stage("add-counters", "points that meet are counted; by now it is known which do"),
+    Stage("check-first", "what may raise is final; a program that writes to its arguments raises before it writes"),
     Stage("loops-to-kernel", "choose a schedule and write the kernel; identical layers become one", begins=KERNEL),
     Stage("hint-loads", "only a kernel says which program reads what, and when"),
     Stage("split-index-sets", "only a schedule has loops to split; a window's inner points need no masks"),

@@ -170,12 +170,13 @@ def effects(
     # Only the computation itself runs in the mode: copies and cotangents must be the same for every run.
     if mode is None:
         mode = _Float64Mode() if dtype is torch.float64 else nullcontext()
+    # Before the call: what it writes to may require a gradient afterwards.
+    wanted = {name: value for name, value in leaves(inputs, "input") if _requires_gradient(value)}
     with mode:
         outputs = function(**inputs) if isinstance(inputs, Mapping) else function(*inputs)
     results = dict(leaves(outputs, "output"))
     shared = _shared_memory(results, dict(leaves(inputs, "input")))
     if gradients:
-        wanted = {name: value for name, value in leaves(inputs, "input") if _requires_gradient(value)}
         if module:
             wanted |= {name: value for name, value in module.named_parameters() if value.requires_grad}
         named = {name: value for name, value in results.items() if _requires_gradient(value)}
@@ -222,7 +223,7 @@ def _cotangents(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _copied(value: Any, dtype: torch.dtype | None) -> Any:
-    """A leaf with the same numbers, sizes, strides and offset in memory of its own, overlaps included."""
+    """A leaf with the same numbers, sizes, strides, offset and negative bit in memory of its own, overlaps included."""
     if not isinstance(value, torch.Tensor):
         return value
     wanted = value.dtype if dtype is None else _WIDE.get(value.dtype, value.dtype)
@@ -231,6 +232,7 @@ def _copied(value: Any, dtype: torch.dtype | None) -> Any:
     flat = torch.empty(0, dtype=value.dtype, device=value.device).set_(value.untyped_storage())
     flat = flat.to(wanted, copy=True)
     copied = flat.as_strided(value.shape, value.stride(), value.storage_offset()).detach()
+    copied = torch._neg_view(copied) if value.is_neg() else copied  # pyright: ignore[reportPrivateUsage]
     return copied.requires_grad_(value.requires_grad)
 
 

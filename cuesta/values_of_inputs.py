@@ -85,10 +85,26 @@ def given_memory(function: BoxedFunction, negated: Sequence[int]) -> BoxedFuncti
     return make_boxed(call)
 
 
-def given_plain(function: BoxedFunction, positions: Sequence[int]) -> BoxedFunction:
-    """The function, given each of these inputs without the negative bit: tangents come from users, and nobody has
-    guarded what bits they have.
+def read_plain(gm: GraphModule) -> Sequence[int]:
+    """Lets a backward graph take all of its inputs as plain, and gives the positions of those that may come with the
+    bit: tangents, which come from users, and what was saved of an input that had it (plain, unless eager saved it).
+    Nobody guards either.
+
+    Source: `is_tangent` of torch/_functorch/partitioners.py.
     """
+    found: list[int] = []
+    for position, node in enumerate(gm.graph.find_nodes(op="placeholder")):
+        value = node.meta.get("val")
+        if _has_bit(node):
+            node.meta["val"] = value.resolve_neg()
+            found.append(position)
+        elif "tangents" in str(node.target) and isinstance(value, torch.Tensor) and not value.is_complex():
+            found.append(position)
+    return found
+
+
+def given_plain(function: BoxedFunction, positions: Sequence[int]) -> BoxedFunction:
+    """The function, given each of these inputs without the negative bit."""
     if not positions:
         return function
 
@@ -99,19 +115,6 @@ def given_plain(function: BoxedFunction, positions: Sequence[int]) -> BoxedFunct
         return function(args)
 
     return make_boxed(call)
-
-
-def tangents(gm: GraphModule) -> Sequence[int]:
-    """The inputs of a backward graph that are gradients which somebody hands in, by position.
-
-    Source: `is_tangent` of torch/_functorch/partitioners.py.
-    """
-    named = enumerate(gm.graph.find_nodes(op="placeholder"))
-    return [place for place, node in named if "tangents" in str(node.target) and _is_real(node.meta.get("val"))]
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and not value.is_complex()
 
 
 def _has_bit(node: Node) -> bool:

@@ -150,6 +150,7 @@ class IndexBoundOp(PlainOperation):
     """An integer as an index: raises IndexError at run time when it is out of range.
 
     Without `wrap` the range is 0 ≤ v < size; with `wrap` it is −size ≤ v < size, and a negative v counts from the end.
+    Where it is `checked`, another op of the program has checked this index before: it is not this one that raises.
     """
 
     traits = traits_def()
@@ -173,25 +174,35 @@ class IndexBoundOp(PlainOperation):
         return "wrap" in self.properties
 
     @property
+    def is_checked(self) -> bool:
+        """Whether it cannot fail, because an equal check came before."""
+        return "checked" in self.properties
+
+    @property
     def result(self) -> SSAValue:
         """The index, or indices."""
         return self.results[0]
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        """Parses `%v, 128 wrap : i64`."""
+        """Parses `%v, 128 wrap checked : i64`; both words may be left out."""
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         size = parse_size(parser)
         wrap = parser.parse_optional_keyword("wrap") is not None
+        is_checked = parser.parse_optional_keyword("checked") is not None
         parser.parse_punctuation(":")
-        return cls.build(parser.resolve_operand(value, parser.parse_type()), size, wrap=wrap)
+        op = cls.build(parser.resolve_operand(value, parser.parse_type()), size, wrap=wrap)
+        if is_checked:
+            op.properties["checked"] = UnitAttr()
+        return op
 
     def print(self, printer: Printer) -> None:
-        """Prints the value, the size, `wrap` and the value's type."""
+        """Prints the value, the size, `wrap`, `checked` and the value's type."""
         printer.print_string(" ")
         printer.print_ssa_value(self.operands[0])
-        printer.print_string(f", {sym.format_expr(self.size)}{' wrap' if self.wrap else ''} : ")
+        words = f"{' wrap' if self.wrap else ''}{' checked' if self.is_checked else ''}"
+        printer.print_string(f", {sym.format_expr(self.size)}{words} : ")
         printer.print_attribute(self.operands[0].type)
 
     def verify_bound(self) -> None:

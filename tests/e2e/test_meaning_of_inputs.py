@@ -97,6 +97,11 @@ def test_the_negative_bit_of_inputs(function: Callable[[Tensor], Any], requires_
         torch.testing.assert_close(actual_z.grad, expected_z.grad)
 
 
+def test_what_is_saved_of_an_input_with_the_bit() -> None:
+    x = torch._neg_view(torch.randn(5)).requires_grad_()
+    check(lambda x: x.clamp(-4, 3).exp().clamp(-4, 3).exp(), x, truth=False)
+
+
 def test_plain_inputs_after_some_with_the_bit() -> None:
     compiled = compiled_of(function := lambda x: x * 2 + 1)
     for x in (negated(5), torch.randn(10)[::2], negated(5)):

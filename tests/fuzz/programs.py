@@ -62,6 +62,8 @@ class Program:
     dynamic: bool = False
     written: set[str] = field(default_factory=set[str])
     """The inputs that it changes."""
+    writes: bool = False
+    """Whether it changes any value."""
 
     @property
     def source(self) -> str:
@@ -90,7 +92,7 @@ from tests.fuzz.programs import compare, numbers
 
 {self.source}
 {inputs}
-compare(program, [{names}], {self.dynamic})
+compare(program, [{names}], {self.dynamic}, strides={not self.writes})
 """
 
 
@@ -103,13 +105,13 @@ def numbers(seed: int, dtype: torch.dtype, *sizes: int) -> Tensor:
     return (torch.randint(-24, 25, sizes, generator=generator) / 8).to(dtype)
 
 
-def compare(function: Callable[..., Any], inputs: list[Tensor], dynamic: bool) -> None:
-    """Compiled against eager in every respect, and against float64.
+def compare(function: Callable[..., Any], inputs: list[Tensor], dynamic: bool, *, strides: bool = True) -> None:
+    """Compiled against eager in every respect (strides only if asked), and against float64.
 
     Strides of dimensions of size 1 do not count: AOTAutograd makes some views anew, with others than eager's.
     """
     compiled = compiled_of(function, dynamic=dynamic or None)
-    check_call(compiled, function, *inputs, unit_strides=False)
+    check_call(compiled, function, *inputs, unit_strides=False, strides=strides)
     assert_close_to_float64(compiled, function, inputs, strides=False)
 
 
@@ -380,6 +382,7 @@ def _writes(draw: Draw, pool: list[Value], program: Program) -> bool:
             pool[position] = Value(value.name, value.tensor, value.exact and exact)
             program.written |= {value.name} & inputs
     program.statements.append(text)
+    program.writes = True
     return True
 
 

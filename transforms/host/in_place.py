@@ -62,8 +62,10 @@ def copies_only(func: kernel.FuncOp) -> bool:
 
 
 def may_fail(func: kernel.FuncOp) -> bool:
-    """Whether the kernel may raise an IndexError: what it has written until then stays written."""
-    return any(isinstance(op, kernel.BoundOp) for op in func.walk())
+    """Whether the kernel may raise an IndexError: what it has written until then stays written. It does not, where all
+    its indices have been checked before it runs (`check-first`).
+    """
+    return any(isinstance(op, kernel.BoundOp) and not op.is_checked for op in func.walk())
 
 
 def _path(op: Operation, func: kernel.FuncOp) -> list[kernel.LoopOp] | None:
