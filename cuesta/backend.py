@@ -13,6 +13,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
+import types
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
@@ -46,11 +49,16 @@ def cuesta(
     """
     from torch._dynamo.backends.common import aot_autograd
 
+    from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, update_of_shared_elements
     from cuesta.values_of_inputs import numbers_as_said, wrapped_numbers
 
     compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
-    with collection_paused(), capturing(), only(compilers.extensions):
+    if (shared := update_of_shared_elements(gm)) is not None:
+        warnings.warn(f"cuesta runs a graph in eager: {shared}", stacklevel=2)
+        return gm.forward
+    loops = numbers_of_loops(gm, example_inputs)
+    with collection_paused(), capturing(), loops, only(compilers.extensions):
         # A backend of its own for each graph: it keeps state about the graph, and making one is free.
         capture = aot_autograd(**compilers.settings())
         numbers = wrapped_numbers(gm)
@@ -60,11 +68,14 @@ def cuesta(
     return compiled
 
 
-def _partition(*arguments: Any, **options: Any) -> Any:
+def _partition(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
     """PyTorch's min-cut partitioner. Importing it costs 0.1 s (networkx), which inference need not pay."""
     from functorch.compile import min_cut_rematerialization_partition
 
-    return min_cut_rematerialization_partition(*arguments, **options)
+    from cuesta.lowering.capture.as_eager import as_eager
+
+    as_eager(gm)
+    return min_cut_rematerialization_partition(gm, *arguments, **options)
 
 
 @contextmanager
@@ -128,10 +139,13 @@ class Compilers:
         self.records.append(record)
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
             from cuesta.compiler import compile_graph
+            from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.saved_results import report_strides, save_what_was_read, take_example_inputs
             from cuesta.values_of_inputs import given_memory, given_plain, read_negated, read_plain
 
             drop_aliases(gm)
+            if kind == "inference":
+                as_eager(gm)
             if kind == "forward":
                 save_what_was_read(gm)
             if kind == "backward":
@@ -166,3 +180,13 @@ def drop_aliases(gm: torch.fx.GraphModule) -> None:
         if node.op == "call_function" and node.target in aliases and output not in node.users:
             node.replace_all_uses_with(node.args[0])
             gm.graph.erase_node(node)
+
+
+class _CallableModule(types.ModuleType):
+    """This module, called: `torch.compile(f, backend=cuesta.backend)` is `torch.compile(f, backend="cuesta")`."""
+
+    def __call__(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **chosen: Any) -> Callable[..., Any]:
+        return cuesta(gm, example_inputs, **chosen)
+
+
+sys.modules[__name__].__class__ = _CallableModule

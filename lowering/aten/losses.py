@@ -25,13 +25,15 @@ class _Samples:
         if not 1 <= len(sizes) <= 2:
             decline("more dims than samples and classes")
         self.batch, self.classes = sizes[:-1], sizes[-1]
+        # Without a batch a target may be a list; its first number is meant.
+        self.listed = [0] * (len(sizes_of_value(self.target)) - len(self.batch))
         self.ignored = op.index("ignore_index")
         self.to = compute_type(element_of(self.input))
 
     def terms(self, sample: Index) -> tuple[Scalar, Scalar]:
         """The loss of a sample and its weight; both 0 when it is ignored."""
         builder = self.builder
-        target = builder.load(self.target, sample)
+        target = builder.load(self.target, [*sample, *self.listed])
         counts = target.ne(self.ignored)
         row = builder.bound(where(counts, target, 0), self.classes, wrap=False)
         weight = builder.constant(1, self.to)
@@ -62,7 +64,7 @@ def _nll_loss_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]
     gradient = op.tensor("grad_output")
     with builder.nest(sizes_of_value(samples.input), [op.results[0].type]) as nest:
         *sample, row = nest.indices
-        target = builder.load(samples.target, sample)
+        target = builder.load(samples.target, [*sample, *samples.listed])
         chosen = target.eq(builder.index(row, target.type)) & target.ne(samples.ignored)
         place = sample if sizes_of_value(gradient) else []
         slope = -builder.load(gradient, place, samples.to)

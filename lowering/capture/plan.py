@@ -33,6 +33,8 @@ _WITH_EFFECTS: Final = torch.ops.higher_order.with_effects
 def has_opaque_nodes(gm: GraphModule) -> bool:
     """Whether a graph has to be compiled in pieces."""
     unsayable = _unsayable(gm.graph.nodes)
+    if not unsayable.isdisjoint(gm.graph.output_node().all_input_nodes):
+        return True  # the condition of a loop over numbers
     return any(node.op == "call_function" and _is_opaque(node, unsayable) for node in gm.graph.nodes)
 
 
@@ -186,8 +188,15 @@ def plan_of(gm: GraphModule) -> Plan:
 
 
 def bindings_of(node: Node) -> dict[Any, Any]:
-    """The symbols that stand for sizes of a call's result, and the way from the result to each."""
-    bindings = node.meta.get("unbacked_bindings")
+    """The symbols that stand for sizes of a call's result, and the way from the result to each.
+
+    Where a view begins is not asked of anybody: a tensor knows.
+    """
+    bindings = {
+        symbol: way
+        for symbol, way in (node.meta.get("unbacked_bindings") or {}).items()
+        if not (way and getattr(way[-1], "name", None) == "storage_offset")
+    }
     if not bindings:
         return {}
     from torch.fx.experimental.symbolic_shapes import resolve_unbacked_bindings

@@ -1,0 +1,122 @@
+"""What only Dynamo's graph shows, before AOTAutograd makes it functional.
+
+An update in place is a node of its own there, with the tensor that it is about as its first argument; later it is one
+more value, and who wrote where is forgotten.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+
+_NO_WRITES: Final = frozenset(
+    {
+        *("as_strided_", "detach_", "rename_", "requires_grad_", "resize_", "resize_as_", "retain_grad_", "set_"),
+        *("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"),
+    }
+)
+"""Operators with a name like an update's that change what a tensor is, and no element."""
+
+
+def update_of_shared_elements(gm: GraphModule) -> str | None:
+    """The update in place, if there is one, of a tensor of which several elements are one number in memory, or of a
+    view of such.
+
+    x.expand(3, 4).add_(1) raises in eager, and x.expand(3, 4).fill_(1) or x.expand(3, 4)[0].add_(1) write to x.
+    AOTAutograd makes neither of it: x becomes the *sum* of what the three rows are after the update.
+
+    Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` of FunctionalInverses.cpp.
+    """
+    for module in gm.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        for node in module.graph.nodes:
+            written = _written_by(node) if node.op in ("call_method", "call_function") else ()
+            if any(_overlaps(one) for tensor in written for one in _views_behind(tensor)):
+                return f"{_name_of(node)} writes to a tensor of which several elements are one number in memory"
+    return None
+
+
+def _name_of(node: Node) -> str:
+    target: Any = node.target
+    if isinstance(target, OpOverload):
+        return target._schema.name.split("::")[-1]  # pyright: ignore[reportPrivateUsage]  # it has no public name
+    return target if isinstance(target, str) else getattr(target, "__name__", "")
+
+
+def _written_by(node: Node) -> Iterator[Node]:
+    """The tensors that a call updates."""
+    if (out := node.kwargs.get("out")) is not None:
+        yield from _nodes(out)
+    name = _name_of(node)
+    in_place = (name.endswith("_") and not name.endswith("__")) or name in _OPERATORS
+    if node.args and (in_place or node.kwargs.get("inplace") is True) and name not in _NO_WRITES:
+        yield from _nodes(node.args[0])
+
+
+_OPERATORS: Final = frozenset(
+    {"setitem", *(name for name in dir(operator) if name.startswith("i") and f"__{name}__" in dir(operator))}
+)
+"""x[i] = y, x += y and its like."""
+
+
+def _nodes(value: Any) -> Iterator[Node]:
+    for one in cast("Sequence[Any]", value) if isinstance(value, tuple | list) else (value,):
+        if isinstance(one, Node):
+            yield one
+
+
+def _views_behind(node: Node) -> Iterator[torch.Tensor]:
+    """A tensor, what it is a view of, and so on."""
+    memory: object = None
+    while isinstance(tensor := node.meta.get("example_value"), torch.Tensor) and tensor.layout is torch.strided:
+        storage = tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]  # what tells them apart
+        if memory not in (None, storage):
+            return
+        memory = storage
+        yield tensor
+        if not node.args or not isinstance(source := node.args[0], Node):
+            return
+        node = source
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    """Whether eager sees that elements are one: along a dim with a stride of 0."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return any(type(step) is int and step == 0 and _is_several(size) for size, step in pairs)
+
+
+def _is_several(size: Any) -> bool:
+    if type(size) is int:
+        return size > 1
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return statically_known_true(size > 1)
+
+
+@contextmanager
+def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Iterator[None]:
+    """Lets a backward pass of `while_loop` be traced in a `with` block: it asks how often the loop ran.
+
+    Dynamo allows that only where it was told that numbers may come out of tensors, or `fullgraph=True`.
+    """
+    loop: Any = torch.ops.higher_order.while_loop
+    modules = [module for module in gm.modules() if isinstance(module, GraphModule)]
+    found = any(module.graph.find_nodes(op="call_function", target=loop) for module in modules)
+    mode: Any = detect_fake_mode(inputs) if found else None
+    if mode is None:
+        yield
+        return
+    before = mode.allow_scalar_outputs
+    mode.allow_scalar_outputs = True
+    try:
+        yield
+    finally:
+        mode.allow_scalar_outputs = before

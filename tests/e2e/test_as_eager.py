@@ -1,0 +1,308 @@
+"""Calls that mean more in eager than in a functional graph: what their arguments may be, and what a flag changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._higher_order_ops import while_loop
+from torch.nn import functional as F
+
+import cuesta
+from tests.support.differential import check, compiled_of
+
+aten = torch.ops.aten
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    cuesta.clear_records()
+
+
+def nothing_in_eager() -> None:
+    """Everything was compiled, and no operator fell back."""
+    assert cuesta.records
+    assert not any(record.fallbacks for record in cuesta.records)
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+@pytest.mark.parametrize("targets", [[1, 2, 0], 2, [1, -100, 7]], ids=str)
+def test_a_loss_of_one_sample(reduction: int, targets: list[int] | int) -> None:
+    """With as many targets as classes the first is meant."""
+    total, weight = torch.tensor(3.0), torch.tensor([0.5, 2.0, 3.0])
+    check(
+        lambda x, t, w: aten.nll_loss_backward(torch.ones(()), x, t, w, reduction, -100, total),
+        torch.randn(3),
+        torch.tensor(targets),
+        weight,
+        truth=False,
+    )
+    nothing_in_eager()
+
+
+def test_a_loss_of_one_sample_and_another_number_of_targets() -> None:
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        compiled_of(lambda x, t: aten.nll_loss_backward(torch.ones(()), x, t, None, 1, -100, torch.ones(())))(
+            torch.randn(5), torch.tensor([1, 2, 3])
+        )
+
+
+ANY_INDICES = {
+    "of other windows": torch.tensor([[[[15, 3], [7, 0]]]]),
+    "all the same": torch.full((1, 1, 2, 2), 6),
+    "of their windows": torch.tensor([[[[0, 3], [9, 14]]]]),
+}
+
+
+@pytest.mark.parametrize("name", ANY_INDICES)
+def test_the_gradient_of_a_pooling_with_given_indices(name: str) -> None:
+    def function(gradient: Tensor, x: Tensor, indices: Tensor) -> Tensor:
+        return aten.max_pool2d_with_indices_backward(gradient, x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices) * 2
+
+    check(function, torch.randn(1, 1, 2, 2), torch.randn(1, 1, 4, 4), ANY_INDICES[name])
+    check(function, torch.randn(3, 1, 2, 2), torch.randn(3, 1, 4, 4), ANY_INDICES[name].expand(3, 1, 2, 2))
+    nothing_in_eager()
+
+
+def test_the_gradient_of_a_pooling_in_three_dims_with_given_indices() -> None:
+    def function(gradient: Tensor, x: Tensor, indices: Tensor) -> Tensor:
+        two = [2, 2, 2]
+        return aten.max_pool3d_with_indices_backward(gradient, x, two, two, [0] * 3, [1] * 3, False, indices)
+
+    check(function, torch.randn(2, 3, 1, 2, 2), torch.randn(2, 3, 2, 4, 4), torch.randint(0, 32, (2, 3, 1, 2, 2)))
+
+
+def test_the_gradient_of_a_pooling_by_what_another_found() -> None:
+    """In a training step, where the indices are found by a pooling: but by windows of another stride."""
+
+    def function(x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        values, indices = F.max_pool2d(x * 1.0, 2, 1, return_indices=True)
+        indices = indices[:, :, ::2, :1].expand(1, 1, 2, 2)
+        detached = x.detach()
+        return values, aten.max_pool2d_with_indices_backward(
+            gradient, detached, [2, 2], [2, 2], [0, 0], [1, 1], False, indices
+        )
+
+    check(function, torch.randn(1, 1, 4, 4, requires_grad=True), torch.randn(1, 1, 2, 2))
+
+
+@pytest.mark.parametrize("window", [(2, 2), (3, 1, 1), (3, 2, 1)], ids=str)
+def test_the_gradient_of_a_pooling_by_what_it_found_is_a_gather(window: tuple[int, ...]) -> None:
+    """The usual training step: nothing is scattered, which would cost more."""
+    x = torch.randn(2, 3, 9, 9, requires_grad=True)
+    check(lambda x: F.max_pool2d(x.sin(), *window), x)
+    assert [record.kind for record in cuesta.records] == ["forward", "backward"]
+
+
+Lists = tuple[list[int], list[int], list[int], list[int], int]
+TRILINEAR: dict[str, tuple[list[tuple[int, ...]], Lists]] = {
+    "rank 0": ([(), (), ()], ([0], [0], [0], [0], 0)),
+    "rank 0, nothing summed": ([(), (), ()], ([0], [0], [0], [], 0)),
+    "all expand a summed dim": ([(3,), (3,), (3,)], ([0], [0], [0], [0], 1)),
+    "all expand, which is unrolled": ([(3,), (3,), (3,)], ([0], [0], [0], [0], 0)),
+    "all expand a dim that stays": ([(3,), (3,), (3,)], ([1], [1], [1], [], 0)),
+    "rank 0 and 1": ([(), (4,), (4,)], ([0], [], [], [], 0)),
+    "expanded backwards": ([(5, 2), (3, 2), (5, 3)], ([-2], [0], [2], [1, -1], 2)),
+    "bilinear": ([(2, 3), (5, 3, 4), (2, 4)], ([1, 3], [0], [1, 2], [2, 3], 1)),
+    "nothing": ([(0, 3), (0, 3, 4), (0, 4)], ([1, 3], [0], [1, 2], [2, 3], 1)),
+    "no samples": ([(0, 3), (5, 3, 4), (0, 4)], ([1, 3], [0], [1, 2], [2, 3], 1)),
+    "no features": ([(2, 0), (5, 0, 4), (2, 4)], ([1, 3], [0], [1, 2], [2, 3], 1)),
+    "no results": ([(2, 3), (0, 3, 4), (2, 4)], ([1, 3], [0], [1, 2], [2, 3], 1)),
+    "nothing of one": ([(0,), (4,), (4,)], ([], [], [], [], 0)),
+}
+
+
+@pytest.mark.parametrize("name", TRILINEAR)
+def test_trilinear(name: str) -> None:
+    sizes, lists = TRILINEAR[name]
+    check(lambda a, b, c: aten._trilinear(a, b, c, *lists), *[torch.randn(size) for size in sizes])
+    nothing_in_eager()
+
+
+def test_trilinear_without_the_dim_that_is_unrolled() -> None:
+    one = torch.ones(())
+    with pytest.raises(RuntimeError, match=r"unroll_dim must be in \[0,0\]"):
+        compiled_of(lambda x: aten._trilinear(x, x, x, [0], [0], [0], [0], 1))(one)
+
+
+# -- memory that nobody has written ------------------------------------------------------------------------------------
+
+EMPTY: dict[str, Callable[[Tensor], Tensor]] = {
+    "empty": lambda x: torch.empty(2, 3, dtype=x.dtype),
+    "channels last": lambda x: torch.empty(2, 3, 2, 2, dtype=x.dtype, memory_format=torch.channels_last),
+    "empty_like": lambda x: torch.empty_like(x.t()),
+    "empty_strided": lambda x: torch.empty_strided((2, 3), (1, 2), dtype=x.dtype),
+    "empty_permuted": lambda x: torch.empty_permuted((2, 3, 4), (1, 0, 2), dtype=x.dtype),
+    "new_empty": lambda x: x.new_empty(3, 2),
+    "in part": lambda x: torch.empty(4, 3, dtype=x.dtype).index_copy(0, torch.tensor([1, 2]), x),
+}
+
+
+@pytest.fixture
+def _deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+TYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int32, torch.uint8, torch.bool, torch.complex64]
+
+
+@pytest.mark.usefixtures("_deterministic")
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_is_filled_under_deterministic_algorithms(name: str) -> None:
+    for dtype in TYPES:
+        check(EMPTY[name], torch.ones(2, 3).to(dtype), truth=False)
+
+
+@pytest.mark.usefixtures("_deterministic")
+def test_empty_is_filled_in_training() -> None:
+    def function(x: Tensor) -> Tensor:
+        return torch.cat([x * 2, torch.empty(3)])
+
+    check(function, torch.ones(3, requires_grad=True))
+
+
+def test_what_is_compiled_with_the_flag_is_not_used_without() -> None:
+    compiled = compiled_of(lambda x: torch.empty(3) + x * 0)
+    x = torch.ones(3)
+    for filled in (False, True, False, True):
+        torch.use_deterministic_algorithms(filled)
+        try:
+            assert compiled(x).isnan().all() == filled
+        finally:
+            torch.use_deterministic_algorithms(False)
+    before = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch._dynamo.reset()
+    try:
+        assert not compiled(x).isnan().any()
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = before
+        torch.use_deterministic_algorithms(False)
+
+
+# -- updates of elements that are one number in memory -----------------------------------------------------------------
+
+
+def _assign(x: Tensor) -> Tensor:
+    x.expand(3, 4)[:2] = torch.ones(2, 4)
+    return x
+
+
+def _add(x: Tensor) -> Tensor:
+    expanded = x.expand(3, 4)
+    expanded += 1
+    return expanded
+
+
+REFUSED: dict[str, Callable[[Tensor], Any]] = {
+    "add_": lambda x: x.expand(3, 4).add_(1),
+    "+=": _add,
+    "of a view": lambda x: x.sin().expand(3, 4).t()[1:].mul_(2),
+    "overload": lambda x: aten.add_.Tensor(x.expand(3, 4), x),
+    "out": lambda x: torch.add(x.expand(3, 4), 1, out=x.expand(3, 4)),
+    "inplace": lambda x: F.relu(x.expand(3, 4), inplace=True),
+    "dropout": lambda x: F.dropout(x.expand(3, 4), inplace=True),
+    "foreach": lambda x: torch._foreach_add_([x + 1, x.expand(3, 4)], 1),
+    "copy_": lambda x: x.expand(3, 4).copy_(torch.ones(3, 4)),
+    "assigned": _assign,
+}
+LEFT_TO_EAGER = pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*one number in memory")
+
+
+@LEFT_TO_EAGER
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_update_that_eager_refuses(name: str) -> None:
+    function = REFUSED[name]
+    for call in (function, compiled_of(function)):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            call(torch.ones(1, 4))
+
+
+def _assign_row(x: Tensor) -> Tensor:
+    x.expand(3, 4)[1] = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    return x * 2
+
+
+WRITTEN: dict[str, Callable[[Tensor], Tensor]] = {
+    "fill_": lambda x: x.clone().expand(3, 4).fill_(2.0) + 1,
+    "zero_": lambda x: x.expand(3, 4).zero_() + x,
+    "one row": lambda x: x.expand(3, 4)[1].add_(1) + x,
+    "assigned": _assign_row,
+}
+
+
+@LEFT_TO_EAGER
+@pytest.mark.parametrize("name", WRITTEN)
+def test_an_update_that_eager_does(name: str) -> None:
+    """AOTAutograd would make the sum of the three rows of it."""
+    check(WRITTEN[name], torch.ones(1, 4))
+    check(lambda x: x[1].add_(1) * 2, torch.ones(1, 4).expand(3, 4))
+
+
+def _write_beside(x: Tensor) -> Tensor:
+    seen = x.expand(3, 4)
+    x.add_(1)
+    return seen * 2
+
+
+NO_ELEMENT_SHARED: dict[str, Callable[[Tensor], Tensor]] = {
+    "one row": lambda x: x.clone().expand(1, 4).add_(1),
+    "new": lambda x: (x.expand(3, 4) + 1).add_(x.expand(3, 4)),
+    "beside": _write_beside,
+    "no element": lambda x: x.expand(3, 4).unsqueeze_(0) + 1,
+}
+
+
+@pytest.mark.parametrize("name", NO_ELEMENT_SHARED)
+def test_an_update_of_elements_of_their_own(name: str) -> None:
+    """Near misses: warnings are errors in tests, so that these are compiled."""
+    check(NO_ELEMENT_SHARED[name], torch.ones(1, 4))
+    assert cuesta.records
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+
+def _sines(x: Tensor) -> Tensor:
+    start = (torch.tensor(0), x)
+    return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, (x * x).sin()), start)[1]
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_a_loop_with_gradients(fullgraph: bool) -> None:
+    compiled = compiled_of(_sines, fullgraph=fullgraph)
+    for size in (5, 7):
+        x, y = torch.randn(2, size).unbind()
+        y.copy_(x)
+        x.requires_grad_()
+        y.requires_grad_()
+        expected = y
+        for _ in range(3):  # eager's `while_loop` has no gradients
+            expected = (expected * expected).sin()
+        expected.sum().backward()
+        compiled(x).sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+    assert {"forward", "backward"} <= {record.kind for record in cuesta.records}
+
+
+def test_a_loop_over_a_number() -> None:
+    check(lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0, x)), torch.randn(5))
+    check(
+        lambda x: (
+            while_loop(lambda i, j, x: i + j < 9, lambda i, j, x: (i + 1, j + i, x + x[i] * j), (0, 2, x.sin()))[2] * 2
+        ),
+        torch.randn(12),
+    )
+    loop = "higher_order.while_loop"
+    assert [set(record.fallbacks) for record in cuesta.records] == [{loop}, {loop, "aten.select.int"}]
