@@ -86,8 +86,8 @@ def collection_paused() -> Iterator[None]:
     0.2 s and finds nothing.
     """
     was_enabled = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if was_enabled:

@@ -14,7 +14,7 @@ from cuesta.cached import Place
 from cuesta.dialects.core.extension import active
 from cuesta.finishing import BoxedFunction, Keep, finish, with_constants
 from cuesta.options import Options
-from cuesta.record import DUMP, CompileRecord, records
+from cuesta.record import DUMP, CompileRecord, recorded
 from cuesta.targets.lookup import running_on
 from cuesta.targets.program import CudaError
 
@@ -41,18 +41,18 @@ def compile_graph(gm: torch.fx.GraphModule, record: CompileRecord, options: Opti
         from cuesta.extensions import named
 
         record.extensions = tuple(named(active()))
-    records.append(record)
-    with running_on(options.target):
-        device = _unsupported_device(gm)
-    if device is not None:
-        return _in_eager(gm, f"there is no target for the device {device}")
-    complete_metadata(gm)
-    place = Place.of(gm, record, options)
-    try:
-        known = None if options.wants_stages else place.look_up()
-        return known or _compile_fresh(gm, options, record, place)
-    except CudaError as error:  # it is the device or its driver that refuses
-        return _in_eager(gm, error)
+    with recorded(record):
+        with running_on(options.target):
+            device = _unsupported_device(gm)
+        if device is not None:
+            return _in_eager(gm, f"there is no target for the device {device}")
+        complete_metadata(gm)
+        place = Place.of(gm, record, options)
+        try:
+            known = None if options.wants_stages else place.look_up()
+            return known or _compile_fresh(gm, options, record, place)
+        except CudaError as error:  # it is the device or its driver that refuses
+            return _in_eager(gm, error)
 
 
 def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRecord, place: Place) -> BoxedFunction:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cuesta.dialects.core.process_lock import ProcessLock
 from cuesta.record import CompileRecord
 
 if TYPE_CHECKING:
@@ -53,17 +53,20 @@ class _Unfinished:
         self.generated = generated
         self.record = record
         self.keep = keep
-        self.lock = threading.Lock()
+        self.lock = ProcessLock()
+        self.program: Program | None = None
         self.loaded: LoadedModule | None = None
 
     def finish(self) -> LoadedModule | None:
-        """Waits for the object code, loads it, and keeps the program."""
-        with self.lock:
+        """Waits for the object code, loads it, and keeps the program. What an interrupt stops, the next call does."""
+        with self.lock.here:
+            if self.program is None:
+                self.program = self.generated.finished(self.record).program
             if self.loaded is None:
-                program = self.generated.finished(self.record).program
-                self.loaded = _loaded(program, self.record)
-                if self.keep is not None:
-                    self.keep(program)
+                self.loaded = _loaded(self.program, self.record)
+            if self.keep is not None:
+                self.keep(self.program)
+                self.keep = None
             return self.loaded
 
 

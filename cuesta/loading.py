@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuesta.options import OptionError, Options
-from cuesta.record import CompileRecord, records
+from cuesta.record import CompileRecord, recorded
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -54,12 +54,12 @@ def _load(path: str | os.PathLike[str], parsed: Options, given: Mapping[str, Any
         module, header, stages = read(text, name, parsed, given=given)
         arguments = Arguments.of(module)
         record = CompileRecord(kind="inference")
-        records.append(record)
         dump: Dump | None = None
-        if parsed.dump:
-            dump = Dump.create(parsed.dump, "loaded")
-            dump.header = header
-        compiled = compile_module(module, parsed, record, dump, stages=stages, checked=parsed.checks != "off")
+        with recorded(record):
+            if parsed.dump:
+                dump = Dump.create(parsed.dump, "loaded")
+                dump.header = header
+            compiled = compile_module(module, parsed, record, dump, stages=stages, checked=parsed.checks != "off")
 
     def call(*values: Any) -> tuple[Any, ...]:
         arguments.check(values, name)

@@ -95,6 +95,17 @@ records: list[CompileRecord] = []
 """Every graph that this process compiled. It only grows; `clear_records()` empties it."""
 
 
+@contextmanager
+def recorded(record: CompileRecord) -> Iterator[None]:
+    """The `with` block that compiles what a record is of; a record of what was interrupted does not stay."""
+    try:
+        records.append(record)
+        yield
+    except KeyboardInterrupt:
+        records[:] = [one for one in records if one is not record]
+        raise
+
+
 def clear_records() -> None:
     """Forget what was compiled so far. Compiled functions are not affected."""
     records.clear()

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from cuesta.dialects.core.devices import claimant, claimed_types, device_type
+from cuesta.dialects.core.setting import setting
 
 if TYPE_CHECKING:
     from cuesta.targets.target import Target
@@ -34,11 +35,8 @@ def running_on(name: str) -> Generator[None]:
 
     What passes know of a device stays: the kernels are those that would run otherwise.
     """
-    token = _chosen.set(None if name == "device" else name)
-    try:
+    with setting(_chosen, None if name == "device" else name):
         yield
-    finally:
-        _chosen.reset(token)
 
 
 def target_of(device: str) -> Target:

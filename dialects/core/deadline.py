@@ -22,6 +22,8 @@ from time import monotonic
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from cuesta.dialects.core.setting import setting
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -47,11 +49,8 @@ class Overran(BaseException):
 @contextmanager
 def allowing(seconds: float) -> Generator[None]:
     """The `with` block in which code of extensions may run for so long."""
-    token = _seconds.set(seconds)
-    try:
+    with setting(_seconds, seconds):
         yield
-    finally:
-        _seconds.reset(token)
 
 
 def seconds_allowed() -> float:
@@ -82,7 +81,11 @@ class InTime:
         if self.seconds < inf and self.thread not in _watch.blocks:  # only a thread itself puts its block there
             self.entered = monotonic()
             self.due = self.entered + self.seconds
-            _watch.enter(self)
+            try:
+                _watch.enter(self)
+            except BaseException:  # an interrupt: nobody would leave the block
+                self.leave()
+                raise
         return self
 
     def __exit__(

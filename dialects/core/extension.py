@@ -23,6 +23,8 @@ from types import FrameType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 from weakref import WeakValueDictionary
 
+from cuesta.dialects.core.setting import setting
+
 if TYPE_CHECKING:
     from xdsl.ir import Dialect
     from xdsl.passes import ModulePass
@@ -216,21 +218,15 @@ def extended(*extensions: Extension | Extensions) -> Generator[Extensions]:
     members = list(active().members)
     for one in extensions:
         members.extend(one.members if isinstance(one, Extensions) else (one,))
-    token = _active.set(Extensions.of(members))
-    try:
+    with setting(_active, Extensions.of(members)):
         yield _active.get()
-    finally:
-        _active.reset(token)
 
 
 @contextmanager
 def only(extensions: Extensions) -> Generator[None]:
     """The `with` block in which just these are in force: those of another thread, or of an earlier moment."""
-    token = _active.set(extensions)
-    try:
+    with setting(_active, extensions):
         yield
-    finally:
-        _active.reset(token)
 
 
 def _merge(members: tuple[Extension, ...]) -> Extensions:

@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from xdsl.pattern_rewriter import RewritePattern
 
 from cuesta.dialects.core.locations import format_location, location_of
+from cuesta.dialects.core.setting import setting
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,8 @@ def active_trace() -> RewriteTrace | None:
 def trace_rewrites() -> Generator[RewriteTrace, None, None]:
     """Record every rewrite in the block (printing each op before and after: much slower)."""
     trace = RewriteTrace()
-    token = _ACTIVE.set(trace)
-    try:
+    with setting(_ACTIVE, trace):
         yield trace
-    finally:
-        _ACTIVE.reset(token)
 
 
 def no_match(op: Operation, reason: str) -> None:

@@ -48,17 +48,21 @@ def whole_operators() -> Generator[None]:
     last to close.
     """
     global _tracing
-    with _lock:
-        if _tracing == 0:
-            _exchange()
-        _tracing += 1
+    is_open = False
     try:
+        with _lock:
+            if _tracing == 0:
+                _put_back()  # what an interrupt left undone
+                _exchange()
+            _tracing += 1
+            is_open = True
         yield
     finally:
-        with _lock:
-            _tracing -= 1
-            if _tracing == 0:
-                _put_back()
+        if is_open:
+            with _lock:
+                _tracing -= 1
+                if _tracing == 0:
+                    _put_back()
 
 
 def _exchange() -> None:
@@ -83,10 +87,11 @@ def _exchange() -> None:
 
 def _put_back() -> None:
     while _kept:
-        overload, kernels = _kept.pop()
+        overload, kernels = _kept[-1]
         overload.py_kernels.clear()
         overload.py_kernels.update(kernels)
         _forget_dispatch(overload)
+        _kept.pop()
 
 
 def _forget_dispatch(overload: OpOverload) -> None:

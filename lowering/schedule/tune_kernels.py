@@ -25,6 +25,7 @@ from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.dialects.core.machine import Machine, machine_of, state_machine
+from cuesta.dialects.core.setting import setting
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import is_tensor_type, sizes_of, traits_of
@@ -61,11 +62,8 @@ _measure: ContextVar[Measure | None] = ContextVar("measure", default=None)
 @contextmanager
 def measuring(measure: Measure) -> Generator[None, None, None]:
     """In the `with` block, `tune-kernels` asks `measure`."""
-    token = _measure.set(measure)
-    try:
+    with setting(_measure, measure):
         yield
-    finally:
-        _measure.reset(token)
 
 
 @dataclass(frozen=True)

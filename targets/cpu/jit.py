@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import llvmlite.binding as llvm
 
@@ -25,6 +25,8 @@ from cuesta.targets.cpu.object_loader import ObjectError, link
 
 _RUNTIME_LIBRARY = "cuesta.runtime"
 _library_numbers = itertools.count()
+_LONGEST_WAIT = 0.2
+"""Seconds after which who waits for a thread looks whether it has ended. Source: shorter than a person notices."""
 
 
 class MachineCodeError(Exception):
@@ -59,27 +61,43 @@ def compile_module(llvm_text: str, verify: bool = False, features: HostFeatures 
 class Compilation:
     """A module on its way to object code, in a thread of its own: LLVM lets go of Python's lock while it works.
 
+    Who is interrupted while waiting may ask again. A process that was forked meanwhile does not have the thread: it
+    makes the code itself.
     Errors: MachineCodeError at once, when the text does not parse.
     """
 
     def __init__(self, llvm_text: str) -> None:
         # Parsing is here: each of its many short calls would have the thread wait for Python's lock.
         self._features = host_features()
-        self._module = _parsed(llvm_text, False, self._features)
+        self._text = llvm_text
         self._code = b""
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="cuesta LLVM")
-        self._thread.start()
+        self._process = os.getpid()
+        self._is_done = False
+        self._done = threading.Lock()
+        self._done.acquire()
+        module = _parsed(llvm_text, False, self._features)
+        threading.Thread(target=self._run, args=(module,), name="cuesta LLVM").start()
 
-    def _run(self) -> None:
+    def _run(self, module: llvm.ModuleRef) -> None:
         try:
-            self._code = _emitted(self._module, self._features)
+            self._code = _emitted(module, self._features)
         except BaseException as error:  # noqa: BLE001 - raised where the code is asked for
             self._error = error
+        self._text, self._is_done = "", True
+        self._done.release()
 
     def object_code(self) -> bytes:
         """The object file, once it is there. Errors: what LLVM raised."""
-        self._thread.join()
+        while not self._is_done:
+            if self._process != os.getpid():
+                self._code, self._is_done = compile_module(self._text, features=self._features), True
+                break
+            let_go_of_llvm()
+            # An interrupted `Thread.join` believes that the thread has ended. A lock says nothing but whether it was
+            # acquired; who is interrupted before it is released has others wait for as long as this, at most.
+            if self._done.acquire(timeout=_LONGEST_WAIT):
+                self._done.release()
         if self._error is not None:
             raise self._error
         return self._code
@@ -125,6 +143,36 @@ def _link_by_llvm(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
     return _LinkedByLlvm(tracker, symbols)
 
 
+def _lock_of_llvm() -> Any:
+    """llvmlite's lock, which every call into LLVM takes; None in a version that has another."""
+    return getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)
+
+
+def let_go_of_llvm() -> None:
+    """Gives back llvmlite's lock if this thread still has it, though no call into LLVM is under way here.
+
+    llvmlite takes it in Python: an interrupt that comes right after leaves it taken, and every other thread waiting.
+    """
+    lock = _lock_of_llvm()
+    while lock is not None and lock._is_owned():
+        lock.release()
+
+
+def _hold_llvm() -> None:
+    if (lock := _lock_of_llvm()) is not None:
+        lock.acquire()
+
+
+def _free_llvm_in_child() -> None:
+    if (lock := _lock_of_llvm()) is not None:
+        lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    # Nobody is within LLVM when a process is copied, so that the copy can use it.
+    os.register_at_fork(before=_hold_llvm, after_in_parent=let_go_of_llvm, after_in_child=_free_llvm_in_child)
+
+
 @functools.cache
 def _initialise() -> None:
     llvm.initialize_native_target()
@@ -162,16 +210,18 @@ def _runtime_library() -> llvm.ResourceTracker:
 
 def _parsed(llvm_text: str, verify: bool, features: HostFeatures) -> llvm.ModuleRef:
     """The module, for the machine. Errors: MachineCodeError."""
-    _initialise()
     try:
+        _initialise()
         module = llvm.parse_assembly(llvm_text)
         if verify:
             module.verify()
+        module.triple = features.triple
+        module.data_layout = str(_target_machine(features).target_data)
+        return module
     except RuntimeError as error:
         raise MachineCodeError(_explain(llvm_text, str(error))) from error
-    module.triple = features.triple
-    module.data_layout = str(_target_machine(features).target_data)
-    return module
+    finally:
+        let_go_of_llvm()
 
 
 def _emitted(module: llvm.ModuleRef, features: HostFeatures) -> bytes:

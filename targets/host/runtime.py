@@ -8,10 +8,10 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
+from cuesta.dialects.core.process_lock import ProcessLock
 from cuesta.targets.cpu.libraries import free_record
 from cuesta.targets.program import BoundSite, Program, SharedLibrary
 from cuesta.targets.python_functions import define
@@ -253,10 +253,10 @@ def build_unfinished(program: Program, finish: Callable[[], LoadedModule | None]
     Errors: the first call raises what `finish` raises, and so do others until one succeeds.
     """
     function = _without_code(program, None)
-    code, lock = function.__code__, Lock()
+    code, lock = function.__code__, ProcessLock()
 
     def complete() -> None:
-        with lock:
+        with lock.here:
             if function.__code__ is not code:
                 _bind_code(function, program, finish())
                 function.__code__ = code
