@@ -69,6 +69,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("reuse-across-stages", "an exponential of the sum is not computed again for the quotient"),
     Stage("relax-accuracy", "it is known now what is only ever rounded to 16 bits"),
     Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED, label="dce-2"),
+    Stage("narrow-updates", "fusion has brought together what an argument becomes and which part of it changes"),
     Stage("spread-rows", "on a GPU a row of which nothing is reduced any more is as many points"),
     Stage("tune-kernels", "under max-autotune only: the nests are final, and nothing has a schedule yet"),
     Stage("sum-columns-with-rows", "on a GPU: what one nest reads by rows and another by columns is read once"),

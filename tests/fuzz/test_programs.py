@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, note, settings
 from cuesta.context import make_context
 from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import Watched
+from cuesta.testing import effects
 from tests.fuzz.programs import Program, compare, programs
 from tests.support.differential import copied
 from tests.support.levels import INEXACT, captured_graphs
@@ -25,6 +26,8 @@ def has_gradients(program: Program, inputs: list[torch.Tensor]) -> bool:
         roots = [root for root in program.function()(*copied(inputs)) if root.requires_grad]
         if roots:
             torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+        function = program.function()
+        effects(function, function, inputs, gradients=True, dtype=torch.float64)  # where casts make no copies
     except RuntimeError:
         return False
     return True

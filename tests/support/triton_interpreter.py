@@ -23,6 +23,7 @@ from cuesta.record import CompileRecord
 from cuesta.saved_results import strides_of_results
 from cuesta.targets.reference import random_inputs
 from cuesta.targets.reference import run as run_reference
+from cuesta.targets.reference.program import run_and_write
 from cuesta.testing import compare
 from tests.support.pickling import dumps
 
@@ -103,18 +104,25 @@ def interpreted_cuda(*, run_it: bool = True, lowered: bool = False) -> Iterator[
 
 
 def check(module: ModuleOp, inputs: Sequence[Any] | None = None, *, factor: float = 3.0, ulps: float = 4.0) -> None:
-    """Checks that a program gives on a CUDA device what it means, by the measure of a run that rounds nothing.
+    """Checks that a program gives on a CUDA device what it means, and writes to its arguments what it means to, by the
+    measure of a run that rounds nothing.
 
     The program is at the level `aten` or `loops`, and on the CPU; `inputs` are random by default.
     Errors: AssertionError naming the result that is off.
     """
     inputs = random_inputs(module) if inputs is None else inputs
-    expected, truth = run_reference(module, _copies(inputs)), run_reference(module, _copies(inputs), precise=True)
-    actual = run(on_cuda(module), inputs)
+    expected = _joined(run_and_write(module, _copies(inputs)))
+    truth = _joined(run_and_write(module, _copies(inputs), precise=True))
+    actual = _joined(ask("run_and_write", print_text(to_host(on_cuda(module))), _copies(inputs)))
     assert len(actual) == len(expected)
     for position, (ours, reference, true) in enumerate(zip(actual, expected, truth, strict=True)):
         found = compare(f"result {position}", ours, reference, true, factor=factor, ulps=ulps)
         assert found.passes, str(found)
+
+
+def _joined(effects: tuple[list[Any], list[Any]]) -> list[Any]:
+    results, written = effects
+    return [*results, *written]
 
 
 def _copies(inputs: Sequence[Any]) -> list[Any]:

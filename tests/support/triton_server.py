@@ -38,6 +38,7 @@ import cuesta
 from cuesta import arguments as argument_checks
 from cuesta.code_generation import generate
 from cuesta.context import make_context
+from cuesta.dialects.core.entry import entry_function, written_arguments
 from cuesta.dialects.core.locations import CuestaParser
 from cuesta.finishing import load_program
 from cuesta.record import CompileRecord
@@ -220,11 +221,18 @@ def raising(call: Callable[[], Any]) -> Any:
 
 
 def run(text: str, arguments: list[Any]) -> list[Any]:
-    """Runs a program at the `host` level on CPU tensors."""
+    """Runs a program at the `host` level on CPU tensors; what it gives."""
+    return run_and_write(text, arguments)[0]
+
+
+def run_and_write(text: str, arguments: list[Any]) -> tuple[list[Any], list[Any]]:
+    """As `run`, and gives also what the arguments hold in the end that it writes to."""
     module = CuestaParser(make_context(), text, "<request>").parse_module()
     record = CompileRecord(kind="inference")
     generated = generate(module, record)
-    return raising(lambda: list(load_program(generated.program, record, generated.in_eager)(list(arguments))))
+    call = load_program(generated.program, record, generated.in_eager)
+    results = raising(lambda: list(call(list(arguments))))
+    return results, [arguments[place] for place in written_arguments(entry_function(module))]
 
 
 def load(path: str, arguments: list[Any], options: dict[str, Any]) -> list[Any]:
@@ -265,7 +273,7 @@ def install() -> None:
 
 def serve() -> None:
     install()
-    actions = {"run": run, "load": load, "kernel": interpret_kernel, "meet": meet}
+    actions = {"run": run, "run_and_write": run_and_write, "load": load, "kernel": interpret_kernel, "meet": meet}
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no answer
     torch.set_num_threads(1)

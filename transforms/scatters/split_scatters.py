@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops
-from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.entry import entry_block, entry_function, written_arguments
 from cuesta.dialects.core.operation import ops_of
 from cuesta.transforms.devices import DEVICE, traits_for
 from cuesta.transforms.scatters.stages import take_apart
@@ -29,7 +29,8 @@ from cuesta.transforms.scatters.starts import split_start
 class SplitScattersPass(ModulePass):
     """Takes scatters apart, where that pays, or where it must be.
 
-    Near misses: an out that is stored in two places, or that an earlier stage reads; a small one, on a processor.
+    Near misses: an out that is stored in two places, or that an earlier stage reads; on a processor a small one, unless
+    it ends up in an argument.
     """
 
     name = "split-scatters"
@@ -38,9 +39,12 @@ class SplitScattersPass(ModulePass):
     """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for nest in ops_of(entry_block(op)):
+        block, count = entry_block(op), len(written_arguments(entry_function(op)))
+        end = block.last_op
+        written = end.operands[-count:] if end is not None and count else ()
+        for nest in ops_of(block):
             if isinstance(nest, loops.NestOp):
                 if traits_for(nest, self.target).atomics:
                     take_apart(nest)
                 else:
-                    split_start(nest)
+                    split_start(nest, written)

@@ -23,17 +23,18 @@ Source: measured by `make bench-constants ARGS='--only starts.WORTH_SPLITTING'`
 _MOVABLE = (elem.ElementwiseOp, loops.IndexOp, loops.LoadOp)
 
 
-def split_start(nest: loops.NestOp) -> loops.NestOp:
+def split_start(nest: loops.NestOp, written: Sequence[SSAValue] = ()) -> loops.NestOp:
     """Takes out of a nest every stage that only stores what a scan changes later, if that is worth it; gives the nest
-    that is left, which `updates` what they store.
+    that is left, which `updates` what they store. Of a result that is `written` to an argument it is always worth it:
+    where the stage copies the argument, nothing is left of it in the end.
     """
-    while (found := _stage_to_split(nest)) is not None:
+    while (found := _stage_to_split(nest, written)) is not None:
         stage, store = found
         nest = _without_stage(nest, stage, store, _first_nest(nest, stage))
     return nest
 
 
-def _stage_to_split(nest: loops.NestOp) -> tuple[loops.ForOp, loops.StoreOp] | None:
+def _stage_to_split(nest: loops.NestOp, written: Sequence[SSAValue]) -> tuple[loops.ForOp, loops.StoreOp] | None:
     """The first stage that does nothing but store all of an out that a scan changes later."""
     combined = {combine.target for combine in combines_of(nest)}
     if not combined:
@@ -47,7 +48,8 @@ def _stage_to_split(nest: loops.NestOp) -> tuple[loops.ForOp, loops.StoreOp] | N
             continue
         target = own[0].target
         alone = sum(store.target is target for store in stores) == 1
-        if alone and _is_worth_it((*nest.sizes, *stage.sizes)) and _can_move(nest, stage):
+        is_written = nest.results[nest.handles.index(target)] in written
+        if alone and (is_written or _is_worth_it((*nest.sizes, *stage.sizes))) and _can_move(nest, stage):
             return stage, own[0]
     return None
 
