@@ -171,7 +171,7 @@ def _narrow(points: _Points, argument: SSAValue, places: dict[Operation, int], r
 def _parts(
     points: _Points, inside: _Part, argument: SSAValue, there: SSAValue | None, ranges: sym.SymbolRanges
 ) -> Iterator[_Part]:
-    """What changes, one after the other, make a value in a part of what is `there`; None is the argument's own elements.
+    """What changes make a value, one after the other, in a part of what is `there`: None is the old elements.
 
     select(c, x, w) is w there, and then x where c holds; so is load(x) if c else w.
     """
