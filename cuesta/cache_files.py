@@ -8,7 +8,6 @@ make none, and one could lead anywhere.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -84,7 +83,7 @@ def write_file(path: Path, data: bytes) -> None:
     """
     make_folder(path.parent)
     check_folder(path.parent)
-    temporary = path.with_name(f"{path.name[:16]}-{secrets.token_hex(8)}{PART}")
+    temporary = path.with_name(f"{path.name[:16]}-{os.urandom(8).hex()}{PART}")
     try:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             os.chmod(temporary, 0o600)
