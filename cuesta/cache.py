@@ -6,29 +6,31 @@
 
 Any number of processes may use one folder: an entry appears under its name whole or not at all, whoever comes later
 replaces it by an equal one, and a file that another process removed is no surprise. Nothing that goes wrong here
-stops a compilation: it goes on without the cache, with one warning.
+stops a compilation: it goes on without the cache, with one warning. So it does where somebody else could have written
+what would run (`cache_files.py`).
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
+import stat
 import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
 
 from cuesta.cache_entry import DamagedEntryError, Entry, decode, encode
+from cuesta.cache_files import PART, RefusedError, RefusedFolderError, read_file, write_file
 from cuesta.dialects.core.structs import struct
 from cuesta.options import OptionError, Options
 
 DEFAULT_MEBIBYTES = 1024
-_SUFFIX, _PART = ".graph", ".part"
+_SUFFIX = ".graph"
 _ABANDONED_SECONDS = 3600
 """After so long, a file that is still half-written belongs to a process that is no more."""
 
 _warned: set[str] = set()
-"""The folders of which the user has been told that they cannot be written."""
+"""The folders of which the user has been told that they are not used, or cannot be written."""
 
 
 @struct
@@ -58,14 +60,21 @@ class DiskCache:
         return self.folder / f"{key}{_SUFFIX}"
 
     def load(self, key: str) -> Entry | None:
-        """The entry, which counts as used now; None when there is none, or none that is sound."""
+        """The entry, which counts as used now; None when there is none, or none that is sound and our own.
+
+        No entry is larger than the cache may be in all: such a one is not stored either.
+        """
         path = self.path(key)
         try:
-            data = path.read_bytes()
+            entry = decode(key, read_file(path, self.limit))
+        except RefusedFolderError as error:
+            warn_of_folder(self.folder, error)
+            return None
         except OSError:
             return None
-        try:
-            entry = decode(key, data)
+        except (RefusedError, MemoryError) as error:
+            self.discard(key, str(error) or "it does not fit into memory", "not used")
+            return None
         except DamagedEntryError as error:
             self.discard(key, error)
             return None
@@ -73,70 +82,71 @@ class DiskCache:
             os.utime(path)
         return entry
 
-    def discard(self, key: str, reason: object) -> None:
+    def discard(self, key: str, reason: object, what: str = "damaged") -> None:
         """Removes an entry that is no good, and says so."""
         path = self.path(key)
         with suppress(OSError):  # if it cannot be replaced either, storing says so
             path.unlink(missing_ok=True)
-        what = str(reason).partition("\n")[0]
+        why = str(reason).partition("\n")[0]
         warnings.warn(
-            f"cuesta: the cache entry {path} is damaged ({what}); the graph is compiled again, and the entry replaced",
+            f"cuesta: the cache entry {path} is {what} ({why}); the graph is compiled again, and the entry replaced",
             stacklevel=2,
         )
 
     def store(self, key: str, entry: Entry) -> None:
         """Keeps an entry, and removes those that have not been used for longest while there is too much."""
-        data = encode(key, entry)
-        if len(data) > self.limit:
-            return
         try:
+            data = encode(key, entry)
+            if len(data) > self.limit:
+                return
             write_file(self.path(key), data)
             shrink(self.folder, _SUFFIX, self.limit)
-        except OSError as error:
+        except RefusedFolderError as error:
+            warn_of_folder(self.folder, error)
+        except (OSError, MemoryError) as error:
             _warn_once(
                 str(self.folder),
-                f"compiled graphs are not kept: {self.folder} cannot be written ({error.strerror or error}); "
+                f"compiled graphs are not kept: {self.folder} cannot be written "
+                f"({getattr(error, 'strerror', None) or str(error) or 'no memory'}); "
                 "set CUESTA_CACHE_DIR to a folder that can, or CUESTA_CACHE=0",
             )
 
 
+def warn_of_folder(folder: Path, error: RefusedFolderError) -> None:
+    """Says once that a folder is not used, and what to change."""
+    _warn_once(
+        str(folder),
+        f"nothing is taken from {folder}, nor kept there: {error}, or set CUESTA_CACHE_DIR to a folder of your own, "
+        "or CUESTA_CACHE=0",
+    )
+
+
 def shrink(folder: Path, suffix: str, limit: int) -> None:
-    """Removes the files with a suffix least recently used until the rest is within `limit` bytes, and what crashes
-    left behind. Errors: OSError.
+    """Removes the files with a suffix that are larger than `limit` bytes, and those least recently used until the rest
+    is within it, and what crashes left behind. Errors: OSError.
     """
     entries: list[tuple[float, int, str]] = []
     now = time.time()
     with os.scandir(folder) as files:
         for file in files:
-            if not file.name.endswith((suffix, _PART)):
+            if not file.name.endswith((suffix, PART)):
                 continue
             try:
                 found = file.stat(follow_symlinks=False)
             except FileNotFoundError:
+                continue
+            if stat.S_ISDIR(found.st_mode):
                 continue
             if file.name.endswith(suffix):
                 entries.append((found.st_mtime, found.st_size, file.path))
             elif now - found.st_mtime > _ABANDONED_SECONDS:
                 Path(file.path).unlink(missing_ok=True)
     total = sum(size for _, size, _ in entries)
-    for _, size, path in sorted(entries):
+    for _, size, path in sorted(entries, key=lambda entry: (entry[1] <= limit, entry)):
         if total <= limit:
             break
         Path(path).unlink(missing_ok=True)
         total -= size
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all, in a folder that is made if need be. Errors: OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, temporary = tempfile.mkstemp(prefix=f"{path.name[:16]}-", suffix=_PART, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _is_on() -> bool:

@@ -173,7 +173,7 @@ def decode(key: str, data: bytes) -> Entry:
         raise DamagedEntryError("its checksum is wrong")
     try:
         return _decode_body(key, body)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DamagedEntryError(f"its head does not read: {error!r}") from error
 
 

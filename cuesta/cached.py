@@ -61,16 +61,19 @@ class Place:
         from cuesta.targets.program import CudaError
 
         try:
-            function = load_program(entry.program_for(gm), record)
+            function = with_constants(load_program(entry.program_for(gm), record), entry.constants_for(gm))
         except (torch.cuda.OutOfMemoryError, CudaError):
             raise
-        except (MachineCodeError, SyntaxError, AttributeError, ImportError, KeyError, RuntimeError) as error:
+        except (
+            MachineCodeError, SyntaxError, AttributeError, ImportError, LookupError, TypeError, ValueError,
+            RuntimeError, MemoryError,
+        ) as error:  # fmt: skip
             cache.discard(key, error)
             return None
         record.from_cache = True
         record.aten_ops, record.kernels, record.library_calls = entry.aten_ops, entry.kernels, entry.library_calls
         record.fallbacks, record.result_strides = entry.fallbacks, entry.result_strides
-        return with_constants(function, entry.constants_for(gm))
+        return function
 
     def keep(self, program: Program, constants: Sequence[str]) -> None:
         """Puts the graph's program there; `constants` are the names of what it takes last, which the graph holds."""

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuesta.cache import DiskCache, shrink, write_file
+from cuesta.cache import DiskCache, shrink, warn_of_folder
+from cuesta.cache_files import RefusedError, RefusedFolderError, read_file, write_file
 from cuesta.dialects.core.structs import struct
 from cuesta.options import Options
 from cuesta.record import CompileRecord
@@ -269,8 +270,11 @@ class Timings:
         """
         path = self.path(key)
         try:
-            line, digest = path.read_text().splitlines()
-        except (OSError, ValueError):
+            line, digest = read_file(path, self.limit).decode().splitlines()
+        except RefusedFolderError as error:
+            warn_of_folder(self.folder, error)
+            return None
+        except (OSError, ValueError, MemoryError, RefusedError):
             return None
         if hashlib.sha256(line.encode()).hexdigest() != digest:
             return None
@@ -283,9 +287,13 @@ class Timings:
         """Keeps the times of a question; a folder that cannot be written keeps nothing."""
         line = json.dumps([None if math.isinf(time) else round(time, 3) for time in times])
         text = f"{line}\n{hashlib.sha256(line.encode()).hexdigest()}\n"
-        with suppress(OSError):  # the cache, beside which it lies, says so
+        try:
             write_file(self.path(key), text.encode())
             shrink(self.folder, _SUFFIX, self.limit)
+        except RefusedFolderError as error:
+            warn_of_folder(self.folder, error)
+        except OSError:  # the cache, beside which it lies, says so
+            return
 
     def path(self, key: str) -> Path:
         """The file of a question's times."""

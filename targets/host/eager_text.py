@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation
 
 from cuesta.dialects import host
-from cuesta.dialects.aten import dtypes
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.targets.host.python_text import argument_text, tuple_text
@@ -74,8 +73,7 @@ def _check(writer: WrapperWriter, op: host.CheckOp) -> None:
         layout, where = writer.layout_text(result), writer.place_of(op)
         writer.lines.append(f"{name} = check_result({name}, {layout}, {op.operator!r}, {where!r})")
         return
-    sizes, strides = tuple_text(sizes_of(result)), tuple_text(strides_of(result))
-    dtype = dtypes.type_to_dtype(result.element_type)
-    writer.lines.append(f"check_metadata({name}, {sizes}, torch.{dtype}, {op.operator!r})")
+    strides = tuple_text(strides_of(result))
+    writer.lines.append(writer.metadata_check(name, result, op.operator))
     if sizes_of(result):
         writer.lines.append(f"if {name}.stride() != {strides}: {name} = with_strides({name}, {strides})")

@@ -129,16 +129,24 @@ def unboxed(function: Wrapper, single: bool, last: Sequence[Any]) -> Callable[..
     return call
 
 
-def check_metadata(value: torch.Tensor, sizes: Sequence[int], dtype: torch.dtype, overload: str) -> None:
-    """Code was generated for what an operator's metadata function promised; anything else would be read as garbage.
+def check_metadata(value: Any, sizes: Sequence[int], dtype: torch.dtype, device: str, overload: str) -> None:
+    """Code was generated for what an operator's metadata function promised; anything else would be read as garbage, and
+    a tensor without memory of its own as whatever lies at the address 0.
 
     Errors: RuntimeError.
     """
-    if value.size() != sizes or value.dtype != dtype:
+    import torch
+
+    promised = f"but its fake (meta) function promised {dtype} and {tuple(sizes)} on {device}"
+    if not isinstance(value, torch.Tensor):
+        raise RuntimeError(f"{overload} gave no tensor but a {type(value).__name__}, {promised}")
+    place = value.device
+    if value.size() != sizes or value.dtype != dtype or device not in (place.type, str(place)):
         raise RuntimeError(
-            f"{overload} gave a tensor of {value.dtype} and size {tuple(value.size())}, "
-            f"but its fake (meta) function promised {dtype} and {tuple(sizes)}"
+            f"{overload} gave a tensor of {value.dtype} and size {tuple(value.size())} on {place}, {promised}"
         )
+    if value.layout is not torch.strided:
+        raise RuntimeError(f"{overload} gave a tensor of the layout {value.layout}, {promised} and torch.strided")
 
 
 def check_storage(source: torch.Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int, where: str) -> None:

@@ -433,10 +433,10 @@ class WrapperWriter:
             if result_name == "_" or not is_tensor(result):
                 continue
             result_type = tensor_type_of(result)
-            sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
+            strides = tuple_text(strides_of(result_type))
             dtype = dtypes.type_to_dtype(result_type.element_type)
             if op.schema is None:
-                self.lines.append(f"check_metadata({result_name}, {sizes}, torch.{dtype}, {op.overload!r})")
+                self.lines.append(self.metadata_check(result_name, result_type, op.overload))
             elif len(op.results) > 1 or result_type.element_type not in operand_types:
                 # Also some metadata functions of PyTorch's own promise another dtype than the kernel gives.
                 given = f"{result_name}.to(torch.{dtype})"
@@ -463,6 +463,12 @@ class WrapperWriter:
                 name = self.names[argument]
                 layout = self.layout_text(tensor_type_of(argument))
                 self.lines.append(f"{name} = check_result({name}, {layout}, '@{function.sym_name}', {where!r})")
+
+    @staticmethod
+    def metadata_check(name: str, kind: TensorType, operator: str) -> str:
+        """The statement that holds what an operator gave to what was promised."""
+        dtype = dtypes.type_to_dtype(kind.element_type)
+        return f"check_metadata({name}, {tuple_text(sizes_of(kind))}, torch.{dtype}, {device_of(kind)!r}, {operator!r})"
 
     @staticmethod
     def layout_text(kind: TensorType) -> str:

@@ -332,8 +332,11 @@ def test_graphs_that_another_holds_are_in_the_key(folder: Path) -> None:
 
 # -- processes ---------------------------------------------------------------------------------------------------------
 
-LIGHT = tuple(f"cuesta.dialects.core{name}" for name in ("", ".deadline", ".devices", ".extension", ".structs"))
-"""What looks up targets and extensions, and imports nothing of the compiler's."""
+LIGHT = tuple(
+    f"cuesta.dialects.core{name}"
+    for name in ("", ".deadline", ".devices", ".extension", ".process_lock", ".setting", ".structs")
+)
+"""What looks up targets and extensions, or waits for LLVM, and imports nothing of the compiler's."""
 
 PROGRAM = """
 import hashlib, json, sys, torch, cuesta

@@ -1,4 +1,7 @@
-"""Operators of `torch.library` that do what their schema denies: with `checks="calls"` that is an error with a name."""
+"""Operators of `torch.library` that do what their schema denies: with `checks="calls"` that is an error with a name.
+
+What gives another tensor than its fake promised is an error always.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,9 @@ LIES: dict[str, tuple[str, Callable[..., Any]]] = {
     "changes": ("(Tensor a, Tensor b) -> Tensor", lambda a, b: b.mul_(2) + a),
     "aliases": ("(Tensor a, Tensor b) -> Tensor", lambda a, b: a),
     "views": ("(Tensor a, Tensor b) -> (Tensor, Tensor)", lambda a, b: (b + 1, a.view(-1).view(a.shape))),
+    "is_nowhere": ("(Tensor a, Tensor b) -> Tensor", lambda a, b: torch.empty_like(a, device="meta")),
+    "is_nowhere_too": ("(Tensor a, Tensor b) -> (Tensor, Tensor)", lambda a, b: (a + b, a.to("meta"))),
+    "is_nothing": ("(Tensor a, Tensor b) -> Tensor", lambda a, b: None),
     "honest": ("(Tensor a, Tensor b) -> Tensor", lambda a, b: a + b),
 }
 
@@ -63,6 +69,16 @@ def test_a_lie_is_named(name: str, message: str) -> None:
     a[0, 0] = torch.nan
     with pytest.raises(RuntimeError, match=message):
         compiled(name, checks="calls")(a, b)
+
+
+@pytest.mark.parametrize("name", ["is_nowhere", "is_nowhere_too", "is_nothing"])
+def test_a_result_that_has_no_memory_is_named(name: str) -> None:
+    said = (
+        "no tensor but a NoneType" if name == "is_nothing" else r"a tensor of torch.float32 and size \(3, 4\) on meta"
+    )
+    a, b = torch.randn(2, 3, 4)
+    with pytest.raises(RuntimeError, match=rf"lying::{name}\.default gave {said}, but its fake .* promised .* on cpu"):
+        compiled(name)(a, b)
 
 
 @pytest.mark.parametrize("inference", [False, True])

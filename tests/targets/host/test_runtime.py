@@ -35,10 +35,17 @@ def test_results_are_opened() -> None:
 
 def test_metadata_is_checked() -> None:
     value = torch.zeros(2, 3)
-    check_metadata(value, (2, 3), torch.float32, "mylib::foo.default")
+    for device in ("cpu", str(value.device)):
+        check_metadata(value, (2, 3), torch.float32, device, "mylib::foo.default")
     for sizes, dtype in (((3, 2), torch.float32), ((2, 3), torch.float64), ((6,), torch.float32)):
         with pytest.raises(RuntimeError, match=r"mylib::foo.default gave a tensor of torch.float32 and size \(2, 3\)"):
-            check_metadata(value, sizes, dtype, "mylib::foo.default")
+            check_metadata(value, sizes, dtype, "cpu", "mylib::foo.default")
+    for device in ("meta", "cuda", "cuda:1"):
+        with pytest.raises(RuntimeError, match=rf"on cpu, but .* promised torch.float32 and \(2, 3\) on {device}$"):
+            check_metadata(value, (2, 3), torch.float32, device, "mylib::foo.default")
+    for wrong, said in ((None, "no tensor but a NoneType"), (value.to_sparse(), "the layout torch.sparse_coo")):
+        with pytest.raises(RuntimeError, match=f"mylib::foo.default gave .*{said}, but its fake"):
+            check_metadata(wrong, (2, 3), torch.float32, "cpu", "mylib::foo.default")
 
 
 def test_strides_are_made_right() -> None:
