@@ -4,12 +4,13 @@ A *run* is a sequence of launches with no library call between them: one native 
 
     define i64 @run_0(ptr %a0, ptr %a1, …, i64 %s0, …)
 
-It returns 0, or the address of the record { site, value, size } of the first index found out of range.
+It returns 0, or the address of the record { site, value, size } of the first index found out of range. Then no later
+launch runs, which may write to what the caller holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from cuesta.dialects import kernel, sym
 from cuesta.dialects.core.structs import struct
@@ -73,11 +74,15 @@ def emit_module(
     functions: dict[str, MathFunction] = {}
     texts: list[str] = []
     used = {launch.kernel: None for run in runs for launch in run.launches}
+    failing: set[str] = set()
     for name in used:
+        known = len(sites)
         emitted = KernelEmitter(kernels[name], sites).emit()
+        if len(sites) > known:
+            failing.add(name)
         texts.append(emitted.text)
         functions.update(emitted.functions)
-    texts += [_emit_run(run, kernels) for run in runs]
+    texts += [_emit_run(run, kernels, failing) for run in runs]
     declarations = sorted({line for function in functions.values() for line in function.declarations})
     # An intrinsic's declaration is implied by its call.
     declared = [line for line in declarations if "@llvm." not in line]
@@ -86,7 +91,7 @@ def emit_module(
     return EmittedModule(text, tuple(sites))
 
 
-def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp]) -> str:
+def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: Set[str]) -> str:
     parameters = [f"i64 %a{k}" for k in range(run.pointers)] + [f"i64 %s.{symbol}" for symbol in run.symbols]
     lines: list[str] = []
     entry: list[str] = []
@@ -104,13 +109,17 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp]) -> str:
             lines.append(f"call void @{PARALLEL_FOR}(ptr @{launch.kernel}, ptr {args}, i64 {count}, i64 {grain})")
         else:
             lines.append(f"call void @{launch.kernel}(ptr {args}, i64 0, i64 {count})")
+        if launch.kernel in failing:
+            lines.append(f"%site{number} = load i64, ptr @cuesta.error, align 8")
+            lines.append(f"%bad{number} = icmp ne i64 %site{number}, 0")
+            lines.append(f"br i1 %bad{number}, label %failed, label %next{number}\nnext{number}:")
+    if any(launch.kernel in failing for launch in run.launches):
+        lines.append("ret i64 0\nfailed:\n  ret i64 ptrtoint (ptr @cuesta.error to i64)")
+    else:
+        lines.append("ret i64 0")
     body = "\n  ".join([*entry, *lines])
     return f"""define i64 @{run.name}({", ".join(parameters)}) nounwind {{
   {body}
-  %site = load i64, ptr @cuesta.error, align 8
-  %bad = icmp ne i64 %site, 0
-  %where = select i1 %bad, i64 ptrtoint (ptr @cuesta.error to i64), i64 0
-  ret i64 %where
 }}
 """
 

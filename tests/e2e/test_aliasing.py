@@ -143,10 +143,17 @@ def test_an_optimizer_step_writes_its_state_where_it_is() -> None:
     assert names == ["host.launch", "host.free", "host.return"]
 
 
-def test_nothing_changes_when_an_index_is_out_of_range() -> None:
+@pytest.mark.parametrize("first", [False, True])
+def test_nothing_changes_when_an_index_is_out_of_range(first: bool) -> None:
+    """Whether the write comes first in the program, and is moved, or comes after anyway."""
+
     def function(x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
-        x.add_(1)
-        return y[rows]
+        if first:
+            x.add_(1)
+        z = y[rows]
+        if not first:
+            x.add_(1)
+        return z
 
     torch._dynamo.reset()
     x, y = torch.zeros(4), torch.randn(4)
