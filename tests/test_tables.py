@@ -23,6 +23,7 @@ FINITE = {
     "dialects/elem/meaning.py:_function": "one for each row of the table of scalar ops, ours and of extensions",
     "dialects/sym/simplify.py:_NO_RANGES": CONSTANT,
     "dialects/sym/syntax.py:_NO_NAMES": CONSTANT,
+    "lowering/capture/fx_foreach.py:of_each": OVERLOADS,
     "lowering/capture/fx_overloads.py:callee_of": OVERLOADS,
     "lowering/capture/fx_overloads.py:is_symbolic_query": OVERLOADS,
     "lowering/capture/whole_operators.py:_kept": "the kernels of the operators listed there, while somebody traces",

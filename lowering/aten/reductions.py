@@ -189,7 +189,17 @@ def _norm(op: AtenCall, row: Row) -> Scalar:
         return row.reduce("maximum" if order > 0 else "minimum", abs)
     if order == 0.0:
         return row.reduce("sum", lambda x: x.ne(0.0).convert(row.to))
-    return power(row.reduce("sum", lambda x: power(abs(x), order)), 1.0 / order)
+    return power(_power_sum(op, row), 1.0 / order)
+
+
+def _power_sum(op: AtenCall, row: Row) -> Scalar:
+    """Σ |x|^p: a norm's power, of which those of parts add up."""
+    order = _order_of(op)
+    if kind_of(row.to) != "f":
+        decline("a norm of integers")
+    if order in (1.0, 2.0):
+        return row.reduce("sum", abs if order == 1.0 else square)
+    return row.reduce("sum", lambda x: power(abs(x), order))
 
 
 # -- positions of extremes ---------------------------------------------------------------------------------------------
@@ -285,6 +295,7 @@ RULES: dict[str, Rule] = {
         ),
         _over_result_type(_norm),
     ),
+    **_named(("linalg__powsum.default",), _over_result_type(_power_sum)),
     **_named(("var.default", "var.dim", "var.correction"), _variance(lambda variance, mean: [variance])),
     **_named(("std.default", "std.dim", "std.correction"), _variance(lambda variance, mean: [sqrt(variance)])),
     **_named(

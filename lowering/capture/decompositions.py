@@ -161,6 +161,7 @@ def _own_decompositions() -> DecompositionTable:
             overload: in_order_of_first(overload)
             for overload in (aten.channel_shuffle.default, aten.max_unpool2d.default)
         },
+        aten._amp_foreach_non_finite_check_and_unscale.default: unscale,
         aten.index_add.default: index_add,
         **{
             overload: copy_of(view)
@@ -278,6 +279,32 @@ def _random_mask(self: Tensor, p: float, order: Sequence[int]) -> Tensor:
     mask = aten.bernoulli.p(aten.expand.default(one, [self.shape[axis] for axis in order]), p)
     places = [list(order).index(axis) for axis in range(self.dim())]
     return mask if places == sorted(places) else aten.permute.default(mask, places)
+
+
+# --- Gradients of a loss that was scaled -----------------------------------------------------------------------------
+
+
+def unscale(self: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor) -> tuple[list[Tensor], Tensor]:
+    """Every x · s, in f32 at least, and whether any x was infinite or NaN: their greatest magnitudes tell.
+
+    Source: aten::_amp_foreach_non_finite_check_and_unscale.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    factor = aten.reshape.default(inv_scale, [])
+    halves = (torch.float16, torch.bfloat16)
+    if any(x.dtype in halves for x in self):
+        # As an operand of a product with one, the factor would be rounded first.
+        result = [(x.float() * factor).to(x.dtype) if x.dtype in halves else x * factor for x in self]
+    else:
+        result = list(aten._foreach_mul.Tensor(self, factor))
+    filled = [x for x in self if x.numel()]
+    if not filled:
+        return result, found_inf.clone()
+    wide = torch.float64 if any(x.dtype == torch.float64 for x in filled) else torch.float32
+    greatest = torch.stack(list(aten._foreach_norm.Scalar(filled, float("inf"), wide)))
+    return result, aten.where.ScalarOther(aten.isfinite.default(greatest).all(), found_inf, 1.0)
 
 
 # --- Backward formulas that stay pointwise, where PyTorch's scatter into zeros --------------------------------------

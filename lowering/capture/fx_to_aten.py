@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeGuard, cast
 
@@ -23,6 +23,7 @@ from cuesta.dialects.core.locations import format_location, stamp_location
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import is_tensor, sizes_of, strides_of, tensor_type, tensor_type_of
 from cuesta.lowering.capture.fx_floats import SymbolicFloats
+from cuesta.lowering.capture.fx_foreach import OfEach, of_each
 from cuesta.lowering.capture.fx_overloads import CONSTANT_CONVERTERS, callee_of, is_symbolic_query
 from cuesta.lowering.capture.fx_symbols import Symbols
 from cuesta.lowering.capture.source_locations import location_of_stack_trace
@@ -219,8 +220,10 @@ class _Importer:
                 self.values[node] = value
             elif overload is torch.ops.aten.scalar_tensor.default and self.is_symbolic_float(node.args[0]):
                 self.values[node] = self.scalar_of_symbolic_float(node, value)
+            elif (each := of_each(overload)) is not None and _is_list(value):
+                self.values[node] = self.import_each(node, each, value)
             else:
-                self.values[node] = self.emit_call(node, self.taking_tensors(node, overload), value, node.args)
+                self.values[node] = self.emit_overload(node, overload, value, node.args, node.kwargs)
         elif target is torch.ops.higher_order.with_effects and isinstance(node.args[1], OpOverload):
             self.import_effect(node, value)
         elif isinstance(target, HigherOrderOperator):
@@ -257,17 +260,47 @@ class _Importer:
         """
         token, overload, *arguments = cast("Any", node.args)
         several = callee_of(overload).result_count > 1
-        results = self.emit_call(node, overload, tuple(value[1:]) if several else value[1], arguments)
+        results = self.emit_call(node, overload, tuple(value[1:]) if several else value[1], arguments, node.kwargs)
         self.values[node] = [self.values[token], *(results if several else [results])]
 
-    def emit_call(self, node: Node, overload: OpOverload[..., Any], value: Any, arguments: Sequence[Any]) -> Imported:
+    def import_each(self, node: Node, each: OfEach, values: Sequence[Any]) -> Imported:
+        """_foreach_add([x, y], 1) is add(x, 1), add(y, 1)."""
+
+        def known(argument: Any) -> Any:
+            return self.values[argument] if isinstance(argument, Node) else argument
+
+        keywords = {name: known(argument) for name, argument in node.kwargs.items()}
+        calls = each.calls([known(argument) for argument in node.args], keywords, len(values))
+        return [
+            self.emit_overload(node, each.overload, value, *call) for value, call in zip(values, calls, strict=True)
+        ]
+
+    def emit_overload(
+        self,
+        node: Node,
+        overload: OpOverload[..., Any],
+        value: Any,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+    ) -> Imported:
+        """Appends a call, of that overload or of the one that takes what is given."""
+        return self.emit_call(node, self.taking_tensors(overload, arguments), value, arguments, keywords)
+
+    def emit_call(
+        self,
+        node: Node,
+        overload: OpOverload[..., Any],
+        value: Any,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+    ) -> Imported:
         """Appends the call; gives what stands for its value."""
         callee = callee_of(overload)
         operands = self.operands = []
         convert = self.convert
         converted = CallArguments.of(
             tuple([convert(argument) for argument in arguments]),
-            tuple([(name, convert(argument)) for name, argument in node.kwargs.items()]) if node.kwargs else (),
+            tuple([(name, convert(argument)) for name, argument in keywords.items()]) if keywords else (),
         )
         if self.symbolic_floats:
             self.pass_symbolic_floats(overload, arguments)
@@ -339,10 +372,10 @@ class _Importer:
     def is_symbolic_float(self, argument: Any) -> bool:
         return isinstance(self.values[argument] if isinstance(argument, Node) else argument, torch.SymFloat)
 
-    def taking_tensors(self, node: Node, overload: OpOverload[..., Any]) -> OpOverload[..., Any]:
+    def taking_tensors(self, overload: OpOverload[..., Any], arguments: Sequence[Any]) -> OpOverload[..., Any]:
         """mul.Scalar(x, s) -> mul.Tensor(x, s) where s is a symbolic float, which stands in the place of a tensor."""
         name = overload._overloadname  # pyright: ignore[reportPrivateUsage]  # the name has no public name
-        if name != "Scalar" or len(node.args) != 2 or not self.is_symbolic_float(node.args[1]):
+        if name != "Scalar" or len(arguments) != 2 or not self.is_symbolic_float(arguments[1]):
             return overload
         return getattr(overload.overloadpacket, "Tensor", overload)
 

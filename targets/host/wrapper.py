@@ -399,7 +399,8 @@ class WrapperWriter:
     def extern(self, op: host.ExternOp) -> None:
         """A library call, with a check that it laid out its results as the program expects.
 
-        An operator nobody knows may give any tree of results, and other ones than its metadata function promised.
+        An operator nobody knows may give any tree of results, and other ones than its metadata function promised. A
+        known one may give lists beside other results.
         """
         name = self.callee(op.overload)
         operands = [self.names[operand] for operand in op.operands]
@@ -409,7 +410,7 @@ class WrapperWriter:
         results = [self.define(result, "out") if result.uses else "_" for result in op.results]
         target = ", ".join(results)
         call = f"{name}({', '.join(parts)})"
-        if results and op.schema is None:
+        if results and (op.schema is None or self.returns_lists(op)):
             target, call = f"{target},", f"flattened({call})"
         elif self.returns_list(op):
             target = f"{target},"
@@ -485,7 +486,13 @@ class WrapperWriter:
     def returns_list(op: host.ExternOp) -> bool:
         """Whether the call gives a list (of one tensor, say) and not a bare tensor."""
         schema = op.schema
-        return len(op.results) == 1 and schema is not None and any("[]" in str(result) for result in schema.results)
+        return len(op.results) == 1 and schema is not None and any(result.is_list for result in schema.results)
+
+    @staticmethod
+    def returns_lists(op: host.ExternOp) -> bool:
+        """Whether the call gives several results, of which one is a list."""
+        results = () if op.schema is None else op.schema.results
+        return len(results) > 1 and any(result.is_list for result in results)
 
     def callee(self, overload: str) -> str:
         """The wrapper's name for an overload."""

@@ -146,17 +146,45 @@ def test_constant_arguments():
 def test_lists_of_results_are_flattened():
     def function(x: torch.Tensor) -> Any:
         a, b, c = torch.ops.aten.split.Tensor(x, 2)
-        added = torch.ops.aten._foreach_add.Scalar([a, b], 1.0)
+        found = torch.ops.aten._amp_foreach_non_finite_check_and_unscale.default([a, b], a.new_zeros(()), a[0])
         values, indices = torch.ops.aten.topk.default(x, 2)
-        return a, c, added[1], indices, values
+        return a, c, found[0][1], indices, values
 
     graph = trace(function, torch.randn(6))
-    split, foreach = call_of(graph, "aten.split.Tensor"), call_of(graph, "aten._foreach_add.Scalar")
+    split = call_of(graph, "aten.split.Tensor")
+    several = call_of(graph, "aten._amp_foreach_non_finite_check_and_unscale.default")
     topk = call_of(graph, "aten.topk.default")
-    assert (len(split.results), len(foreach.results)) == (3, 2)
-    assert foreach.tensors("self") == (split.results[0], split.results[1])
-    expected = [split.results[0], split.results[2], foreach.results[1], topk.results[1], topk.results[0]]
+    assert (len(split.results), len(several.results)) == (3, 3)
+    assert several.tensors("self") == (split.results[0], split.results[1])
+    expected = [split.results[0], split.results[2], several.results[1], topk.results[1], topk.results[0]]
     assert list(returned(graph).operands) == expected
+
+
+def test_operators_of_lists_are_those_of_each_tensor():
+    """Also where an argument is given by name; each call is where the model's is, with the type of its own result."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        a = torch.ops.aten._foreach_add.List([x, y], [y, y], alpha=2)
+        b = torch.ops.aten._foreach_lerp.ScalarList(a, [x, x], weight=[0.25, 0.75])
+        return torch.ops.aten._foreach_norm.Scalar(b, dtype=torch.float64)
+
+    graph = trace(function, torch.randn(3), torch.randn(2, 1))
+    assert [call.overload for call in calls(graph)] == [
+        *("aten.add.Tensor",) * 2,
+        *("aten.lerp.Scalar",) * 2,
+        *("aten.linalg_vector_norm.default",) * 2,
+    ]
+    first, second, third, fourth, *norms = calls(graph)
+    assert (second.tensor("other"), second.argument("alpha")) == (entry_block(graph.module).args[1], 2)
+    assert (third.tensor("self"), fourth.tensor("self")) == (first.results[0], second.results[0])
+    assert (third.argument("weight"), fourth.argument("weight")) == (0.25, 0.75)
+    assert [str(call.results[0].type) for call in (first, second, *norms)] == [
+        "tensor<2x3xf32>",
+        "tensor<2x1xf32>",
+        "tensor<f64>",
+        "tensor<f64>",
+    ]
+    assert list(returned(graph).operands) == [call.results[0] for call in norms]
 
 
 def test_undefined_results_are_literals():

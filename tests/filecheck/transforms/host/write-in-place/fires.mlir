@@ -74,3 +74,69 @@ host.func @main(%x : tensor<4xf32, #aten.layout<device = "cuda:0">>, %k : tensor
   %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32, #aten.layout<device = "cuda:0">>, tensor<4xf32, #aten.layout<device = "cuda:0">>) -> tensor<4xf32, #aten.layout<device = "cuda:0">>
   host.return
 }
+
+// -----
+
+// A counter: who reads the old value comes first. Where two such launches move to one place, they keep their order.
+kernel.func @next(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [1]> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[%p] : f32
+  %b = elem.constant 1.0 : f32
+  %c = elem.add %a, %b : f32
+  kernel.store %c, %o[%p] : f32
+}
+kernel.func @scale(%x : !kernel.ptr<f32>, %y : !kernel.ptr<f32>, %z : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[0] : f32
+  %b = kernel.load %y[0] : f32
+  %c = kernel.load %z[%p] : f32
+  %d = elem.mul %a, %b : f32
+  %e = elem.mul %c, %d : f32
+  kernel.store %e, %o[%p] : f32
+}
+// CHECK:      host.func @main
+// CHECK-NEXT:   host.launch @scale(%n, %m, %x, %x)
+// CHECK-NEXT:   host.launch @next(%n, %n)
+// CHECK-NEXT:   host.launch @next(%m, %m)
+// CHECK-NEXT:   host.return
+host.func @main(%n : tensor<1xf32>, %m : tensor<1xf32>, %x : tensor<4xf32>) -> () attributes {aten.writes_to = [0, 1, 2]} {
+  %a = host.alloc : tensor<1xf32>
+  host.launch @next(%n, %a) : tensor<1xf32>, tensor<1xf32>
+  %b = host.alloc : tensor<1xf32>
+  host.launch @next(%m, %b) : tensor<1xf32>, tensor<1xf32>
+  %o = host.alloc : tensor<4xf32>
+  host.launch @scale(%n, %m, %x, %o) : tensor<1xf32>, tensor<1xf32>, tensor<4xf32>, tensor<4xf32>
+  %r = host.extern "aten.copy_.default"(%n, %a) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %s = host.extern "aten.copy_.default"(%m, %b) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  %t = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  host.return
+}
+
+// -----
+
+// What may raise an IndexError comes before any argument is written.
+kernel.func @fill() outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
+  %p = kernel.program_id 0
+  %c = elem.constant 1.0 : f32
+  kernel.store %c, %o[%p] : f32
+}
+kernel.func @gather(%x : !kernel.ptr<f32>, %n : !kernel.ptr<i64>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
+  %p = kernel.program_id 0
+  %i = kernel.load %n[%p] : i64
+  %j = kernel.bound %i, 4 : i64
+  %a = kernel.load %x[%j] : f32
+  kernel.store %a, %o[%p] : f32
+}
+// CHECK:      host.func @main
+// CHECK-NEXT:   %b = host.alloc
+// CHECK-NEXT:   host.launch @gather(%y, %n, %b)
+// CHECK-NEXT:   host.launch @fill(%x)
+// CHECK-NEXT:   host.return %b
+host.func @main(%x : tensor<4xf32>, %y : tensor<4xf32>, %n : tensor<4xi64>) -> (tensor<4xf32>) attributes {aten.writes_to = [0]} {
+  %o = host.alloc : tensor<4xf32>
+  host.launch @fill(%o) : tensor<4xf32>
+  %b = host.alloc : tensor<4xf32>
+  host.launch @gather(%y, %n, %b) : tensor<4xf32>, tensor<4xi64>, tensor<4xf32>
+  %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  host.return %b : tensor<4xf32>
+}

@@ -18,7 +18,8 @@ host.func @main(%x : tensor<4xf32>) -> () attributes {aten.writes_to = [0]} {
 
 // -----
 
-// The old elements are read later, by another name; the caller gets the result as a tensor of its own.
+// The old elements are read later, by another name, and what makes the new ones is read before that; the caller gets the
+// result as a tensor of its own.
 kernel.func @reverse(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
   %p = kernel.program_id 0
   %a = kernel.load %x[3 - %p] : f32
@@ -26,8 +27,8 @@ kernel.func @reverse(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule
 }
 // CHECK:      host.func @main
 // CHECK:        host.launch @reverse(%y, %o)
-// CHECK:        host.launch @reverse(%v, %b)
-// CHECK:        host.launch @reverse(%x, %c)
+// CHECK:        host.launch @reverse(%o, %b)
+// CHECK:        host.launch @reverse(%v, %c)
 // CHECK:        "aten.copy_.default"(%x, %o)
 // CHECK:        "aten.copy_.default"(%y, %c)
 host.func @main(%x : tensor<4xf32>, %y : tensor<4xf32>) -> (tensor<4xf32>, tensor<2x2xf32>) attributes {aten.writes_to = [0, 1]} {
@@ -35,9 +36,9 @@ host.func @main(%x : tensor<4xf32>, %y : tensor<4xf32>) -> (tensor<4xf32>, tenso
   host.launch @reverse(%y, %o) : tensor<4xf32>, tensor<4xf32>
   %v = host.reinterpret %x offset 0 : tensor<4xf32> to tensor<2x2xf32>
   %b = host.alloc : tensor<4xf32>
-  host.launch @reverse(%v, %b) : tensor<2x2xf32>, tensor<4xf32>
+  host.launch @reverse(%o, %b) : tensor<4xf32>, tensor<4xf32>
   %c = host.alloc : tensor<4xf32>
-  host.launch @reverse(%x, %c) : tensor<4xf32>, tensor<4xf32>
+  host.launch @reverse(%v, %c) : tensor<2x2xf32>, tensor<4xf32>
   %w = host.reinterpret %c offset 0 : tensor<4xf32> to tensor<2x2xf32>
   %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %s = host.extern "aten.copy_.default"(%y, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -74,7 +75,7 @@ host.func @main(%x : tensor<2x2xf32, #aten.layout<strides = [1, 2]>>, %y : tenso
 
 // -----
 
-// An index that is out of range raises before anything is written: the launch that finds out comes after this one.
+// An index that is out of range raises before anything is written: what reads the result finds out.
 kernel.func @fill() outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
   %p = kernel.program_id 0
   %c = elem.constant 1.0 : f32
@@ -90,7 +91,7 @@ kernel.func @gather(%x : !kernel.ptr<f32>, %n : !kernel.ptr<i64>) outs(%o : !ker
 // CHECK:      host.func @main
 // CHECK:        host.launch @fill(%o)
 // CHECK-NEXT:   %b = host.alloc
-// CHECK-NEXT:   host.launch @gather(%y, %n, %b)
+// CHECK-NEXT:   host.launch @gather(%o, %n, %b)
 // CHECK-NEXT:   host.launch @fill(%y)
 // CHECK:        "aten.copy_.default"(%x, %o)
 // CHECK-NEXT:   host.return %b
@@ -98,7 +99,7 @@ host.func @main(%x : tensor<4xf32>, %y : tensor<4xf32>, %n : tensor<4xi64>) -> (
   %o = host.alloc : tensor<4xf32>
   host.launch @fill(%o) : tensor<4xf32>
   %b = host.alloc : tensor<4xf32>
-  host.launch @gather(%y, %n, %b) : tensor<4xf32>, tensor<4xi64>, tensor<4xf32>
+  host.launch @gather(%o, %n, %b) : tensor<4xf32>, tensor<4xi64>, tensor<4xf32>
   %q = host.alloc : tensor<4xf32>
   host.launch @fill(%q) : tensor<4xf32>
   %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -143,4 +144,57 @@ host.func @main(%x : tensor<4xf32>, %k : tensor<2xi64>, %y : tensor<4xf32>) -> (
   host.launch @negate(%y, %q) : tensor<4xf32>, tensor<4xf32>
   %s = host.extern "aten.copy_.default"(%y, %q) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   host.return
+}
+
+// -----
+
+// Both read what the other is to write. The second is written in place, and the first cannot come after it.
+kernel.func @reverse(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[3 - %p] : f32
+  kernel.store %a, %o[%p] : f32
+}
+// CHECK:      host.func @main
+// CHECK:        host.launch @reverse(%y, %o)
+// CHECK:        host.launch @reverse(%x, %y)
+// CHECK:        "aten.copy_.default"(%x, %o)
+// CHECK-NEXT:   host.return
+host.func @main(%x : tensor<4xf32>, %y : tensor<4xf32>) -> () attributes {aten.writes_to = [0, 1]} {
+  %o = host.alloc : tensor<4xf32>
+  host.launch @reverse(%y, %o) : tensor<4xf32>, tensor<4xf32>
+  %c = host.alloc : tensor<4xf32>
+  host.launch @reverse(%x, %c) : tensor<4xf32>, tensor<4xf32>
+  %s = host.extern "aten.copy_.default"(%y, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  host.return
+}
+
+// -----
+
+// To store one element later, the four that it is made of would live on.
+kernel.func @double(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [4]> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[%p] : f32
+  %b = elem.add %a, %a : f32
+  kernel.store %b, %o[%p] : f32
+}
+kernel.func @first(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [1]> {
+  %p = kernel.program_id 0
+  %a = kernel.load %x[%p] : f32
+  kernel.store %a, %o[%p] : f32
+}
+// CHECK:      host.func @main
+// CHECK:        host.launch @double(%y, %t)
+// CHECK:        host.launch @first(%t, %o)
+// CHECK:        host.launch @first(%x, %b)
+// CHECK:        "aten.copy_.default"(%x, %o)
+host.func @main(%x : tensor<1xf32>, %y : tensor<4xf32>) -> (tensor<1xf32>) attributes {aten.writes_to = [0]} {
+  %t = host.alloc : tensor<4xf32>
+  host.launch @double(%y, %t) : tensor<4xf32>, tensor<4xf32>
+  %o = host.alloc : tensor<1xf32>
+  host.launch @first(%t, %o) : tensor<4xf32>, tensor<1xf32>
+  %b = host.alloc : tensor<1xf32>
+  host.launch @first(%x, %b) : tensor<1xf32>, tensor<1xf32>
+  %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
+  host.return %b : tensor<1xf32>
 }
