@@ -88,6 +88,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("free-buffers", "buffers die at their last use, and later ones take their place"),
     Stage("pool-buffers", "what only lives between two library calls shares one allocation", begins=HOST),
     Stage("link-pieces", "of a graph in pieces only: one program, with one set of kernels"),
+    Stage("lend-arguments", "of a graph in pieces only: who reads an argument after an operator is known by now"),
 )
 """The whole compiler between capture and the targets."""
 
@@ -119,7 +120,7 @@ def default_stages(
         options["tune-kernels"]["tf32"] = "true"
     left_out = set[str]() if tune else {"tune-kernels"}
     if not pieces:
-        left_out.add("link-pieces")
+        left_out |= {"link-pieces", "lend-arguments"}
     if emulate_precision_casts:
         options["tune-kernels"]["keep_roundings"] = "true"
         options["canonicalize"] = {"exact": "true"}

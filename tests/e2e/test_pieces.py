@@ -288,7 +288,7 @@ def test_the_text_of_a_wrapper(tmp_path: Path) -> None:
         "    inputs = [arg0_1]",
         "    del arg0_1",
     ]
-    assert "(u0,), torch.float32, 'aten.index.Tensor')" in text
+    assert "(u0,), torch.float32, 'cpu', 'aten.index.Tensor')" in text
 
 
 # -- one program -------------------------------------------------------------------------------------------------------

@@ -282,7 +282,9 @@ MAKERS: tuple[Maker, ...] = (
         "torch.nn.functional.softplus({x})", "torch.nn.functional.elu({x})", "{x} / 3", "1.0 / ({x}.abs() + 1)",
         "{x}.double().cos().to({x}.dtype)", "{x}.float()", "{x} ** 2",
     )),
-    *(_unary(text, _number, keeps_exact=True) for text in ("{x}.abs()", "-{x}", "{x}.clone()", "{x}.clamp(-2, 2)")),
+    *(_unary(text, _number, keeps_exact=True) for text in (
+        "{x}.abs()", "-{x}", "{x}.clone()", "{x}.clamp(-2, 2)", "torch._neg_view({x})",
+    )),
     *(_decided(text) for text in (
         "{x} > 0", "{x}.floor()", "{x} == {x}.abs()", "{x}.sign()", "{x}.to(torch.int32)", "{x}.to(torch.int64)",
     )),
@@ -304,7 +306,7 @@ MAKERS: tuple[Maker, ...] = (
         "{x}.select({axis}, {low})", "{x}.narrow({axis}, {low}, {length})", "{x}.flip({axis})",
         "{x}.transpose({axis}, {other})", "{x}.unsqueeze({axis})", "{x}.roll({shift}, {axis})", "{x}.squeeze({axis})",
         "torch.stack([{x}, {x}], {axis})", "{x}.expand(2, *{x}.shape)", "torch.nn.functional.pad({x}, (1, 2))",
-        "{x}.repeat_interleave(2, {axis})", "torch._neg_view({x})",
+        "{x}.repeat_interleave(2, {axis})",
     )),
     _along_axis("{x}.unfold({axis}, {length}, {step})", suits=_any),
     _along_axis("{x}.tril()", axes=2, suits=_number),

@@ -9,6 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, note, settings
 
 from cuesta.context import make_context
+from cuesta.dialects.core.entry import entry_block
 from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import Watched
 from cuesta.testing import effects
@@ -51,7 +52,11 @@ def check_program(program: Program) -> None:
     with captured_graphs() as captured:
         compare(program.function(), inputs, program.dynamic, strides=not program.writes)
     context = make_context()
+    # Products of one memory and of another, aligned otherwise, may differ in their last bits: the library's do.
+    is_exact = not any("torch.mm" in statement for statement in program.statements)
     for graph in captured:
+        if entry_block(graph.module).args and not graph.inputs:
+            continue  # the gradient of what no result depends on: nobody asked for it
         module = graph.module.clone()
         watched = Watched(module, graph.inputs)
         for stage in STAGES:
@@ -59,7 +64,7 @@ def check_program(program: Program) -> None:
             if stage.name in INEXACT:
                 watched = Watched(module, graph.inputs)
             else:
-                watched.check(module, exact=True, pass_name=stage.name)
+                watched.check(module, exact=is_exact, pass_name=stage.name)
 
 
 @settings(max_examples=4, derandomize=True, database=None, **COMMON)

@@ -1,0 +1,131 @@
+"""Operators of users that change an argument change the argument itself, where nobody can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.support.differential import check, compiled_of
+
+pytestmark = pytest.mark.slow
+CACHE = 4 * 64 * 32
+addresses: list[int] = []
+"""Where what `bump` was given lies."""
+
+
+@torch.library.custom_op("cuesta_test::bump", mutates_args=("cache",))
+def bump(cache: Tensor, x: Tensor) -> None:
+    addresses.append(cache.data_ptr())
+    cache[:, 5:6].add_(x)
+
+
+@torch.library.custom_op("cuesta_test::bump_and_sum", mutates_args=("cache", "other"))
+def bump_and_sum(cache: Tensor, other: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    addresses.append(cache.data_ptr())
+    addresses.append(other.data_ptr())
+    cache[:, 5:6].add_(x)
+    other.mul_(2)
+    return cache.sum(), other.sum()
+
+
+@bump_and_sum.register_fake
+def _(cache: Tensor, other: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    return cache.new_empty(()), other.new_empty(())
+
+
+def alone(cache: Tensor, x: Tensor) -> None:
+    bump(cache, x * 2)
+
+
+def read_after(cache: Tensor, x: Tensor) -> Tensor:
+    bump(cache, x)
+    return cache[:, 5].exp().sum()
+
+
+def twice(cache: Tensor, x: Tensor) -> Tensor:
+    bump(cache, x)
+    bump(cache, x * 3)
+    return cache[:, 4:6] + 1
+
+
+def of_a_view(cache: Tensor, x: Tensor) -> None:
+    bump(cache[1:3], x[1:3])
+
+
+def two_at_once(cache: Tensor, x: Tensor) -> Tensor:
+    first, second = bump_and_sum(cache, x, x + 1)
+    return first + second
+
+
+LENT: tuple[Callable[..., Any], ...] = alone, read_after, twice, of_a_view, two_at_once
+
+
+def read_before_and_after(cache: Tensor, x: Tensor) -> Tensor:
+    before = cache.sum()
+    bump(cache, x)
+    return before + cache[:, 5].exp().sum()
+
+
+def kept(cache: Tensor, x: Tensor) -> Tensor:
+    old = cache.clone()
+    bump(cache, x)
+    return old + 1
+
+
+def between(cache: Tensor, x: Tensor) -> Tensor:
+    bump(cache, x)
+    middle = cache * 2
+    bump(cache, x)
+    return middle
+
+
+def changed_afterwards(cache: Tensor, x: Tensor) -> None:
+    bump(cache, x)
+    cache.mul_(2)
+
+
+def turned(cache: Tensor, x: Tensor) -> None:
+    y = cache.clone()
+    bump(y, x)
+    cache.copy_(y.flip(0))
+
+
+def of_another(cache: Tensor, x: Tensor) -> Tensor:
+    y = cache * 2
+    bump(y, x)
+    return y
+
+
+@pytest.mark.parametrize(
+    "function", [*LENT, read_before_and_after, kept, between, changed_afterwards, turned, of_another]
+)
+def test_results_and_arguments_are_as_in_eager(function: Callable[..., Any]) -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    check(function, torch.randn(4, 64, 32), torch.randn(4, 1, 32), truth=False)
+
+
+@pytest.mark.parametrize("function", LENT)
+def test_the_argument_itself_is_changed(function: Callable[..., Any]) -> None:
+    torch._dynamo.reset()
+    cache, x = torch.randn(4, 64, 32), torch.randn(4, 1, 32)
+    compiled = compiled_of(function)
+    compiled(cache, x)
+    addresses.clear()
+    compiled(cache, x)
+    first, last = cache.data_ptr(), cache.data_ptr() + 4 * cache.numel()
+    expected = {x.data_ptr()} if function is two_at_once else set[int]()
+    assert addresses and all(first <= one < last or one in expected for one in addresses)
+
+
+@pytest.mark.parametrize("function", [kept, between, turned])
+def test_old_elements_that_are_read_stay(function: Callable[..., Any]) -> None:
+    torch._dynamo.reset()
+    cache, x = torch.randn(4, 64, 32), torch.randn(4, 1, 32)
+    addresses.clear()
+    compiled_of(function)(cache, x)
+    assert addresses and cache.data_ptr() not in addresses[:1]
