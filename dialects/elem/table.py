@@ -170,7 +170,8 @@ _ROWS = (
         "{a} // {b}",
         {"i": "{r} = sdiv {t} {a}, {b}", "u": "{r} = udiv {t} {a}, {b}"},
     ),
-    # Rounded once or twice: what a sum of products may take, and nothing else. No rule of ATen gives it.
+    # Rounded once where the machine multiplies and adds at once, else twice: as eager's own kernels are, on the same
+    # machine. What a sum of products may take, and those overloads of ATen that eager computes so.
     Row(
         "multiply_add",
         3,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from xdsl.dialects.builtin import bf16, f16, i16
+
 from cuesta.dialects import sym
 from cuesta.lowering.aten.builder import decline, is_integer
 from cuesta.lowering.aten.scalar import (
@@ -20,6 +22,7 @@ from cuesta.lowering.aten.scalar import (
     log1p,
     maximum,
     minimum,
+    multiply_add,
     nearest,
     power,
     rsqrt,
@@ -32,39 +35,43 @@ from cuesta.lowering.aten.scalar import (
 )
 
 
+def _is_one(factor: Operand) -> bool:
+    return not isinstance(factor, (Scalar, sym.Expr)) and factor == 1
+
+
 def scaled(x: Scalar, factor: Operand) -> Scalar:
     """x · factor, x itself when the factor is the number one."""
-    return x if not isinstance(factor, (Scalar, sym.Expr)) and factor == 1 else x * factor
+    return x if _is_one(factor) else x * factor
 
 
 def add(x: Scalar, y: Operand, alpha: Operand) -> Scalar:
-    """x + alpha · y"""
-    return x + scaled(x.like(y), alpha)
+    """x + alpha · y. As in eager, a product of floats is not rounded: it overflows only if the sum does."""
+    if _is_one(alpha) or x.kind != "f":
+        return x + scaled(x.like(y), alpha)
+    return multiply_add(x.like(y), alpha, x)
 
 
 def subtract(x: Scalar, y: Operand, alpha: Operand) -> Scalar:
     """x − alpha · y"""
-    return x - scaled(x.like(y), alpha)
+    if _is_one(alpha) or x.kind != "f":
+        return x - scaled(x.like(y), alpha)
+    return multiply_add(x.like(y), -x.like(alpha), x)
 
 
 def subtract_from(x: Scalar, y: Operand, alpha: Operand) -> Scalar:
     """y − alpha · x"""
-    return x.like(y) - scaled(x, alpha)
+    return subtract(x.like(y), x, alpha)
 
 
 def add_product(x: Scalar, y: Scalar, z: Scalar, factor: Operand) -> Scalar:
     """x + factor · y · z"""
-    return x + scaled(y * z, factor)
-
-
-def multiply_add(x: Scalar, y: Operand, z: Operand) -> Scalar:
-    """x · y + z"""
-    return x * y + z
+    product = scaled(y, factor)
+    return multiply_add(product, z, x) if x.kind == "f" else x + product * z
 
 
 def add_quotient(x: Scalar, y: Scalar, z: Scalar, factor: Operand) -> Scalar:
     """x + factor · y / z"""
-    return x + scaled(y / z, factor)
+    return x + scaled(y, factor) / z
 
 
 def divide(x: Scalar, y: Operand, rounding_mode: str | None = None) -> Scalar:
@@ -72,7 +79,8 @@ def divide(x: Scalar, y: Operand, rounding_mode: str | None = None) -> Scalar:
     if rounding_mode is None:
         return x / y
     if x.kind == "f":
-        return trunc(x / y) if rounding_mode == "trunc" else _floor_divide_floats(x, x.like(y))
+        y = x.like(y)
+        return trunc(rounded_as_eager(x / y)) if rounding_mode == "trunc" else _floor_divide_floats(x, y)
     divisor = constant_divisor(x, y)
     if divisor == -1:
         return -x
@@ -100,13 +108,27 @@ def constant_divisor(x: Scalar, y: Operand) -> int:
 
 def _floor_divide_floats(x: Scalar, y: Scalar) -> Scalar:
     # As c10::div_floor_floating: exact where x / y is not, and with the sign of a zero quotient.
-    rest = fmod(x, y)
-    quotient = (x - rest) / y
-    quotient = where(rest.ne(0.0) & differs_in_sign(rest, y), quotient - 1.0, quotient)
+    rest = rounded_as_eager(fmod(x, y))
+    quotient = rounded_as_eager(rounded_as_eager(x - rest) / y)
+    lower = rounded_as_eager(quotient - 1.0)
+    quotient = where(rest.ne(0.0) & differs_in_sign(rest, y), lower, quotient)
     whole = floor(quotient)
-    whole = where(quotient - whole > 0.5, whole + 1.0, whole)
+    whole = where(rounded_as_eager(quotient - whole) > 0.5, rounded_as_eager(whole + 1.0), whole)
     result = where(quotient.ne(0.0), whole, copysign(x.like(0.0), x / y))
     return where(y.eq(0.0), x / y, result)
+
+
+def rounded_as_eager(x: Scalar) -> Scalar:
+    """A value inside of a quotient of f16 or bf16, which eager computes step by step in that type.
+
+    Not where the divisor is one number: then eager computes in f32, as we do everywhere else. Through integers, because
+    `elide-roundings` leaves out what looks like a detour.
+    """
+    builder = x.builder
+    if builder.wide_operand or builder.stored_type not in (f16, bf16):
+        return x
+    bits = builder.bitcast(x.convert(builder.stored_type), i16)
+    return builder.bitcast(bits, builder.stored_type).convert(x.type)
 
 
 def remainder(x: Scalar, y: Operand) -> Scalar:
@@ -177,11 +199,12 @@ def power_of_floats(x: Operand, exponent: Scalar) -> Scalar:
 def lerp(start: Scalar, end: Scalar, weight: Operand) -> Scalar:
     """torch.lerp, from the nearer end."""
     if isinstance(weight, Scalar):
-        near = start + weight * (end - start)
-        return where(abs(weight) < 0.5, near, end - (end - start) * (1.0 - weight))
+        near = abs(weight) < 0.5
+        return multiply_add(where(near, weight, weight - 1.0), end - start, where(near, start, end))
     if isinstance(weight, sym.Expr):
         decline("a symbolic weight")
-    return start + (end - start) * weight if abs(weight) < 0.5 else end - (end - start) * (1.0 - weight)
+    near = abs(weight) < 0.5
+    return multiply_add(end - start, weight if near else weight - 1.0, start if near else end)
 
 
 def left_shift(x: Scalar, y: Operand) -> Scalar:

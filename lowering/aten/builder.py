@@ -101,6 +101,8 @@ class LoopBuilder:
         self._draws = 0
         self.stored_type: Attribute = f32
         """What the formula being written is stored as, for the few that depend on it."""
+        self.wide_operand = False
+        """Whether its second operand is one number, which is not rounded to that type."""
         self._frames = [_Frame(block)]
         self._index_values: list[SSAValue] = []
 

@@ -52,6 +52,7 @@ def lower_row(op: AtenCall, builder: LoopBuilder, row: Row, schema: Schema | Non
     if "c" in letters:
         types["c"] = common_type([_number_or_tensor(value) for letter, value in arguments if letter == "c"])
     builder.stored_type = out_type.element_type
+    builder.wide_operand = any(letter == "w" and _is_one_number(value) for letter, value in arguments)
     with builder.nest(out_sizes, [out_type]) as nest:
         passed = [_pass(builder, letter, value, types, out_sizes, nest.indices) for letter, value in arguments]
         builder.store(row.formula(*passed), nest.handles[0], nest.indices)
@@ -62,6 +63,11 @@ def _number_or_tensor(value: Value) -> SSAValue | Number:
     if not isinstance(value, SSAValue | bool | int | float | sym.Expr):
         decline(f"{value} does not stand for a tensor")
     return value
+
+
+def _is_one_number(value: Value) -> bool:
+    """Whether an operand is a number, or a tensor of one element."""
+    return not isinstance(value, SSAValue) or all(size == 1 for size in sizes_of_value(value))
 
 
 def _pass(
@@ -92,7 +98,7 @@ def _pass(
     if letter == "o":
         return scalar
     to = types["r" if letter == "w" else letter]
-    if raw.type != to and not (letter == "w" and all(size == 1 for size in sizes)):
+    if raw.type != to and not (letter == "w" and _is_one_number(value)):
         scalar = builder.convert(scalar, to)
     return builder.convert(scalar, compute_type(to))
 

@@ -266,7 +266,6 @@ TABLE: dict[str, Row] = {
     **_rows("m", dict.fromkeys(_MOVES, _same)),
     "aten.copy.default": Row(_second, "pm"),
     "prims::convert_element_type.default": Row(_same, "m"),
-    # PyTorch's decomposition of addcmul and addcdiv. Two roundings are as good as eager's.
-    "prims::fma.default": Row(arithmetic.multiply_add),
+    "prims::fma.default": Row(s.multiply_add),
 }
 """Every pointwise overload."""

@@ -172,6 +172,11 @@ def is_nan(x: Scalar) -> Scalar:
     return x.ne(x) if x.kind == "f" else x.builder.constant(False, i1)
 
 
+def multiply_add(x: Scalar, y: Operand, z: Operand) -> Scalar:
+    """x · y + z, of floats: the product is not rounded where the machine adds at once."""
+    return x.builder.elem("multiply_add", x, x.like(y), x.like(z))
+
+
 def square(x: Scalar) -> Scalar:
     """x · x"""
     return x * x

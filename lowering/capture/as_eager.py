@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch.fx import GraphModule, Node
@@ -25,17 +25,19 @@ def as_eager(gm: GraphModule) -> None:
 
 # -- indices of maxima -------------------------------------------------------------------------------------------------
 
-_POOLING: Final[dict[Any, tuple[Any, Any]]] = {
-    _aten.max_pool2d_with_indices_backward.default: (
+_POOLING: Final[dict[int, tuple[Any, Any, Any]]] = {
+    2: (
+        _aten.max_pool2d_with_indices_backward.default,
         _aten.max_pool2d_with_indices.default,
         _aten.adaptive_max_pool2d_backward.default,
     ),
-    _aten.max_pool3d_with_indices_backward.default: (
+    3: (
+        _aten.max_pool3d_with_indices_backward.default,
         _aten.max_pool3d_with_indices.default,
         _aten.adaptive_max_pool3d_backward.default,
     ),
 }
-"""The gradient of a pooling: the pooling, and an operator that takes the indices for what they are."""
+"""By rank: the gradient of a pooling, the pooling, and an operator that takes the indices for what they are."""
 _COPIES: Final = (_aten.alias.default, _aten.detach.default, _aten.clone.default)
 
 
@@ -46,25 +48,41 @@ def _scatter_given_indices(gm: GraphModule) -> None:
     Our rule for the former looks for the maxima of a place in the windows that cover it; an index that its own window
     does not cover is in none of them, but eager adds the gradient there. On a GPU eager looks as our rule does.
     """
-    for backward, (forward, scattering) in _POOLING.items():
+    for rank, (backward, forward, scattering) in _POOLING.items():
         for node in gm.graph.find_nodes(op="call_function", target=backward):
-            gradient, source, *windows, indices = node.args
-            if node.meta["val"].device.type != "cpu" or _is_found_by(forward, indices, source, windows):
+            if node.meta["val"].device.type != "cpu" or _is_found_by(forward, node, rank):
                 continue
-            node.target, node.args = scattering, (gradient, source, indices)
+            given = _arguments(node)
+            node.target, node.kwargs = scattering, {}
+            node.args = (given["grad_output"], given["self"], given["indices"])
 
 
-def _is_found_by(forward: Any, indices: Node, source: Node, windows: list[Any]) -> bool:
+def _arguments(node: Node) -> dict[str, Any]:
+    """The arguments of a call of an overload by name, without defaults."""
+    formals: Any = cast("Any", node.target)._schema.arguments
+    return {**{formal.name: value for formal, value in zip(formals, node.args, strict=False)}, **node.kwargs}
+
+
+def _is_found_by(forward: Any, node: Node, rank: int) -> bool:
+    given = _arguments(node)
+    indices: Any = given["indices"]
     while indices.target in _COPIES:
-        indices = indices.args[0]  # pyright: ignore[reportAssignmentType]
+        indices = indices.args[0]
     if indices.target is not operator.getitem or indices.args[1] != 1:
         return False
     pooling: Any = indices.args[0]
     if pooling.target is not forward:
         return False
-    defaults = ([], [0], [1], False)
-    given = [*pooling.args[1:], *defaults[len(pooling.args) - 2 :]]
-    return given == windows and pooling.args[0].meta["val"].shape == source.meta["val"].shape
+    found = _arguments(pooling)
+    same = _windows(found, rank) == _windows(given, rank)
+    return same and found["self"].meta["val"].shape == given["self"].meta["val"].shape
+
+
+def _windows(given: dict[str, Any], rank: int) -> list[Any]:
+    """Kernel, stride, padding, dilation, with a number for each dim; and whether sizes are rounded up."""
+    kernel = given["kernel_size"]
+    lists = (kernel, given.get("stride") or kernel, given.get("padding", (0,)), given.get("dilation", (1,)))
+    return [*(list(one) * (rank // len(one)) for one in lists), given.get("ceil_mode", False)]
 
 
 # -- memory that nobody has written ------------------------------------------------------------------------------------
@@ -89,7 +107,9 @@ def _fill(gm: GraphModule) -> None:
             with gm.graph.inserting_after(node):
                 filled = gm.graph.call_function(_aten.fill.Scalar, (node, _filling(node.meta["val"].dtype)))
             filled.meta = dict(node.meta)
-            node.replace_all_uses_with(filled, delete_user_cb=lambda user, own=filled: user is not own)
+            for user in list(node.users):
+                if user is not filled:
+                    user.replace_input_with(node, filled)
 
 
 def _filling(dtype: torch.dtype) -> complex:

@@ -43,6 +43,12 @@ KEPT_WHOLE: tuple[str, ...] = (
     "sigmoid_backward",
     "tanh_backward",
     "threshold_backward",
+    # Products that eager does not round before it adds them, which may be beyond what the type holds.
+    "addcmul",
+    "addcdiv",
+    "lerp",
+    # Of complex numbers eager's kernel knows what is infinite; the decomposition divides infinity by itself.
+    "sgn",
     # Index arithmetic, with a rule of its own; taken apart it becomes tensors of indices, each of them checked.
     "reflection_pad1d",
     "reflection_pad2d",

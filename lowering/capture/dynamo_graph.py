@@ -6,8 +6,7 @@ more value, and who wrote where is forgotten.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -15,6 +14,7 @@ import torch
 from torch._guards import detect_fake_mode
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 _NO_WRITES: Final = frozenset(
     {
@@ -46,25 +46,36 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
 
 def _name_of(node: Node) -> str:
     target: Any = node.target
-    if isinstance(target, OpOverload):
-        return target._schema.name.split("::")[-1]  # pyright: ignore[reportPrivateUsage]  # it has no public name
-    return target if isinstance(target, str) else getattr(target, "__name__", "")
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
 
 def _written_by(node: Node) -> Iterator[Node]:
     """The tensors that a call updates."""
+    target: Any = node.target
+    if isinstance(target, OpOverload):
+        if target.__name__.partition(".")[0] in _NO_WRITES:
+            return
+        formals = cast("Any", target)._schema.arguments
+        given = [*node.args, *[node.kwargs.get(formal.name) for formal in formals[len(node.args) :]]]
+        for formal, value in zip(formals, given, strict=True):
+            if formal.alias_info is not None and formal.alias_info.is_write:
+                yield from _nodes(value)
+        return
     if (out := node.kwargs.get("out")) is not None:
         yield from _nodes(out)
     name = _name_of(node)
-    in_place = (name.endswith("_") and not name.endswith("__")) or name in _OPERATORS
-    if node.args and (in_place or node.kwargs.get("inplace") is True) and name not in _NO_WRITES:
+    in_place = name.endswith("_") and not name.endswith("__") and name not in _NO_WRITES
+    if node.args and (in_place or name in _OPERATORS or node.kwargs.get("inplace") is True):
         yield from _nodes(node.args[0])
 
 
 _OPERATORS: Final = frozenset(
-    {"setitem", *(name for name in dir(operator) if name.startswith("i") and f"__{name}__" in dir(operator))}
+    {
+        *("iadd", "iand", "ifloordiv", "ilshift", "imatmul", "imod", "imul", "ior", "ipow", "irshift", "isub"),
+        *("itruediv", "ixor", "setitem"),
+    }
 )
-"""x[i] = y, x += y and its like."""
+"""x += y and its like, and x[i] = y."""
 
 
 def _nodes(value: Any) -> Iterator[Node]:
@@ -76,7 +87,7 @@ def _nodes(value: Any) -> Iterator[Node]:
 def _views_behind(node: Node) -> Iterator[torch.Tensor]:
     """A tensor, what it is a view of, and so on."""
     memory: object = None
-    while isinstance(tensor := node.meta.get("example_value"), torch.Tensor) and tensor.layout is torch.strided:
+    while isinstance(tensor := node.meta.get("example_value"), torch.Tensor) and _has_memory(tensor):
         storage = tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]  # what tells them apart
         if memory not in (None, storage):
             return
@@ -85,6 +96,14 @@ def _views_behind(node: Node) -> Iterator[torch.Tensor]:
         if not node.args or not isinstance(source := node.args[0], Node):
             return
         node = source
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    """Whether it is a tensor in itself: not one that stands for others, as DTensors and those inside of `vmap` do."""
+    batched: Any = getattr(torch._C, "_functorch")  # noqa: B009  # pyright: ignore[reportPrivateUsage]
+    if batched.is_functorch_wrapped_tensor(tensor) or is_traceable_wrapper_subclass(tensor):
+        return False
+    return tensor.layout is torch.strided
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
@@ -102,7 +121,7 @@ def _is_several(size: Any) -> bool:
 
 
 @contextmanager
-def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Iterator[None]:
+def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Generator[None]:
     """Lets a backward pass of `while_loop` be traced in a `with` block: it asks how often the loop ran.
 
     Dynamo allows that only where it was told that numbers may come out of tensors, or `fullgraph=True`.

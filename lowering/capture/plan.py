@@ -192,10 +192,9 @@ def bindings_of(node: Node) -> dict[Any, Any]:
 
     Where a view begins is not asked of anybody: a tensor knows.
     """
+    found: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
     bindings = {
-        symbol: way
-        for symbol, way in (node.meta.get("unbacked_bindings") or {}).items()
-        if not (way and getattr(way[-1], "name", None) == "storage_offset")
+        symbol: way for symbol, way in found.items() if not (way and getattr(way[-1], "name", None) == "storage_offset")
     }
     if not bindings:
         return {}

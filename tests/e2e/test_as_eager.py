@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import cuesta
 from tests.support.differential import check, compiled_of
 
 aten = torch.ops.aten
+deterministic: Any = torch.utils.deterministic
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +76,9 @@ def test_the_gradient_of_a_pooling_with_given_indices(name: str) -> None:
 
 def test_the_gradient_of_a_pooling_in_three_dims_with_given_indices() -> None:
     def function(gradient: Tensor, x: Tensor, indices: Tensor) -> Tensor:
-        two = [2, 2, 2]
-        return aten.max_pool3d_with_indices_backward(gradient, x, two, two, [0] * 3, [1] * 3, False, indices)
+        return aten.max_pool3d_with_indices_backward(
+            gradient, x, [2], [2], padding=[0], dilation=[1], ceil_mode=False, indices=indices
+        )
 
     check(function, torch.randn(2, 3, 1, 2, 2), torch.randn(2, 3, 2, 4, 4), torch.randint(0, 32, (2, 3, 1, 2, 2)))
 
@@ -84,7 +87,7 @@ def test_the_gradient_of_a_pooling_by_what_another_found() -> None:
     """In a training step, where the indices are found by a pooling: but by windows of another stride."""
 
     def function(x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        values, indices = F.max_pool2d(x * 1.0, 2, 1, return_indices=True)
+        values, indices = aten.max_pool2d_with_indices(x * 1.0, [2, 2], [1, 1])
         indices = indices[:, :, ::2, :1].expand(1, 1, 2, 2)
         detached = x.detach()
         return values, aten.max_pool2d_with_indices_backward(
@@ -95,11 +98,14 @@ def test_the_gradient_of_a_pooling_by_what_another_found() -> None:
 
 
 @pytest.mark.parametrize("window", [(2, 2), (3, 1, 1), (3, 2, 1)], ids=str)
-def test_the_gradient_of_a_pooling_by_what_it_found_is_a_gather(window: tuple[int, ...]) -> None:
+def test_the_gradient_of_a_pooling_by_what_it_found_is_a_gather(window: tuple[int, ...], tmp_path: Path) -> None:
     """The usual training step: nothing is scattered, which would cost more."""
     x = torch.randn(2, 3, 9, 9, requires_grad=True)
-    check(lambda x: F.max_pool2d(x.sin(), *window), x)
-    assert [record.kind for record in cuesta.records] == ["forward", "backward"]
+    pooling: Any = F.max_pool2d
+    check(lambda x: pooling(x.sin(), *window), x, options={"dump": str(tmp_path)})
+    texts = "".join(path.read_text() for path in tmp_path.rglob("fx.py"))
+    assert "max_pool2d_with_indices_backward" in texts
+    assert "adaptive" not in texts
 
 
 Lists = tuple[list[int], list[int], list[int], list[int], int]
@@ -180,14 +186,14 @@ def test_what_is_compiled_with_the_flag_is_not_used_without() -> None:
             assert compiled(x).isnan().all() == filled
         finally:
             torch.use_deterministic_algorithms(False)
-    before = torch.utils.deterministic.fill_uninitialized_memory
+    before = deterministic.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    deterministic.fill_uninitialized_memory = False
     torch._dynamo.reset()
     try:
         assert not compiled(x).isnan().any()
     finally:
-        torch.utils.deterministic.fill_uninitialized_memory = before
+        deterministic.fill_uninitialized_memory = before
         torch.use_deterministic_algorithms(False)
 
 
@@ -213,7 +219,7 @@ REFUSED: dict[str, Callable[[Tensor], Any]] = {
     "out": lambda x: torch.add(x.expand(3, 4), 1, out=x.expand(3, 4)),
     "inplace": lambda x: F.relu(x.expand(3, 4), inplace=True),
     "dropout": lambda x: F.dropout(x.expand(3, 4), inplace=True),
-    "foreach": lambda x: torch._foreach_add_([x + 1, x.expand(3, 4)], 1),
+    "foreach": lambda x: aten._foreach_add_.Scalar([x + 1, x.expand(3, 4)], 1),
     "copy_": lambda x: x.expand(3, 4).copy_(torch.ones(3, 4)),
     "assigned": _assign,
 }
@@ -261,6 +267,8 @@ NO_ELEMENT_SHARED: dict[str, Callable[[Tensor], Tensor]] = {
     "new": lambda x: (x.expand(3, 4) + 1).add_(x.expand(3, 4)),
     "beside": _write_beside,
     "no element": lambda x: x.expand(3, 4).unsqueeze_(0) + 1,
+    "read": lambda x: aten.index.Tensor(x.expand(3, 4), [torch.tensor([1, 0])]),
+    "batched": lambda x: torch.vmap(lambda row: row.clone().add_(1))(x.expand(3, 4)),
 }
 
 

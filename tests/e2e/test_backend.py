@@ -43,11 +43,12 @@ def test_wrong_options_reach_the_user(chosen: dict, message: str) -> None:
 
 def test_the_module_is_the_backend() -> None:
     """What is at hand under the name `cuesta.backend` is the module; torch is content with it, and hands on options."""
-    compiled = torch.compile(torch.sin, backend=cuesta.backend, fullgraph=True)
+    module: Any = cuesta.backend
+    compiled = torch.compile(torch.sin, backend=module, fullgraph=True)
     assert_close_to_float64(compiled, torch.sin, [torch.randn(8)])
     assert [record.kind for record in cuesta.records] == ["inference"]
     with pytest.raises(BackendCompilerFailed, match="unknown mode 'fast'"):
-        torch.compile(torch.sin, backend=cuesta.backend, mode="fast")(torch.ones(2))
+        torch.compile(torch.sin, backend=module, mode="fast")(torch.ones(2))
 
 
 def test_inference_is_one_record() -> None:

@@ -8,8 +8,7 @@ func.func @main(%x : tensor<4x8xbf16>, %b : tensor<8xf32>, %i : tensor<4xi64>, %
   // CHECK-NEXT: [[WIDE:%.+]] = elem.convert [[A]] : bf16 to f32
   // CHECK-NEXT: [[B:%.+]] = loops.load %b[[[J]]] : tensor<8xf32>
   // CHECK-NEXT: [[TWO:%.+]] = elem.constant 2.0 : f32
-  // CHECK-NEXT: [[SCALED:%.+]] = elem.mul [[B]], [[TWO]] : f32
-  // CHECK-NEXT: [[SUM:%.+]] = elem.add [[WIDE]], [[SCALED]] : f32
+  // CHECK-NEXT: [[SUM:%.+]] = elem.multiply_add [[B]], [[TWO]], [[WIDE]] : f32
   // CHECK-NEXT: loops.store [[SUM]], [[OUT]][[[I]], [[J]]] : tensor<4x8xf32>
   %add = aten.add.Tensor(%x, %b, alpha = 2) : (tensor<4x8xbf16>, tensor<8xf32>) -> tensor<4x8xf32>
 

@@ -1,0 +1,232 @@
+"""What docs/differences.md says of us and of eager: each row names its test, most of which are here.
+
+Where eager is said to do something, it is asked, too: a row that is no longer true goes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tests.support.differential import compiled_of
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "differences.md"
+aten = torch.ops.aten
+deterministic: Any = torch.utils.deterministic
+inf, nan = math.inf, math.nan
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def ours(function: Callable[..., Any], *inputs: Tensor) -> Any:
+    return compiled_of(function)(*inputs)
+
+
+def test_every_row_names_a_test() -> None:
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if re.match(r"\| (?!-|what)", line)]
+    assert len(rows) > 10
+    here = set(re.findall(r"^def (test_\w+)", Path(__file__).read_text(encoding="utf-8"), re.MULTILINE))
+    named: set[str] = set()
+    for row in rows:
+        file, name = re.findall(r"`(tests/e2e/\w+\.py)`, `(test_\w+)`", row)[-1]
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), row
+        named |= {name} if file.endswith("test_differences.py") else set()
+    assert here - named == {"test_every_row_names_a_test"}
+
+
+# -- roundings ---------------------------------------------------------------------------------------------------------
+
+
+def test_half_precision_is_rounded_once() -> None:
+    x = torch.full((64,), 60000.0, dtype=torch.float16)
+
+    def function(x: Tensor) -> Tensor:
+        return x * 2 / 2
+
+    assert function(x).isinf().all()
+    assert torch.equal(ours(function, x), x)
+
+
+def test_the_derivative_of_a_sigmoid_in_f16() -> None:
+    gradient, y = torch.full((2, 64), 65504.0, dtype=torch.float16)
+    y = torch.full_like(y, -0.3)
+    assert aten.sigmoid_backward(gradient, y).isinf().all()
+    truth = aten.sigmoid_backward(gradient.double(), y.double()).half()
+    assert torch.equal(ours(aten.sigmoid_backward, gradient, y), truth)
+
+
+def test_zeros_in_the_greater_and_the_lesser_of_bf16() -> None:
+    x, y = torch.tensor([[0.0, -0.0], [-0.0, 0.0]], dtype=torch.bfloat16).repeat(1, 32)
+    for function in (torch.fmax, torch.fmin):
+        result = ours(function, x, y)
+        assert torch.equal(result.signbit(), x.signbit())
+        assert torch.equal(result, function(x, y))  # −0 = 0
+
+
+def test_a_product_that_is_added_is_computed_in_the_order_of_the_cpu() -> None:
+    """(value · y) · z; value · (y · z), which is in eager's source for CUDA, would overflow."""
+    x = torch.full((64,), 2e19)
+    expected = torch.addcmul(x, x, x, value=0.5)
+    assert expected.isfinite().all()
+    assert torch.equal(ours(lambda x: torch.addcmul(x, x, x, value=0.5), x), expected)
+    x = torch.full((64,), 2e38)
+    assert torch.equal(ours(lambda x: torch.rsub(x, x, alpha=2), x), torch.rsub(x, x, alpha=2))
+
+
+# -- eager has two kernels, and we are one of them ---------------------------------------------------------------------
+
+BETWEEN: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
+    "hardtanh_backward": (lambda x: aten.hardtanh_backward(torch.ones_like(x), x, -1.0, 1.0), nan),
+    "hardswish_backward": (lambda x: aten.hardswish_backward(torch.ones_like(x), x), nan),
+    "elu_backward": (lambda x: aten.elu_backward(torch.ones_like(x), 1.0, 1.0, 1.0, False, x), nan),
+    "gelu": (F.gelu, inf),
+    "fmod": (lambda x: torch.fmod(x, 0.5), 3e38),
+    "remainder": (lambda x: torch.remainder(x, 0.5), 3e38),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_where_eager_differs_from_itself(name: str) -> None:
+    """By itself an element goes through the kernel that is not for vectors."""
+    function, number = BETWEEN[name]
+    of_vectors, alone = function(torch.full((64,), number)), function(torch.full((1,), number))
+    assert not torch.allclose(of_vectors, alone.expand(64), equal_nan=True)
+    result = ours(function, torch.full((64,), number))
+    torch.testing.assert_close(result, alone.expand(64), rtol=0, atol=0, equal_nan=True)
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+def test_roots_as_powers_in_f16() -> None:
+    x = torch.tensor([-inf, -0.0] * 32, dtype=torch.float16)
+    assert x.pow(0.5)[:2].tolist() == [inf, 0.0]
+    result = ours(lambda x: x.pow(0.5), x)
+    torch.testing.assert_close(result, x.sqrt(), equal_nan=True, rtol=0, atol=0)
+    torch.testing.assert_close(result, x.bfloat16().pow(0.5).half(), equal_nan=True, rtol=0, atol=0)
+
+
+CLOSER: dict[str, tuple[Callable[[Tensor], Tensor], torch.dtype, float, float]] = {
+    "gelu far below 0": (lambda x: F.gelu(x, approximate="tanh"), torch.float64, -7.0, -2.315442262072538e-15),
+    "the derivative of gelu": (
+        lambda x: aten.gelu_backward(torch.full_like(x, 3e38), x, approximate="tanh"),
+        torch.float32,
+        -7.0,
+        -8.2956e24,
+    ),
+    "the derivative of hardsigmoid": (
+        lambda x: aten.hardsigmoid_backward(torch.ones_like(x), x),
+        torch.float64,
+        1.0,
+        1 / 6,
+    ),
+    "polygamma": (lambda x: torch.polygamma(1, x), torch.float64, 1.5, math.pi**2 / 2 - 4),
+    "erf of denormal numbers": (torch.erf, torch.bfloat16, 1e-38, 1e-38 * 2 / math.sqrt(math.pi)),
+}
+
+
+@pytest.mark.parametrize("name", CLOSER)
+def test_functions_that_keep_more_digits(name: str) -> None:
+    function, dtype, number, truth = CLOSER[name]
+    x = torch.full((64,), number, dtype=dtype)
+    eager, result = function(x)[0].item(), ours(function, x)[0].item()
+    assert abs(result - truth) < 0.02 * abs(truth)
+    assert abs(result - truth) < 0.2 * abs(eager - truth)
+
+
+def test_functions_that_are_off_by_a_few_ulps() -> None:
+    x = torch.tensor([0.5, 0.75, 1.5, 1.25] * 16, dtype=torch.float64)
+    for function in (torch.digamma, torch.erfinv, lambda x: aten.mish_backward(torch.ones_like(x), x - 2)):
+        inputs = x - 0.6 if function is torch.erfinv else x
+        torch.testing.assert_close(ours(function, inputs), function(inputs), rtol=1e-14, atol=1e-15, equal_nan=True)
+
+
+def test_logarithms_beside_one_of_denormal_numbers() -> None:
+    least = torch.full((64,), 5e-324, dtype=torch.float64)
+    assert (torch.log1p(least) == 0).all()  # eager's own kernel for it
+    assert (torch.special.xlog1py(torch.full_like(least, 1e300), least) > 0).all()
+    assert (ours(lambda x: torch.special.xlog1py(torch.full_like(x, 1e300), x), least) == 0).all()
+
+
+# -- reductions --------------------------------------------------------------------------------------------------------
+
+
+def test_variances_at_the_ends_of_the_range() -> None:
+    """In between they are eager's; beyond, squares in f32 overflow, or are 0."""
+    x = torch.randn(1000)
+    for function in (torch.std, lambda x: x.std(0), lambda x: torch.std_mean(x)[0]):
+        for scale in (1e17, 1e-17):
+            torch.testing.assert_close(ours(function, x * scale), function(x * scale))
+        assert function(x * 1e19).isfinite()
+        assert ours(function, x * 1e19).isinf()
+        assert function(x * 1e-25) > 0
+        assert ours(function, x * 1e-25) == 0
+
+
+def test_means_of_infinities() -> None:
+    x = torch.full((3,), inf)
+    variance, mean = torch.var_mean(x)
+    assert variance.isnan()
+    assert mean.isnan()
+    variance, mean = ours(torch.var_mean, x)
+    assert variance.isnan()
+    assert mean == inf == x.mean()
+
+
+def test_norms_of_rows_that_are_one_number() -> None:
+    """Off by what the mean's rounding is of the deviation; eager's running mean of equal numbers is the number."""
+    for number in (0.1, 1e5 / 3):
+        x = torch.full((1, 1), number).expand(3, 768)
+        mean, deviation = x.double().mean(), torch.finfo(torch.float32).eps * number
+        assert (F.layer_norm(x, (768,)) == 0).all()
+        result = ours(lambda x: F.layer_norm(x, (768,)), x)
+        bound = 2 * deviation / math.sqrt(deviation**2 + 1e-5)
+        assert 0 < result.abs().max() <= bound, (mean, bound)
+
+
+# -- arguments and settings --------------------------------------------------------------------------------------------
+
+
+def test_indices_of_maxima_that_are_outside() -> None:
+    gradient, x, indices = torch.ones(1, 1, 2, 2), torch.ones(1, 1, 4, 4), torch.tensor([[[[0, 1], [-1, 2]]]])
+
+    def function(gradient: Tensor, x: Tensor, indices: Tensor) -> Tensor:
+        return aten.max_pool2d_with_indices_backward(gradient, x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices)
+
+    assert function(gradient, x, indices).sum() == 3
+    with pytest.raises(IndexError):
+        ours(function, gradient, x, indices)
+
+
+def test_the_order_of_what_an_index_finds() -> None:
+    table, index = torch.randn(17), torch.arange(15).view(5, 3).t()
+    assert table[index].stride() == index.stride() == (1, 3)
+    result = ours(lambda table, index: table[index], table, index)
+    assert result.stride() == table.to("meta")[index.to("meta")].stride() == (5, 1)
+    assert torch.equal(result, table[index])
+
+
+def test_filling_memory_is_decided_when_compiled() -> None:
+    compiled = compiled_of(lambda: torch.empty(3))
+    before = deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert compiled().isnan().all()
+        deterministic.fill_uninitialized_memory = False
+        assert compiled().isnan().all()
+    finally:
+        deterministic.fill_uninitialized_memory = before
+        torch.use_deterministic_algorithms(False)
