@@ -232,7 +232,7 @@ def _copied(value: Any, dtype: torch.dtype | None) -> Any:
     flat = torch.empty(0, dtype=value.dtype, device=value.device).set_(value.untyped_storage())
     flat = flat.to(wanted, copy=True)
     copied = flat.as_strided(value.shape, value.stride(), value.storage_offset()).detach()
-    copied = torch._neg_view(copied) if value.is_neg() else copied  # pyright: ignore[reportPrivateUsage]
+    copied = torch.ops.aten._neg_view.default(copied) if value.is_neg() else copied
     return copied.requires_grad_(value.requires_grad)
 
 

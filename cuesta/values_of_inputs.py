@@ -79,7 +79,7 @@ def given_memory(function: BoxedFunction, negated: Sequence[int]) -> BoxedFuncti
 
     def call(args: list[Any]) -> Any:
         for position in negated:
-            args[position] = torch._neg_view(args[position])  # pyright: ignore[reportPrivateUsage]
+            args[position] = aten._neg_view.default(args[position])
         return function(args)
 
     return make_boxed(call)
@@ -134,7 +134,7 @@ def _is_foreign(node: Node) -> bool:
 def _read_memory(gm: GraphModule, node: Node) -> None:
     """x -> neg(b) wherever an input is read; what is written to it is written to its memory."""
     writes = [user for user in node.users if user.target is aten.copy_.default and user.args[0] is node]
-    node.meta["val"] = torch._neg_view(node.meta["val"])  # pyright: ignore[reportPrivateUsage]
+    node.meta["val"] = aten._neg_view.default(node.meta["val"])
     _follow(gm, node, aten.neg.default)
     for write in writes:
         value: Any = write.args[1]

@@ -145,7 +145,10 @@ def _link_by_llvm(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
 
 def _lock_of_llvm() -> Any:
     """llvmlite's lock, which every call into LLVM takes; None in a version that has another."""
-    return getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)
+    found: Any = llvm
+    for name in ("ffi", "lib", "_lock", "_lock"):
+        found = getattr(found, name, None)
+    return found
 
 
 def let_go_of_llvm() -> None:

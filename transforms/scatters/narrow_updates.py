@@ -14,7 +14,7 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import TypeAlias
@@ -97,7 +97,7 @@ class _Points:
         if len(nest.results) != 1 or nest.operands or len(stores) != 1 or stores[0].mask is not None:
             return None
         (store,) = stores
-        sizes = dict(zip(nest.induction_variables, nest.sizes, strict=True))
+        sizes: dict[SSAValue, sym.IndexExpr] = dict(zip(nest.induction_variables, nest.sizes, strict=True))
         inner = store.parent_op()
         if isinstance(inner, loops.ForOp) and inner.parent is nest.body:
             sizes |= zip(inner.induction_variables, inner.sizes, strict=True)
@@ -130,7 +130,7 @@ class _Points:
         return self.place(load) is not None and self.place(load) == self.place(self.store)
 
 
-def _axis_of(expression: sym.IndexExpr, indices: tuple[SSAValue, ...] | list[SSAValue]) -> SSAValue | None:
+def _axis_of(expression: sym.IndexExpr, indices: Sequence[SSAValue]) -> SSAValue | None:
     return next((index for k, index in enumerate(indices) if expression == sym.dim(k)), None)
 
 
@@ -239,8 +239,9 @@ def _comparison(condition: SSAValue, sizes: Mapping[SSAValue, sym.IndexExpr]) ->
     if (own := _number(index)) is not None:  # of an axis with one element, say
         is_true = own == limit if kind == "eq" else None
         return {} if is_true else None
-    is_index = isinstance(place, loops.IndexOp) and index.type == i64
-    axis = _axis_of(place.map.results[0], place.indices) if is_index else None
+    if not isinstance(place, loops.IndexOp) or index.type != i64:
+        return None
+    axis = _axis_of(place.map.results[0], place.indices)
     if axis is None or axis not in sizes:
         return None
     size = sizes[axis]
@@ -318,25 +319,21 @@ def _size(part: _Part, axis: SSAValue, size: sym.IndexExpr) -> sym.IndexExpr:
 def _needed(part: _Part) -> list[Operation]:
     """What computes the value of a part, in order. What is for other parts only is left out."""
     needed: dict[Operation, None] = {}
-    work: list[tuple[Operation, bool]] = [(_op(part.value), False)] if isinstance(part.value.owner, Operation) else []
+    work: list[tuple[Operation, bool]] = [(owner, False) for owner in _owners([part.value])]
     while work:
         op, is_ready = work.pop()
         if is_ready:
             needed[op] = None
         elif op not in needed:
             work.append((op, True))
-            operands = _operands_in(op, part.conditions)
-            work += [(owner, False) for value in operands if _is_inside(owner := value.owner)]
+            work += [(owner, False) for owner in _owners(_operands_in(op, part.conditions))]
     return list(needed)
 
 
-def _op(value: SSAValue) -> Operation:
-    assert isinstance(value.owner, Operation)
-    return value.owner
-
-
-def _is_inside(owner: object) -> bool:
-    return isinstance(owner, Operation) and isinstance(owner.parent_op(), loops.DomainOp)
+def _owners(values: Sequence[SSAValue]) -> list[Operation]:
+    """The ops of the nest that give the values."""
+    owners = [value.owner for value in values]
+    return [owner for owner in owners if isinstance(owner, Operation) and isinstance(owner.parent_op(), loops.DomainOp)]
 
 
 def _operands_in(op: Operation, conditions: frozenset[SSAValue]) -> list[SSAValue]:
