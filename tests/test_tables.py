@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import gc
+import logging
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional as F
+
+import cuesta
+from cuesta.compiler import compile_graph
+from cuesta.dialects.core.interning import Interned, Memo
+from cuesta.options import Options
+from cuesta.record import CompileRecord
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("cuesta", "dialects", "lowering", "targets", "transforms")
@@ -82,3 +100,62 @@ def test_every_table_has_an_end() -> None:
     found = set(tables())
     assert len(found) > 10, "the search finds what there is"
     assert found == set(FINITE), "a table that is new: `core/interning.py` has bounded ones; one that is gone"
+
+
+def graph() -> torch.fx.GraphModule:
+    with FakeTensorMode() as mode:
+        return make_fx(lambda x: F.layer_norm(F.gelu(x) @ x.T, (8,)).softmax(-1).cumsum(0).sum(0)[torch.arange(5)])(
+            mode.from_tensor(torch.ones(8, 8))
+        )
+
+
+def entries() -> int:
+    """How much the tables hold that have an end, but a far one."""
+    return sum(len(table) for table in gc.get_objects() if type(table) in (Interned, Memo))
+
+
+def growth(cycle: Callable[[], object], cycles: int, before: int = 10) -> float:
+    """How many blocks of Python's memory a cycle leaves behind, after some that fill what is filled once."""
+    blocks: list[int] = []
+    for count in (before, cycles):
+        for _ in range(count):
+            cycle()
+        gc.collect()
+        blocks.append(sys.getallocatedblocks())
+    return (blocks[1] - blocks[0]) / cycles
+
+
+def test_a_program_that_is_compiled_again_adds_to_no_table() -> None:
+    def cycle() -> None:
+        cuesta.clear_records()
+        compile_graph(graph(), CompileRecord("inference"), Options.parse(None, {"cache": False}))([torch.ones(8, 8)])
+
+    growth(cycle, 2)
+    before = entries()
+    left = growth(cycle, 10)
+    assert entries() == before
+    assert left < 40, "make_fx leaves some ten, and a table by the ids of attributes left 90"
+
+
+@pytest.mark.slow
+def test_compiling_and_resetting_leaves_no_more_than_with_a_backend_that_does_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logging.getLogger("torch.__trace"), "disabled", True)  # pytest keeps what is logged
+
+    def nothing(gm: torch.fx.GraphModule, _: object) -> object:
+        return make_boxed_func(gm.forward)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(F.gelu(x), (8,)).softmax(-1).cumsum(0).sum(0)
+
+    def left_by(backend: Any) -> float:
+        def cycle() -> None:
+            torch._dynamo.reset()
+            cuesta.clear_records()
+            torch.compile(function, backend=backend, dynamic=False)(torch.ones(8, 8))
+
+        return growth(cycle, 40, before=70)  # torch keeps something of the last 64 compilations
+
+    ours, theirs = left_by("cuesta"), left_by(aot_autograd(fw_compiler=nothing))
+    assert ours < theirs + 12, f"{ours} and {theirs} blocks a cycle"

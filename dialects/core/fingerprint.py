@@ -12,6 +12,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TypeAlias, cast
 
+from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Data, Operation, ParametrizedAttribute, Region, SSAValue
 
 from cuesta.dialects.core.interning import Memo
@@ -66,6 +67,10 @@ _KEYS = Memo[int, _Key](50_000)
 
 def key_of(attribute: Attribute) -> Hashable:
     """A hashable that two attributes share exactly when they are the same, as a fingerprint sees them."""
+    if type(attribute) is StringAttr:  # made anew with each op that has one: a table by ids would only grow
+        return (StringAttr, attribute.data)
+    if type(attribute) is UnitAttr:
+        return UnitAttr
     key = _KEYS.get(id(attribute))
     return _KEYS.keep(id(attribute), _Key(attribute)) if key is None else key
 
