@@ -157,8 +157,11 @@ def _prepare_workers(gm: torch.fx.GraphModule) -> None:
     ops = Counter[str]()
     for node in gm.graph.nodes:
         value = node.meta.get("val")
-        if node.op == "call_function" and isinstance(value, torch.Tensor):
-            ops[value.device.type] += 1
+        if node.op == "call_function":
+            # An operator of lists is one for each tensor.
+            for one in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(one, torch.Tensor):
+                    ops[one.device.type] += 1
     for kind, count in ops.items():
         target_of(kind).prepare(count)
 

@@ -67,7 +67,8 @@ def kernels_write_their_outs(module: ModuleOp) -> Iterator[Finding]:
     """A kernel writes to each of its outs."""
     for function in module.body.ops:
         if isinstance(function, kernel.FuncOp):
-            written = {op.pointer for op in all_ops(function) if isinstance(op, kernel.MemoryWriteOp)}
+            writes = (op for op in all_ops(function) if isinstance(op, kernel.MemoryWriteOp))
+            written = {pointer for op in writes for pointer in kernel.picked(op.pointer)}
             for out in function.outs:
                 if out not in written:
                     number = out.index - len(function.inputs)

@@ -6,6 +6,7 @@ from cuesta.dialects.kernel.contract import ContractOp, FactorsOp, contracted_sh
 from cuesta.dialects.kernel.dialect import KERNEL
 from cuesta.dialects.kernel.function import FuncOp, LaunchOp, ProgramIdOp
 from cuesta.dialects.kernel.meeting import MeetOp, counters, meeting_of
+from cuesta.dialects.kernel.pick import PickOp, picked
 from cuesta.dialects.kernel.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.kernel.structure import (
     ForOp,
@@ -34,6 +35,7 @@ __all__ = [
     "LoopOp",
     "MeetOp",
     "MemoryWriteOp",
+    "PickOp",
     "PointerType",
     "ProgramIdOp",
     "ReduceOp",
@@ -49,4 +51,5 @@ __all__ = [
     "counters",
     "is_atomic",
     "meeting_of",
+    "picked",
 ]

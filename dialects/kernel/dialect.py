@@ -9,6 +9,7 @@ from cuesta.dialects.kernel.atomics import AtomicOp
 from cuesta.dialects.kernel.contract import ContractOp, FactorsOp
 from cuesta.dialects.kernel.function import FuncOp, LaunchOp, ProgramIdOp
 from cuesta.dialects.kernel.meeting import MeetOp
+from cuesta.dialects.kernel.pick import PickOp
 from cuesta.dialects.kernel.scans import CombineOp, RunningOp, ScanOp
 from cuesta.dialects.kernel.structure import ForOp, ReduceOp, YieldOp
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
@@ -30,6 +31,7 @@ KERNEL = Dialect(
         LoadOp,
         LocalOp,
         MeetOp,
+        PickOp,
         ProgramIdOp,
         ReduceOp,
         RunningOp,

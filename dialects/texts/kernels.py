@@ -26,7 +26,7 @@ MOST_LANES_GPU = 65536
 MOST_VALUES = 1 << 20
 """Elements of a vector: what Triton allows of a block."""
 
-_ONLY_GPU = (kernel.AtomicOp, kernel.ContractOp, kernel.FactorsOp, kernel.MeetOp)
+_ONLY_GPU = (kernel.AtomicOp, kernel.ContractOp, kernel.FactorsOp, kernel.MeetOp, kernel.PickOp)
 
 
 def kernels_are_sane(module: ModuleOp) -> Iterator[Finding]:
@@ -90,7 +90,7 @@ def _points_in(op: Operation, space: Space) -> int:
 def _writes(func: kernel.FuncOp) -> Iterator[Finding]:
     outs = set(func.outs)
     for op in func.walk():
-        if not isinstance(op, kernel.MemoryWriteOp) or op.pointer in outs:
+        if not isinstance(op, kernel.MemoryWriteOp) or outs.issuperset(kernel.picked(op.pointer)):
             continue
         if not isinstance(op.pointer.owner, kernel.LocalOp):
             yield op, "writes to what is neither an out of the kernel nor memory of its own"

@@ -20,7 +20,7 @@ from cuesta.dialects import elem, kernel, loops
 from cuesta.dialects.core.devices import DeviceTraits
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
-from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
+from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint, fingerprint_region
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
@@ -62,13 +62,15 @@ class _Lowered:
 
 
 def lower_nests(module: builtin.ModuleOp, machine: Machine, target: str = DEVICE) -> None:
-    """Replaces every nest of @main by a launch; nests that are alike are scheduled and written once.
+    """Replaces every nest of @main by a launch; nests that are alike are scheduled once, and kernels that are alike
+    written once.
 
     Errors: CuestaError when the module is not in the state this lowering requires.
     """
     main = entry_function(module)
     ranges = symbol_ranges(module)
     known: dict[tuple[Fingerprint, tuple[bool, ...]], _Lowered] = {}
+    written: dict[tuple[object, ...], _Lowered] = {}
     for nest in nests_of(module):
         used = tuple(result.first_use is not None for result in nest.results)
         if not any(used):
@@ -81,8 +83,11 @@ def lower_nests(module: builtin.ModuleOp, machine: Machine, target: str = DEVICE
         if lowered is None:
             traits = traits_for(nest, target)
             name = f"{describe(nest)}_{len(known)}"
-            lowered = known[key] = _lower(analyse(nest, ranges, used), machine, traits, name)
-            Rewriter.insert_op(lowered.kernel, InsertPoint.before(main))
+            new = _lower(analyse(nest, ranges, used), machine, traits, name)
+            # Tensors of other shapes may be the same axes.
+            lowered = known[key] = written.setdefault(_text_of(new), new)
+            if lowered is new:
+                Rewriter.insert_op(lowered.kernel, InsertPoint.before(main))
         launch = kernel.LaunchOp.build(
             lowered.kernel.sym_name, inputs, [nest.results[position].type for position in lowered.kept]
         )
@@ -93,6 +98,13 @@ def lower_nests(module: builtin.ModuleOp, machine: Machine, target: str = DEVICE
             result.name_hint = nest.results[position].name_hint
         nest.detach()
         nest.erase()
+
+
+def _text_of(lowered: _Lowered) -> tuple[object, ...]:
+    """What a kernel is, but for its name."""
+    func = lowered.kernel
+    properties = tuple((key, value) for key, value in sorted(func.properties.items()) if key != "sym_name")
+    return fingerprint_region(func.regions[0]), properties, lowered.kept
 
 
 def _lower(analysis: NestAnalysis, machine: Machine, traits: DeviceTraits, name: str) -> _Lowered:

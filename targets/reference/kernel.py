@@ -30,11 +30,13 @@ class Pointer:
     """`size` elements of memory: a tensor that is only read, or memory that is written.
 
     Scratch lies in one memory for all programs: that of the current one begins at `base`, which is a value in `scope`.
+    So do tensors of which each program has its own; then `sizes` says how many elements that has.
     """
 
     memory: Tensor | Memory
     size: int
     base: Tensor | None = None
+    sizes: Tensor | None = None
 
 
 class KernelBody(Body):
@@ -46,6 +48,8 @@ class KernelBody(Body):
         self.grid: list[range] = []
         self.positions: dict[Operation, Tensor] = {}
         """The linear index of every point of the scans being run."""
+        self.picked: dict[kernel.PickOp, tuple[Tensor | Memory, Tensor, Tensor]] = {}
+        """One memory of all that an op picks from, where each begins, and its size."""
 
     def define(self, op: Operation, *results: Tensor) -> None:
         """Gives an op's results their values, which may vary only over the lane axes that their types name."""
@@ -66,6 +70,8 @@ class KernelBody(Body):
         if pointer is None:
             fail(op, "uses a pointer before it is defined")
         (offset,) = self.indices(op, (op.offset,), op.indices)
+        if pointer.sizes is not None:
+            offset = torch.where(offset < self.scope.align(pointer.sizes), offset, -1)
         offset = self.checked(op, offset, pointer.size, mask, "memory")
         return pointer, offset if pointer.base is None else offset + self.scope.align(pointer.base)
 
@@ -94,12 +100,15 @@ def run_kernel(
     budget = max(1, POINTS_PER_CHUNK // _inner_points(func.body, body.symbols, _ends_of_grid(func, grid)))
     meeting = kernel.meeting_of(func)
     for piece in chunks(grid, budget, 0 if meeting is None else meeting.axes):
-        for memory in outs:
+        for memory in (*outs, *(one for one, _, _ in body.picked.values() if isinstance(one, Memory))):
             memory.begin_chunk()
         body.values.clear()
         body.grid = list(piece)
         body.scope = Scope().inner([len(part) for part in piece])
         body.run_block(func.body)
+    for memory, _, _ in body.picked.values():
+        if isinstance(memory, Memory):
+            memory.hand_back()
 
 
 # -- how many points there are ----------------------------------------------------------------------------------------
@@ -136,6 +145,21 @@ def _inner_points(block: Block, symbols: Mapping[str, int], ends: Ends) -> int:
 def _program_id(body: KernelBody, op: kernel.ProgramIdOp) -> None:
     part = body.grid[op.axis]
     body.define(op, body.scope.along(op.axis, torch.arange(part.start, part.stop)))
+
+
+def _pick(body: KernelBody, op: kernel.PickOp) -> None:
+    if op not in body.picked:
+        memories = [body.pointers[pointer].memory for pointer in op.operands]
+        written = [one for one in memories if isinstance(one, Memory)]
+        sizes = torch.tensor([body.pointers[pointer].size for pointer in op.operands])
+        read = [one for one in memories if isinstance(one, Tensor)]
+        joined = Memory.of_parts(written) if written else torch.cat(read)
+        body.picked[op] = joined, sizes.cumsum(0) - sizes, sizes
+    memory, starts, sizes = body.picked[op]
+    part = body.grid[op.axis]
+    own = slice(part.start, part.stop)
+    base, size = (body.scope.along(op.axis, numbers[own]) for numbers in (starts, sizes))
+    body.pointers[op.result] = Pointer(memory, int(sizes.max()), base, size)
 
 
 def _load(body: KernelBody, op: kernel.LoadOp) -> None:
@@ -295,6 +319,7 @@ KernelBody.handlers = {
     kernel.LoadOp: _load,
     kernel.LocalOp: _local,
     kernel.MeetOp: _meet,
+    kernel.PickOp: _pick,
     kernel.ProgramIdOp: _program_id,
     kernel.ReduceOp: _reduce,
     kernel.RunningOp: _running,

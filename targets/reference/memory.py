@@ -7,6 +7,7 @@ point.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -46,6 +47,24 @@ class Memory:
         self._writings: list[_Writing] = []
         self._first_of_chunk = 0
         self._met = 0, 0
+        self._parts: Sequence[Memory] = ()
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Memory]) -> Memory:
+        """The memories one after the other, which get what is written when `hand_back` is called."""
+        whole = cls(torch.cat([part.data for part in parts]))
+        whole._writer = torch.cat([part._writer for part in parts])
+        whole._parts = parts
+        return whole
+
+    def hand_back(self) -> None:
+        """Gives the parts that the memory is made of what was written to them."""
+        first = 0
+        for part in self._parts:
+            own = slice(first, first + part.data.numel())
+            part.data.copy_(self.data[own])
+            part._writer.copy_(self._writer[own])
+            first = own.stop
 
     def begin_chunk(self) -> None:
         """From here on other points of the parallel domain run: what was stored before is not theirs."""

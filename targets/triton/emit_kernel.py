@@ -60,8 +60,9 @@ class KernelEmitter:
         self.single_tiles: dict[SSAValue, Tile] = {}
         self.carried: dict[kernel.CombineOp, str] = {}
         """For elements that a scan carries, what they are called."""
-        self.written = set(func.outs)
         every = list(func.walk())
+        outs = set[SSAValue](func.outs)
+        self.written = outs | {op.result for op in every if isinstance(op, kernel.PickOp) and outs >= {*op.operands}}
         self.read = {op.pointer for op in every if isinstance(op, kernel.LoadOp)}
         self.dirty: set[SSAValue] = set()
         self.rank = max((op.dim + 1 for op in every if is_tile(op)), default=0)

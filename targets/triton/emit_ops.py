@@ -144,6 +144,17 @@ def _program_id(emitter: KernelEmitter, op: Operation) -> None:
     emitter.names[op.result] = emitter.coordinate(op.axis)
 
 
+def _pick(emitter: KernelEmitter, op: Operation) -> None:
+    """A chain of choices: there is no array of what a kernel is given."""
+    assert isinstance(op, kernel.PickOp)
+    program = emitter.coordinate(op.axis)
+    first, *others = (emitter.names[pointer] for pointer in op.operands)
+    name = emitter.names[op.result] = emitter.fresh(op.result.name_hint or "picked")
+    emitter.line(f"{name} = {first}")
+    for number, other in enumerate(others, 1):
+        emitter.line(f"{name} = tl.where({program} == {number}, {other}, {name})")
+
+
 def _loop(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, kernel.LoopOp)
     for result, (name, real) in zip(op.results, emitter.loop(op), strict=True):
@@ -358,6 +369,7 @@ EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
     kernel.IndexOp: _index,
     kernel.LoadOp: _load,
     kernel.LocalOp: _local,
+    kernel.PickOp: _pick,
     kernel.ProgramIdOp: _program_id,
     kernel.ReduceOp: _loop,
     kernel.RunningOp: running,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import NoReturn
 
 from xdsl.context import Context
@@ -85,8 +86,7 @@ def _check(func: kernel.FuncOp, extents: list[sym.IndexExpr] | None, ranges: sym
             if extents is not None and not points.of(op).is_non_negative(size - op.counters):
                 fail(op, f"counts in {op.counters} elements; the launch gives it {sym.format_expr(size)}")
         elif isinstance(op, Access):
-            owner = op.pointer.owner
-            size = owner.size if isinstance(owner, kernel.LocalOp) else sizes.get(op.pointer, 0)
+            size = _size_behind(op.pointer, sizes)
             if points.is_within(op, size):
                 continue
             if always and extents is not None and points.is_outside(op, size):
@@ -100,6 +100,13 @@ def _check(func: kernel.FuncOp, extents: list[sym.IndexExpr] | None, ranges: sym
             used |= sym.symbols_of(size)
     if used != set(func.symbols):
         func.properties["symbols"] = ArrayAttr([StringAttr(symbol) for symbol in sorted(used)])
+
+
+def _size_behind(pointer: SSAValue, sizes: Mapping[SSAValue, sym.IndexExpr]) -> sym.IndexExpr:
+    """The elements that there are behind a pointer, whichever it is."""
+    if isinstance(pointer.owner, kernel.LocalOp):
+        return pointer.owner.size
+    return reduce(sym.minimum, dict.fromkeys(sizes.get(one, 0) for one in kernel.picked(pointer)))
 
 
 def _refuse(op: Access, size: sym.IndexExpr) -> NoReturn:
