@@ -6,6 +6,7 @@ from benchmarks.case import Case
 from benchmarks.fused import CASES as FUSED
 from benchmarks.fused import LARGE_WINDOWS
 from benchmarks.models import CASES as MODELS
+from benchmarks.updates import CASES as UPDATES
 
-SETS: dict[str, tuple[Case, ...]] = {"fused": FUSED, "models": MODELS, "windows": LARGE_WINDOWS}
+SETS: dict[str, tuple[Case, ...]] = {"fused": FUSED, "models": MODELS, "updates": UPDATES, "windows": LARGE_WINDOWS}
 CASES: dict[str, Case] = {case.name: case for cases in SETS.values() for case in cases}
