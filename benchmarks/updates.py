@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.adamw import adamw
 
 from benchmarks.case import Bound, Case
+from benchmarks.fused import BETA1, BETA2, DECAY, EPSILON, RATE
 
 POSITIONS = 8192
 TENSORS = 200
@@ -56,6 +56,9 @@ class Decoding(nn.Module):
             self(torch.randint(0, 8192, (1, 16)), torch.arange(16))
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        for layer in self.cache.layers:  # a cache may count for itself; every call is of the same position
+            if isinstance(counter := getattr(layer, "cumulative_length", None), Tensor):
+                counter.copy_(positions[0])
         return self.model(tokens, past_key_values=self.cache, cache_position=positions).logits
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Decoding:
@@ -64,6 +67,8 @@ class Decoding(nn.Module):
         for layer in self.cache.layers:
             layer.keys, layer.values = fn(layer.keys), fn(layer.values)
             layer.device, layer.dtype = layer.keys.device, layer.keys.dtype
+            if isinstance(counter := getattr(layer, "cumulative_length", None), Tensor):
+                layer.cumulative_length = counter.to(layer.device)
         return self
 
 
@@ -77,12 +82,28 @@ def decoding() -> tuple[Decoding, dict[str, Tensor]]:
 def adamw_of_lists(
     parameters: list[Tensor], gradients: list[Tensor], first: list[Tensor], second: list[Tensor], steps: list[Tensor]
 ) -> None:
-    """A step of AdamW, as its class takes it where tensors lie on a GPU: operators of lists."""
-    adamw(
-        parameters, gradients, first, second, [], steps, foreach=True, capturable=False, differentiable=False,
-        fused=False, grad_scale=None, found_inf=None, has_complex=False, amsgrad=False, beta1=0.9, beta2=0.999, lr=1e-3,
-        weight_decay=1e-2, eps=1e-8, maximize=False,
-    )  # fmt: skip
+    """A step of AdamW in operators of lists, with counters on the device.
+
+    Source: `_multi_tensor_adam` of torch/optim/adam.py, `capturable`.
+    """
+    foreach: Any = torch
+    foreach._foreach_add_(steps, 1)
+    foreach._foreach_mul_(parameters, 1 - RATE * DECAY)
+    foreach._foreach_lerp_(first, gradients, 1 - BETA1)
+    foreach._foreach_mul_(second, BETA2)
+    foreach._foreach_addcmul_(second, gradients, gradients, 1 - BETA2)
+    rates, corrections = foreach._foreach_pow(BETA1, steps), foreach._foreach_pow(BETA2, steps)
+    foreach._foreach_sub_(rates, 1)
+    foreach._foreach_sub_(corrections, 1)
+    foreach._foreach_neg_(corrections)
+    foreach._foreach_div_(rates, RATE)
+    foreach._foreach_reciprocal_(rates)
+    foreach._foreach_sqrt_(corrections)
+    roots = foreach._foreach_sqrt(second)
+    foreach._foreach_div_(roots, corrections)
+    foreach._foreach_add_(roots, EPSILON)
+    foreach._foreach_div_(roots, rates)
+    foreach._foreach_addcdiv_(parameters, first, roots)
 
 
 def clip_norms(gradients: list[Tensor]) -> Tensor:
