@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable
+from time import perf_counter
 
 import torch
 from torch import Tensor
@@ -47,8 +48,10 @@ def main() -> None:
     for side in ("cuesta", *(() if chosen.skip_inductor else ("inductor",))):
         torch._dynamo.reset()
         steps[side] = torch.compile(optimizer(chosen.device, chosen.tensors, **how).step, backend=side)
+        start = perf_counter()
         for _ in range(3):
             steps[side]()
+        print(f"{side}: compiled in {perf_counter() - start:.1f} s", flush=True)
     synchronize = torch.cuda.synchronize if on_gpu else lambda: None
     samples = in_turns(steps, chosen.seconds, synchronize).milliseconds
     medians = {side: statistics.median(taken) for side, taken in samples.items()}

@@ -74,8 +74,15 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any
 
     from cuesta.lowering.capture.as_eager import as_eager
 
-    as_eager(gm)
+    as_eager(gm, fills_memory=_fills_memory())
     return min_cut_rematerialization_partition(gm, *arguments, **options)
+
+
+def _fills_memory() -> bool:
+    """Whether eager fills memory that nobody has written: a setting of the process. The graph says it from here on."""
+    import torch
+
+    return torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
 
 
 @contextmanager
@@ -145,7 +152,7 @@ class Compilers:
 
             drop_aliases(gm)
             if kind == "inference":
-                as_eager(gm)
+                as_eager(gm, fills_memory=_fills_memory())
             if kind == "forward":
                 save_what_was_read(gm)
             if kind == "backward":

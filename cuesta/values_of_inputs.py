@@ -110,8 +110,9 @@ def given_plain(function: BoxedFunction, positions: Sequence[int]) -> BoxedFunct
 
     def call(args: list[Any]) -> Any:
         for position in positions:
-            if args[position].is_neg():
-                args[position] = args[position].resolve_neg()
+            given = args[position]
+            if given is not None and given.is_neg():  # None: a gradient that nobody has
+                args[position] = given.resolve_neg()
         return function(args)
 
     return make_boxed(call)

@@ -33,9 +33,13 @@ def fingerprint(op: Operation, *, by_identity: bool = False) -> Fingerprint:
     return tuple(writer.out)
 
 
-def fingerprint_region(region: Region, *, by_identity: bool = False) -> Fingerprint:
-    """As `fingerprint`, of a region."""
-    writer = _Writer(by_identity)
+def fingerprint_region(
+    region: Region, *, by_identity: bool = False, keys: dict[int, Hashable] | None = None
+) -> Fingerprint:
+    """As `fingerprint`, of a region. What its attributes are is remembered in `keys`, where that is given, as long as
+    the caller has it: of attributes that are made anew with each program, the process should remember nothing.
+    """
+    writer = _Writer(by_identity, keys)
     writer.write_region(region)
     return tuple(writer.out)
 
@@ -107,11 +111,20 @@ class _Writer:
     Ops and attributes stand there by name, not by class: what is not registered has another class in every context.
     """
 
-    def __init__(self, by_identity: bool) -> None:
+    def __init__(self, by_identity: bool, keys: dict[int, Hashable] | None = None) -> None:
         self.out: list[Hashable] = []
+        self.keys = keys
         self.by_identity = by_identity
         self.values: dict[SSAValue, int] = {}
         self.blocks: dict[Block, int] = {}
+
+    def key_of(self, attribute: Attribute) -> Hashable:
+        if self.keys is None:
+            return key_of(attribute)
+        key = self.keys.get(id(attribute))
+        if key is None:
+            key = self.keys[id(attribute)] = _Key(attribute)
+        return key
 
     def write_op(self, op: Operation) -> None:
         out, values = self.out, self.values
@@ -128,7 +141,7 @@ class _Writer:
         out.append(len(results))
         for result in results:
             values[result] = len(values)
-            out.append(key_of(result.type))
+            out.append(self.key_of(result.type))
         if op.properties:
             self.write_dictionary(op.properties)
         if op.attributes:
@@ -145,14 +158,14 @@ class _Writer:
             return
         self.values[value] = len(self.values)
         self.out.append("outer")
-        self.out.append(key_of(value.type))
+        self.out.append(self.key_of(value.type))
 
     def write_dictionary(self, entries: Mapping[str, Attribute]) -> None:
         out = self.out
         out.append(len(entries))
         for name in sorted(entries) if len(entries) > 1 else entries:
             out.append(name)
-            out.append(key_of(entries[name]))
+            out.append(self.key_of(entries[name]))
 
     def write_region(self, region: Region) -> None:
         self.out.append("region")
@@ -163,7 +176,7 @@ class _Writer:
             self.out.append(len(block.args))
             for argument in block.args:
                 self.values[argument] = len(self.values)
-                self.out.append(key_of(argument.type))
+                self.out.append(self.key_of(argument.type))
             for op in ops_of(block):
                 self.write_op(op)
         self.out.append("end")

@@ -16,10 +16,10 @@ from torch.fx import GraphModule, Node
 _aten = torch.ops.aten
 
 
-def as_eager(gm: GraphModule) -> None:
-    """Rewrites the graph in place, metadata included."""
+def as_eager(gm: GraphModule, *, fills_memory: bool = False) -> None:
+    """Rewrites the graph in place, metadata included. `fills_memory` says whether eager fills what `empty` gives."""
     _scatter_given_indices(gm)
-    if torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    if fills_memory:
         _fill(gm)
 
 

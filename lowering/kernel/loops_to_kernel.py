@@ -8,6 +8,7 @@ kernel.func @exp_0(%x : !kernel.ptr<f32>) outs(%o : …) schedule #kernel.schedu
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -71,6 +72,7 @@ def lower_nests(module: builtin.ModuleOp, machine: Machine, target: str = DEVICE
     ranges = symbol_ranges(module)
     known: dict[tuple[Fingerprint, tuple[bool, ...]], _Lowered] = {}
     written: dict[tuple[object, ...], _Lowered] = {}
+    keys: dict[int, Hashable] = {}
     for nest in nests_of(module):
         used = tuple(result.first_use is not None for result in nest.results)
         if not any(used):
@@ -85,7 +87,7 @@ def lower_nests(module: builtin.ModuleOp, machine: Machine, target: str = DEVICE
             name = f"{describe(nest)}_{len(known)}"
             new = _lower(analyse(nest, ranges, used), machine, traits, name)
             # Tensors of other shapes may be the same axes.
-            lowered = known[key] = written.setdefault(_text_of(new), new)
+            lowered = known[key] = written.setdefault(_text_of(new, keys), new)
             if lowered is new:
                 Rewriter.insert_op(lowered.kernel, InsertPoint.before(main))
         launch = kernel.LaunchOp.build(
@@ -100,11 +102,11 @@ def lower_nests(module: builtin.ModuleOp, machine: Machine, target: str = DEVICE
         nest.erase()
 
 
-def _text_of(lowered: _Lowered) -> tuple[object, ...]:
+def _text_of(lowered: _Lowered, keys: dict[int, Hashable]) -> tuple[object, ...]:
     """What a kernel is, but for its name."""
     func = lowered.kernel
     properties = tuple((key, value) for key, value in sorted(func.properties.items()) if key != "sym_name")
-    return fingerprint_region(func.regions[0]), properties, lowered.kept
+    return fingerprint_region(func.regions[0], keys=keys), properties, lowered.kept
 
 
 def _lower(analysis: NestAnalysis, machine: Machine, traits: DeviceTraits, name: str) -> _Lowered:

@@ -91,7 +91,7 @@ def two_kernels(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def writing(x: Tensor) -> Tensor:
-    x.add_(1)
+    x.copy_(x.flip(0))  # made as a whole, then copied: every element is read before it is written
     return x.sum()
 
 
