@@ -178,6 +178,8 @@ def plan_of(gm: GraphModule) -> Plan:
                 in_order = level, level
         else:
             level = max([-1, *(after[source] for source in node.all_input_nodes), *known])
+            # Who changes a tensor comes behind those who read it: then it need not be given a clone (`lend-arguments`).
+            level = max([level, *(after.get(reader, -1) for one in _changed_by(node) for reader in one.users)])
             if kind == "opaque" and keeps_its_place(node):
                 level = max(level, in_order[0])
                 in_order = level, level + 1
@@ -185,6 +187,13 @@ def plan_of(gm: GraphModule) -> Plan:
         symbols.update(dict.fromkeys(bound, level))
         plan.place(node, kind, level)
     return plan
+
+
+def _changed_by(node: Node) -> list[Node]:
+    """The tensors that an operator of a user's changes, or else clones of them."""
+    if node.target is not torch.ops.higher_order.auto_functionalized_v2:
+        return []
+    return [one for one in cast("Sequence[Any]", node.kwargs.get("_all_bases", ())) if isinstance(one, Node)]
 
 
 def bindings_of(node: Node) -> dict[Any, Any]:

@@ -46,6 +46,12 @@ def read_after(cache: Tensor, x: Tensor) -> Tensor:
     return cache[:, 5].exp().sum()
 
 
+def read_before_and_after(cache: Tensor, x: Tensor) -> Tensor:
+    before = cache.sum()
+    bump(cache, x)
+    return before + cache[:, 5].exp().sum()
+
+
 def twice(cache: Tensor, x: Tensor) -> Tensor:
     bump(cache, x)
     bump(cache, x * 3)
@@ -61,15 +67,6 @@ def two_at_once(cache: Tensor, x: Tensor) -> Tensor:
     return first + second
 
 
-LENT: tuple[Callable[..., Any], ...] = alone, read_after, twice, of_a_view, two_at_once
-
-
-def read_before_and_after(cache: Tensor, x: Tensor) -> Tensor:
-    before = cache.sum()
-    bump(cache, x)
-    return before + cache[:, 5].exp().sum()
-
-
 def kept(cache: Tensor, x: Tensor) -> Tensor:
     old = cache.clone()
     bump(cache, x)
@@ -81,6 +78,18 @@ def between(cache: Tensor, x: Tensor) -> Tensor:
     middle = cache * 2
     bump(cache, x)
     return middle
+
+
+LENT: tuple[Callable[..., Any], ...] = (
+    alone,
+    read_after,
+    read_before_and_after,
+    twice,
+    of_a_view,
+    two_at_once,
+    kept,
+    between,
+)
 
 
 def changed_afterwards(cache: Tensor, x: Tensor) -> None:
@@ -100,9 +109,7 @@ def of_another(cache: Tensor, x: Tensor) -> Tensor:
     return y
 
 
-@pytest.mark.parametrize(
-    "function", [*LENT, read_before_and_after, kept, between, changed_afterwards, turned, of_another]
-)
+@pytest.mark.parametrize("function", [*LENT, changed_afterwards, turned, of_another])
 def test_results_and_arguments_are_as_in_eager(function: Callable[..., Any]) -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)
@@ -122,10 +129,9 @@ def test_the_argument_itself_is_changed(function: Callable[..., Any]) -> None:
     assert addresses and all(first <= one < last or one in expected for one in addresses)
 
 
-@pytest.mark.parametrize("function", [kept, between, turned])
-def test_old_elements_that_are_read_stay(function: Callable[..., Any]) -> None:
+def test_what_becomes_something_else_is_not_changed_on_the_way() -> None:
     torch._dynamo.reset()
     cache, x = torch.randn(4, 64, 32), torch.randn(4, 1, 32)
     addresses.clear()
-    compiled_of(function)(cache, x)
-    assert addresses and cache.data_ptr() not in addresses[:1]
+    compiled_of(turned)(cache, x)
+    assert addresses and cache.data_ptr() not in addresses
