@@ -11,6 +11,7 @@ import argparse
 import statistics
 from collections.abc import Callable
 from time import perf_counter
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from benchmarks.timing import in_turns
 SIZES = ((64, 64), (64,), (128, 32), (256,))
 
 
-def optimizer(device: str, count: int, **how: bool) -> torch.optim.AdamW:
+def optimizer(device: str, count: int, **how: Any) -> torch.optim.AdamW:
     """AdamW over `count` tensors of four shapes, with gradients."""
     generator = torch.Generator().manual_seed(0)
     parameters: list[Tensor] = []
