@@ -20,10 +20,13 @@ class Symbols:
         self.values: dict[IndexExpr, SSAValue] = {}
         """Values of type `!sym.int` that the program already has, by the expression they equal."""
         self._known: dict[str, tuple[Any, Any]] = {}  # name -> (SymPy symbol, shape environment)
+        self._ones: dict[Any, bool] = {}  # SymPy expression -> whether it is known to be 1
 
     def translate(self, number: torch.SymInt) -> IndexExpr:
         """The index expression that a SymInt stands for; a Python int when it is known to be constant.
 
+        An expression that guards hold to 1 is 1: a size that was broadcast when the graph was captured, such as
+        `(s0 - 1) // 3 + 1`, and that nothing but the guard says so of.
         Errors: UnsupportedExpressionError.
         """
         node: Any = number.node
@@ -34,6 +37,13 @@ class Symbols:
                 raise UnsupportedExpressionError(f"the size {number} of a ragged tensor")
             return constant
         result = index_expression(expression)
+        if not isinstance(result, int) and not expression.is_symbol:
+            if expression not in self._ones:
+                from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+                self._ones[expression] = statically_known_true(number == 1)
+            if self._ones[expression]:
+                return 1
         if not isinstance(result, int) and not (result.symbols <= self._known.keys()):
             for symbol in expression.free_symbols:
                 self._known.setdefault(str(symbol), (symbol, node.shape_env))

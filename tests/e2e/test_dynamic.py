@@ -224,3 +224,11 @@ def test_sizes_that_depend_on_data(function: Callable[..., Any]) -> None:
     for n in (3, 6):
         check_call(compiled, function, rand(4, 5), torch.tensor(n))
     assert any(record.kernels for record in cuesta.records)
+
+
+def test_a_size_that_only_a_guard_holds_to_one_is_broadcast() -> None:
+    """(s0 - 1) // 3 + 1 of 2 rows is 1, and was 1 when the graph was captured; of 4 rows it is 2, and another graph."""
+    torch._dynamo.reset()
+    compiled = compiled_of(function := lambda x: torch.minimum(x.unfold(1, 1, 3), x) * 2, dynamic=True)
+    for size in (2, 3, 2):
+        check_call(compiled, function, torch.randn(size, size, 1), unit_strides=False)
