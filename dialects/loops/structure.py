@@ -295,11 +295,19 @@ def enclosing_nest(op: Operation) -> NestOp:
     return current
 
 
+def enclosing_domains(op: Operation) -> list[DomainOp]:
+    """The domains around an op, from inside out."""
+    found: list[DomainOp] = []
+    current = op.parent_op()
+    while isinstance(current, DomainOp):
+        found.append(current)
+        current = current.parent_op()
+    return found
+
+
 def enclosing_sizes(op: Operation) -> dict[SSAValue, sym.IndexExpr]:
     """The size of every induction variable in scope at `op`: what range-aware simplification needs."""
     found: dict[SSAValue, sym.IndexExpr] = {}
-    current = op.parent_op()
-    while isinstance(current, DomainOp):
-        found.update(zip(current.induction_variables, current.sizes, strict=True))
-        current = current.parent_op()
+    for domain in enclosing_domains(op):
+        found.update(zip(domain.induction_variables, domain.sizes, strict=True))
     return found

@@ -223,7 +223,9 @@ class _Importer:
             elif (each := of_each(overload)) is not None and _is_list(value):
                 self.values[node] = self.import_each(node, each, value)
             else:
-                self.values[node] = self.emit_overload(node, overload, value, node.args, node.kwargs)
+                self.values[node] = self.emit_call(
+                    node, self.taking_tensors(overload, node.args), value, node.args, node.kwargs
+                )
         elif target is torch.ops.higher_order.with_effects and isinstance(node.args[1], OpOverload):
             self.import_effect(node, value)
         elif isinstance(target, HigherOrderOperator):
@@ -272,19 +274,9 @@ class _Importer:
         keywords = {name: known(argument) for name, argument in node.kwargs.items()}
         calls = each.calls([known(argument) for argument in node.args], keywords, len(values))
         return [
-            self.emit_overload(node, each.overload, value, *call) for value, call in zip(values, calls, strict=True)
+            self.emit_call(node, self.taking_tensors(each.overload, arguments), one, arguments, given)
+            for one, (arguments, given) in zip(values, calls, strict=True)
         ]
-
-    def emit_overload(
-        self,
-        node: Node,
-        overload: OpOverload[..., Any],
-        value: Any,
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any],
-    ) -> Imported:
-        """Appends a call, of that overload or of the one that takes what is given."""
-        return self.emit_call(node, self.taking_tensors(overload, arguments), value, arguments, keywords)
 
     def emit_call(
         self,

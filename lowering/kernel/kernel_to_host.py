@@ -20,6 +20,7 @@ from cuesta.dialects.core.entry import entry_function, written_arguments
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.layout import sizes_of, strided_view, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
+from cuesta.transforms.host.aliasing import memory_of
 
 
 @dataclass(frozen=True)
@@ -121,22 +122,6 @@ def call(overload: str, operands: Sequence[SSAValue], result_type: Attribute) ->
     """A call of an overload with its operands in order."""
     arguments = CallArguments.of(tuple(Operand(position) for position in range(len(operands))))
     return host.ExternOp.of(overload, operands, arguments, [result_type], pure=False)
-
-
-def memory_of(value: SSAValue) -> set[SSAValue]:
-    """The values whose memory a value may lie in, itself included."""
-    found: set[SSAValue] = set()
-    work = [value]
-    while work:
-        one = work.pop()
-        if one in found:
-            continue
-        found.add(one)
-        if isinstance(one.owner, host.ReinterpretOp):
-            work.append(one.owner.source)
-        elif isinstance(one.owner, host.ExternOp) and one.owner.may_alias:
-            work += one.owner.operands
-    return found
 
 
 def replace(op: Operation, new: list[Operation], results: list[SSAValue]) -> None:

@@ -99,6 +99,7 @@ class Rules:
             return general
         if isinstance(op, loops.ReduceOp):
             laws = [one for one in self._patterns_of(op_type) if _may_reduce(one.law, op, key)]
+            # A pattern may say in `reduced` which op has to give what is reduced; others are about all reductions.
             return (*laws, *(one for one in general if getattr(one, "reduced", key[3]) is key[3]))
         operands, sources = tuple(op.operands), key[3:]
         folds = bool(sources) and all(isinstance(source, frozenset) for source in sources)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from cuesta.dialects import loops
+from cuesta.dialects import host, loops
 from cuesta.dialects.aten.named_call import NamedCall
 
 
@@ -48,3 +48,19 @@ def gives_fresh_memory(call: NamedCall) -> bool:
 def may_alias(call: NamedCall) -> bool:
     """Whether a call may give back memory of its operands: a view, or an operator nobody knows."""
     return call.may_alias
+
+
+def memory_of(value: SSAValue) -> set[SSAValue]:
+    """The values whose memory a value may lie in, itself included."""
+    found: set[SSAValue] = set()
+    work = [value]
+    while work:
+        one = work.pop()
+        if one in found:
+            continue
+        found.add(one)
+        if isinstance(one.owner, host.ReinterpretOp):
+            work.append(one.owner.source)
+        elif isinstance(one.owner, host.ExternOp) and may_alias(one.owner):
+            work += one.owner.operands
+    return found

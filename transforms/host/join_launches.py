@@ -21,7 +21,7 @@ from cuesta.dialects.kernel import ScheduleAttr
 from cuesta.dialects.layout import device_of, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
 from cuesta.dialects.sym import ValueOp
-from cuesta.transforms.host.aliasing import may_alias
+from cuesta.transforms.host.aliasing import memory_of
 from cuesta.transforms.host.in_place import may_fail
 
 LEAST = 4
@@ -117,8 +117,8 @@ def _levels(segment: Iterable[Operation], kernels: dict[str, kernel.FuncOp]) -> 
         if not isinstance(op, host.LaunchOp):
             continue
         outs = len(op.operands) - kernels[op.kernel].num_outs
-        sources = [buffer for operand in op.operands[:outs] for buffer in _memory_of(operand)]
-        targets = [buffer for operand in op.operands[outs:] for buffer in _memory_of(operand)]
+        sources = [buffer for operand in op.operands[:outs] for buffer in memory_of(operand)]
+        targets = [buffer for operand in op.operands[outs:] for buffer in memory_of(operand)]
         level = max([0, *(written.get(buffer, -1) + 1 for buffer in (*sources, *targets))])
         level = max([level, *(read.get(buffer, -1) + 1 for buffer in targets)])
         levels[op] = level
@@ -127,22 +127,6 @@ def _levels(segment: Iterable[Operation], kernels: dict[str, kernel.FuncOp]) -> 
         for buffer in targets:
             written[buffer] = max(level, written.get(buffer, 0))
     return levels
-
-
-def _memory_of(value: SSAValue) -> list[SSAValue]:
-    """The buffers whose memory a value may be."""
-    found: list[SSAValue] = []
-    work = [value]
-    while work:
-        one = work.pop()
-        if isinstance(one.owner, host.ReinterpretOp):
-            work.append(one.owner.source)
-        elif isinstance(one.owner, host.ExternOp) and may_alias(one.owner):
-            work += one.owner.operands
-            found.append(one)
-        else:
-            found.append(one)
-    return found
 
 
 def _is_small(launch: host.LaunchOp) -> bool:

@@ -27,6 +27,7 @@ from cuesta.dialects.core.entry import entry_block, entry_function, symbol_range
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.loops.structure import enclosing_domains
 from cuesta.dialects.loops.surgery import Substitution, clone_into, has_points
 from cuesta.transforms.devices import DEVICE, traits_for
 
@@ -74,19 +75,17 @@ def _check_of(bound: loops.BoundOp, nest: loops.NestOp, most: int, ranges: sym.S
         return None
     used = {operand for op in ops for operand in op.operands if isinstance(operand, BlockArgument)}
     axes: list[tuple[SSAValue, sym.IndexExpr]] = []
-    for domain in _domains(bound):
+    for domain in reversed(enclosing_domains(bound)):
         found = [(one, size) for one, size in zip(domain.induction_variables, domain.sizes, strict=True) if one in used]
         if len(found) < len(domain.sizes) and not has_points(domain, ranges):
             no_match(bound, "where a loop is empty, nothing is checked")
             return None
         axes += found
-    count: sym.IndexExpr = 1
-    for _, size in axes:
-        count = count * size
+    sizes = tuple(size for _, size in axes)
+    count = sym.product_of(sizes)
     if isinstance(count, int) and count > most:
         no_match(bound, "more is checked than written")
         return None
-    sizes = tuple(size for _, size in axes)
     device = layout.device_of(layout.tensor_type_of(nest.results[0]))
     check = loops.NestOp.build(sizes, [layout.tensor_type(sizes, i64, device=device)])
     check.location = bound.location
@@ -117,30 +116,13 @@ def _needed(bound: loops.BoundOp, nest: loops.NestOp) -> list[Operation] | None:
             return False
         if not isinstance(op, loops.LoadOp | loops.IndexOp | loops.BoundOp | elem.ElementwiseOp):
             return False
-        inside = [one.owner for one in op.operands if isinstance(one.owner, Operation) and _is_inside(one.owner, nest)]
-        if not all(need(owner) for owner in inside):
+        owners = (one.owner for one in op.operands)
+        if not all(need(owner) for owner in owners if isinstance(owner, Operation) and nest.is_ancestor(owner)):
             return False
         needed[op] = None
         return True
 
     return list(needed) if need(bound) else None
-
-
-def _is_inside(op: Operation, nest: loops.NestOp) -> bool:
-    parent = op.parent_op()
-    while parent is not None and parent is not nest:
-        parent = parent.parent_op()
-    return parent is nest
-
-
-def _domains(op: Operation) -> list[loops.DomainOp]:
-    """The domains around an op, from outside in."""
-    found: list[loops.DomainOp] = []
-    parent = op.parent_op()
-    while isinstance(parent, loops.DomainOp):
-        found.append(parent)
-        parent = parent.parent_op()
-    return found[::-1]
 
 
 def _place(

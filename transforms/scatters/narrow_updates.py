@@ -34,8 +34,8 @@ from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_op, loads_of, remove, stores_of, top_level_nest
 
-_LEAST_LEFT_OUT = 2
-"""Parts are changed by themselves when at least one in so many elements is in none of them.
+_LARGEST_PART = 2
+"""Parts are changed by themselves when they are at most one element in so many.
 
 Source: a definition: where half of the elements stay, what is not moved pays for another launch.
 """
@@ -305,7 +305,7 @@ def _leaves_enough(points: _Points, parts: list[_Part]) -> bool:
         changed = changed + sym.product_of(tuple(_size(part, axis, size) for axis, size in points.sizes.items()))
     if not isinstance(every, int) or not isinstance(changed, int):
         return bool(parts)
-    return bool(parts) and changed * _LEAST_LEFT_OUT <= every * (_LEAST_LEFT_OUT - 1)
+    return bool(parts) and changed * _LARGEST_PART <= every
 
 
 def _size(part: _Part, axis: SSAValue, size: sym.IndexExpr) -> sym.IndexExpr:
