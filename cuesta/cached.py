@@ -57,7 +57,7 @@ class Place:
             return None
         import torch
 
-        from cuesta.targets.cpu.jit import MachineCodeError
+        from cuesta.targets.cpu.machine_code import MachineCodeError
         from cuesta.targets.program import CudaError
 
         try:

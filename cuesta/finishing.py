@@ -11,7 +11,7 @@ from cuesta.record import CompileRecord
 
 if TYPE_CHECKING:
     from cuesta.code_generation import Generated
-    from cuesta.targets.cpu.jit import LoadedModule
+    from cuesta.targets.cpu.machine_code import LoadedModule
     from cuesta.targets.host.runtime import Wrapper
     from cuesta.targets.program import Program
 
@@ -92,7 +92,7 @@ def _loaded(program: Program, record: CompileRecord) -> LoadedModule | None:
     if program.object_code is None:
         return None
     with record.stage("load"):
-        from cuesta.targets.cpu.jit import load_object
+        from cuesta.targets.cpu.machine_code import load_object
 
         return load_object(program.object_code, program.symbols)
 

@@ -1,7 +1,8 @@
 """LLVM IR text → relocatable object code → addresses that can be called.
 
 The IR that arrives has explicit vectors and hoisted invariants, so the pipeline is short: it inlines the
-`alwaysinline` helpers and cleans up. The object code can be stored on disk and loaded by another process.
+`alwaysinline` helpers and cleans up. The object code can be stored on disk and loaded by another process, which needs
+no LLVM for that (`machine_code.py`).
 """
 
 from __future__ import annotations
@@ -9,37 +10,22 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import platform
 import re
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import llvmlite.binding as llvm
 
 from cuesta.targets.cpu import libraries
 from cuesta.targets.cpu.features import HostFeatures, host_features
-from cuesta.targets.cpu.object_loader import ObjectError, link
+from cuesta.targets.cpu.machine_code import MachineCodeError
 
 _RUNTIME_LIBRARY = "cuesta.runtime"
 _library_numbers = itertools.count()
 _LONGEST_WAIT = 0.2
 """Seconds after which who waits for a thread looks whether it has ended. Source: shorter than a person notices."""
-
-
-class MachineCodeError(Exception):
-    """LLVM refused a module or an object; the message quotes the line and names the file that holds the text."""
-
-
-class LoadedModule(Protocol):
-    """Object code in memory. The addresses are valid as long as this object lives."""
-
-    @property
-    def symbols(self) -> dict[str, int]:
-        """The addresses of the symbols that were asked for when the object was loaded."""
-        ...
 
 
 class _LinkedByLlvm:
@@ -111,21 +97,8 @@ def assembly(llvm_text: str, features: HostFeatures | None = None) -> str:
     return _target_machine(features).emit_assembly(module)
 
 
-def load_object(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
-    """Load object code and find the addresses of `symbols`, which it defines.
-
-    libm, SLEEF and OpenMP functions are found by name (`libraries.library_addresses`).
-    Errors: MachineCodeError when the object is damaged or names an unknown function.
-    """
-    if not (sys.platform == "linux" and platform.machine() == "x86_64"):
-        return _link_by_llvm(object_code, symbols)
-    try:
-        return link(object_code, symbols, libraries.library_addresses())
-    except ObjectError as error:
-        raise MachineCodeError(f"the object of {', '.join(symbols)} cannot be loaded: {error}") from error
-
-
-def _link_by_llvm(object_code: bytes, symbols: Sequence[str]) -> LoadedModule:
+def link_by_llvm(object_code: bytes, symbols: Sequence[str]) -> _LinkedByLlvm:
+    """`machine_code.load_object` where our own loader does not know the system. Errors: MachineCodeError."""
     builder = llvm.JITLibraryBuilder().add_object_img(object_code)
     _runtime_library()
     builder.add_jit_library(_RUNTIME_LIBRARY)

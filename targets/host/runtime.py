@@ -19,7 +19,7 @@ from cuesta.targets.python_functions import define
 if TYPE_CHECKING:
     import torch
 
-    from cuesta.targets.cpu.jit import LoadedModule
+    from cuesta.targets.cpu.machine_code import LoadedModule
 
 Wrapper = Callable[[list[Any]], Sequence[Any]]
 """A wrapper's function: it takes a list of inputs, which it empties, and gives the results."""

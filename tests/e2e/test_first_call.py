@@ -15,7 +15,7 @@ import cuesta
 from cuesta.dialects.core.extension import Extension
 from cuesta.dialects.kernel import FuncOp
 from cuesta.record import CompileRecord, records
-from cuesta.targets.cpu import jit
+from cuesta.targets.cpu import jit, machine_code
 from cuesta.targets.cpu.target import CpuTarget
 from cuesta.targets.target import Build
 
@@ -72,12 +72,12 @@ def test_compiling_goes_on_without_llvm_and_the_first_call_waits(held: threading
 
 def test_what_llvm_refuses_is_told_by_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> bytes:
-        raise jit.MachineCodeError("no code for this")
+        raise machine_code.MachineCodeError("no code for this")
 
     monkeypatch.setattr(jit, "_emitted", refuse)
     function, x = compiled_graph()
     for _ in range(2):
-        with pytest.raises(jit.MachineCodeError, match="no code for this"):
+        with pytest.raises(machine_code.MachineCodeError, match="no code for this"):
             function([x])
 
 

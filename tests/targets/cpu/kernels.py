@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from cuesta.targets.cpu import jit
+from cuesta.targets.cpu import jit, machine_code
 from cuesta.targets.cpu.vector_math import TWO_ARGUMENTS, MathFunction, math_function
 from cuesta.targets.cpu.vector_text import vector_type
 
@@ -40,11 +40,13 @@ done:
 
 
 def run(name: str, llvm_text: str, inputs: Sequence[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
-    loaded = jit.load_object(jit.compile_module(llvm_text, verify=True), [name])
+    loaded = machine_code.load_object(jit.compile_module(llvm_text, verify=True), [name])
     return call(loaded, name, inputs, dtype)
 
 
-def call(loaded: jit.LoadedModule, name: str, inputs: Sequence[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+def call(
+    loaded: machine_code.LoadedModule, name: str, inputs: Sequence[torch.Tensor], dtype: torch.dtype
+) -> torch.Tensor:
     pointer = ctypes.c_void_p
     function = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, ctypes.c_int64)(loaded.symbols[name])
     out = torch.empty(inputs[0].shape, dtype=dtype)
@@ -55,7 +57,7 @@ def call(loaded: jit.LoadedModule, name: str, inputs: Sequence[torch.Tensor], dt
 def load_math_functions(names: Sequence[str], dtype: str, lanes: int) -> Callable[..., torch.Tensor]:
     """One module with all functions; the result is called as `f(name, *inputs)`."""
     functions = {name: math_function(name, dtype, lanes) for name in names}
-    loaded = jit.load_object(
+    loaded = machine_code.load_object(
         jit.compile_module(module_of(functions, dtype, lanes), verify=True), [f"run.{n}" for n in names]
     )
 

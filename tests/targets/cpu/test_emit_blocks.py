@@ -8,7 +8,7 @@ import mmap
 import pytest
 import torch
 
-from cuesta.targets.cpu import jit
+from cuesta.targets.cpu import jit, machine_code
 from cuesta.targets.cpu.emit_blocks import load_block, store_block
 from cuesta.targets.cpu.emit_index import IndexEmitter
 from cuesta.targets.cpu.emit_strided import is_shuffled, load_strided
@@ -47,7 +47,7 @@ def block(name: str, element: str, rows: int, lanes: int, *, stores: bool) -> st
     return function(name, emitter.levels[0].lines)
 
 
-def call(loaded: jit.LoadedModule, name: str, *pointers: int) -> None:
+def call(loaded: machine_code.LoadedModule, name: str, *pointers: int) -> None:
     ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(loaded.symbols[name])(*pointers, *[0] * (3 - len(pointers)))
 
 
@@ -60,7 +60,7 @@ def test_blocks_are_transposed(element: str) -> None:
         for rows, lanes in sizes
     )
     names = [f"{way}.{rows}.{lanes}" for way in ("load", "store") for rows, lanes in sizes]
-    loaded = jit.load_object(jit.compile_module(text, verify=True), names)
+    loaded = machine_code.load_object(jit.compile_module(text, verify=True), names)
     for rows, lanes in sizes:
         far = torch.arange(lanes * PITCH).to(DTYPES[element])
         near = torch.zeros(rows, lanes, dtype=DTYPES[element])
@@ -94,7 +94,7 @@ def test_strided_loads_read_what_is_asked_for_and_nothing_outside(element: str) 
         for masked in (False, True)
     )
     names = [f"{way}.{stride}.{lanes}" for stride, lanes in cases for way in ("plain", "masked")]
-    loaded = jit.load_object(jit.compile_module(text, verify=True), names)
+    loaded = machine_code.load_object(jit.compile_module(text, verify=True), names)
     page = mmap.PAGESIZE
     memory = mmap.mmap(-1, 3 * page)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cuesta.targets.cpu import jit, vector_math
+from cuesta.targets.cpu import jit, machine_code, vector_math
 from cuesta.targets.cpu.features import choose_cpu_name, choose_f32_lanes, describe, host_features
 from tests.targets.cpu.kernels import module_of
 
@@ -25,17 +25,17 @@ define float @f(float %x) {
 """
 
 
-def call_add(loaded: jit.LoadedModule) -> int:
+def call_add(loaded: machine_code.LoadedModule) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(loaded.symbols["add"])(40, 2)
 
 
 def test_compile_load_and_call() -> None:
-    assert call_add(jit.load_object(jit.compile_module(ADD, verify=True), ["add"])) == 42
+    assert call_add(machine_code.load_object(jit.compile_module(ADD, verify=True), ["add"])) == 42
 
 
 def test_the_same_object_loads_twice_and_unloads_alone() -> None:
     code = jit.compile_module(ADD)
-    first, second = jit.load_object(code, ["add"]), jit.load_object(code, ["add"])
+    first, second = machine_code.load_object(code, ["add"]), machine_code.load_object(code, ["add"])
     assert first.symbols["add"] != second.symbols["add"]
     del first
     gc.collect()
@@ -43,7 +43,7 @@ def test_the_same_object_loads_twice_and_unloads_alone() -> None:
 
 
 def test_library_functions_are_found() -> None:
-    loaded = jit.load_object(jit.compile_module(CALLS_LIBRARY), ["f"])
+    loaded = machine_code.load_object(jit.compile_module(CALLS_LIBRARY), ["f"])
     assert ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(loaded.symbols["f"])(0.0) == 1.0
 
 
@@ -52,8 +52,8 @@ def test_an_object_works_in_another_process(tmp_path: Path) -> None:
     path = tmp_path / "k.o"
     path.write_bytes(jit.compile_module(CALLS_LIBRARY))
     program = (
-        "import ctypes, pathlib, sys; from cuesta.targets.cpu import jit;"
-        f"m = jit.load_object(pathlib.Path({str(path)!r}).read_bytes(), ['f']);"
+        "import ctypes, pathlib, sys; from cuesta.targets.cpu import machine_code;"
+        f"m = machine_code.load_object(pathlib.Path({str(path)!r}).read_bytes(), ['f']);"
         "print(ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(m.symbols['f'])(0.0))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -61,7 +61,7 @@ def test_an_object_works_in_another_process(tmp_path: Path) -> None:
 
 
 def test_a_syntax_error_quotes_the_line() -> None:
-    with pytest.raises(jit.MachineCodeError) as caught:
+    with pytest.raises(machine_code.MachineCodeError) as caught:
         jit.compile_module(ADD.replace("%b\n", "%nothing\n"))
     message = str(caught.value)
     assert ">     2 |   %c = add i64 %a, %nothing" in message
@@ -72,7 +72,7 @@ def test_a_syntax_error_quotes_the_line() -> None:
 
 def test_invalid_ir_is_refused_when_verified() -> None:
     branches = "define i64 @f(i1 %c) {\n  br i1 %c, label %a, label %b\na:\n  %x = add i64 1, 1\n  br label %b\n"
-    with pytest.raises(jit.MachineCodeError, match="dominate") as caught:
+    with pytest.raises(machine_code.MachineCodeError, match="dominate") as caught:
         jit.compile_module(branches + "b:\n  ret i64 %x\n}\n", verify=True)
     Path(str(caught.value).split("text: ")[1].split("\n")[0]).unlink()
 
@@ -80,34 +80,34 @@ def test_invalid_ir_is_refused_when_verified() -> None:
 def test_an_unknown_function_is_a_clear_error() -> None:
     text = "declare void @no_such_function()\ndefine void @f() {\n  call void @no_such_function()\n  ret void\n}\n"
     code = jit.compile_module(text)
-    with pytest.raises(jit.MachineCodeError, match="it calls no_such_function"):
-        jit.load_object(code, ["f"])
+    with pytest.raises(machine_code.MachineCodeError, match="it calls no_such_function"):
+        machine_code.load_object(code, ["f"])
 
 
 def test_where_the_loader_does_not_know_the_format_llvm_links() -> None:
     code = jit.compile_module(CALLS_LIBRARY)
-    loaded = jit._link_by_llvm(code, ["f"])
+    loaded = jit.link_by_llvm(code, ["f"])
     assert ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(loaded.symbols["f"])(0.0) == 1.0
 
 
 def test_a_damaged_object_is_a_clear_error() -> None:
-    with pytest.raises(jit.MachineCodeError):
-        jit.load_object(b"not an object file at all", ["f"])
+    with pytest.raises(machine_code.MachineCodeError):
+        machine_code.load_object(b"not an object file at all", ["f"])
 
 
 def test_a_truncated_object_and_a_missing_function_are_clear_errors() -> None:
     code = jit.compile_module("define void @f() {\n  ret void\n}\n")
-    with pytest.raises(jit.MachineCodeError, match="is damaged"):
-        jit.load_object(code[: len(code) // 2], ["f"])
-    with pytest.raises(jit.MachineCodeError, match="does not define g"):
-        jit.load_object(code, ["f", "g"])
+    with pytest.raises(machine_code.MachineCodeError, match="is damaged"):
+        machine_code.load_object(code[: len(code) // 2], ["f"])
+    with pytest.raises(machine_code.MachineCodeError, match="does not define g"):
+        machine_code.load_object(code, ["f", "g"])
 
 
 # Leaves holes of one page, each more than 4 GiB from the next, and nothing above them: where sections were mapped one
 # by one, code and constants came to lie too far apart for a 32-bit distance, and LLVM ended the process.
 SCATTERED_MEMORY = """
 import ctypes, sys
-from cuesta.targets.cpu import jit
+from cuesta.targets.cpu import jit, machine_code
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -118,7 +118,7 @@ def reserve(size, at=None):
     return libc.mmap(at, size, 0, RESERVE | (FIXED if at else 0), -1, 0)
 
 code = jit.compile_module(sys.stdin.read())
-jit.load_object(code, ["f"])
+machine_code.load_object(code, ["f"])
 end = None
 for line in open("/proc/self/maps").read().splitlines():
     low, high = (int(word, 16) for word in line.split()[0].split("-"))
@@ -132,7 +132,7 @@ for _ in range(8):
 assert max(holes) - min(holes) > 2**35, holes
 for hole in holes:
     libc.munmap(hole, PAGE)
-module = jit.load_object(code, ["f"])
+module = machine_code.load_object(code, ["f"])
 print(ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(module.symbols["f"])(1.0))
 """
 

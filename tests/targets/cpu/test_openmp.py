@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuesta.targets.cpu import jit, openmp
+from cuesta.targets.cpu import jit, machine_code, openmp
 
 # Every element counts how often it was visited; the parts are recorded as (begin, end) in order of begin.
 KERNEL = """
@@ -50,13 +50,13 @@ define void @nested(ptr %args, i64 %n, i64 %grain) {
 """
 
 
-def load(threads: bool | None = None) -> jit.LoadedModule:
-    return jit.load_object(
+def load(threads: bool | None = None) -> machine_code.LoadedModule:
+    return machine_code.load_object(
         jit.compile_module(openmp.parallel_for_text(threads) + KERNEL, verify=True), ["run", "nested"]
     )
 
 
-def visit(loaded: jit.LoadedModule, n: int, grain: int, entry: str = "run") -> list[tuple[int, int]]:
+def visit(loaded: machine_code.LoadedModule, n: int, grain: int, entry: str = "run") -> list[tuple[int, int]]:
     counts, ends = torch.zeros(n + 1, dtype=torch.int64), torch.full((n + 1,), -1)
     arguments = (ctypes.c_int64 * 3)(counts.data_ptr(), ends.data_ptr(), n)
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(loaded.symbols[entry])

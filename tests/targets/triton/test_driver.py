@@ -12,7 +12,7 @@ import torch
 from cuesta.code_generation import generate
 from cuesta.finishing import load_program
 from cuesta.record import CompileRecord
-from cuesta.targets.cpu.jit import load_object
+from cuesta.targets.cpu.machine_code import load_object
 from cuesta.targets.triton import driver
 from tests.support.fake_cuda import FakeCuda, install
 from tests.support.triton_interpreter import on_cuda, parse, to_host
