@@ -13,21 +13,38 @@ if TYPE_CHECKING:
     from cuesta import backend
     from cuesta.extensions import extended
     from cuesta.loading import load
+    from cuesta.packages.building import package
+    from cuesta.packages.loading import load_package
     from cuesta.record import CompileRecord, Statistics, clear_records, records, statistics
 
 __version__ = "0.1.0.dev0"
 """As pyproject.toml has it."""
 
-__all__ = ["CompileRecord", "Statistics", "backend", "clear_records", "extended", "load", "records", "statistics"]
+__all__ = [
+    "CompileRecord",
+    "Statistics",
+    "backend",
+    "clear_records",
+    "extended",
+    "load",
+    "load_package",
+    "package",
+    "records",
+    "statistics",
+]
+
+_PLACES = {
+    "load": "cuesta.loading",
+    "extended": "cuesta.extensions",
+    "package": "cuesta.packages.building",
+    "load_package": "cuesta.packages.loading",
+}
+"""Where what is loaded on demand is, but for what `cuesta.record` has."""
 
 
 def __getattr__(name: str) -> Any:
     if name == "backend":
         return importlib.import_module("cuesta.backend")
-    if name == "load":
-        return importlib.import_module("cuesta.loading").load
-    if name == "extended":
-        return importlib.import_module("cuesta.extensions").extended
     if name in __all__:
-        return getattr(importlib.import_module("cuesta.record"), name)
+        return getattr(importlib.import_module(_PLACES.get(name, "cuesta.record")), name)
     raise AttributeError(f"module 'cuesta' has no attribute '{name}'")

@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from cuesta import cache_artifacts  # noqa: F401 - so that torch knows what artifacts of ours are
 from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen, seconds_for
@@ -57,6 +58,10 @@ def cuesta(
     if (shared := update_of_shared_elements(gm)) is not None:
         warnings.warn(f"cuesta runs a graph in eager: {shared}", stacklevel=2)
         return gm.forward
+    if _wants_to_save():
+        from cuesta.packages.precompiled import precompiled
+
+        return precompiled(gm, example_inputs, compilers.options)
     loops = numbers_of_loops(gm, example_inputs)
     with collection_paused(), capturing(), loops, only(compilers.extensions):
         # A backend of its own for each graph: it keeps state about the graph, and making one is free.
@@ -66,6 +71,13 @@ def cuesta(
     if compilers.records:
         compilers.records[0].capture_seconds = perf_counter() - start - compilers.seconds
     return compiled
+
+
+def _wants_to_save() -> bool:
+    """Whether Dynamo wants a function that can be saved (`aot_compile`)."""
+    import torch._functorch.config as config
+
+    return bool(getattr(config, "bundled_autograd_cache", False)) and bool(config.force_non_lazy_backward_lowering)
 
 
 def _partition(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
@@ -137,6 +149,12 @@ class Compilers:
             "keep_inference_input_mutations": True,
         }
 
+    def compile(self, gm: torch.fx.GraphModule, record: CompileRecord) -> BoxedFunction:
+        """Compiles one graph of AOTAutograd's."""
+        from cuesta.compiler import compile_graph
+
+        return compile_graph(gm, record, self.options)
+
     def of(self, kind: GraphKind) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
         """The compiler of one kind of graph."""
         return functools.partial(self._compile, kind)
@@ -145,7 +163,6 @@ class Compilers:
         start, record = perf_counter(), CompileRecord(kind=kind)
         self.records.append(record)
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
-            from cuesta.compiler import compile_graph
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.saved_results import report_strides, save_what_was_read, take_example_inputs
             from cuesta.values_of_inputs import given_memory, given_plain, read_negated, read_plain
@@ -159,7 +176,7 @@ class Compilers:
                 take_example_inputs(gm, example_inputs)
             plain = read_plain(gm) if kind == "backward" else ()
             negated = read_negated(gm)
-            compiled = compile_graph(gm, record, self.options)
+            compiled = self.compile(gm, record)
             if kind == "forward":
                 report_strides(record.result_strides)
             if self.options.captures:

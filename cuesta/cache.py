@@ -66,7 +66,8 @@ class DiskCache:
         """
         path = self.path(key)
         try:
-            entry = decode(key, read_file(path, self.limit))
+            data = read_file(path, self.limit)
+            entry = decode(key, data)
         except RefusedFolderError as error:
             warn_of_folder(self.folder, error)
             return None
@@ -78,6 +79,7 @@ class DiskCache:
         except DamagedEntryError as error:
             self.discard(key, error)
             return None
+        _record_artifact(key, data)
         with suppress(OSError):  # removed by another process just now, or a folder that we may only read
             os.utime(path)
         return entry
@@ -100,6 +102,7 @@ class DiskCache:
             if len(data) > self.limit:
                 return
             write_file(self.path(key), data)
+            _record_artifact(key, data)
             shrink(self.folder, _SUFFIX, self.limit)
         except RefusedFolderError as error:
             warn_of_folder(self.folder, error)
@@ -110,6 +113,12 @@ class DiskCache:
                 f"({getattr(error, 'strerror', None) or str(error) or 'no memory'}); "
                 "set CUESTA_CACHE_DIR to a folder that can, or CUESTA_CACHE=0",
             )
+
+
+def _record_artifact(key: str, data: bytes) -> None:
+    from cuesta.cache_artifacts import record_artifact
+
+    record_artifact(key, data)
 
 
 def warn_of_folder(folder: Path, error: RefusedFolderError) -> None:

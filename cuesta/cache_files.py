@@ -38,7 +38,7 @@ def read_file(path: Path, most: int) -> bytes:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise RefusedError("it is no regular file")
-        if (why := _not_ours(found)) is not None:
+        if (why := why_not_ours(found)) is not None:
             raise RefusedError(why[0])
         if found.st_size > most:
             raise RefusedError(f"it has {found.st_size} bytes, and all together may have {most}")
@@ -47,12 +47,12 @@ def read_file(path: Path, most: int) -> bytes:
 
 def check_folder(folder: Path) -> None:
     """That nobody else can put a file there. Errors: RefusedFolderError; OSError where there is none."""
-    if (why := _not_ours(os.stat(folder))) is not None:
+    if (why := why_not_ours(os.stat(folder))) is not None:
         what, change = why
         raise RefusedFolderError(f"{what}, and what lies there would run; {change.format(folder)}")
 
 
-def _not_ours(found: os.stat_result) -> tuple[str, str] | None:
+def why_not_ours(found: os.stat_result) -> tuple[str, str] | None:
     """Why somebody else may have written what is found, and what to do about it; None if it is our own."""
     if not hasattr(os, "geteuid"):  # a system where modes say nothing
         return None
@@ -83,10 +83,15 @@ def write_file(path: Path, data: bytes) -> None:
     """
     make_folder(path.parent)
     check_folder(path.parent)
+    replace_file(path, data, 0o600)
+
+
+def replace_file(path: Path, data: bytes, mode: int) -> None:
+    """Writes a file whole or not at all, which then has this mode. Errors: OSError."""
     temporary = path.with_name(f"{path.name[:16]}-{os.urandom(8).hex()}{PART}")
     try:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            os.chmod(temporary, 0o600)
+            os.chmod(temporary, mode)
             file.write(data)
         os.replace(temporary, path)
     except BaseException:
@@ -94,4 +99,14 @@ def write_file(path: Path, data: bytes) -> None:
         raise
 
 
-__all__ = ["PART", "RefusedError", "RefusedFolderError", "check_folder", "make_folder", "read_file", "write_file"]
+__all__ = [
+    "PART",
+    "RefusedError",
+    "RefusedFolderError",
+    "check_folder",
+    "make_folder",
+    "read_file",
+    "replace_file",
+    "why_not_ours",
+    "write_file",
+]

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from cuesta.targets.host.runtime import Wrapper
 
 
-def compile_graph(gm: torch.fx.GraphModule, record: CompileRecord, options: Options) -> BoxedFunction:
+def compile_graph(
+    gm: torch.fx.GraphModule, record: CompileRecord, options: Options, place: Place | None = None
+) -> BoxedFunction:
     """Compiles a functional ATen graph; the function takes a list of inputs, which it empties. What it became, and what
-    that cost, is put down in `record`, which is one of `cuesta.records` from now on.
+    that cost, is put down in `record`, which is one of `cuesta.records` from now on. The program is taken from its
+    `place`, and kept there: in the cache, if nobody says another.
 
     What no level can say, eager runs, with the rest compiled around it (`lowering/capture/plan.py`). A graph that
     nothing can be made of, or that lies on a device we have no target for, runs in eager as a whole, with a warning
@@ -47,7 +50,7 @@ def compile_graph(gm: torch.fx.GraphModule, record: CompileRecord, options: Opti
         if device is not None:
             return _in_eager(gm, f"there is no target for the device {device}")
         complete_metadata(gm)
-        place = Place.of(gm, record, options)
+        place = place or Place.of(gm, record, options)
         try:
             known = None if options.wants_stages else place.look_up()
             return known or _compile_fresh(gm, options, record, place)

@@ -1,0 +1,209 @@
+"""A graph of torch's, compiled for a package: AOTAutograd makes its passes, our compiler their programs.
+
+The graph is one as Dynamo hands them to backends: all tensors are inputs, and so are the numbers that sizes are made
+of. Nothing of AOTAutograd is left when a package runs: what its wrappers do for a graph is noted in the `Plan`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._guards import TracingContext, detect_fake_mode, tracing
+
+from cuesta.backend import BoxedFunction, Compilers, capturing, collection_paused
+from cuesta.cache_entry import Entry
+from cuesta.cached import Place
+from cuesta.compiler import compile_graph
+from cuesta.dialects.core.extension import only
+from cuesta.finishing import finish_equal
+from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent
+from cuesta.record import CompileRecord
+
+if TYPE_CHECKING:
+    from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
+
+    from cuesta.options import Options
+    from cuesta.targets.program import Program
+
+_numbers = itertools.count()
+
+_ORDINARY = ("non_alias", "unsafe_view_alias", "custom_function_view")
+"""Kinds of results that are tensors of their own, for AOTAutograd."""
+
+
+def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -> Graph:
+    """Compiles a graph for inputs like these, which are fake tensors and numbers of one mode; with its backward pass
+    where gradients are enabled and some input wants one.
+
+    Errors: PackageError; what the compiler raises.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+
+    from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, update_of_shared_elements
+
+    if (shared := update_of_shared_elements(gm)) is not None:
+        raise PackageError(f"what eager would run cannot be packaged: {shared}")
+    if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in inputs):
+        raise PackageError("an input has the negative or the conjugate bit: give a copy (`x.resolve_neg()`) instead")
+    mode = detect_fake_mode(inputs)
+    packing = _Packing(options)
+    loops = numbers_of_loops(gm, inputs)
+    with collection_paused(), capturing(), loops, only(packing.extensions), tracing(TracingContext(mode)), _at_once():
+        aot_autograd(**packing.settings())(gm, inputs)
+    return packing.graph()
+
+
+def _at_once() -> Any:
+    """The `with` block in which AOTAutograd has backward passes compiled at once, and keeps nothing of its own."""
+    import torch._functorch.config as config
+
+    quiet = {
+        name: False
+        for name in ("strict_autograd_cache", "bundled_autograd_cache", "force_autograd_cache")
+        if hasattr(config, name)
+    }
+    return config.patch(force_non_lazy_backward_lowering=True, **quiet)
+
+
+class _Kept(Place):
+    """The place of a program that goes into a package."""
+
+    part: Pass | None = None
+
+    def look_up(self) -> BoxedFunction | None:
+        """None: it is compiled."""
+        return None
+
+    def keep(self, program: Program, constants: Sequence[str]) -> None:
+        """Notes the program."""
+        told = ("aten_ops", "kernels", "library_calls", "fallbacks", "result_strides")
+        entry = Entry.of(program, self.gm, constants, **{name: getattr(self.record, name) for name in told})
+        # A frozen dataclass: the one thing about it that is not known from the start.
+        object.__setattr__(self, "part", Pass(entry, entry.constants_for(self.gm)))
+
+
+class _Packing(Compilers):
+    """Compilers that keep what they made."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.passes: dict[str, Pass] = {}
+        self.plan: Plan | None = None
+        self.saved: list[str] = []
+
+    def compile(self, gm: torch.fx.GraphModule, record: CompileRecord) -> BoxedFunction:
+        """Compiles one graph to the end."""
+        place = _Kept(gm, record, None, f"package {next(_numbers)}")
+        if record.kind == "backward":
+            self._plan_backward(gm)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            function = compile_graph(gm, record, self.options, place)
+        assert place.key is not None
+        finish_equal(place.key)
+        if place.part is None:
+            reasons = "; ".join(str(one.message) for one in said) or "its kernels have no machine code"
+            raise PackageError(f"what eager runs cannot be packaged: {reasons}")
+        for one in said:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        self.passes[record.kind] = place.part
+        if record.kind != "backward":
+            self._plan_forward(gm, training=record.kind == "forward")
+        return function
+
+    def graph(self) -> Graph:
+        """What was compiled."""
+        forward = self.passes.get("inference") or self.passes.get("forward")
+        if forward is None or self.plan is None:
+            raise PackageError("AOTAutograd compiled nothing")
+        return Graph(self.plan, forward, self.passes.get("backward"))
+
+    def _plan_forward(self, gm: torch.fx.GraphModule, *, training: bool) -> None:
+        metadata = _metadata()
+        # Placed results: what inputs are to be, results of the user's, bases of those that share memory.
+        copied = tuple((place, k) for k, place in enumerate(metadata.mutated_inp_runtime_indices))
+        for place, _ in copied:
+            if metadata.input_info[place].requires_grad and training:
+                raise PackageError("a program for training that changes an input which wants a gradient")
+            if metadata.input_info[place].mutates_metadata:
+                raise PackageError("a program that changes the sizes, strides or memory of an input")
+        results = tuple(_result(metadata, number, len(copied)) for number in range(len(metadata.output_info)))
+        written = {place for place, info in enumerate(metadata.input_info) if info.mutates_data}
+        returned: Any = gm.graph.output_node().args[0]
+        visible = int(metadata.num_forward) if training else len(returned)
+        self.saved = [str(node) for node in returned[visible:]]
+        self.plan = Plan(results, copied, tuple(sorted(written)), visible)
+
+    def _plan_backward(self, gm: torch.fx.GraphModule) -> None:
+        assert self.plan is not None
+        metadata = _metadata()
+        saved: list[int] = []
+        expected = _tangents(metadata)
+        tangents: list[Tangent] = []
+        for node in gm.graph.find_nodes(op="placeholder"):
+            if node.name in self.saved:
+                saved.append(self.plan.visible + self.saved.index(node.name))
+            elif "tangents" in str(node.target) and len(tangents) < len(expected):
+                tangents.append(_tangent(expected[len(tangents)], node.meta["val"]))
+            else:
+                raise PackageError(f"a backward pass that takes {node.target}")
+        if len(tangents) != len(expected):
+            raise PackageError(f"a backward pass with {len(tangents)} gradients of {len(expected)} results")
+        old = self.plan
+        self.plan = Plan(old.results, old.copied_back, old.written, old.visible, tuple(saved), tuple(tangents))
+
+
+def _metadata() -> ViewAndMutationMeta:
+    context = TracingContext.try_get()
+    assert context is not None and context.fw_metadata is not None
+    metadata = context.fw_metadata
+    every = [*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta]
+    if any(hasattr(one, "original_subclass") for one in every):
+        raise PackageError("a program of tensor subclasses cannot be packaged")
+    return metadata
+
+
+def _result(metadata: ViewAndMutationMeta, number: int, before: int) -> Result:
+    """How a result of the user's is made; `before` come before the first of the graph's."""
+    info: Any = metadata.output_info[number]
+    kind = info.output_type.name
+    place = before + number
+    wants = bool(info.requires_grad) and issubclass(info.raw_type, torch.Tensor)
+    if kind in _ORDINARY:
+        return Result(place, differentiable=wants)
+    if kind == "is_input":
+        return Result(place, input=int(info.base_idx))
+    if kind == "alias_of_input":
+        return Result(place, input=int(info.base_idx), is_view=True)
+    first = before + len(metadata.output_info) if kind != "alias_of_intermediate_base_is_user_output" else before
+    return Result(place, base=first + int(info.base_idx), is_view=True, differentiable=wants)
+
+
+def _tangents(metadata: ViewAndMutationMeta) -> list[int]:
+    """The forward results whose gradients a backward pass takes, in its order.
+
+    Source: `f_tangents` of torch/_functorch/_aot_autograd/collect_metadata_analysis.py.
+    """
+    before = metadata.num_mutated_inp_runtime_indices
+    found: list[int] = []
+    for number, one in enumerate(metadata.output_info):
+        info: Any = one
+        wants = getattr(info, "requires_grad_for_backward", info.requires_grad)
+        if info.output_type.name in _ORDINARY and issubclass(info.raw_type, torch.Tensor) and wants:
+            found.append(before + number)
+    bases = before + len(metadata.output_info)
+    return [*found, *range(bases, bases + metadata.num_intermediate_bases)]
+
+
+def _tangent(result: int, value: torch.Tensor) -> Tangent:
+    strides = tuple(value.stride())
+    if all(isinstance(stride, int) for stride in strides):
+        return Tangent(result, strides, "")
+    layout = torch._prims_common.suggest_memory_format(value)
+    if not value.is_contiguous(memory_format=layout):
+        raise PackageError("a program whose gradients are laid out as no memory format of torch is, with dynamic sizes")
+    return Tangent(result, None, str(layout).removeprefix("torch."))

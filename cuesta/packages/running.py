@@ -1,0 +1,107 @@
+"""From a graph's programs to a function of flat inputs; for training, one that autograd can go back through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import torch
+
+from cuesta.finishing import load_program, with_constants
+from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent
+from cuesta.record import CompileRecord, GraphKind
+from cuesta.targets.cpu.machine_code import MachineCodeError
+from cuesta.targets.host.runtime import with_strides
+from cuesta.targets.program import CudaError
+
+Flat: TypeAlias = "Callable[[list[Any]], Sequence[Any]]"
+"""It takes a list of inputs, which it empties."""
+
+
+def function_of(graph: Graph) -> Flat:
+    """The graph as a function.
+
+    Errors: PackageError when its programs cannot be loaded here.
+    """
+    forward = _loaded(graph.forward, "inference" if graph.backward is None else "forward")
+    plan = graph.plan
+    if graph.backward is not None:
+        return _trained(plan, forward, _loaded(graph.backward, "backward"))
+    if all(one == Result(k) for k, one in enumerate(plan.results)) and not plan.copied_back:
+        return forward
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        given = list(args)
+        results = forward(args)
+        _copy_back(plan, given, results)
+        return [results[one.result] if one.input is None or one.is_view else given[one.input] for one in plan.results]
+
+    return call
+
+
+def _loaded(part: Pass, kind: GraphKind) -> Flat:
+    try:
+        return with_constants(load_program(part.entry.program, CompileRecord(kind=kind)), part.constants)
+    except (MachineCodeError, CudaError, AttributeError, SyntaxError, LookupError, TypeError, ValueError) as error:
+        missing = "; operators of libraries have to be imported first" if isinstance(error, AttributeError) else ""
+        raise PackageError(f"a program of the package cannot be loaded here: {error}{missing}") from error
+
+
+def _copy_back(plan: Plan, given: Sequence[Any], results: Sequence[Any]) -> None:
+    for place, result in plan.copied_back:
+        given[place].copy_(results[result])
+
+
+def _trained(plan: Plan, forward: Flat, backward: Flat) -> Flat:
+    """A function whose results autograd knows."""
+    plain = [k for k in range(plan.visible) if not any(k == one.result for one in plan.tangents)]
+
+    class Step(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> Any:
+            results = list(forward(list(inputs)))
+            _copy_back(plan, inputs, results)
+            if plan.written:
+                ctx.mark_dirty(*(inputs[place] for place in plan.written))
+            saved = [results[k] for k in plan.saved]
+            ctx.save_for_backward(*(one for one in saved if isinstance(one, torch.Tensor)))
+            ctx.others = [None if isinstance(one, torch.Tensor) else one for one in saved]
+            visible = results[: plan.visible]
+            ctx.mark_non_differentiable(*(visible[k] for k in plain if isinstance(visible[k], torch.Tensor)))
+            # What is changed is a result too, as autograd wants it.
+            return (*visible, *(inputs[place] for place in plan.written))
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            tensors = iter(ctx.saved_tensors)
+            saved = [next(tensors) if one is None else one for one in ctx.others]
+            taken = [*saved, *(_laid_out(gradients[one.result], one) for one in plan.tangents)]
+            return tuple(backward(taken))
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        given = list(args)
+        args.clear()
+        results = cast("Sequence[Any]", Step.apply(*given))
+        return [_result(one, given, results) for one in plan.results]
+
+    return call
+
+
+def _result(one: Result, given: Sequence[Any], results: Sequence[Any]) -> Any:
+    """What the caller gets: a view is taken again where autograd sees it."""
+    value = results[one.result]
+    if one.input is not None and not one.is_view:
+        return given[one.input]
+    if not one.is_view:
+        return value
+    source = given[one.input] if one.input is not None else results[one.base if one.base is not None else one.result]
+    return source.as_strided(value.shape, value.stride(), value.storage_offset())
+
+
+def _laid_out(gradient: torch.Tensor, tangent: Tangent) -> torch.Tensor:
+    """A gradient as the backward pass reads it."""
+    plain = gradient.resolve_neg().resolve_conj()
+    if tangent.strides is None:
+        return plain.contiguous(memory_format=getattr(torch, tangent.format))
+    return plain if plain.stride() == tangent.strides else with_strides(plain, tangent.strides)
