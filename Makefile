@@ -83,6 +83,9 @@ bench-gpu: $(READY) ## kernels, launches and models on a CUDA device, side by si
 bench-optimizers: $(READY) ## a step of AdamW over many tensors, beside eager's forms of it and TorchInductor (ARGS="--device cuda")
 	$(RUN) -m benchmarks.optimizers $(ARGS)
 
+bench-packages: $(READY) ## how long packages take to load, how large they are, what a call costs (ARGS="--device cuda")
+	$(RUN) -m benchmarks.packages $(ARGS)
+
 bench-ddp: $(READY) ## a training step under DistributedDataParallel, one process per CUDA device (ARGS="--devices cpu" without one)
 	$(RUN) -m benchmarks.ddp $(ARGS)
 
@@ -116,4 +119,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean
+.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-packages bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean

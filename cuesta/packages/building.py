@@ -111,9 +111,15 @@ def _module_of(function: Callable[..., Any]) -> torch.nn.Module:
     """A module that calls a function; torch.export reads the names of arguments off its signature."""
     if not callable(function):
         raise PackageError(f"a {type(function).__name__} can not be packaged: give a function or a module")
-    made = type("Function", (torch.nn.Module,), {"forward": staticmethod(function)})
-    inspect.signature(made().forward)
-    return made()
+    try:
+        inspect.signature(function)
+        forward = function
+    except ValueError:  # built in: nobody knows
+
+        def forward(*args: Any) -> Any:
+            return function(*args)
+
+    return type("Function", (torch.nn.Module,), {"forward": staticmethod(forward)})()
 
 
 @struct(eq=False)
@@ -208,9 +214,7 @@ class _Building:
         plan = graph.plan
         before = len(flat.sizes.numbers) + len(flat.weights)
         written = {flat.picked[place - before] for place in plan.written if place >= before}
-        signature = flat.sizes.signature(
-            [name for name, _ in flat.leaves], written, differentiable=graph.backward is not None
-        )
+        signature = flat.sizes.signature([name for name, _ in flat.leaves], written, differentiable=self.training)
         call_spec = program.call_spec
         if len(plan.results) != sum(one.kind is OutputKind.USER_OUTPUT for one in program.graph_signature.output_specs):
             raise PackageError("a program of which torch.export says other results than it has")

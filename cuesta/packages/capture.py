@@ -127,8 +127,6 @@ class _Packing(Compilers):
         # Placed results: what inputs are to be, results of the user's, bases of those that share memory.
         copied = tuple((place, k) for k, place in enumerate(metadata.mutated_inp_runtime_indices))
         for place, _ in copied:
-            if metadata.input_info[place].requires_grad and training:
-                raise PackageError("a program for training that changes an input which wants a gradient")
             if metadata.input_info[place].mutates_metadata:
                 raise PackageError("a program that changes the sizes, strides or memory of an input")
         results = tuple(_result(metadata, number, len(copied)) for number in range(len(metadata.output_info)))
@@ -189,7 +187,8 @@ def _tangents(metadata: ViewAndMutationMeta) -> list[int]:
     Source: `f_tangents` of torch/_functorch/_aot_autograd/collect_metadata_analysis.py.
     """
     before = metadata.num_mutated_inp_runtime_indices
-    found: list[int] = []
+    changed = [metadata.input_info[place] for place in metadata.mutated_inp_runtime_indices]
+    found = [k for k, info in enumerate(changed) if info.mutates_data and info.requires_grad]
     for number, one in enumerate(metadata.output_info):
         info: Any = one
         wants = getattr(info, "requires_grad_for_backward", info.requires_grad)

@@ -104,6 +104,8 @@ class _Variant:
         self.function: Flat = function_of(passes.graph(head, str(head["device"])))
         self.names = [str(name) for name in head["weights"]]
         self.picked = [int(k) for k in head["inputs"]]
+        if self.taken.num_leaves != len(self.checks.signature.inputs):
+            raise ValueError(f"{self.taken.num_leaves} leaves, and {len(self.checks.signature.inputs)} inputs")
         self.is_plain = self.taken == _flat_arguments(len(self.checks.signature.inputs))
         self.rebuild = _rebuilder(self.given)
         self.bind(tensors)

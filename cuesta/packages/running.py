@@ -55,21 +55,23 @@ def _copy_back(plan: Plan, given: Sequence[Any], results: Sequence[Any]) -> None
 def _trained(plan: Plan, forward: Flat, backward: Flat) -> Flat:
     """A function whose results autograd knows."""
     plain = [k for k in range(plan.visible) if not any(k == one.result for one in plan.tangents)]
+    # What programs write to themselves wants no gradient: AOTAutograd has seen to that.
+    dirty = [place for place in plan.written if not any(place == copied for copied, _ in plan.copied_back)]
 
     class Step(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Any:
             results = list(forward(list(inputs)))
-            _copy_back(plan, inputs, results)
-            if plan.written:
-                ctx.mark_dirty(*(inputs[place] for place in plan.written))
+            ctx.mark_dirty(*(inputs[place] for place in dirty))
             saved = [results[k] for k in plan.saved]
             ctx.save_for_backward(*(one for one in saved if isinstance(one, torch.Tensor)))
             ctx.others = [None if isinstance(one, torch.Tensor) else one for one in saved]
             visible = results[: plan.visible]
-            ctx.mark_non_differentiable(*(visible[k] for k in plain if isinstance(visible[k], torch.Tensor)))
             # What is changed is a result too, as autograd wants it.
-            return (*visible, *(inputs[place] for place in plan.written))
+            changed = [inputs[place] for place in dirty]
+            others = [visible[k] for k in plain if isinstance(visible[k], torch.Tensor)]
+            ctx.mark_non_differentiable(*changed, *others)
+            return (*visible, *changed)
 
         @staticmethod
         @torch.autograd.function.once_differentiable
@@ -83,6 +85,7 @@ def _trained(plan: Plan, forward: Flat, backward: Flat) -> Flat:
         given = list(args)
         args.clear()
         results = cast("Sequence[Any]", Step.apply(*given))
+        _copy_back(plan, given, results)
         return [_result(one, given, results) for one in plan.results]
 
     return call

@@ -87,7 +87,7 @@ def _nodes(value: Any) -> Iterator[Node]:
 def _views_behind(node: Node) -> Iterator[torch.Tensor]:
     """A tensor, what it is a view of, and so on."""
     memory: object = None
-    while isinstance(tensor := node.meta.get("example_value"), torch.Tensor) and _has_memory(tensor):
+    while isinstance(tensor := _value_of(node), torch.Tensor) and _has_memory(tensor):
         storage = tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]  # what tells them apart
         if memory not in (None, storage):
             return
@@ -96,6 +96,11 @@ def _views_behind(node: Node) -> Iterator[torch.Tensor]:
         if not node.args or not isinstance(source := node.args[0], Node):
             return
         node = source
+
+
+def _value_of(node: Node) -> object:
+    """A fake of the node's value: Dynamo and torch.export have other names for it."""
+    return node.meta.get("example_value", node.meta.get("val"))
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
