@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,7 +21,8 @@ from cuesta.cached import Place
 from cuesta.compiler import compile_graph
 from cuesta.dialects.core.extension import only
 from cuesta.finishing import finish_equal
-from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent
+from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent, View
+from cuesta.packages.sizes import size_text
 from cuesta.record import CompileRecord
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ _numbers = itertools.count()
 
 _ORDINARY = ("non_alias", "unsafe_view_alias", "custom_function_view")
 """Kinds of results that are tensors of their own, for AOTAutograd."""
+
+
+_UNKNOWN = View((), (), 0)
+"""Of a result that is a view, before it is known how it lies."""
 
 
 def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -> Graph:
@@ -54,7 +60,8 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
     loops = numbers_of_loops(gm, inputs)
     with collection_paused(), capturing(), loops, only(packing.extensions), tracing(TracingContext(mode)), _at_once():
         aot_autograd(**packing.settings())(gm, inputs)
-    return packing.graph()
+    graph = packing.graph()
+    return Graph(_with_views(graph.plan, gm, inputs, mode), graph.forward, graph.backward)
 
 
 def _at_once() -> Any:
@@ -67,6 +74,29 @@ def _at_once() -> Any:
         if hasattr(config, name)
     }
     return config.patch(force_non_lazy_backward_lowering=True, **quiet)
+
+
+def _with_views(plan: Plan, gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: Any) -> Plan:
+    """Notes of results that are views how they lie: the graph is run once more, on fake tensors.
+
+    What a program gives there need be no view: it has the values, and AOTAutograd takes the view anew, as we do.
+    """
+    if not any(one.view is not None for one in plan.results):
+        return plan
+    with torch.no_grad(), mode:
+        found = gm(*inputs)
+    values = found if isinstance(found, tuple | list) else (found,)
+    results: list[Result] = []
+    for one, value in zip(plan.results, values, strict=True):
+        if one.view is not None:
+            # A base that is a result of the program's own begins where its memory does.
+            begin = 0 if one.input is None else inputs[one.input].storage_offset()
+            offset = size_text(value.storage_offset() - begin)
+            view = View(tuple(map(size_text, value.shape)), tuple(map(size_text, value.stride())), offset)
+            one = replace(one, view=view)
+        results.append(one)
+    symbols = tuple((str(one.node.expr), k) for k, one in enumerate(inputs) if isinstance(one, torch.SymInt))
+    return replace(plan, results=tuple(results), symbols=symbols)
 
 
 class _Kept(Place):
@@ -134,7 +164,7 @@ class _Packing(Compilers):
         returned: Any = gm.graph.output_node().args[0]
         visible = int(metadata.num_forward) if training else len(returned)
         self.saved = [str(node) for node in returned[visible:]]
-        self.plan = Plan(results, copied, tuple(sorted(written)), visible)
+        self.plan = Plan(results, copied_back=copied, written=tuple(sorted(written)), visible=visible)
 
     def _plan_backward(self, gm: torch.fx.GraphModule) -> None:
         assert self.plan is not None
@@ -151,8 +181,7 @@ class _Packing(Compilers):
                 raise PackageError(f"a backward pass that takes {node.target}")
         if len(tangents) != len(expected):
             raise PackageError(f"a backward pass with {len(tangents)} gradients of {len(expected)} results")
-        old = self.plan
-        self.plan = Plan(old.results, old.copied_back, old.written, old.visible, tuple(saved), tuple(tangents))
+        self.plan = replace(self.plan, saved=tuple(saved), tangents=tuple(tangents))
 
 
 def _metadata() -> ViewAndMutationMeta:
@@ -170,15 +199,14 @@ def _result(metadata: ViewAndMutationMeta, number: int, before: int) -> Result:
     info: Any = metadata.output_info[number]
     kind = info.output_type.name
     place = before + number
-    wants = bool(info.requires_grad) and issubclass(info.raw_type, torch.Tensor)
     if kind in _ORDINARY:
-        return Result(place, differentiable=wants)
+        return Result(place)
     if kind == "is_input":
         return Result(place, input=int(info.base_idx))
     if kind == "alias_of_input":
-        return Result(place, input=int(info.base_idx), is_view=True)
+        return Result(place, input=int(info.base_idx), view=_UNKNOWN)
     first = before + len(metadata.output_info) if kind != "alias_of_intermediate_base_is_user_output" else before
-    return Result(place, base=first + int(info.base_idx), is_view=True, differentiable=wants)
+    return Result(place, base=first + int(info.base_idx), view=_UNKNOWN)
 
 
 def _tangents(metadata: ViewAndMutationMeta) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from cuesta.cache_entry import Entry
 from cuesta.dialects.core.structs import struct
@@ -13,17 +13,29 @@ class PackageError(RuntimeError):
     """Something cannot be packaged, or a package cannot be used here: the message says what, and what to do."""
 
 
+Size: TypeAlias = "int | str"
+"""A number, or an expression of symbols as Python has it."""
+
+
+@struct
+class View:
+    """How a view lies in the memory of a tensor: from so many elements behind the tensor's first on."""
+
+    sizes: tuple[Size, ...]
+    strides: tuple[Size, ...]
+    offset: Size
+
+
 @struct
 class Result:
     """One result of a graph: that of the forward pass with the number `result`; or the input with the number `input`
-    itself; or a view of that input, or of the result number `base`, laid out as `result` is.
+    itself; or a view of that input, or of the result number `base`.
     """
 
     result: int
     input: int | None = None
     base: int | None = None
-    is_view: bool = False
-    differentiable: bool = False
+    view: View | None = None
 
 
 @struct
@@ -42,6 +54,8 @@ class Plan:
     """How programs and results of a graph go together. Inputs and results are counted from 0."""
 
     results: tuple[Result, ...]
+    symbols: tuple[tuple[str, int], ...] = ()
+    """The symbols that views are made of, each with the input that is its value."""
     copied_back: tuple[tuple[int, int], ...] = ()
     """Inputs that the graph changes without writing to them, each with the result that has its new value."""
     written: tuple[int, ...] = ()
@@ -66,8 +80,15 @@ class Plan:
                 int(one["result"]), None if strides is None else tuple(map(int, strides)), str(one["format"])
             )
 
+        def result(one: Mapping[str, Any]) -> Result:
+            view = one["view"]
+            if view is not None:
+                view = View(tuple(view["sizes"]), tuple(view["strides"]), view["offset"])
+            return Result(**{**one, "view": view})
+
         return cls(
-            results=tuple(Result(**one) for one in head["results"]),
+            results=tuple(map(result, head["results"])),
+            symbols=tuple((str(name), int(place)) for name, place in head["symbols"]),
             copied_back=tuple((int(a), int(b)) for a, b in head["copied_back"]),
             written=numbers("written"),
             visible=int(head["visible"]),

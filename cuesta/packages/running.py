@@ -9,10 +9,12 @@ import torch
 
 from cuesta.finishing import load_program, with_constants
 from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent
+from cuesta.packages.signature import listed
 from cuesta.record import CompileRecord, GraphKind
 from cuesta.targets.cpu.machine_code import MachineCodeError
 from cuesta.targets.host.runtime import with_strides
 from cuesta.targets.program import CudaError
+from cuesta.targets.python_functions import define
 
 Flat: TypeAlias = "Callable[[list[Any]], Sequence[Any]]"
 """It takes a list of inputs, which it empties."""
@@ -30,13 +32,42 @@ def function_of(graph: Graph) -> Flat:
     if all(one == Result(k) for k, one in enumerate(plan.results)) and not plan.copied_back:
         return forward
 
+    finish = _finisher(plan)
+
     def call(args: list[Any]) -> Sequence[Any]:
         given = list(args)
-        results = forward(args)
-        _copy_back(plan, given, results)
-        return [results[one.result] if one.input is None or one.is_view else given[one.input] for one in plan.results]
+        return finish(given, forward(args))
 
     return call
+
+
+def _finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]:
+    """From inputs and the forward pass's results to what the caller gets: inputs that change do so, and views are taken
+    where the caller, and autograd, see them.
+    """
+    names = ", ".join(name for name, _ in plan.symbols)
+    places = [place for _, place in plan.symbols]
+    views = [one.view for one in plan.results if one.view is not None]
+    shown = ", ".join(f"(({listed(one.sizes)}), ({listed(one.strides)}), {one.offset})" for one in views)
+    space: dict[str, Any] = {}
+    define(f"def layouts({names}):\n    return [{shown}]\n", "layouts of views", space)
+    layouts: Callable[..., list[Any]] = space["layouts"]
+
+    def finish(given: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+        for place, result in plan.copied_back:
+            given[place].copy_(results[result])
+        known = iter(layouts(*[given[place] for place in places]))
+        gives: list[Any] = []
+        for one in plan.results:
+            if one.view is None:
+                gives.append(results[one.result] if one.input is None else given[one.input])
+                continue
+            source = given[one.input] if one.input is not None else results[cast("int", one.base)]
+            sizes, strides, offset = next(known)
+            gives.append(source.as_strided(sizes, strides, source.storage_offset() + offset))
+        return gives
+
+    return finish
 
 
 def _loaded(part: Pass, kind: GraphKind) -> Flat:
@@ -47,13 +78,9 @@ def _loaded(part: Pass, kind: GraphKind) -> Flat:
         raise PackageError(f"a program of the package cannot be loaded here: {error}{missing}") from error
 
 
-def _copy_back(plan: Plan, given: Sequence[Any], results: Sequence[Any]) -> None:
-    for place, result in plan.copied_back:
-        given[place].copy_(results[result])
-
-
 def _trained(plan: Plan, forward: Flat, backward: Flat) -> Flat:
     """A function whose results autograd knows."""
+    finish = _finisher(plan)
     plain = [k for k in range(plan.visible) if not any(k == one.result for one in plan.tangents)]
     # What programs write to themselves wants no gradient: AOTAutograd has seen to that.
     dirty = [place for place in plan.written if not any(place == copied for copied, _ in plan.copied_back)]
@@ -84,22 +111,9 @@ def _trained(plan: Plan, forward: Flat, backward: Flat) -> Flat:
     def call(args: list[Any]) -> Sequence[Any]:
         given = list(args)
         args.clear()
-        results = cast("Sequence[Any]", Step.apply(*given))
-        _copy_back(plan, given, results)
-        return [_result(one, given, results) for one in plan.results]
+        return finish(given, cast("Sequence[Any]", Step.apply(*given)))
 
     return call
-
-
-def _result(one: Result, given: Sequence[Any], results: Sequence[Any]) -> Any:
-    """What the caller gets: a view is taken again where autograd sees it."""
-    value = results[one.result]
-    if one.input is not None and not one.is_view:
-        return given[one.input]
-    if not one.is_view:
-        return value
-    source = given[one.input] if one.input is not None else results[one.base if one.base is not None else one.result]
-    return source.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
 def _laid_out(gradient: torch.Tensor, tangent: Tangent) -> torch.Tensor:

@@ -12,13 +12,10 @@ from typing import Any, TypeAlias, cast
 import torch
 
 from cuesta.dialects.core.structs import struct
-from cuesta.packages.graph import PackageError
+from cuesta.packages.graph import PackageError, Size
 from cuesta.targets.host.runtime import with_strides
 from cuesta.targets.program import POINTER_ALIGNMENT
 from cuesta.targets.python_functions import define
-
-Size: TypeAlias = "int | str"
-"""A number, or an expression of symbols as Python has it."""
 
 
 class InputError(PackageError, TypeError):
@@ -106,7 +103,7 @@ class Checks:
         """The symbols' values of inputs that are as expected; None for others."""
         names = ", ".join(one.name for one in signature.symbols)
         layouts = [
-            f"(({_listed(one.sizes)}), ({_listed(one.strides)}))" if isinstance(one, TensorInput) else "None"
+            f"(({listed(one.sizes)}), ({listed(one.strides)}))" if isinstance(one, TensorInput) else "None"
             for one in signature.inputs
         ]
         space: dict[str, Any] = {}
@@ -247,7 +244,7 @@ def _acceptor(signature: Signature) -> Accept:
         text
         for k, one in enumerate(signature.inputs)
         if isinstance(one, TensorInput)
-        for text in (f"a{k}.shape == ({_listed(one.sizes)})", f"a{k}.stride() == ({_listed(one.strides)})")
+        for text in (f"a{k}.shape == ({listed(one.sizes)})", f"a{k}.stride() == ({listed(one.strides)})")
     ]
     for symbol in signature.symbols:
         most = "" if symbol.most is None else f" <= {symbol.most}"
@@ -267,7 +264,8 @@ def _acceptor(signature: Signature) -> Accept:
     return space["accept"]
 
 
-def _listed(sizes: Sequence[Size]) -> str:
+def listed(sizes: Sequence[Size]) -> str:
+    """Sizes as Python has what stands within the brackets of a tuple."""
     return "".join(f"{size}, " for size in sizes)
 
 

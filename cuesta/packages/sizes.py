@@ -13,8 +13,8 @@ import torch
 from torch._guards import detect_fake_mode
 from torch.utils._sympy.printers import PythonPrinter
 
-from cuesta.packages.graph import PackageError
-from cuesta.packages.signature import Input, Signature, Size, Symbol, TensorInput, ValueInput
+from cuesta.packages.graph import PackageError, Size
+from cuesta.packages.signature import Input, Signature, Symbol, TensorInput, ValueInput
 
 
 class SizeExpressions:
@@ -62,7 +62,7 @@ class SizeExpressions:
                 inputs.append(ValueInput(name, value))
                 continue
             dtype, device = str(value.dtype).removeprefix("torch."), str(value.device)
-            sizes, strides = tuple(map(_size, value.shape)), tuple(map(_size, value.stride()))
+            sizes, strides = tuple(map(size_text, value.shape)), tuple(map(size_text, value.stride()))
             inputs.append(TensorInput(name, dtype, device, sizes, strides, number in written))
         return Signature(
             tuple(inputs), tuple(map(self._symbol, self.symbols)), tuple(self._conditions()), differentiable
@@ -113,7 +113,8 @@ def _expression(size: torch.SymInt) -> Any:
     return sympy.expand(node.expr)
 
 
-def _size(size: int | torch.SymInt) -> Size:
+def size_text(size: int | torch.SymInt) -> Size:
+    """A size as text, or the number it is."""
     if isinstance(size, int):
         return size
     expression = _expression(size)

@@ -43,9 +43,7 @@ class Model(torch.nn.Module):
         return {"result": result, "rest": (x.view(-1), x, None, 3)}
 
 
-def packaged(
-    function: Callable[..., Any], inputs: Sequence[Any], folder: Path, **chosen: Any
-) -> Callable[..., Any] | torch.nn.Module:
+def packaged(function: Callable[..., Any], inputs: Sequence[Any], folder: Path, **chosen: Any) -> Any:
     """The function, through a package."""
     path = folder / "model.cuesta"
     cuesta.package(function, tuple(inputs), path, **chosen)
@@ -75,7 +73,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
 
 def test_a_model_of_dynamic_sizes_whose_buffers_change(model: tuple[Path, Model]) -> None:
     path, eager = model[0], copy.deepcopy(model[1])
-    loaded = cuesta.load_package(path)
+    loaded: Any = cuesta.load_package(path)
     for rows in (3, 64, 2):
         x = torch.randn(rows, 4)
         found = loaded(x, scale=3)
@@ -118,6 +116,7 @@ def test_training(tmp_path: Path) -> None:
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Sequence[torch.Tensor]]] = {
     "a result that is a view of an input": (lambda x: (x.t(), x.exp()), [torch.randn(3, 4)]),
+    "a view of an input that changed": (lambda x: (x.add_(1)[1:, 1], x.sin()), [torch.randn(4, 3)[1:]]),
     "two results of one memory": (lambda x: ((y := x.exp()), y.view(-1), y.t()), [torch.randn(3, 4)]),
     "an input that changes": (lambda x, y: x.add_(y).sin(), [torch.randn(5), torch.randn(5)]),
     "a result of no element, and numbers": (lambda x: (x[:0], x.size(0), 2.5, True), [torch.randn(3)]),
@@ -139,6 +138,17 @@ def test_gradients_of_functions(name: str, tmp_path: Path) -> None:
     function, inputs = FUNCTIONS[name]
     leaves = [one.clone().requires_grad_() for one in inputs]
     check(function, leaves, tmp_path, training=True)
+
+
+def test_a_view_of_an_input_is_a_view_where_gradients_are_taken(tmp_path: Path) -> None:
+    x = torch.randn(5, 4, requires_grad=True)
+    rows = Dim("rows", min=3, max=9)
+    loaded = packaged(lambda x: x[1:].t(), (x,), tmp_path, training=True, dynamic_shapes=({0: rows},))
+    y = torch.randn(7, 4, requires_grad=True)
+    found = loaded(y)
+    assert found.data_ptr() == y[1:].data_ptr() and found.shape == (4, 6) and found.stride() == (1, 4)
+    found.sum().backward()
+    torch.testing.assert_close(y.grad, torch.ones(7, 4).index_fill(0, torch.tensor([0]), 0))
 
 
 def test_the_gradient_of_a_gradient_is_refused(tmp_path: Path) -> None:
@@ -297,7 +307,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_inputs_that_a_package_is_not_for(model: tuple[Path, Model], name: str) -> None:
     call, message = CALLS[name]
-    loaded = cuesta.load_package(model[0])
+    loaded: Any = cuesta.load_package(model[0])
     with pytest.raises(InputError, match=message) as caught:
         call(loaded)
     assert isinstance(caught.value, TypeError) and str(model[0]) in str(caught.value)
