@@ -91,8 +91,11 @@ def _with_views(plan: Plan, gm: torch.fx.GraphModule, inputs: Sequence[Any], mod
         if one.view is not None:
             # A base that is a result of the program's own begins where its memory does.
             begin = 0 if one.input is None else inputs[one.input].storage_offset()
+            if one.input is not None and inputs[one.input].dtype != value.dtype:
+                raise PackageError(f"a result that is an input's memory as {value.dtype}: give a copy of it")
             offset = size_text(value.storage_offset() - begin)
-            view = View(tuple(map(size_text, value.shape)), tuple(map(size_text, value.stride())), offset)
+            sizes, strides = tuple(map(size_text, value.shape)), tuple(map(size_text, value.stride()))
+            view = View(sizes, strides, offset, value.is_neg(), value.is_conj())
             one = replace(one, view=view)
         results.append(one)
     symbols = tuple((str(one.node.expr), k) for k, one in enumerate(inputs) if isinstance(one, torch.SymInt))

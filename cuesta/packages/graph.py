@@ -19,11 +19,15 @@ Size: TypeAlias = "int | str"
 
 @struct
 class View:
-    """How a view lies in the memory of a tensor: from so many elements behind the tensor's first on."""
+    """How a view lies in the memory of a tensor: from so many elements behind the tensor's first on; and whether its
+    elements are those of the memory with the other sign, or conjugated.
+    """
 
     sizes: tuple[Size, ...]
     strides: tuple[Size, ...]
     offset: Size
+    is_negative: bool = False
+    is_conjugate: bool = False
 
 
 @struct
@@ -83,7 +87,7 @@ class Plan:
         def result(one: Mapping[str, Any]) -> Result:
             view = one["view"]
             if view is not None:
-                view = View(tuple(view["sizes"]), tuple(view["strides"]), view["offset"])
+                view = View(**{**view, "sizes": tuple(view["sizes"]), "strides": tuple(view["strides"])})
             return Result(**{**one, "view": view})
 
         return cls(

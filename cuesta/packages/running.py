@@ -64,7 +64,9 @@ def _finisher(plan: Plan) -> Callable[[Sequence[Any], Sequence[Any]], Sequence[A
                 continue
             source = given[one.input] if one.input is not None else results[cast("int", one.base)]
             sizes, strides, offset = next(known)
-            gives.append(source.as_strided(sizes, strides, source.storage_offset() + offset))
+            taken = source.as_strided(sizes, strides, source.storage_offset() + offset)
+            taken = torch._neg_view(taken) if one.view.is_negative else taken
+            gives.append(taken.conj() if one.view.is_conjugate else taken)
         return gives
 
     return finish

@@ -117,6 +117,8 @@ def test_training(tmp_path: Path) -> None:
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Sequence[torch.Tensor]]] = {
     "a result that is a view of an input": (lambda x: (x.t(), x.exp()), [torch.randn(3, 4)]),
     "a view of an input that changed": (lambda x: (x.add_(1)[1:, 1], x.sin()), [torch.randn(4, 3)[1:]]),
+    "a view with the negative bit": (lambda x: (torch._neg_view(x)[1], x.exp()), [torch.randn(4, 3)]),
+    "a view with the conjugate bit": (lambda x: (x.conj()[1], x.imag.exp()), [torch.randn(4, 3, dtype=torch.cfloat)]),
     "two results of one memory": (lambda x: ((y := x.exp()), y.view(-1), y.t()), [torch.randn(3, 4)]),
     "an input that changes": (lambda x, y: x.add_(y).sin(), [torch.randn(5), torch.randn(5)]),
     "a result of no element, and numbers": (lambda x: (x[:0], x.size(0), 2.5, True), [torch.randn(3)]),
@@ -133,7 +135,10 @@ def test_functions(name: str, tmp_path: Path) -> None:
     check(function, inputs, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["a result that is a view of an input", "two results of one memory", "a product"])
+@pytest.mark.parametrize(
+    "name",
+    ["a result that is a view of an input", "a view with the negative bit", "two results of one memory", "a product"],
+)
 def test_gradients_of_functions(name: str, tmp_path: Path) -> None:
     function, inputs = FUNCTIONS[name]
     leaves = [one.clone().requires_grad_() for one in inputs]
