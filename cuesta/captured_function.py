@@ -80,13 +80,33 @@ class _Generation:
     replay: Callable[[], None]
     share: float
     outputs: list[_Output] = field(default_factory=list[_Output])
-    storages: list[tuple[Any, int, set[int]]] = field(default_factory=list["tuple[Any, int, set[int]]"])
-    """Memory of results that are handed out as they are, how many refer to it when nobody has one, which they are."""
+    handed: list[tuple[Any, Sequence[int], Sequence[int]]] = field(default_factory=list["tuple[Any, Any, Any]"])
+    """The results that are handed out as they are, in order, with their sizes and strides."""
+    others: list[tuple[int, _Output]] = field(default_factory=list["tuple[int, _Output]"])
+    """The results that are not, with their positions among all."""
+    storages: list[tuple[Any, set[int]]] = field(default_factory=list["tuple[Any, set[int]]"])
+    """Memory of results that are handed out as they are, and which they are."""
+    addresses: list[int] = field(default_factory=list[int])
+    """Of that memory, what torch's own name for it is."""
+    usual: list[int] = field(default_factory=list[int])
+    """How many refer to that memory when nobody has a result in it."""
 
     def held(self) -> set[int]:
         """The results that somebody has."""
-        found = [places for storage, usual, places in self.storages if _references(storage) > usual]
-        return set().union(*found) if found else set()
+        found = list(map(_use_count, self.addresses))
+        if found == self.usual:
+            return set()
+        pairs = zip(found, self.usual, self.storages, strict=True)
+        return set[int]().union(*(places for count, usual, (_, places) in pairs if count > usual))
+
+    def plan_results(self) -> None:
+        """Says how a replay hands the outputs out, once it is known which are copied."""
+        for position, output in enumerate(self.outputs):
+            value = output.value
+            if output.source is None and isinstance(value, torch.Tensor) and not output.copied:
+                self.handed.append((value, value.size(), value.stride()))
+            else:
+                self.others.append((position, output))
 
 
 @dataclass
@@ -243,7 +263,10 @@ class CapturedFunction:
             if self.visible is None and usual > 1 + len(places):  # a constant of the graph: nobody may change it
                 for position in places:
                     generation.outputs[position].copied = True
-            generation.storages.append((storage, usual, places))
+            generation.storages.append((storage, places))
+            generation.addresses.append(storage._cdata)
+            generation.usual.append(usual)
+        generation.plan_results()
         return self._replay(entry, generation, args)
 
     @staticmethod
@@ -281,27 +304,28 @@ class CapturedFunction:
     def _replay(entry: _Entry, generation: _Generation, args: list[Any]) -> list[Any]:
         entry.buffers.fill(args)
         generation.replay()
-        results: list[Any] = []
-        for output in generation.outputs:
+        results: list[Any] = [_reinterpret(value, sizes, strides, 0) for value, sizes, strides in generation.handed]
+        for position, output in generation.others:
             value = output.value
             if output.source is not None:
                 value = args[output.source]
                 if output.view is not None:
                     value = _reinterpret(value, *output.view)
             elif isinstance(value, torch.Tensor):
-                value = value.clone() if output.copied else _reinterpret(value, value.size(), value.stride(), 0)
-            results.append(value)
+                value = value.clone()
+            results.insert(position, value)
         args.clear()
         return results
 
 
 _reinterpret = reinterpreter()
+_use_count: Callable[[int], int] = getattr(torch._C, "_storage_Use_Count", lambda _: 0)
 _COUNTS = hasattr(torch._C, "_storage_Use_Count")
 """Whether this torch says how many refer to memory. Without that, all results are copies."""
 
 
 def _references(storage: Any) -> int:
-    return torch._C._storage_Use_Count(storage._cdata)
+    return _use_count(storage._cdata)
 
 
 class _Buffer:
