@@ -22,6 +22,7 @@ COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 NOT_PACKAGED = (
     "an input has the negative or the conjugate bit",
     "no input's size tells what",
+    "what eager would run cannot be packaged",
     # torch's own words: it cannot take a view of what torch.export wrote as one and another view has changed since.
     "Cannot view a tensor with shape",
 )
@@ -35,6 +36,10 @@ def check_packaged(program: Program) -> None:
     for one, value in zip(program.inputs, inputs, strict=True):
         may_be_leaf = one.name not in program.written and value.is_leaf and value.is_contiguous()
         value.requires_grad_(value.dtype == torch.float32 and may_be_leaf)
+    try:
+        program.function()(*copied(inputs))
+    except RuntimeError:
+        reject()  # eager refuses it, and torch.export with the same words
     training = has_gradients(program, inputs)
     if not training:
         for value in inputs:
