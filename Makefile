@@ -48,6 +48,9 @@ test-thorough: $(READY) ## what the suite checks on a model or two, on all of th
 test-gpu: $(READY) ## the tests that need a CUDA device
 	$(PYTEST) -m gpu $(PYTEST_ARGS)
 
+test-versions: $(READY) links ## the fast tests with each version of PyTorch that can be installed (VERSIONS="2.12 2.14")
+	$(RUN) scripts/test_versions.py $(VERSIONS) --pytest-args "$(PYTEST_ARGS)" $(ARGS)
+
 conformance: $(READY) ## every sample of PyTorch's operator database, in nine dtypes: an hour; table in build/
 	$(PYTEST) $(IN_PARALLEL) tests/conformance --conformance=all $(PYTEST_ARGS)
 
@@ -116,4 +119,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean
+.PHONY: help demo test test-fast test-thorough test-gpu test-versions conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean

@@ -277,7 +277,8 @@ def copied_to(module: ModuleOp) -> set[int]:
 
 
 def _bits(value: torch.Tensor) -> torch.Tensor:
-    return value.contiguous().reshape(-1).view(torch.uint8)
+    row = torch.empty(value.numel(), dtype=value.dtype)  # a stride of one, also where there is one element
+    return row.copy_(value.reshape(-1)).view(torch.uint8)
 
 
 def _traceback(phase: str, error: BaseException) -> dict[str, Any]:
