@@ -77,6 +77,9 @@ types: $(READY) links ## types (pyright, strict in the compiler folders)
 bench: $(READY) ## run time, compile time and memory on the CPU, side by side with eager and TorchInductor (ARGS="--help")
 	$(RUN) -m benchmarks $(ARGS)
 
+bench-against: $(READY) ## cold training steps here and in another checkout, in turns (ARGS="../before --models bert")
+	$(RUN) -m benchmarks.against $(ARGS)
+
 bench-growth: $(READY) ## how compile time grows with the size of the graph
 	$(RUN) -m benchmarks.compile_time_growth $(ARGS)
 
@@ -119,4 +122,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-thorough test-gpu test-versions conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean
+.PHONY: help demo test test-fast test-thorough test-gpu test-versions conformance fuzz fuzz-texts prove reload lint types bench bench-against bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean

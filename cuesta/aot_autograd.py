@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 
-def captured(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Mapping[str, Any]) -> Callable[..., Any]:
+def captured(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Mapping[str, Any]
+) -> Callable[..., Any]:
     """What AOTAutograd makes of a graph, given compilers, a partitioner and decompositions.
 
     Source: `AotAutograd` of torch/_dynamo/backends/common.py, which does the same and imports, for a log of
@@ -18,7 +20,9 @@ def captured(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
     from torch._dynamo import disable
     from torch._dynamo.utils import counters
 
-    if any(isinstance(value, list | tuple | dict) for value in example_inputs):  # of compiled autograd; it flattens them
+    if any(
+        isinstance(value, list | tuple | dict) for value in example_inputs
+    ):  # of compiled autograd; it flattens them
         from torch._dynamo.backends.common import aot_autograd
 
         return aot_autograd(**settings)(gm, example_inputs)
