@@ -4,8 +4,8 @@
     python -m benchmarks.against ../before --models bert --repeats 9
 
 Each measurement is a fresh process without a cache: a first training step, nothing subtracted. Which checkout comes
-first changes from turn to turn. CPU seconds are those of the thread that compiles: the ones to compare on a machine that
-others use, too. What autograd saves is without the parameters. Both checkouts run with this interpreter.
+first changes from turn to turn. CPU seconds are those of the thread that compiles: compare these on a machine that has
+other users. What autograd saves is without the parameters. Both checkouts run with this interpreter.
 """
 
 from __future__ import annotations
