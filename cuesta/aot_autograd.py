@@ -17,8 +17,9 @@ def captured(
     TorchInductor's, its scheduler: 60 ms of a cold start.
     """
     from functorch.compile import aot_module_simplified  # pyright: ignore[reportPrivateImportUsage]  # documented there
-    from torch._dynamo import disable
+    from torch._dynamo import config, disable
     from torch._dynamo.utils import counters
+    from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
 
     if any(
         isinstance(value, list | tuple | dict) for value in example_inputs
@@ -34,7 +35,10 @@ def captured(
     counters["aot_autograd"]["total"] += 1
     outcome = "not_ok"
     try:
-        compiled = aot_module_simplified(gm, example_inputs, **{**settings, "bw_compiler": compiled_backward})
+        with _use_lazy_graph_module(
+            config.use_lazy_graph_module
+        ):  # nobody calls the graphs on the way: no code for them
+            compiled = aot_module_simplified(gm, example_inputs, **{**settings, "bw_compiler": compiled_backward})
         outcome = "ok"
     finally:
         counters["aot_autograd"][outcome] += 1
