@@ -48,6 +48,9 @@ test-thorough: $(READY) ## what the suite checks on a model or two, on all of th
 test-gpu: $(READY) ## the tests that need a CUDA device
 	$(PYTEST) -m gpu $(PYTEST_ARGS)
 
+test-versions: $(READY) links ## the fast tests with each version of PyTorch that can be installed (VERSIONS="2.12 2.14")
+	$(RUN) scripts/test_versions.py $(VERSIONS) --pytest-args "$(PYTEST_ARGS)" $(ARGS)
+
 conformance: $(READY) ## every sample of PyTorch's operator database, in nine dtypes: an hour; table in build/
 	$(PYTEST) $(IN_PARALLEL) tests/conformance --conformance=all $(PYTEST_ARGS)
 
@@ -73,6 +76,9 @@ types: $(READY) links ## types (pyright, strict in the compiler folders)
 ##@ Measurements
 bench: $(READY) ## run time, compile time and memory on the CPU, side by side with eager and TorchInductor (ARGS="--help")
 	$(RUN) -m benchmarks $(ARGS)
+
+bench-against: $(READY) ## cold training steps here and in another checkout, in turns (ARGS="../before --models bert")
+	$(RUN) -m benchmarks.against $(ARGS)
 
 bench-growth: $(READY) ## how compile time grows with the size of the graph
 	$(RUN) -m benchmarks.compile_time_growth $(ARGS)
@@ -119,4 +125,8 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
+<<<<<<< HEAD
 .PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-packages bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean
+=======
+.PHONY: help demo test test-fast test-thorough test-gpu test-versions conformance fuzz fuzz-texts prove reload lint types bench bench-against bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean
+>>>>>>> helper-c

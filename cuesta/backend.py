@@ -12,16 +12,19 @@ AOTAutograd makes PyTorch import parts of TorchInductor, about a quarter of a se
 from __future__ import annotations
 
 import functools
-import gc
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+<<<<<<< HEAD
 from cuesta import cache_artifacts  # noqa: F401 - so that torch knows what artifacts of ours are
+=======
+from cuesta.collection import collection_paused, pause_while_compiling
+>>>>>>> helper-c
 from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen, seconds_for
@@ -48,11 +51,11 @@ def cuesta(
 
     Errors: `OptionError` for a mode or an option that does not exist; CuestaError for extensions in conflict.
     """
-    from torch._dynamo.backends.common import aot_autograd
-
+    from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, update_of_shared_elements
     from cuesta.values_of_inputs import numbers_as_said, wrapped_numbers
 
+    pause_while_compiling()
     compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
     if (shared := update_of_shared_elements(gm)) is not None:
@@ -64,10 +67,8 @@ def cuesta(
         return precompiled(gm, example_inputs, compilers.options)
     loops = numbers_of_loops(gm, example_inputs)
     with collection_paused(), capturing(), loops, only(compilers.extensions):
-        # A backend of its own for each graph: it keeps state about the graph, and making one is free.
-        capture = aot_autograd(**compilers.settings())
         numbers = wrapped_numbers(gm)
-        compiled = numbers_as_said(capture(gm, example_inputs), numbers)
+        compiled = numbers_as_said(captured(gm, example_inputs, compilers.settings()), numbers)
     if compilers.records:
         compilers.records[0].capture_seconds = perf_counter() - start - compilers.seconds
     return compiled
@@ -83,11 +84,16 @@ def _wants_to_save() -> bool:
 def _partition(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
     """PyTorch's min-cut partitioner. Importing it costs 0.1 s (networkx), which inference need not pay."""
     from functorch.compile import min_cut_rematerialization_partition
+    from torch._functorch import config
 
     from cuesta.lowering.capture.as_eager import as_eager
+    from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
 
     as_eager(gm, fills_memory=_fills_memory())
-    return min_cut_rematerialization_partition(gm, *arguments, **options)
+    if config.cse:
+        merge_equal_nodes(gm.graph)
+    with config.patch(cse=False):
+        return min_cut_rematerialization_partition(gm, *arguments, **options)
 
 
 def _fills_memory() -> bool:
@@ -95,22 +101,6 @@ def _fills_memory() -> bool:
     import torch
 
     return torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Keeps Python's cycle collector still in a `with` block.
-
-    A compiler makes many objects, nearly all of which live on; a full collection in a process with torch in it takes
-    0.2 s and finds nothing.
-    """
-    was_enabled = gc.isenabled()
-    try:
-        gc.disable()
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def capturing() -> AbstractContextManager[None]:
@@ -214,3 +204,5 @@ class _CallableModule(types.ModuleType):
 
 
 sys.modules[__name__].__class__ = _CallableModule
+# torch imports this when it is asked for the backend: before it compiles anything with it.
+pause_while_compiling()

@@ -50,7 +50,16 @@ def parse_text(context: Context, text: str, name: str, first_line: int = 1) -> M
         raise
     except (VerifyException, ValueError, AssertionError, RecursionError) as error:
         # An attribute's own verifier runs while it is parsed, and has no place; some of xDSL's parsers fall over.
-        parser.raise_error(str(error) or f"this is not understood ({type(error).__name__})")
+        parser.raise_error(_understood(error))
+
+
+def _understood(error: Exception) -> str:
+    """What Python or xDSL say of a text that a parser fell over, in words about the text."""
+    if isinstance(error, RecursionError):
+        return "this is nested more deeply than can be read"
+    if str(error).startswith("zip() argument"):  # xDSL, of parameters and the fields they are for
+        return "the type or attribute before has another number of parameters"
+    return str(error) or f"this is not understood ({type(error).__name__})"
 
 
 def verify_text(module: ModuleOp) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, BlockArgument, Operation
 
 from cuesta.dialects import host, kernel, sym
 from cuesta.dialects.aten import schemas
 from cuesta.dialects.core.contracts import Finding
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
 from cuesta.dialects.core.operation import all_ops
+from cuesta.dialects.host.lending import CHANGES, changes_between, lent
 from cuesta.dialects.texts.numbers import expressions_of, expressions_of_type
 
 _WRITE = "aten.copy_.default"
@@ -98,10 +99,20 @@ def symbols_are_bound(module: ModuleOp) -> Iterator[Finding]:
 
 
 def eager_writes_nothing(module: ModuleOp) -> Iterator[Finding]:
-    """What eager runs leaves its arguments as they are: code is made for their memory."""
-    for op in entry_block(module).ops:
-        if isinstance(op, host.EagerOp) and op.overload != _WRITE and _mutates(op):
+    """What eager runs leaves its arguments as they are: code is made for their memory. It may change an argument of the
+    program that gets, in the end, what was made of it.
+    """
+    ops = list(entry_block(module).ops)
+    copies = [op.operands for op in ops if isinstance(op, host.EagerOp) and op.overload == _WRITE]
+    ends = [(to[0], to[1]) for to in copies if len(to) == 2 and isinstance(to[0], BlockArgument)]
+    allowed = {change for argument, value in ends for change in changes_between(argument, value)}
+    for op in ops:
+        if not isinstance(op, host.EagerOp):
+            continue
+        if op.overload != _WRITE and _mutates(op):
             yield op, f"{op.overload} writes to what it is given"
+        if op.overload == CHANGES and any((op, number) not in allowed for number in lent(op)):
+            yield op, "changes a tensor itself that is no argument, or an argument that nothing is copied to in the end"
 
 
 def _mutates(op: Operation) -> bool:

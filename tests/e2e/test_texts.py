@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 from xdsl.utils.exceptions import ParseError
 
 import cuesta
@@ -288,6 +289,64 @@ def test_what_is_seen_when_a_host_program_runs(tmp_path: Path, old: str, new: st
     x = torch.arange(20.0)
     copy, part, index = loaded(tmp_path, HOST)(x)  # pyright: ignore[reportCallIssue]
     assert torch.equal(copy, x) and torch.equal(part, x[4:].view(2, 8)) and index.tolist() == [4] * 4
+
+
+@torch.library.custom_op("cuesta_test::raise_to", mutates_args=("c",))
+def raise_to(c: Tensor, x: Tensor) -> None:
+    """An operator that changes an argument."""
+    c.add_(x)
+
+
+LENDING = """\
+host.func @main(%c : tensor<4xf32>, %x : tensor<4xf32>) -> (tensor<4xf32>) {
+  %op = host.operator "cuesta_test.raise_to.default"
+  %all = host.eager "higher_order.auto_functionalized_v2"(
+    %op, x = %x, _c_base_index = 0, _all_bases = [%c], _only_clone_these_bases = [])
+    : (!host.object, tensor<4xf32>, tensor<4xf32>) -> !host.object
+  %one = host.eager "operator.getitem"(%all, 1) : (!host.object) -> !host.object
+  %n = host.check "o" %one : !host.object to tensor<4xf32>
+  %k = host.eager "aten.copy_.default"(%c, %n) : (tensor<4xf32>, tensor<4xf32>) -> !host.object
+  host.return %x : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(%c, %n)", "(%x, %n)"),
+        ("(%c, %n)", "(%c, %x)"),
+        ("[%c]", "[%x]"),
+        (LENDING[LENDING.index("  %k") : LENDING.index("  host.return")], ""),
+    ],
+)
+def test_an_operator_changes_an_argument_that_gets_what_it_made(tmp_path: Path, old: str, new: str) -> None:
+    assert old in LENDING
+    c, x = torch.ones(4), torch.full((4,), 2.0)
+    loaded(tmp_path, LENDING)(c, x)  # pyright: ignore[reportCallIssue]
+    assert c.tolist() == [3.0] * 4 and x.tolist() == [2.0] * 4
+    assert "edited.mlir:3  host.eager: changes a tensor itself" in refusal(tmp_path, LENDING.replace(old, new))
+
+
+DEEP = "func.func @main(%x : tensor<6x10xf32>) -> tensor<6x10xf32> {\n" + "".join(
+    f"loops.for (%i{level} : 6) {{\n" for level in range(2000)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (KERNEL.replace("!kernel.ptr<f32>", "!kernel.ptr<>", 1), "has another number of parameters"),
+        (KERNEL.replace("program_id 0", f"program_id {10**30}"), "out of range"),
+        (KERNEL.replace("%p * 10 + %j]", f"{'(' * 3000}%p * 10 + %j{')' * 3000}]", 1), "nested more deeply than"),
+        (KERNEL.replace("%p * 10 + %j]", f"{'-' * 3000}%p]", 1), "nested more deeply than"),
+        (KERNEL.replace("!kernel.ptr<f32>", f"{'tuple<' * 3000}f32{'>' * 3000}", 1), "nested more deeply than"),
+        (DEEP, "nested more deeply than"),
+    ],
+    ids=["no element type", "no axis", "parentheses", "signs", "types", "loops"],
+)
+def test_what_a_parser_falls_over_is_said_in_words(tmp_path: Path, text: str, message: str) -> None:
+    assert message in refusal(tmp_path, text)
 
 
 ATEN = """\

@@ -14,24 +14,19 @@ because a graph is functional; the clone is what that costs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from cuesta.dialects import host
-from cuesta.dialects.aten import CallArguments, Operand
-from cuesta.dialects.aten.schemas import registered
 from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.core.whole_program import WholeProgramPass
+from cuesta.dialects.host.lending import Changes, bases_of, changes_between, lend
 from cuesta.transforms.host.aliasing import may_alias
 
-_CALL = "higher_order.auto_functionalized_v2"
-_BASES, _CLONED = "_all_bases", "_only_clone_these_bases"
-"""Source: `auto_functionalized_v2_dense` of torch/_higher_order_ops/auto_functionalize.py."""
 _COPY = "aten.copy_.default"
 
 
@@ -52,62 +47,10 @@ class LendArgumentsPass(WholeProgramPass):
         for inner in order.places:
             if isinstance(inner, host.EagerOp) and inner.overload == _COPY and len(inner.operands) == 2:
                 argument, value = inner.operands
-                calls = _calls_between(argument, value)
-                if calls and isinstance(argument, BlockArgument) and order.may_lend(argument, value, calls, inner):
+                calls = changes_between(argument, value)
+                if calls and isinstance(argument, BlockArgument) and order.maylend(argument, value, calls, inner):
                     for call, number in calls:
-                        _lend(call, number)
-
-
-_Calls: TypeAlias = Sequence[tuple[host.EagerOp, int]]
-"""Calls, and which of its bases each changes."""
-
-
-def _calls_between(argument: SSAValue, value: SSAValue) -> _Calls:
-    """The calls that make `value` of `argument` one after the other, the first first; none when there is something else
-    between the two.
-    """
-    found: list[tuple[host.EagerOp, int]] = []
-    while value is not argument:
-        check = value.owner
-        item = check.operands[0].owner if isinstance(check, host.CheckOp) else None
-        if not isinstance(item, host.EagerOp) or item.overload != "operator.getitem":
-            return []
-        call, place = item.operands[0].owner, item.arguments_attr.positional[-1]
-        if not isinstance(call, host.EagerOp) or call.overload != _CALL or not isinstance(place, int):
-            return []
-        bases, results = _bases_of(call), _results_of(call)
-        if results is None or not 0 <= place - results < len(bases):
-            return []
-        found.append((call, place - results))
-        value = bases[place - results]
-    return found[::-1]
-
-
-def _bases_of(call: host.EagerOp) -> list[SSAValue]:
-    """The tensors that a call clones, and changes."""
-    bases = dict(call.arguments_attr.keywords).get(_BASES, ())
-    places = [one.index if isinstance(one, Operand) else None for one in bases] if isinstance(bases, tuple) else []
-    return [call.operands[place] for place in places if place is not None] if None not in places else []
-
-
-def _results_of(call: host.EagerOp) -> int | None:
-    """How many results stand before the changed tensors: those of the operator, or None if it has none."""
-    operator = call.operands[0].owner if call.operands else None
-    if not isinstance(operator, host.OperatorOp):
-        return None
-    namespace, _, name = operator.operator.partition(".")
-    schema = registered(f"{namespace}::{name}")
-    return None if schema is None else max(1, len(schema.results))
-
-
-def _lend(call: host.EagerOp, number: int) -> None:
-    """Lets a call clone all bases but this one."""
-    arguments = call.arguments_attr
-    keywords = dict(arguments.keywords)
-    cloned = keywords.get(_CLONED, tuple(range(len(_bases_of(call)))))
-    assert isinstance(cloned, tuple)
-    keywords[_CLONED] = tuple(one for one in cloned if one != number)
-    call.properties["arguments"] = CallArguments.of(arguments.positional, tuple(keywords.items()))
+                        lend(call, number)
 
 
 class _Order:
@@ -117,9 +60,9 @@ class _Order:
         self.places = {op: place for place, op in enumerate(ops)}
         self.functions = functions
 
-    def may_lend(self, argument: SSAValue, value: SSAValue, calls: _Calls, copy: Operation) -> bool:
+    def maylend(self, argument: SSAValue, value: SSAValue, calls: Changes, copy: Operation) -> bool:
         """Whether the calls may change the argument itself, one after the other, and `copy` find it done."""
-        if not all(self.is_read_before(_bases_of(call)[number], call, copy) for call, number in calls):
+        if not all(self.is_read_before(bases_of(call)[number], call, copy) for call, number in calls):
             no_match(copy, "what an operator changes is read afterwards")
             return False
         if any(isinstance(use.operation, host.ReturnOp) for one in self.aliases(value) for use in one.uses):

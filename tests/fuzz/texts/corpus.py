@@ -1,4 +1,4 @@
-"""Real programs in text: what the dumps of some twenty small functions hold, at every level, for CPU and GPU."""
+"""Real programs in text: what the dumps of some forty small functions hold, at every level, for CPU and GPU."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops import while_loop
 from torch.nn import functional as F
 from xdsl.dialects.builtin import ModuleOp
 
 import cuesta.compiler
+from cuesta.dialects.host import is_in_pieces
 from cuesta.options import Options
 from cuesta.record import CompileRecord
 from cuesta.staging import run_stages
+from tests.fuzz.texts import operators
 from tests.support.triton_interpreter import on_cuda
 
 
@@ -46,6 +49,50 @@ def _steps(x: Tensor) -> Tensor:
 
 def _indices(i: Tensor) -> Tensor:
     return i.abs() % 5
+
+
+def _cache_at(cache: Tensor, x: Tensor, i: Tensor) -> Tensor:
+    cache.index_copy_(1, i, x)
+    return (cache * 2).sum(1)
+
+
+def _cache_put(cache: Tensor, x: Tensor, i: Tensor) -> None:
+    cache.index_put_((i % 3, i), x)
+
+
+def _ranges(cache: Tensor, x: Tensor) -> Tensor:
+    cache[:, 2:4].copy_(x)
+    cache[1].mul_(2)
+    return x.relu()
+
+
+def _lists(*tensors: Tensor) -> None:
+    parameters, gradients = list(tensors[:8]), list(tensors[8:])
+    torch._foreach_mul_(gradients, 0.5)
+    torch._foreach_addcdiv_(parameters, gradients, torch._foreach_add(torch._foreach_abs(gradients), 1.0))
+
+
+def _bumped(cache: Tensor, other: Tensor, x: Tensor) -> Tensor:
+    y = x * 2
+    operators.bump(cache, y)
+    first, second = operators.bump_and_sum(cache, other, y)
+    return first * second + y
+
+
+def _masked(x: Tensor) -> Tensor:
+    return (x * 2).masked_select(x > 0).exp() + x.sum()
+
+
+def _branches(x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, lambda x: (x * 2).relu(), lambda x: x.sin() + 1, (x + 1,)) * 2
+
+
+def _counted(x: Tensor) -> Tensor:
+    return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, (x * 2).tanh()), (torch.tensor(0), x.relu()))[1] + 1
+
+
+def _differentiable(*sizes: int) -> Tensor:
+    return torch.randn(*sizes, requires_grad=True)
 
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]], bool]] = {
@@ -92,6 +139,35 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]],
         lambda: (torch.randint(-50, 50, (12,)), torch.randn(5, 7)),
         False,
     ),
+    "cache_at": (_cache_at, lambda: (torch.randn(3, 9, 8), torch.randn(3, 1, 8), torch.tensor([4])), False),
+    "cache_at_dynamic": (_cache_at, lambda: (torch.randn(3, 9, 8), torch.randn(3, 2, 8), torch.tensor([4, 1])), True),
+    "cache_put": (_cache_put, lambda: (torch.randn(3, 9, 8), torch.randn(4, 8), torch.randint(0, 9, (4,))), False),
+    "ranges": (_ranges, lambda: (torch.randn(3, 9, 8), torch.randn(3, 2, 8)), False),
+    "lists": (_lists, lambda: tuple(torch.randn(4, 6 + n % 2) for n in range(16)), False),
+    "operators": (_bumped, lambda: (torch.randn(3, 9), torch.randn(5), torch.randn(3, 1)), False),
+    "masked": (_masked, lambda: (torch.randn(6, 7),), False),
+    "branches": (_branches, lambda: (torch.randn(6, 7),), False),
+    "counted": (_counted, lambda: (torch.randn(6, 7),), False),
+    "trained": (
+        lambda x, w, b, t: F.cross_entropy(F.layer_norm(F.gelu(x @ w + b), (12,)), t),
+        lambda: (_differentiable(6, 8), _differentiable(8, 12), _differentiable(12), torch.randint(0, 12, (6,))),
+        False,
+    ),
+    "trained_dynamic": (
+        lambda x, w: (F.dropout(torch.softmax(x @ w, -1), 0.5) * x.sum()).std(),
+        lambda: (_differentiable(6, 8), _differentiable(8, 12)),
+        True,
+    ),
+    "trained_images": (
+        lambda x, w: F.max_pool2d(F.group_norm(F.conv2d(x, w, padding=1), 2).relu(), 2).mean(),
+        lambda: (_differentiable(1, 3, 8, 8), _differentiable(4, 3, 3, 3)),
+        False,
+    ),
+    "trained_rows": (
+        lambda w, i: F.embedding(i, w).cumsum(0).square().sum(),
+        lambda: (_differentiable(9, 4), torch.randint(0, 9, (7,))),
+        False,
+    ),
 }
 """Each with its arguments, and whether sizes are symbols."""
 
@@ -103,8 +179,10 @@ def write_corpus(root: Path) -> None:
             torch._dynamo.reset()
             torch.manual_seed(0)
             options = {"dump": str(root / folder), "cache": False}
-            with context:
-                torch.compile(function, backend="cuesta", dynamic=dynamic, options=options)(*make())
+            with context, torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+                result = torch.compile(function, backend="cuesta", dynamic=dynamic, options=options)(*make())
+                if isinstance(result, Tensor) and result.requires_grad:
+                    result.backward()
 
 
 @contextmanager
@@ -113,7 +191,8 @@ def moved_to_cuda() -> Iterator[None]:
     original = cuesta.compiler.compile_module
 
     def compile_module(module: ModuleOp, options: Options, record: CompileRecord, dump: Any, *rest: Any) -> Any:
-        run_stages(on_cuda(module), options, record, dump)
+        if not is_in_pieces(module):  # parts that eager runs name the devices of what they make
+            run_stages(on_cuda(module), options, record, dump)
         return original(module, options, record, None, *rest)
 
     cuesta.compiler.compile_module = compile_module

@@ -284,6 +284,10 @@ def test_higher_order_operators_are_refused():
         import_graph(gm)
 
 
+@pytest.mark.skipif(
+    torch.torch_version.TorchVersion(torch.__version__) < "2.13",
+    reason="AOTAutograd drops the check, for every backend (`aot_eager`, too)",
+)
 def test_calls_with_effects_are_calls():
     """The check after a factorisation is an effect, which AOTAutograd ties to a token."""
     (graph,) = compiled(torch.linalg.cholesky, torch.eye(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from threading import Barrier, Event, Thread
 from typing import Any
 
@@ -18,7 +19,9 @@ from cuesta.lowering.capture.whole_operators import INTERPOLATIONS, whole_operat
 pytestmark = pytest.mark.slow
 
 
-def captured(function: Callable[..., Any], *inputs: torch.Tensor, dynamic: bool = False) -> list[str]:
+def captured(
+    function: Callable[..., Any], *inputs: torch.Tensor, dynamic: bool = False, whole: bool = True
+) -> list[str]:
     """The operators of the forward and the backward graph."""
     found: list[str] = []
 
@@ -26,7 +29,7 @@ def captured(function: Callable[..., Any], *inputs: torch.Tensor, dynamic: bool 
         found.extend(str(node.target) for node in gm.graph.nodes if node.op == "call_function")
         return make_boxed_func(gm.forward)
 
-    with whole_operators():
+    with whole_operators() if whole else nullcontext():
         compiled = aot_function(function, fw_compiler=compiler, dynamic=dynamic, decompositions=decomposition_table())(
             *inputs
         )
@@ -141,3 +144,17 @@ def test_many_threads_leave_the_kernels_as_they_were() -> None:
     for thread in threads:
         thread.join()
     assert kernels() == before
+
+
+@pytest.mark.parametrize("right", [(5,), (5, 3), (1, 5, 3), (2, 5, 3), (4, 1, 5, 3), (5, 0)], ids=str)
+@pytest.mark.parametrize("left", [(5,), (6, 5), (2, 6, 5), (1, 6, 5), (4, 2, 6, 5), (4, 1, 6, 5)], ids=str)
+def test_a_product_is_taken_apart_as_by_the_kernel_for_symbols(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    x, y = torch.randn(left, requires_grad=True), torch.randn(right, requires_grad=True)
+    kernels = torch.ops.aten.matmul.default.py_kernels.copy()
+    assert captured(torch.matmul, x, y) == captured(torch.matmul, x, y, whole=False)
+    assert torch.ops.aten.matmul.default.py_kernels == kernels
+
+
+def test_a_product_of_symbolic_sizes_is_left_to_its_kernel() -> None:
+    x, y = torch.randn(3, 6, 5, requires_grad=True), torch.randn(5, 4)
+    assert captured(torch.matmul, x, y, dynamic=True) == captured(torch.matmul, x, y, dynamic=True, whole=False)

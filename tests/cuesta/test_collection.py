@@ -1,0 +1,100 @@
+"""Python's cycle collector is still while a program is compiled, and as it was before and after."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from threading import Thread
+from typing import Any
+
+import pytest
+import torch
+
+from cuesta.collection import collection_paused, pause_while_compiling
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    torch._dynamo.reset()
+    threshold = gc.get_threshold()
+    yield
+    gc.set_threshold(*threshold)
+    gc.enable()
+
+
+def compiled(function: Any) -> Any:
+    return torch.compile(function, backend="cuesta", options={"cache": False})
+
+
+def collections_in_dynamo(function: Any, *arguments: Any) -> int:
+    """How often objects were collected while Dynamo traced."""
+    found = 0
+
+    def look(phase: str, _: object) -> None:
+        nonlocal found
+        frame = sys._getframe() if phase == "start" else None
+        while frame is not None:
+            if frame.f_code.co_filename.endswith("symbolic_convert.py"):
+                found += 1
+                return
+            frame = frame.f_back
+
+    gc.callbacks.append(look)
+    try:
+        function(*arguments)
+    finally:
+        gc.callbacks.remove(look)
+    return found
+
+
+@pytest.mark.slow
+def test_nothing_is_collected_while_dynamo_traces() -> None:
+    pause_while_compiling()
+    pause_while_compiling()  # said twice, it is still once
+    gc.set_threshold(50, 5, 5)
+    assert collections_in_dynamo(compiled(lambda x: x.sin() + 1), torch.ones(3)) == 0
+    assert gc.isenabled()
+    torch._dynamo.reset()  # which forgets hooks; the first compilation of ours says it again
+    assert collections_in_dynamo(compiled(lambda x: x.cos() + 1), torch.ones(3)) > 0
+    assert gc.isenabled()
+    assert collections_in_dynamo(compiled(lambda x: x.tan() + 1), torch.ones(3)) == 0
+    assert gc.isenabled()
+
+
+@pytest.mark.slow
+def test_a_collector_that_is_off_stays_off_and_an_error_changes_nothing() -> None:
+    pause_while_compiling()
+    gc.disable()
+    compiled(lambda x: x.sin() + 2)(torch.ones(3))
+    assert not gc.isenabled()
+    gc.enable()
+    with pytest.raises(Exception, match="no_such_option"):
+        torch.compile(lambda x: x + 1, backend="cuesta", options={"no_such_option": 1})(torch.ones(3))
+    assert gc.isenabled()
+
+
+def test_blocks_in_each_other_and_in_threads() -> None:
+    with collection_paused():
+        assert not gc.isenabled()
+        with collection_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ValueError), collection_paused():
+        raise ValueError
+    assert gc.isenabled()
+
+    inside: list[bool] = []
+
+    def work() -> None:
+        for _ in range(200):
+            with collection_paused():
+                inside.append(gc.isenabled())
+
+    threads = [Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert gc.isenabled() and len(inside) == 800 and not any(inside)
