@@ -156,7 +156,7 @@ def power_by_number(x: Scalar, exponent: Number) -> Scalar:
     if isinstance(exponent, sym.Expr):
         decline("a symbolic exponent")
     if x.kind != "f":
-        if isinstance(exponent, float) or not 0 <= exponent <= 16:
+        if isinstance(exponent, float) or exponent < 0:
             decline(f"an integer to the power of {exponent}")
         return _integer_power(x, int(exponent))
     match float(exponent):
@@ -190,11 +190,22 @@ def _integer_power(x: Scalar, exponent: int) -> Scalar:
     return x.like(1) if result is None else result
 
 
-def power_of_floats(x: Operand, exponent: Scalar) -> Scalar:
-    """torch.pow with a tensor exponent; integers are left to eager, which raises on negative exponents."""
-    if exponent.kind != "f":
-        decline("an integer to the power of a tensor")
-    return power(exponent.like(x), exponent)
+def power_by_tensor(x: Operand, exponent: Scalar) -> Scalar:
+    """torch.pow with a tensor exponent. Of integers, what is below one is zero: of 1 and -1 there is an inverse."""
+    base = exponent.like(x)
+    if exponent.kind == "f":
+        return power(base, exponent)
+    if exponent.kind == "b":
+        decline("a power of bools")
+    result = base.like(1)
+    square = base
+    for bit in range(_bits_of(exponent) - (exponent.kind == "i")):
+        result = where((shift_right(exponent, bit) & 1).ne(0), result * square, result)
+        square = square * square
+    if exponent.kind == "u":
+        return result
+    inverse = where(base.eq(1), base, where(base.eq(-1), where((exponent & 1).ne(0), base, 1), 0))
+    return where(exponent < 0, inverse, result)
 
 
 def lerp(start: Scalar, end: Scalar, weight: Operand) -> Scalar:

@@ -160,8 +160,8 @@ _WITH_A_NUMBER: dict[str, Callable[[Scalar, float], Scalar]] = {
 }
 
 _OTHERS: dict[str, Formula] = {
-    "pow.Tensor_Tensor": arithmetic.power_of_floats,
-    "pow.Scalar": arithmetic.power_of_floats,
+    "pow.Tensor_Tensor": arithmetic.power_by_tensor,
+    "pow.Scalar": arithmetic.power_by_tensor,
     "polygamma.default": special.polygamma,
     "clamp.default": arithmetic.clamp,
     "clamp.Tensor": arithmetic.clamp,

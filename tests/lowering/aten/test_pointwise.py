@@ -93,10 +93,10 @@ def test_integer_division_by_a_constant(lower, dtype, divisor):
         lower.call(name, n, divisor)
 
 
-def test_integer_division_that_may_be_by_zero_is_left_to_eager(lower):
+def test_integer_division_that_may_be_by_zero_is_checked(lower):
     n = torch.tensor([1, 2, 3])
-    overload = "aten.remainder.Tensor"
-    lower(lambda n: torch.remainder(n, n), n, externs=(overload,))
+    module = lower(lambda n: torch.remainder(n, n), n)
+    assert "loops.bound" in str(module) and "divisor" in str(module)
 
 
 @pytest.mark.parametrize(
