@@ -21,6 +21,7 @@ from cuesta.lowering.aten.operands import (
 )
 from cuesta.lowering.aten.pointwise_table import TABLE, Formula, Row
 from cuesta.lowering.aten.scalar import Number, Scalar
+from cuesta.lowering.aten.special import fraction_and_exponent
 
 Value: TypeAlias = "SSAValue | aten.Argument"
 
@@ -127,5 +128,18 @@ def pointwise(formula: Formula, passing: str = "") -> Rule:
     return lower
 
 
-RULES: dict[str, Rule] = {overload: _rule(row) for overload, row in TABLE.items()}
+def _frexp(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """Two results at every point."""
+    source, types = op.operands[0], [tensor_type_of(result) for result in op.results]
+    sizes = tuple(sizes_of(types[0]))
+    with builder.nest(sizes, types) as nest:
+        for value, handle in zip(fraction_and_exponent(builder.load(source, nest.indices)), nest.handles, strict=True):
+            builder.store(value, handle, nest.indices)
+    return nest.results
+
+
+RULES: dict[str, Rule] = {
+    **{overload: _rule(row) for overload, row in TABLE.items()},
+    "aten.frexp.Tensor": _frexp,
+}
 """Every pointwise overload."""

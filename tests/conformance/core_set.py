@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any, Final
 
 import torch
-from functorch.compile import make_boxed_func
+from functorch.compile import make_boxed_func  # pyright: ignore[reportPrivateImportUsage]  # documented there
 from torch._functorch.aot_autograd import aot_function
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -35,8 +35,7 @@ BYTES = torch.arange(127, dtype=torch.uint8)
 def test_bits_as_another_type(function: Callable[[Tensor], Tensor], x: Tensor, dynamic: bool) -> None:
     torch._dynamo.reset()
     cuesta.clear_records()
-    options = {"verify": "each"}
-    result = torch.compile(function, backend="cuesta", dynamic=dynamic, options=options)(x)
+    result = torch.compile(function, backend="cuesta", dynamic=dynamic, options={"verify": "each"})(x)
     expected = function(x)
     assert (result.dtype, result.stride()) == (expected.dtype, expected.stride()) and torch.equal(result, expected)
     assert cuesta.records[-1].kernels == 1 and not cuesta.records[-1].fallbacks
