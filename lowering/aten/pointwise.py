@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import aten, sym
@@ -39,7 +40,7 @@ def lower_row(op: AtenCall, builder: LoopBuilder, row: Row, schema: Schema | Non
     if schema is None or len(op.results) != 1:
         decline("the schema is unknown")
     out_type = tensor_type_of(op.results[0])
-    if kind_of(out_type.element_type) in row.refuses:
+    if kind_of(out_type.element_type) in row.refuses or ("h" in row.refuses and _is_half(out_type.element_type)):
         decline(f"eager refuses {out_type.element_type}")
     out_sizes = tuple(sizes_of(out_type))
     letters, formals = row.passing, schema.arguments
@@ -58,6 +59,10 @@ def lower_row(op: AtenCall, builder: LoopBuilder, row: Row, schema: Schema | Non
         passed = [_pass(builder, letter, value, types, out_sizes, nest.indices) for letter, value in arguments]
         builder.store(row.formula(*passed), nest.handles[0], nest.indices)
     return nest.results
+
+
+def _is_half(element: Attribute) -> bool:
+    return isinstance(element, Float16Type | BFloat16Type)
 
 
 def _number_or_tensor(value: Value) -> SSAValue | Number:

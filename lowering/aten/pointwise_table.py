@@ -29,7 +29,8 @@ Formula = Callable[..., Scalar]
 
 @struct
 class Row:
-    """A formula, how its parameters are passed, and the kinds of results (`elem.kind_of`) that eager refuses.
+    """A formula, how its parameters are passed, and the kinds of results that eager refuses: those of `elem.kind_of`,
+    and `h` for f16 and bf16.
 
     Fewer letters than parameters: the rest have the default.
     """
@@ -39,7 +40,12 @@ class Row:
     refuses: str = ""
 
 
-_REFUSED = dict.fromkeys([f"{name}.default" for name in ("abs", "ceil", "floor", "relu", "round", "trunc")], "b")
+_BESSEL = ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "spherical_bessel_j0")
+_MODIFIED = [f"{scaled}modified_bessel_{name}" for scaled in ("", "scaled_") for name in ("i0", "i1", "k0", "k1")]
+_REFUSED = {
+    **dict.fromkeys([f"{name}.default" for name in ("abs", "ceil", "floor", "relu", "round", "trunc")], "b"),
+    **dict.fromkeys([f"special_{name}.default" for name in (*_BESSEL, *_MODIFIED, "erfcx", "ndtri")], "h"),
+}
 """The kinds of results that eager refuses, where the formula would do."""
 
 
