@@ -54,6 +54,9 @@ test-versions: $(READY) links ## the fast tests with each version of PyTorch tha
 conformance: $(READY) ## every sample of PyTorch's operator database, in nine dtypes: an hour; table in build/
 	$(PYTEST) $(IN_PARALLEL) tests/conformance --conformance=all $(PYTEST_ARGS)
 
+core-set: $(READY) ## the fraction of PyTorch's core operators that is generated, and what is not: four minutes
+	$(RUN) -m tests.conformance.core_set
+
 fuzz: $(READY) ## look for a program on which compiled code is wrong (EXAMPLES=1000)
 	FUZZ_EXAMPLES=$(or $(EXAMPLES),1000) $(PYTEST) -m slow tests/fuzz $(PYTEST_ARGS)
 
@@ -125,8 +128,5 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-<<<<<<< HEAD
-.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-packages bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean
-=======
-.PHONY: help demo test test-fast test-thorough test-gpu test-versions conformance fuzz fuzz-texts prove reload lint types bench bench-against bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean
->>>>>>> helper-c
+# Every target that `make help` lists.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*## .*/\1/p' $(firstword $(MAKEFILE_LIST)))

@@ -20,11 +20,8 @@ from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
 from cuesta import cache_artifacts  # noqa: F401 - so that torch knows what artifacts of ours are
-=======
 from cuesta.collection import collection_paused, pause_while_compiling
->>>>>>> helper-c
 from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen, seconds_for

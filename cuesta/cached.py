@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cuesta.fallbacks import watched
 from cuesta.finishing import BoxedFunction, finish_equal, load_program, with_constants
 from cuesta.options import Options
 from cuesta.record import CompileRecord
@@ -61,7 +62,9 @@ class Place:
         from cuesta.targets.program import CudaError
 
         try:
-            function = with_constants(load_program(entry.program_for(gm), record), entry.constants_for(gm))
+            program = entry.program_for(gm)
+            function = watched(load_program(program, record), program.overloads, record.kind)
+            function = with_constants(function, entry.constants_for(gm))
         except (torch.cuda.OutOfMemoryError, CudaError):
             raise
         except (

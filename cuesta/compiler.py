@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cuesta.cached import Place
 from cuesta.dialects.core.extension import active
+from cuesta.fallbacks import watched
 from cuesta.finishing import BoxedFunction, Keep, finish, with_constants
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord, recorded
@@ -109,7 +110,7 @@ def compile_module(
         generated = begin(module, record, write, checked=checked, checks_calls=options.checks == "calls")
     _count(module, record)
     record.result_strides = strides_of_results(module)
-    return finish(generated, record, keep, key)
+    return watched(finish(generated, record, keep, key), generated.program.overloads, record.kind)
 
 
 def _dump_of(gm: torch.fx.GraphModule, options: Options, record: CompileRecord) -> Dump | None:

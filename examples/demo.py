@@ -23,6 +23,7 @@ import torch
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 import cuesta
+from cuesta.fallbacks import MEASURED_CALLS, WARM_CALLS, Fallback, watching
 from cuesta.testing import Comparison, assert_close_to_float64
 from examples.models import MODELS, inference_step, training_step
 
@@ -41,6 +42,8 @@ class Row:
     made: cuesta.Statistics
     error: str | None
     worst: Comparison | None
+    expensive: tuple[Fallback, ...] = ()
+    """What eager runs, and costs more than a hundredth of a call."""
 
 
 def main() -> int:
@@ -62,6 +65,9 @@ def main() -> int:
     _show_progress(len(cases), len(cases), "")
     print(table(rows))
     print(f"\nEvery level of every graph, as text: {dump}")
+    for row in rows:
+        for fallback in row.expensive:
+            print(f"{row.model} {row.step}: {fallback}")
     wrong = [row for row in rows if row.error]
     for row in wrong:
         print(f"\n{row.model} {row.step}: {row.error}")
@@ -78,10 +84,15 @@ def run_case(model_name: str, step: str, device: str, dump: Path, repeats: int) 
     compiled = torch.compile(model, backend="cuesta", fullgraph=True, options={"dump": str(dump)})
 
     run(model, inputs)  # whatever eager does once in a process is no part of compiling
-    start = perf_counter()
-    run(compiled, inputs)
-    compile_seconds = perf_counter() - start
+    expensive: list[Fallback] = []
+    with watching(expensive.append):
+        start = perf_counter()
+        run(compiled, inputs)
+        compile_seconds = perf_counter() - start
     made = cuesta.statistics()
+    if made.fallbacks:  # they are measured in the first calls
+        for _ in range(WARM_CALLS + MEASURED_CALLS):
+            run(compiled, inputs)
 
     eager_ms, compiled_ms = _interleaved_medians([lambda: run(model, inputs), lambda: run(compiled, inputs)], repeats)
     error, worst = None, None
@@ -91,7 +102,7 @@ def run_case(model_name: str, step: str, device: str, dump: Path, repeats: int) 
         worst = max(comparisons, key=lambda one: one.largest / one.allowed_largest if one.allowed_largest else 0.0)
     except AssertionError as failure:
         error = str(failure)
-    return Row(model_name, step, compile_seconds, eager_ms, compiled_ms, made, error, worst)
+    return Row(model_name, step, compile_seconds, eager_ms, compiled_ms, made, error, worst, tuple(expensive))
 
 
 def table(rows: list[Row]) -> str:

@@ -29,13 +29,15 @@ class BoundSite:
     location: str
     access: str = ""
     """What accesses which memory; empty for an index made of data."""
+    divides: bool = False
+    """Whether it is a division by zero, of integers."""
 
     @classmethod
     def of(cls, op: Operation) -> BoundSite:
         """The site of an op, which is where it comes from in the model."""
         from cuesta.dialects.core.locations import format_location, location_of
 
-        return cls(format_location(location_of(op)))
+        return cls(format_location(location_of(op)), divides="divisor" in op.properties)
 
 
 @struct

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._guards import TracingContext, detect_fake_mode, tracing
 
-from cuesta.backend import BoxedFunction, Compilers, capturing, collection_paused
+from cuesta.aot_autograd import captured
+from cuesta.backend import BoxedFunction, Compilers, capturing
 from cuesta.cache_entry import Entry
 from cuesta.cached import Place
+from cuesta.collection import collection_paused
 from cuesta.compiler import compile_graph
 from cuesta.dialects.core.extension import only
 from cuesta.finishing import finish_equal
@@ -47,8 +49,6 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
 
     Errors: PackageError; what the compiler raises.
     """
-    from torch._dynamo.backends.common import aot_autograd
-
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, update_of_shared_elements
 
     if (shared := update_of_shared_elements(gm)) is not None:
@@ -59,7 +59,7 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
     packing = _Packing(options)
     loops = numbers_of_loops(gm, inputs)
     with collection_paused(), capturing(), loops, only(packing.extensions), tracing(TracingContext(mode)), _at_once():
-        aot_autograd(**packing.settings())(gm, inputs)
+        captured(gm, inputs, packing.settings())
     graph = packing.graph()
     return Graph(_with_views(graph.plan, gm, inputs, mode), graph.forward, graph.backward)
 

@@ -9,7 +9,10 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     ComplexType,
     Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
     Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -28,7 +31,7 @@ from cuesta.dialects.core.interning import Memo
 
 @irdl_attr_definition
 class DTypeType(ParametrizedAttribute, TypeAttribute):
-    """`!aten.dtype<"float8_e4m3fnuz">`: a dtype without a builtin type, which only eager ever touches."""
+    """`!aten.dtype<"float4_e2m1fn_x2">`: a dtype without a builtin type, which only eager ever touches."""
 
     name = "aten.dtype"
     dtype_name: StringAttr
@@ -40,12 +43,12 @@ class DTypeType(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Parses `<"float8_e4m3fnuz">`."""
+        """Parses `<"float4_e2m1fn_x2">`."""
         with parser.in_angle_brackets():
             return (StringAttr(parser.parse_str_literal()),)
 
     def print_parameters(self, printer: Printer) -> None:
-        """Prints `<"float8_e4m3fnuz">`."""
+        """Prints `<"float4_e2m1fn_x2">`."""
         with printer.in_angle_brackets():
             printer.print_string_literal(self.dtype_name.data)
 
@@ -66,6 +69,9 @@ _TYPES: Final[dict[str, Attribute]] = {
     "float64": Float64Type(),
     "float8_e4m3fn": Float8E4M3FNType(),
     "float8_e5m2": Float8E5M2Type(),
+    "float8_e4m3fnuz": Float8E4M3FNUZType(),
+    "float8_e5m2fnuz": Float8E5M2FNUZType(),
+    "float8_e8m0fnu": Float8E8M0FNUType(),
     "complex64": ComplexType(Float32Type()),
     "complex128": ComplexType(Float64Type()),
 }

@@ -36,7 +36,9 @@ class DeviceTraits:
     approximates: bool = False
     """Functions whose results are only ever rounded to 16 bits may be approximations."""
     floats_of_8_bits: bool = False
-    """They are loaded, stored and converted."""
+    """They are loaded, stored and moved."""
+    casts_of_8_bits: tuple[str, ...] = ()
+    """Those of them that it converts; casts of others become formulas over their bits."""
     wide_sums: bool = False
     """Eager accumulates cumulative sums and products of f32 in f64 there."""
     eager_random: bool = False
@@ -55,7 +57,7 @@ class DeviceTraits:
     """
 
 
-CPU: Final = DeviceTraits(wide_sums=True, eager_random=True, free_biases=True, raises=True)
+CPU: Final = DeviceTraits(floats_of_8_bits=True, wide_sums=True, eager_random=True, free_biases=True, raises=True)
 GPU: Final = DeviceTraits(
     blocks=True,
     atomics=True,
@@ -64,6 +66,7 @@ GPU: Final = DeviceTraits(
     tunes=True,
     approximates=True,
     floats_of_8_bits=True,
+    casts_of_8_bits=("f8E4M3FN", "f8E5M2"),
     asynchronous=True,
     captures=True,
 )

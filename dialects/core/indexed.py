@@ -151,16 +151,19 @@ class IndexBoundOp(PlainOperation):
 
     Without `wrap` the range is 0 ≤ v < size; with `wrap` it is −size ≤ v < size, and a negative v counts from the end.
     Where it is `checked`, another op of the program has checked this index before: it is not this one that raises.
+    With `divisor`, the index is 0 unless an integer is divided by zero, and that is what the error says.
     """
 
     traits = traits_def()
 
     @classmethod
-    def build(cls, value: SSAValue, size: sym.IndexExpr, *, wrap: bool) -> Self:
+    def build(cls, value: SSAValue, size: sym.IndexExpr, *, wrap: bool = False, divisor: bool = False) -> Self:
         """`value` as an index into an axis of `size`."""
         properties: dict[str, Attribute] = {"size": sym.MapAttr.get(0, (size,))}
         if wrap:
             properties["wrap"] = UnitAttr()
+        if divisor:
+            properties["divisor"] = UnitAttr()
         return cls.create(operands=(value,), result_types=(with_scalar(value.type, INDEX),), properties=properties)
 
     @property
@@ -174,6 +177,11 @@ class IndexBoundOp(PlainOperation):
         return "wrap" in self.properties
 
     @property
+    def is_of_divisor(self) -> bool:
+        """Whether it fails where an integer is divided by zero."""
+        return "divisor" in self.properties
+
+    @property
     def is_checked(self) -> bool:
         """Whether it cannot fail, because an equal check came before."""
         return "checked" in self.properties
@@ -185,23 +193,24 @@ class IndexBoundOp(PlainOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        """Parses `%v, 128 wrap checked : i64`; both words may be left out."""
+        """Parses `%v, 128 wrap divisor checked : i64`; each of the words may be left out."""
         value = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         size = parse_size(parser)
         wrap = parser.parse_optional_keyword("wrap") is not None
+        divisor = parser.parse_optional_keyword("divisor") is not None
         is_checked = parser.parse_optional_keyword("checked") is not None
         parser.parse_punctuation(":")
-        op = cls.build(parser.resolve_operand(value, parser.parse_type()), size, wrap=wrap)
+        op = cls.build(parser.resolve_operand(value, parser.parse_type()), size, wrap=wrap, divisor=divisor)
         if is_checked:
             op.properties["checked"] = UnitAttr()
         return op
 
     def print(self, printer: Printer) -> None:
-        """Prints the value, the size, `wrap`, `checked` and the value's type."""
+        """Prints the value, the size, the words and the value's type."""
         printer.print_string(" ")
         printer.print_ssa_value(self.operands[0])
-        words = f"{' wrap' if self.wrap else ''}{' checked' if self.is_checked else ''}"
+        words = "".join(f" {word}" for word in ("wrap", "divisor", "checked") if word in self.properties)
         printer.print_string(f", {sym.format_expr(self.size)}{words} : ")
         printer.print_attribute(self.operands[0].type)
 

@@ -8,7 +8,10 @@ from typing import ClassVar, cast
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
     Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -32,7 +35,7 @@ from cuesta.dialects.core.value_syntax import print_values_of_type
 from cuesta.dialects.elem.table import Row
 
 FLOATS = (Float32Type, Float64Type, BFloat16Type, Float16Type)
-_STORED = (Float8E4M3FNType, Float8E5M2Type)
+_STORED = (Float8E4M3FNType, Float8E5M2Type, Float8E4M3FNUZType, Float8E5M2FNUZType, Float8E8M0FNUType)
 
 
 def scalar_of(value_type: Attribute) -> Attribute:

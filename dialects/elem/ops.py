@@ -58,8 +58,11 @@ def make(name: str, *operands: SSAValue) -> TableOp:
 
 
 def _wrap_to_type(value: int, scalar: Attribute) -> int:
-    """`value` modulo the width of an integer type; for i1 whether it is not zero."""
-    signed = kind_of(scalar) == "i"
+    """`value` modulo the width of an integer type; for i1 whether it is not zero. Of floats of 8 bits there is 0."""
+    kind = kind_of(scalar)
+    if kind == "s":
+        return 0
+    signed = kind == "i"
     assert isinstance(scalar, IntegerType)
     width = scalar.bitwidth
     if width == 1:
@@ -93,7 +96,7 @@ def constant(value: float | int | bool, value_type: Attribute) -> ConstantOp:
 
 
 class ConstantOp(ElementwiseOp):
-    """A constant scalar, or a vector with that scalar in every lane."""
+    """A constant scalar, or a vector with that scalar in every lane. Of floats of 8 bits there is only 0."""
 
     name = "elem.constant"
 
@@ -120,7 +123,7 @@ class ConstantOp(ElementwiseOp):
         position = parser.pos
         value_type = parser.parse_type()
         kind = kind_of(value_type)
-        if kind not in "fiub":
+        if kind not in "fiubs":
             parser.raise_error(f"elem.constant has no constants of type {value_type}", position, parser.pos)
         if kind != "f":
             whole = not isinstance(value, float) or value.is_integer()
@@ -142,7 +145,7 @@ class ConstantOp(ElementwiseOp):
         attr = self.properties.get("value")
         if kind == "f" and isinstance(attr, FloatAttr):
             holds = cast("FloatAttr", attr).type == scalar_of(value_type)
-        elif kind in "iub" and isinstance(attr, IntegerAttr) and cast("IntegerAttr", attr).type == i64:
+        elif kind in "iubs" and isinstance(attr, IntegerAttr) and cast("IntegerAttr", attr).type == i64:
             stored = integer_property(self, "value")
             holds = _wrap_to_type(_wrap_to_type(stored, scalar_of(value_type)), i64) == stored
         else:
@@ -198,8 +201,16 @@ def bits_type(scalar: Attribute) -> IntegerType | None:
     return _BITS.get(type(scalar))  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
+def bits_of(scalar: Attribute) -> int | None:
+    """How many bits a number of the type has; None for bools, and for what is no number."""
+    kind = kind_of(scalar)
+    if kind in "iu":
+        return cast("IntegerType", scalar).bitwidth
+    return cast("AnyFloat", scalar).bitwidth if kind in "fs" else None
+
+
 class BitcastOp(ElementwiseOp, FromToOp):
-    """The same bits as another type: f32 and i32, f64 and i64. The payload of a NaN is kept."""
+    """The same bits as another type of as many bits: f32 and i32, f8E5M2 and ui8. The payload of a NaN is kept."""
 
     name = "elem.bitcast"
 
@@ -209,12 +220,13 @@ class BitcastOp(ElementwiseOp, FromToOp):
         return cls.create(operands=(value,), result_types=(with_scalar(value.type, scalar),))
 
     def verify_(self) -> None:
-        """Checks that one type is f32 or f64, the other its integers, and that they have one shape."""
+        """Checks that both types have so many bits, and that they have one shape."""
         verify_counts(self, operands=1, results=1)
         source, result = self.operands[0].type, self.results[0].type
         pair = scalar_of(source), scalar_of(result)
-        if bits_type(pair[0]) != pair[1] and bits_type(pair[1]) != pair[0]:
-            raise VerifyException(f"elem.bitcast is between f32 and i32, or f64 and i64, not {source} and {result}")
+        width = bits_of(pair[0])
+        if width is None or width != bits_of(pair[1]) or pair[0] == pair[1]:
+            raise VerifyException(f"elem.bitcast is between two types of as many bits, not {source} and {result}")
         if with_scalar(source, pair[1]) != result:
             raise VerifyException(f"elem.bitcast keeps the shape, but {source} and {result} differ in it")
 

@@ -1,4 +1,7 @@
-"""The lowering of an ATen overload that falls back today: `torch.special.i0`, the modified Bessel function I₀."""
+"""The lowering of an ATen overload, in the place of ours: `torch.special.i0`, the modified Bessel function I₀.
+
+Shorter polynomials than ours, good to 2e-7.
+"""
 
 import torch
 

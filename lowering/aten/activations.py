@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from cuesta.dialects import sym
 from cuesta.lowering.aten.arithmetic import clamp, scaled
 from cuesta.lowering.aten.scalar import (
     Number,
@@ -94,6 +95,13 @@ def mish_backward(gradient: Scalar, x: Scalar) -> Scalar:
 def hard_gate(x: Scalar) -> Scalar:
     """relu6(x + 3)"""
     return clamp(x + 3.0, 0.0, 6.0)
+
+
+def hardtanh(x: Scalar, low: Number, high: Number) -> Scalar:
+    """torch.nn.functional.hardtanh: of integers, limits lose what is behind their points."""
+    if x.kind != "f" and not isinstance(low, sym.Expr) and not isinstance(high, sym.Expr):
+        low, high = int(low), int(high)
+    return clamp(x, low, high)
 
 
 def hardtanh_backward(gradient: Scalar, x: Scalar, low: Number, high: Number) -> Scalar:

@@ -75,20 +75,18 @@ def add_quotient(x: Scalar, y: Scalar, z: Scalar, factor: Operand) -> Scalar:
 
 
 def divide(x: Scalar, y: Operand, rounding_mode: str | None = None) -> Scalar:
-    """torch.div; integers only by a constant that is not zero, because eager raises on zero."""
+    """torch.div"""
     if rounding_mode is None:
         return x / y
     if x.kind == "f":
         y = x.like(y)
         return trunc(rounded_as_eager(x / y)) if rounding_mode == "trunc" else _floor_divide_floats(x, y)
-    divisor = constant_divisor(x, y)
-    if divisor == -1:
-        return -x
+    divisor, is_minus_one = checked_divisor(x, y)
     quotient = trunc_div(x, divisor)
-    if rounding_mode == "trunc" or x.kind == "u":
-        return quotient
-    rest = x - quotient * divisor
-    return where(rest.ne(0) & differs_in_sign(rest, divisor), quotient - 1, quotient)
+    if rounding_mode == "floor" and x.kind == "i":
+        rest = x - quotient * divisor
+        quotient = where(rest.ne(0) & differs_in_sign(rest, divisor), quotient - 1, quotient)
+    return quotient if is_minus_one is None else where(is_minus_one, -x, quotient)
 
 
 def floor_divide(x: Scalar, y: Operand) -> Scalar:
@@ -96,14 +94,23 @@ def floor_divide(x: Scalar, y: Operand) -> Scalar:
     return divide(x, y, "floor")
 
 
-def constant_divisor(x: Scalar, y: Operand) -> int:
-    """A divisor of integers that is known not to be zero."""
-    number = y.number if isinstance(y, Scalar) else y
-    if x.kind not in "iu" or not isinstance(number, int) or isinstance(number, bool) or number == 0:
-        decline("an integer division whose divisor is not a known number other than zero")
-    if x.kind == "u" and number < 0:
-        decline("an unsigned division by a negative number")
-    return number
+def checked_divisor(x: Scalar, y: Operand) -> tuple[Scalar, Scalar | None]:
+    """A divisor of integers that the machine can divide by, and where it stands for -1, if anywhere.
+
+    By zero it raises as eager does, on devices that raise. By -1 the machine cannot divide the least integer.
+    """
+    if x.kind not in "iu":
+        decline("a division of bools")
+    divisor = x.like(y)
+    number = divisor.number
+    if number is not None and number not in (0, -1):
+        return divisor, None
+    is_zero = divisor.eq(0)
+    x.builder.check_divisor(is_zero)
+    if x.kind == "u":
+        return where(is_zero, 1, divisor), None
+    is_minus_one = divisor.eq(-1)
+    return where(is_zero | is_minus_one, 1, divisor), is_minus_one
 
 
 def _floor_divide_floats(x: Scalar, y: Scalar) -> Scalar:
@@ -134,20 +141,14 @@ def rounded_as_eager(x: Scalar) -> Scalar:
 def remainder(x: Scalar, y: Operand) -> Scalar:
     """torch.remainder: the sign of the divisor."""
     if x.kind != "f":
-        y = constant_divisor(x, y)
-        if y == -1:
-            return x.like(0)
+        y, _ = checked_divisor(x, y)  # a rest of -1 is one of 1
     rest = fmod(x, y)
     return rest if x.kind == "u" else where(rest.ne(0) & differs_in_sign(rest, y), rest + y, rest)
 
 
 def fmod_checked(x: Scalar, y: Operand) -> Scalar:
     """torch.fmod: the sign of the dividend."""
-    if x.kind != "f":
-        y = constant_divisor(x, y)
-        if y == -1:
-            return x.like(0)
-    return fmod(x, y)
+    return fmod(x, checked_divisor(x, y)[0] if x.kind != "f" else y)
 
 
 def power_by_number(x: Scalar, exponent: Number) -> Scalar:
@@ -155,7 +156,7 @@ def power_by_number(x: Scalar, exponent: Number) -> Scalar:
     if isinstance(exponent, sym.Expr):
         decline("a symbolic exponent")
     if x.kind != "f":
-        if isinstance(exponent, float) or not 0 <= exponent <= 16:
+        if isinstance(exponent, float) or exponent < 0:
             decline(f"an integer to the power of {exponent}")
         return _integer_power(x, int(exponent))
     match float(exponent):
@@ -189,11 +190,22 @@ def _integer_power(x: Scalar, exponent: int) -> Scalar:
     return x.like(1) if result is None else result
 
 
-def power_of_floats(x: Operand, exponent: Scalar) -> Scalar:
-    """torch.pow with a tensor exponent; integers are left to eager, which raises on negative exponents."""
-    if exponent.kind != "f":
-        decline("an integer to the power of a tensor")
-    return power(exponent.like(x), exponent)
+def power_by_tensor(x: Operand, exponent: Scalar) -> Scalar:
+    """torch.pow with a tensor exponent. Of integers, what is below one is zero: of 1 and -1 there is an inverse."""
+    base = exponent.like(x)
+    if exponent.kind == "f":
+        return power(base, exponent)
+    if exponent.kind == "b":
+        decline("a power of bools")
+    result = base.like(1)
+    square = base
+    for bit in range(_bits_of(exponent) - (exponent.kind == "i")):
+        result = where((shift_right(exponent, bit) & 1).ne(0), result * square, result)
+        square = square * square
+    if exponent.kind == "u":
+        return result
+    inverse = where(base.eq(1), base, where(base.eq(-1), where((exponent & 1).ne(0), base, 1), 0))
+    return where(exponent < 0, inverse, result)
 
 
 def lerp(start: Scalar, end: Scalar, weight: Operand) -> Scalar:

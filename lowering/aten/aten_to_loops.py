@@ -145,6 +145,7 @@ def _lower_call(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
     reason = "there is no rule for it" if rule is None else _obstacle(op)
     if rule is not None and reason is None:
         start = builder.checkpoint()
+        builder.traits = traits_of_device(_device_of(op))
         try:
             return list(rule(op, builder)) if added is None else _lower_by(rule, op, builder)
         # VerifyException: an argument is of another kind than the rule expects, such as a symbolic dim.
@@ -216,7 +217,13 @@ _MOVES: Final = frozenset(
         "prims::convert_element_type.default",
     )
 )
-"""What a GPU does with floats of 8 bits: it moves and converts them."""
+"""What is done with floats of 8 bits: they are moved and converted."""
+
+
+def _device_of(op: AtenCall) -> str:
+    """Where a call runs: where its results lie."""
+    return next((device_of(value.type) for value in (*op.results, *op.operands) if is_tensor_type(value.type)), "cpu")
+
 
 _traits = Memo[Attribute, tuple[bool, str]](100_000)
 

@@ -28,8 +28,10 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.aten import AtenOp, CallArguments, CallOp, Device, DType, LiteralOp
+from cuesta.dialects.core.devices import CPU, DeviceTraits
 from cuesta.dialects.core.rounding import rounded
 from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, tensor_type, tensor_type_of
+from cuesta.lowering.aten import float8
 from cuesta.lowering.aten.scalar import Number, Scalar
 
 _T = TypeVar("_T", bound=Number)
@@ -99,6 +101,8 @@ class LoopBuilder:
         """Whose random numbers: `eager`, `philox`, or by the device."""
         self._keys: dict[str, SSAValue] = {}
         self._draws = 0
+        self.traits: DeviceTraits = CPU
+        """What the call that is being lowered runs on."""
         self.stored_type: Attribute = f32
         """What the formula being written is stored as, for the few that depend on it."""
         self.wide_operand = False
@@ -211,6 +215,11 @@ class LoopBuilder:
         self._index_values.append(op.results[0])
         return sym.dim(len(self._index_values) - 1)
 
+    def check_divisor(self, is_zero: Scalar) -> None:
+        """Where integers are divided by zero: an error at run time, on devices that raise any."""
+        if self.traits.raises:
+            self.emit(loops.BoundOp.build(self.convert(is_zero, i64).value, 1, divisor=True))
+
     # -- values -------------------------------------------------------------------------------------------------------
 
     def constant(self, value: Number, value_type: Attribute) -> Scalar:
@@ -285,9 +294,16 @@ class LoopBuilder:
         return Scalar(self, op.results[0])
 
     def convert(self, value: Scalar, to: Attribute) -> Scalar:
-        """`elem.convert`, or the value itself when it has that type."""
+        """`elem.convert`, the value itself when it has that type, or a formula where the device converts no such floats
+        of 8 bits.
+        """
         if value.value.type == to:
             return value
+        for element in (value.value.type, to):
+            if elem.kind_of(element) == "s" and str(element) not in self.traits.casts_of_8_bits:
+                if element == to:
+                    return float8.to_float8(self.convert(value, f32), to)
+                return self.convert(float8.from_float8(value), to)
         op = elem.ConvertOp.build(value.value, to)
         self.emit(op)
         return Scalar(self, op.results[0])

@@ -59,13 +59,13 @@ def _embedding(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 def _index_select(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     source, index = op.tensor("self"), op.tensor("index")
     sizes = sizes_of_value(source)
-    if not sizes:
-        decline("the source has no dims")
-    dim = dim_argument(op, "dim", len(sizes))
+    dim = dim_argument(op, "dim", len(sizes)) if sizes else 0
     with _one_out(op, builder) as nest:
         place = list(nest.indices)
-        position = builder.load(index, [place[dim]] if sizes_of_value(index) else [])
-        place[dim] = builder.bound(position, sizes[dim], wrap=False)
+        position = builder.load(index, (place[dim : dim + 1] or [0]) if sizes_of_value(index) else [])
+        bound = builder.bound(position, sizes[dim] if sizes else 1, wrap=False)
+        if sizes:
+            place[dim] = bound
         builder.store(builder.load_raw(source, place), nest.handles[0], nest.indices)
     return nest.results
 
@@ -73,13 +73,13 @@ def _index_select(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 def _gather(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     source, index = op.tensor("self"), op.tensor("index")
     sizes = sizes_of_value(source)
-    if len(sizes) != len(sizes_of_value(index)):
-        decline("a 0-d source or index")
+    dim = dim_argument(op, "dim", len(sizes)) if sizes else 0
     with _one_out(op, builder) as nest:
-        place = list(nest.indices)
+        # What has no dims is in the place of what has one, of one element.
+        place = list(nest.indices) or [0] if sizes else []
+        bound = builder.bound(builder.load(index, nest.indices), sizes[dim] if sizes else 1, wrap=False)
         if sizes:
-            dim = dim_argument(op, "dim", len(sizes))
-            place[dim] = builder.bound(builder.load(index, nest.indices), sizes[dim], wrap=False)
+            place[dim] = bound
         builder.store(builder.load_raw(source, place), nest.handles[0], nest.indices)
     return nest.results
 

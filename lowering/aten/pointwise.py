@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import aten, sym
@@ -21,6 +22,7 @@ from cuesta.lowering.aten.operands import (
 )
 from cuesta.lowering.aten.pointwise_table import TABLE, Formula, Row
 from cuesta.lowering.aten.scalar import Number, Scalar
+from cuesta.lowering.aten.special import fraction_and_exponent
 
 Value: TypeAlias = "SSAValue | aten.Argument"
 
@@ -38,7 +40,7 @@ def lower_row(op: AtenCall, builder: LoopBuilder, row: Row, schema: Schema | Non
     if schema is None or len(op.results) != 1:
         decline("the schema is unknown")
     out_type = tensor_type_of(op.results[0])
-    if kind_of(out_type.element_type) in row.refuses:
+    if kind_of(out_type.element_type) in row.refuses or ("h" in row.refuses and _is_half(out_type.element_type)):
         decline(f"eager refuses {out_type.element_type}")
     out_sizes = tuple(sizes_of(out_type))
     letters, formals = row.passing, schema.arguments
@@ -57,6 +59,10 @@ def lower_row(op: AtenCall, builder: LoopBuilder, row: Row, schema: Schema | Non
         passed = [_pass(builder, letter, value, types, out_sizes, nest.indices) for letter, value in arguments]
         builder.store(row.formula(*passed), nest.handles[0], nest.indices)
     return nest.results
+
+
+def _is_half(element: Attribute) -> bool:
+    return isinstance(element, Float16Type | BFloat16Type)
 
 
 def _number_or_tensor(value: Value) -> SSAValue | Number:
@@ -127,5 +133,18 @@ def pointwise(formula: Formula, passing: str = "") -> Rule:
     return lower
 
 
-RULES: dict[str, Rule] = {overload: _rule(row) for overload, row in TABLE.items()}
+def _frexp(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """Two results at every point."""
+    source, types = op.operands[0], [tensor_type_of(result) for result in op.results]
+    sizes = tuple(sizes_of(types[0]))
+    with builder.nest(sizes, types) as nest:
+        for value, handle in zip(fraction_and_exponent(builder.load(source, nest.indices)), nest.handles, strict=True):
+            builder.store(value, handle, nest.indices)
+    return nest.results
+
+
+RULES: dict[str, Rule] = {
+    **{overload: _rule(row) for overload, row in TABLE.items()},
+    "aten.frexp.Tensor": _frexp,
+}
 """Every pointwise overload."""

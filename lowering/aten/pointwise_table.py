@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from cuesta.dialects.core.structs import struct
-from cuesta.lowering.aten import activations, arithmetic, special
+from cuesta.lowering.aten import activations, arithmetic, bessel, special
 from cuesta.lowering.aten import scalar as s
 from cuesta.lowering.aten.scalar import Operand, Scalar, where
 
@@ -29,7 +29,8 @@ Formula = Callable[..., Scalar]
 
 @struct
 class Row:
-    """A formula, how its parameters are passed, and the kinds of results (`elem.kind_of`) that eager refuses.
+    """A formula, how its parameters are passed, and the kinds of results that eager refuses: those of `elem.kind_of`,
+    and `h` for f16 and bf16.
 
     Fewer letters than parameters: the rest have the default.
     """
@@ -39,7 +40,12 @@ class Row:
     refuses: str = ""
 
 
-_REFUSED = dict.fromkeys([f"{name}.default" for name in ("abs", "ceil", "floor", "relu", "round", "trunc")], "b")
+_BESSEL = ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "spherical_bessel_j0")
+_MODIFIED = [f"{scaled}modified_bessel_{name}" for scaled in ("", "scaled_") for name in ("i0", "i1", "k0", "k1")]
+_REFUSED = {
+    **dict.fromkeys([f"{name}.default" for name in ("abs", "ceil", "floor", "relu", "round", "trunc")], "b"),
+    **dict.fromkeys([f"special_{name}.default" for name in (*_BESSEL, *_MODIFIED, "erfcx", "ndtri")], "h"),
+}
 """The kinds of results that eager refuses, where the formula would do."""
 
 
@@ -89,6 +95,23 @@ UNARY: dict[str, Callable[[Scalar], Scalar]] = {
     "digamma": special.digamma,
     "erfinv": special.erfinv,
     "special_entr": special.entr,
+    "special_ndtri": special.ndtri,
+    "special_erfcx": bessel.erfcx,
+    "i0": bessel.i0,
+    "special_i0e": bessel.i0e,
+    "special_i1": bessel.i1,
+    "special_i1e": bessel.i1e,
+    "special_modified_bessel_i0": bessel.i0,
+    "special_modified_bessel_i1": bessel.i1,
+    "special_modified_bessel_k0": bessel.k0,
+    "special_modified_bessel_k1": bessel.k1,
+    "special_scaled_modified_bessel_k0": bessel.scaled_k0,
+    "special_scaled_modified_bessel_k1": bessel.scaled_k1,
+    "special_bessel_j0": bessel.j0,
+    "special_bessel_j1": bessel.j1,
+    "special_bessel_y0": bessel.y0,
+    "special_bessel_y1": bessel.y1,
+    "special_spherical_bessel_j0": bessel.spherical_j0,
     "floor": s.floor,
     "ceil": s.ceil,
     "trunc": s.trunc,
@@ -145,6 +168,7 @@ _OF_TWO_TENSORS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "special_xlog1py.default": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log1p(y))),
     "logaddexp.default": arithmetic.log_add_exp,
     "hypot.default": arithmetic.hypot,
+    "nextafter.default": special.next_after,
     "heaviside.default": lambda x, y: where(x.eq(0), y, where(s.is_nan(x) | (x < 0), x.like(0), 1)),
     "_prelu_kernel.default": lambda x, weight: where(x > 0.0, x, x * weight),
     "sigmoid_backward.default": lambda gradient, y: gradient * (1.0 - y) * y,
@@ -160,12 +184,12 @@ _WITH_A_NUMBER: dict[str, Callable[[Scalar, float], Scalar]] = {
 }
 
 _OTHERS: dict[str, Formula] = {
-    "pow.Tensor_Tensor": arithmetic.power_of_floats,
-    "pow.Scalar": arithmetic.power_of_floats,
+    "pow.Tensor_Tensor": arithmetic.power_by_tensor,
+    "pow.Scalar": arithmetic.power_by_tensor,
     "polygamma.default": special.polygamma,
     "clamp.default": arithmetic.clamp,
     "clamp.Tensor": arithmetic.clamp,
-    "hardtanh.default": arithmetic.clamp,
+    "hardtanh.default": activations.hardtanh,
     "lerp.Scalar": arithmetic.lerp,
     "lerp.Tensor": arithmetic.lerp,
     "addcmul.default": arithmetic.add_product,
@@ -264,6 +288,7 @@ TABLE: dict[str, Row] = {
     **_rows("brr", dict.fromkeys(("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"), where)),
     **_rows("rbr", _tensor_and_scalar({"masked_fill": _replace_where})),
     **_rows("m", dict.fromkeys(_MOVES, _same)),
+    "aten.ldexp.Tensor": Row(special.times_power_of_two, "ro"),
     "aten.copy.default": Row(_second, "pm"),
     "prims::convert_element_type.default": Row(_same, "m"),
     "prims::fma.default": Row(s.multiply_add),

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.reductions import identity
 from cuesta.dialects.core.structs import struct
-from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import device_of, sizes_of, tensor_type, tensor_type_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
 from cuesta.lowering.aten.indexing import in_range, intersect
@@ -185,18 +185,17 @@ def _max_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """The greatest of a window and where it is: the first of equal ones, but of several NaN the last."""
     source = op.tensor("self")
     element = element_of(source)
-    if kind_of(element) != "f":
-        decline("the maximum of no integer at all has no value")
+    least = identity("maximum", compute_type(element))
     axes = axes_of(op, source, op.results[0])
     if op.results[1].first_use is None:  # nobody asks where it is
-        lying = reduced_by_rows(builder, source, axes, "maximum", -math.inf)
-        return [pooled(builder, tensor_type_of(op.results[0]), *lying, "maximum", -math.inf), builder.none()]
+        lying = reduced_by_rows(builder, source, axes, "maximum", least)
+        return [pooled(builder, tensor_type_of(op.results[0]), *lying, "maximum", least), builder.none()]
     rank, reach = len(axes), [axis.reach for axis in axes]
     with builder.nest(sizes_of_value(op.results[0]), [result.type for result in op.results]) as nest:
         windows = nest.indices[-rank:]
 
         def at(offset: list[sym.IndexExpr]) -> Scalar:
-            return load_of_window(builder, source, axes, nest.indices, offset, -math.inf)
+            return load_of_window(builder, source, axes, nest.indices, offset, least)
 
         greatest, position = builder.reduce_all("argmax_last_nan", reach, compute_type(element), at)
         builder.store(greatest, nest.handles[0], nest.indices)
@@ -258,12 +257,11 @@ def max_pool_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 def _average_pool(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     source = op.tensor("self")
     axes = axes_of(op, source, op.results[0])
-    if kind_of(element_of(source)) != "f":
-        decline("an average of integers")
     result, divisor = tensor_type_of(op.results[0]), divisor_of(op, axes)
 
     def mean(total: Scalar, windows: Sequence[sym.IndexExpr]) -> Scalar:
-        return total / builder.index(sym.simplify(divisor(windows), sizes_of(result)), total.type)
+        count = builder.index(sym.simplify(divisor(windows), sizes_of(result)), total.type)
+        return total / count if total.kind == "f" else trunc_div(total, count)
 
     return [pooled(builder, result, *reduced_by_rows(builder, source, axes, "sum", 0.0), "sum", 0.0, mean)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import IntegerType, Signedness, i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
@@ -42,6 +42,9 @@ SPARSE = 2
 """With so many elements for each that is changed, a wider type costs more than it saves."""
 MANY = 1 << 22
 """Elements of a table of which it is not known how many are changed."""
+
+_BYTE = IntegerType(8, Signedness.UNSIGNED)
+_OF_BOOLS = {"sum": "maximum", "prod": "minimum", "maximum": "maximum", "minimum": "minimum"}
 
 Initial = Callable[[IndexList], Scalar]
 """An element before anything is scattered to it, as it is stored."""
@@ -92,16 +95,20 @@ def scatter(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequence[SSAVa
 def _scatter_in_order(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
     result = op.results[0]
     element = element_of(result)
-    to = element if what.kind == "assign" else compute_type(element)
-    if what.kind != "assign" and kind_of(to) not in "fiu":
-        decline(f"{what.kind} of {to}")
+    to, kind = element, what.kind
+    if kind != "assign":
+        # Of bools, as bytes: whether any is true, or all.
+        is_bool = kind_of(element) == "b"
+        to, kind = (_BYTE, _OF_BOOLS[kind]) if is_bool else (compute_type(element), kind)
+        if kind_of(to) not in "fiu":
+            decline(f"{kind} of {to}")
     split = what.split(result)
     outs: list[Attribute] = [result.type]
     if to != element:
         outs.append(tensor_type(split.sizes, to, device=device_of(tensor_type_of(result))))
     with builder.nest(split.kept_sizes, outs) as nest:
         changed = nest.handles[-1]
-        _combine(builder, nest, what, split, what.kind, "assign", to, lambda value: value.convert(to))
+        _combine(builder, nest, what, split, kind, "assign", to, lambda value: value.convert(to))
         if to != element:
             with builder.loop(split.reduced_sizes) as inner:
                 place = split.index(nest.indices, inner)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import Float32Type
+from xdsl.dialects.builtin import Float32Type, IntegerType
 
+from cuesta.dialects import elem
+from cuesta.lowering.aten.bessel import erfcx
 from cuesta.lowering.aten.builder import decline
 from cuesta.lowering.aten.scalar import (
     Scalar,
@@ -17,7 +19,11 @@ from cuesta.lowering.aten.scalar import (
     is_nan,
     log,
     log1p,
+    maximum,
+    minimum,
     nearest,
+    shift_left,
+    shift_right,
     sin,
     sqrt,
     tan,
@@ -83,12 +89,66 @@ def digamma(x: Scalar) -> Scalar:
 
 
 def polygamma(order: object, x: Scalar) -> Scalar:
-    """The first derivatives of digamma: itself, and trigamma."""
+    """The derivatives of digamma: itself, trigamma, and ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x) up to the tenth.
+
+    Below a half by reflection: ψ⁽ⁿ⁾(x) = (−1)ⁿ ψ⁽ⁿ⁾(1 − x) − π dⁿ cot πx / dxⁿ, a polynomial of the cotangent.
+    """
     if order == 0:
         return digamma(x)
-    if order != 1:
+    if order == 1:
+        return trigamma(x)
+    if not isinstance(order, int) or not 0 < order <= 10:
         decline(f"the derivative {order} of digamma")
-    return trigamma(x)
+    sign = 1.0 if order % 2 else -1.0
+    reflects = x < 0.5
+    up = where(reflects, 1.0 - x, x)
+    value = _zeta(order + 1, up) * (sign * math.factorial(order))
+    cotangent = 1.0 / tan((x - nearest(x)) * math.pi)
+    derivative = x.like(0.0)
+    for coefficient in reversed(_derivative_of_cotangent(order)):
+        derivative = derivative * cotangent + coefficient
+    reflected = value * -sign - derivative * math.pi ** (order + 1)
+    is_pole = reflects & x.eq(nearest(x))
+    value = where(is_pole, sign * math.inf, where(reflects, reflected, value))
+    return where(x.eq(math.inf), math.nan, value)  # as eager's; the limit is 0
+
+
+def _zeta(power: int, x: Scalar) -> Scalar:
+    """Σ (x + k)^-power from k = 0 on, of x ≥ ½: some terms, and the formula of Euler and Maclaurin for the rest.
+
+    The rest is y^(1 − power) · (1 / (power − 1) + 1/2y + Σ B(2j) / (2j)! · power … (power + 2j − 2) · y^-2j).
+    """
+
+    def to_the(exponent: int, y: Scalar) -> Scalar:
+        result = y
+        for _ in range(exponent - 1):
+            result = result * y
+        return result
+
+    total = to_the(power, 1.0 / x)
+    for k in range(1, _TERMS_OF_ZETA):
+        total = total + to_the(power, 1.0 / (x + float(k)))
+    rest = x + float(_TERMS_OF_ZETA)
+    inverse = 1.0 / rest
+    square = inverse * inverse
+    series = x.like(0.0)
+    for j in range(len(_BERNOULLI), 0, -1):
+        rising = math.prod(range(power, power + 2 * j - 1))
+        series = series * square + _BERNOULLI[j - 1] * 2 * j / math.factorial(2 * j) * rising
+    return total + to_the(power - 1, inverse) * (series * square + 0.5 * inverse + 1.0 / (power - 1))
+
+
+_TERMS_OF_ZETA = 14
+"""So that seven terms of the rest are exact to the last place of a double for powers up to eleven."""
+
+
+def _derivative_of_cotangent(order: int) -> list[float]:
+    """dⁿ cot y / dyⁿ as a polynomial of c = cot y: its coefficients from c⁰ on. Each dc/dy is −(1 + c²)."""
+    polynomial = [0, 1]
+    for _ in range(order):
+        slope = [k * coefficient for k, coefficient in enumerate(polynomial)][1:]
+        polynomial = [-(low + high) for low, high in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    return [float(coefficient) for coefficient in polynomial]
 
 
 def trigamma(x: Scalar) -> Scalar:
@@ -146,3 +206,80 @@ def entr(x: Scalar) -> Scalar:
     """−x log x; 0 at 0, and −∞ below."""
     inside = where(x > 0.0, -x * log(x), where(x.eq(0.0), x.like(0.0), -math.inf))
     return where(is_nan(x), x, inside)
+
+
+def ndtri(p: Scalar) -> Scalar:
+    """The x with Φ(x) = p: √2 erfinv(2p − 1), and in the tails by Newton's iteration for log erfc y = log 2p.
+
+    Its start is good to 2e-3 (Abramowitz and Stegun, 26.2.22). Logarithms do not underflow.
+    """
+    tail = where(p < 0.5, p, 1.0 - p)
+    w = sqrt(log(tail) * -2.0)
+    y = (w - (w * 0.27061 + 2.30753) / ((w * 0.04481 + 0.99229) * w + 1.0)) * math.sqrt(0.5)
+    wanted = log(tail * 2.0)
+    for _ in range(2 if isinstance(p.type, Float32Type) else 3):
+        complement = erfcx(y)
+        y = y + (log(complement) - y * y - wanted) * complement * (math.sqrt(math.pi) / 2.0)
+    outer = where(p < 0.5, -y, y) * math.sqrt(2.0)
+    result = where(tail < 0.25, outer, erfinv(2.0 * p - 1.0) * math.sqrt(2.0))
+    result = where(p.eq(0.0), -math.inf, where(p.eq(1.0), math.inf, result))
+    return where((p < 0.0) | (p > 1.0), math.nan, result)
+
+
+def next_after(x: Scalar, y: Scalar) -> Scalar:
+    """The next number of the stored type on the way from x to y; y where they are equal."""
+    builder = x.builder
+    stored = builder.stored_type
+    width = elem.bits_of(stored)
+    if width is None or x.kind != "f":
+        decline(f"there is no number next to one of {stored}")
+    bits = builder.bitcast(x.convert(stored), IntegerType(width))
+    grows = (y > x) ^ (x < 0.0)
+    moved = builder.bitcast(where(grows, bits + 1, bits - 1), stored).convert(x.type)
+    least = builder.bitcast(bits.like(1), stored).convert(x.type)
+    moved = where(x.eq(0.0), copysign(least, y), moved)
+    return where(is_nan(x) | is_nan(y), x + y, where(x.eq(y), y, moved))
+
+
+def fraction_and_exponent(x: Scalar) -> tuple[Scalar, Scalar]:
+    """The m from ½ to 1 and the whole number e with m · 2^e = x; x and 0 of zeros, infinities and NaN.
+
+    The exponent has the type of the bits of x. Numbers below the normal ones are scaled first.
+    """
+    builder, width = x.builder, elem.bits_of(x.type)
+    if x.kind != "f" or width not in (32, 64):
+        decline(f"there is no exponent in {x.type}")
+    digits, bias = (23, 126) if width == 32 else (52, 1022)
+    bits_type = IntegerType(width)
+    small = abs(x) < 2.0 ** (1 - bias)
+    scaled = where(small, x * 2.0 ** (digits + 2), x)
+    bits = builder.bitcast(scaled, bits_type)
+    field = 2 * bias + 3
+    exponent = (shift_right(bits, digits) & field) - where(small, bias + digits + 2, bits.like(bias))
+    fraction = builder.bitcast((bits & ~(field << digits)) | (bias << digits), x.type)
+    plain = x.eq(0.0) | ~(abs(x) < math.inf)
+    return where(plain, x, fraction), where(plain, 0, exponent)
+
+
+def times_power_of_two(x: Scalar, exponent: Scalar) -> Scalar:
+    """torch.ldexp with whole exponents: rounded once, also where the result is not normal."""
+    if exponent.kind != "i":
+        decline("an exponent that is no signed integer")
+    fraction, own = fraction_and_exponent(x)
+    most = 100 if elem.bits_of(x.type) == 32 else 1000
+    total = own + _within(exponent, 3 * most).convert(own.type)
+    first = _within(total, most)
+    scaled = fraction * _power_of_two(first, x) * _power_of_two(_within(total - first, most), x)
+    return where(x.eq(0.0) | ~(abs(x) < math.inf), x, scaled)
+
+
+def _within(x: Scalar, most: int) -> Scalar:
+    """x, or the limit that it is beyond. A limit that the type does not hold is none."""
+    if elem.bits_of(x.type) == 8 and most > 127:
+        return x
+    return minimum(maximum(x, -most), most)
+
+
+def _power_of_two(exponent: Scalar, like: Scalar) -> Scalar:
+    bias, digits = (127, 23) if elem.bits_of(like.type) == 32 else (1023, 52)
+    return exponent.builder.bitcast(shift_left(exponent + bias, digits), like.type)

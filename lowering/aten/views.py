@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import OpResult, SSAValue
+from xdsl.dialects.builtin import IntegerType, Signedness, i64
+from xdsl.ir import Attribute, OpResult, SSAValue
 
-from cuesta.dialects import loops, sym
+from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.aten import AtenOp, CallOp
 from cuesta.dialects.layout import is_contiguous, sizes_of, strided_view, strides_of
 from cuesta.lowering.aten import view_maps as maps
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
+from cuesta.lowering.aten.library_calls import is_library_call
 from cuesta.lowering.aten.operands import Sizes, dim_argument, sizes_of_value, tensor_type_of
+from cuesta.lowering.aten.scalar import Scalar, shift_left, shift_right
 
 MapOf = Callable[[AtenCall, Sizes, Sizes], Sequence[sym.IndexExpr]]
 """From the call, the source's sizes and the result's sizes to the source's index, over the dims of the result."""
@@ -47,6 +51,66 @@ def _same(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     if tensor_type_of(source).element_type != result.element_type:
         decline("the bits are read as another type")
     return [builder.view(source, maps.dims(len(result.get_shape())), result)]
+
+
+def _as_other_type(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """The same bits read as another type: as many numbers, or several along the last dim for one.
+
+    Memory is not read if a library or the caller gets the result: then it is a view of eager's, which costs nothing.
+    """
+    source, result = op.operands[0], tensor_type_of(op.results[0])
+    old, new = tensor_type_of(source).element_type, result.element_type
+    if old == new:
+        return _same(op, builder)
+    widths = elem.bits_of(old), elem.bits_of(new)
+    if None in widths:
+        decline("bools and complex numbers are not read as bits")
+    if _is_taken_as_memory(op):
+        decline("nobody reads it but a library or the caller")
+    with builder.nest(sizes_of(result), [result]) as nest:
+        value = _read_as(builder, source, nest.indices, new)
+        builder.store(value, nest.handles[0], nest.indices)
+    return nest.results
+
+
+def _is_taken_as_memory(op: AtenCall) -> bool:
+    """Whether nobody but libraries and the caller gets the result."""
+    for user in (use.operation for result in op.results for use in result.uses):
+        if not isinstance(user, AtenOp | CallOp) or is_library_call(user.overload):
+            continue
+        if user.overload not in _ALIASES or not _is_taken_as_memory(user):
+            return False
+    return True
+
+
+_ALIASES = ("aten.alias.default", "aten.detach.default")
+
+
+def _read_as(builder: LoopBuilder, source: SSAValue, indices: Sequence[sym.IndexExpr], to: Attribute) -> Scalar:
+    old = elem.bits_of(tensor_type_of(source).element_type)
+    new = elem.bits_of(to)
+    assert old is not None and new is not None
+    *outer, last = indices or (0,)
+    if old == new:
+        return builder.bitcast(builder.load_raw(source, indices), to)
+    # The first of several lies lowest.
+    bits, part = _unsigned(max(old, new)), min(old, new)
+    if new < old:
+        raw = builder.load_raw(source, [*outer, last // (old // new)])
+        place = builder.index(last % (old // new) * new, i64)
+        whole = raw if raw.type == bits else builder.bitcast(raw, bits)
+        piece = builder.convert(shift_right(whole, builder.convert(place, bits)), _unsigned(new))
+        return piece if to == piece.type else builder.bitcast(piece, to)
+    whole = builder.constant(0, bits)
+    for k in range(new // old):
+        raw = builder.load_raw(source, [*outer, last * (new // old) + k])
+        piece = raw if raw.type == _unsigned(old) else builder.bitcast(raw, _unsigned(old))
+        whole = whole | shift_left(builder.convert(piece, bits), k * part)
+    return whole if to == bits else builder.bitcast(whole, to)
+
+
+def _unsigned(width: int) -> IntegerType:
+    return IntegerType(width, Signedness.UNSIGNED)
 
 
 def _unbind(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -145,6 +209,7 @@ RULES: dict[str, Rule] = {
     "aten.unsafe_chunk.default": _pieces,
     "aten.unbind.int": _unbind,
     "aten.as_strided.default": _as_strided,
-    **{f"aten.{name}": _same for name in ("detach.default", "alias.default", "lift_fresh.default", "view.dtype")},
+    **{f"aten.{name}": _same for name in ("detach.default", "alias.default", "lift_fresh.default")},
+    "aten.view.dtype": _as_other_type,
 }
-"""Every view-like overload. What reads the bits as another type (`view_as_real`) has no row."""
+"""Every view-like overload. What takes complex numbers apart (`view_as_real`) has no row."""

@@ -260,7 +260,7 @@ def _emit_bound(emitter: KernelEmitter, op: Operation) -> None:
         bits = emitter.instruction(f"bitcast {boolean} {bad} to i{lanes}")
         lane = emitter.instruction(f"call i{lanes} @llvm.cttz.i{lanes}(i{lanes} {bits}, i1 false)")
         first = emitter.instruction(f"extractelement {wide} {value}, i{lanes} {lane}")
-    emitter.report(BoundSite(format_location(op.location)), first, size_name)
+    emitter.report(BoundSite(format_location(op.location), divides=op.is_of_divisor), first, size_name)
     emitter.line(f"br label %{join}")
     emitter.line(f"{join}:")
     safe = emitter.instruction(f"select {boolean} {good}, {wide} {position}, {wide} {splat_integer(0, lanes)}")

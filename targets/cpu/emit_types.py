@@ -1,8 +1,8 @@
 """How values of the `kernel` level look in LLVM IR: types, constants, conversions, memory formats.
 
 A bool is `i1` in a register and a byte in memory. bf16 and f16 values are only ever loaded, converted, chosen and
-stored; a bf16 is its bits, an `i16`: LLVM chooses between two `bfloat` through f32, and then asks for a library that
-is not there.
+stored, and floats of 8 bits, which are an `i8`, not even converted. A bf16 is its bits, an `i16`: LLVM chooses between
+two `bfloat` through f32, and then asks for a library that is not there.
 Every function takes the number of lanes the value has *here*: the body of a lane loop is emitted for several widths.
 """
 
@@ -36,6 +36,8 @@ def scalar_text(scalar: Attribute) -> str:
         return "i64"
     if isinstance(scalar, IntegerType):
         return f"i{scalar.bitwidth}"
+    if kind_of(scalar) == "s":
+        return "i8"
     found = _FLOAT_TYPES.get(type(scalar))
     if found is None:
         raise UnsupportedTypeError(f"the CPU target has no values of type {scalar}")
@@ -45,8 +47,6 @@ def scalar_text(scalar: Attribute) -> str:
 @cache
 def memory_text(scalar: Attribute) -> str:
     """The LLVM type of one value in memory."""
-    if kind_of(scalar) == "s":
-        return "i8"
     text = scalar_text(scalar)
     return "i8" if text == "i1" else text
 

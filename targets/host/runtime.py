@@ -202,6 +202,8 @@ def index_error_raiser(sites: Sequence[BoundSite]) -> Callable[[int], NoReturn]:
         site, value, size = map(int, record)
         free_record(address)
         where = sites[site - 1].location
+        if sites[site - 1].divides:
+            raise RuntimeError("ZeroDivisionError" + (f" ({where})" if where else ""))  # as eager words it
         if sites[site - 1].access:
             raise _outside(sites[site - 1], value, size)
         raise OutOfRangeError(

@@ -101,7 +101,8 @@ class Body:
     def bound(self, op: Operation, value: Tensor, size: int, *, wrap: bool) -> Tensor:
         """What `bound` gives: the value as an index.
 
-        Errors: IndexError, worded as torch does, when it is out of range at an active point.
+        Errors: as torch words them, when it is out of range at an active point: IndexError, or RuntimeError for a
+        division by zero.
         """
         index = value.to(torch.int64)
         lowest = -size if wrap else 0
@@ -109,6 +110,8 @@ class Body:
         if bool(bad.any()):
             mask = self.scope.mask(bad)
             if mask is not None and bool(mask.any()):
+                if "divisor" in op.properties:
+                    raise RuntimeError("ZeroDivisionError")
                 first = int(index.expand(mask.shape)[mask][0])
                 raise IndexError(f"index {first} is out of bounds for dimension with size {size}")
             index = torch.where(bad, 0, index)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache
 from typing import cast
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
     Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -20,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.lowering.aten.float8 import overflow_of_e4m3
 
 _FLOATS: Mapping[type[Attribute], tuple[str, str]] = {
     Float32Type: ("tl.float32", "fp32"),
@@ -28,6 +31,10 @@ _FLOATS: Mapping[type[Attribute], tuple[str, str]] = {
     BFloat16Type: ("tl.bfloat16", "bf16"),
     Float8E4M3FNType: ("tl.float8e4nv", "fp8e4nv"),
     Float8E5M2Type: ("tl.float8e5", "fp8e5"),
+    # Triton has no such types, or not on every device: they are bytes, of which our own formulas make numbers.
+    Float8E4M3FNUZType: ("tl.uint8", "u8"),
+    Float8E5M2FNUZType: ("tl.uint8", "u8"),
+    Float8E8M0FNUType: ("tl.uint8", "u8"),
 }
 """A float in the text of a kernel, and in its signature."""
 
@@ -65,6 +72,8 @@ def constant_text(value: float | int, scalar: Attribute) -> str:
         return f"tl.full([], {bool(value)}, {dtype})"
     if isinstance(value, float) and value == 0.0 and math.copysign(1.0, value) < 0:
         return f"(tl.full([], -1.0, {dtype}) * tl.full([], 0.0, {dtype}))"
+    if kind_of(scalar) == "s":
+        return f"tl.full([], 0, tl.uint8).to({dtype}, bitcast=True)"
     if is_narrow_float(scalar):  # exactly; Triton's interpreter has no constants of bf16
         return f"tl.full([], {number_text(value)}, tl.float32).to({dtype})"
     return f"tl.full([], {number_text(value)}, {dtype})"
@@ -93,7 +102,7 @@ def convert_text(value: str, source: Attribute, target: Attribute) -> str:
         value = convert_text(value, source, f32)
         if isinstance(target, Float8E5M2Type):
             return f"functions.to_e5m2({value})"
-        return f"functions.to_e4m3({value}, {_overflow_of_e4m3()})"
+        return f"functions.to_e4m3({value}, {overflow_of_e4m3()})"
     if kinds[1] == "b":
         return f"({value} != 0)"
     steps: list[str] = []
@@ -110,11 +119,3 @@ def convert_text(value: str, source: Attribute, target: Attribute) -> str:
         steps.append("tl.float32")
     steps.append(dtype_text(target))
     return value + "".join(f".to({step})" for step in steps)
-
-
-@cache
-def _overflow_of_e4m3() -> int:
-    """The bits that this torch makes of what is too large for the format: NaN up to 2.11 or so, 448 since."""
-    import torch
-
-    return int(torch.tensor([1e30]).to(torch.float8_e4m3fn).view(torch.uint8))

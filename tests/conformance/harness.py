@@ -28,7 +28,8 @@ from cuesta.options import Options
 from cuesta.record import CompileRecord, records, statistics
 from tests.conformance.judge import Call, differences
 
-_NEEDS_DYNAMO = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+NEEDS_DYNAMO = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+"""What AOTAutograd alone cannot capture: what it would have to know is in the data."""
 
 
 @dataclass(slots=True)
@@ -183,7 +184,7 @@ def compiled_somehow(function: Callable[..., Any], *, symbolic: bool = False) ->
         try:
             with _quiet_capture():
                 return alone(*arguments)
-        except _NEEDS_DYNAMO:
+        except NEEDS_DYNAMO:
             torch.set_rng_state(state)
             return through_dynamo(function)(*arguments)
 
@@ -245,7 +246,7 @@ def _quiet_capture() -> Iterator[None]:
 def _can_be_captured(call: Call) -> bool:
     """Whether PyTorch can trace the call at all with symbols for sizes; some operators have no such metadata."""
     refusal = _refusal(captured_only(call.function, symbolic=True), call)
-    return refusal is None or issubclass(refusal, _NEEDS_DYNAMO)
+    return refusal is None or issubclass(refusal, NEEDS_DYNAMO)
 
 
 def _refusal(function: Callable[..., Any], call: Call) -> type[Exception] | None:

@@ -11,11 +11,26 @@ from tests.support.edge_pairs import Case, differences
 
 f16, bf16, f32, f64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 
+BESSEL = {
+    *(f"special_bessel_{name}" for name in ("j0", "j1", "y0", "y1")),
+    *(f"special_{scaled}modified_bessel_{name}" for scaled in ("", "scaled_") for name in ("i0", "i1", "k0", "k1")),
+    *(
+        "i0",
+        "special_i0e",
+        "special_i1",
+        "special_i1e",
+        "special_spherical_bessel_j0",
+        "special_erfcx",
+        "special_ndtri",
+    ),
+}
+
 KNOWN: dict[torch.dtype, set[str]] = {
-    f16: {"sigmoid_backward"},
+    f16: {"sigmoid_backward", "special_i1"},
     bf16: {"fmax", "fmin"},
-    f32: {"digamma", "gelu_backward", "mish_backward"},
+    f32: {"digamma", "gelu_backward", "mish_backward", *BESSEL},
     f64: {
+        *BESSEL,
         *("digamma", "erfinv", "gelu", "gelu_backward", "hardsigmoid_backward", "mish_backward", "polygamma"),
         "special_xlog1py",
     },

@@ -28,6 +28,22 @@ def _positive(x: Tensor) -> tuple[Tensor, ...]:
     )  # fmt: skip
 
 
+def special(x: Tensor) -> tuple[Tensor, ...]:
+    """Functions of positive numbers whose formulas are our own."""
+    s = torch.special
+    return (
+        torch.i0(x), s.i0e(x), s.i1(x), s.i1e(x), s.erfcx(x), s.ndtri(x / 9), s.log_ndtr(-x), torch.polygamma(3, x),
+        s.modified_bessel_k0(x), s.modified_bessel_k1(x), s.scaled_modified_bessel_k0(x), s.spherical_bessel_j0(x),
+        s.scaled_modified_bessel_k1(x),
+    )  # fmt: skip
+
+
+def by_bits(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """Numbers as their bits."""
+    exponents = y.to(torch.int32)
+    return (torch.nextafter(x, y), *torch.frexp(x), torch.ldexp(x, exponents), x.view(torch.int32) + 1)
+
+
 def _binary(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     return (
         x + y, x - y, x * y, x / y, torch.atan2(x, y), x.abs() ** y, torch.fmod(x, y), torch.remainder(x, y),
@@ -119,6 +135,9 @@ def cases(device: str = "cpu") -> dict[str, Case]:
         least = 0 if dtype is torch.uint8 else -50
         values = integer(least, 50, 20, 6, dtype=dtype), integer(1, 9, 20, 6, dtype=dtype)
         found[f"integers {str(dtype).removeprefix('torch.')}"] = (_integers, values)
+    for dtype in (torch.float32, torch.float64):
+        found[f"special {str(dtype).removeprefix('torch.')}"] = (special, (normal(100, dtype=dtype).abs() * 3 + 0.01,))
+    found["bits"] = (by_bits, (normal(100) * 9, normal(100) * 30))
     return found
 
 

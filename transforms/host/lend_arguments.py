@@ -48,7 +48,7 @@ class LendArgumentsPass(WholeProgramPass):
             if isinstance(inner, host.EagerOp) and inner.overload == _COPY and len(inner.operands) == 2:
                 argument, value = inner.operands
                 calls = changes_between(argument, value)
-                if calls and isinstance(argument, BlockArgument) and order.maylend(argument, value, calls, inner):
+                if calls and isinstance(argument, BlockArgument) and order.may_lend(argument, value, calls, inner):
                     for call, number in calls:
                         lend(call, number)
 
@@ -60,7 +60,7 @@ class _Order:
         self.places = {op: place for place, op in enumerate(ops)}
         self.functions = functions
 
-    def maylend(self, argument: SSAValue, value: SSAValue, calls: Changes, copy: Operation) -> bool:
+    def may_lend(self, argument: SSAValue, value: SSAValue, calls: Changes, copy: Operation) -> bool:
         """Whether the calls may change the argument itself, one after the other, and `copy` find it done."""
         if not all(self.is_read_before(bases_of(call)[number], call, copy) for call, number in calls):
             no_match(copy, "what an operator changes is read afterwards")

@@ -241,7 +241,7 @@ def test_dtypes():
     ):
         assert aten.type_to_dtype(aten.dtype_to_type(name)) == name
         assert aten.dtype_to_type(name) is aten.dtype_to_type(name)
-    round_trip(parse('"test.op"() : () -> tensor<4x!aten.dtype<"float8_e4m3fnuz">>'))
+    round_trip(parse('"test.op"() : () -> tensor<4x!aten.dtype<"float4_e2m1fn_x2">>'))
     with pytest.raises(VerifyException, match="float32 is written f32"):
         parse('"test.op"() : () -> !aten.dtype<"float32">')
     with pytest.raises(ValueError, match="no dtype has the element type index"):

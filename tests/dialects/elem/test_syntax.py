@@ -67,7 +67,7 @@ def test_convert() -> None:
 
 
 def test_bitcast() -> None:
-    pairs = [("f32", "i32"), ("i32", "f32"), ("f64", "i64"), ("i64", "f64")]
+    pairs = [("f32", "i32"), ("i32", "f32"), ("f64", "i64"), ("i64", "f64"), ("f16", "i16"), ("f8E5M2", "ui8")]
     arguments = ", ".join(f"%{a}: {a}, %v{a}: vector<8x{a}>" for a, _ in pairs)
     lines = [
         line
@@ -78,10 +78,10 @@ def test_bitcast() -> None:
         )
     ]
     round_trip("\n".join([f"func.func @main({arguments}) {{", *lines, "  func.return", "}"]))
-    for source, target in (("f32", "i64"), ("f32", "f32"), ("f16", "i16"), ("f32", "ui32")):
+    for source, target in (("f32", "i64"), ("f32", "f32"), ("f8E5M2", "i16"), ("i1", "i1"), ("index", "i64")):
         refused(
             f"func.func @main(%a : {source}) {{\n %b = elem.bitcast %a : {source} to {target}\n func.return\n}}",
-            f"elem.bitcast is between f32 and i32, or f64 and i64, not {source} and {target}",
+            f"elem.bitcast is between two types of as many bits, not {source} and {target}",
         )
 
 

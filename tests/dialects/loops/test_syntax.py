@@ -72,6 +72,8 @@ func.func @main(%x: tensor<4x8xf32>, %k: tensor<4xi32>) {
     %b = loops.bound %m, 4 : i32
     %n = elem.convert %m : i32 to i64
     %c = loops.bound %n, s0 + 1 wrap : i64
+    %d = loops.bound %n, 1 divisor : i64
+    %e = loops.bound %n, 1 divisor checked : i64
     %u = loops.load %x[%b, %c + %i] : tensor<4x8xf32>
     loops.store %u, %o[%i] : tensor<4xf32>
   }

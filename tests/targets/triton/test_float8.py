@@ -1,4 +1,4 @@
-"""Floats of 8 bits on the GPU: loads, stores, moves and casts, bit by bit as torch has them."""
+"""Floats of 8 bits, on the GPU and the CPU: loads, stores, moves and casts, bit by bit as torch has them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import cuesta
 from cuesta.dialects import host
 from tests.support.triton_interpreter import interpreted_cuda, to_host
 from tests.support.triton_kernels import assert_compiles, texts_of
@@ -13,7 +14,13 @@ from tests.support.triton_kernels import assert_compiles, texts_of
 pytest.importorskip("triton")
 pytestmark = pytest.mark.slow
 
-DTYPES = [torch.float8_e4m3fn, torch.float8_e5m2]
+DTYPES = [
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2fnuz,
+    torch.float8_e8m0fnu,
+]
 
 
 def values() -> Tensor:
@@ -84,8 +91,40 @@ def test_they_compile() -> None:
         assert_compiles(texts_of(program))
 
 
+@pytest.mark.parametrize("verify", ["boundaries", "each"])
+def test_casts_to_them_on_the_cpu(verify: str) -> None:
+    torch._dynamo.reset()
+    x = values()
+    compiled = torch.compile(narrow, backend="cuesta", fullgraph=True, options={"verify": verify})
+    for source in (x, x.double(), x.bfloat16(), torch.arange(-600, 600), x > 1):
+        cuesta.clear_records()
+        assert all(same_bits(*pair) for pair in zip(compiled(source), narrow(source), strict=True))
+        assert not cuesta.records or not cuesta.records[-1].fallbacks
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_casts_from_them_and_moves_on_the_cpu(dtype: torch.dtype) -> None:
+    x = torch.arange(256, dtype=torch.uint8).view(dtype)
+    for function, given in ((wide, x), (moved, x.view(8, 32)), (padded, x)):
+        torch._dynamo.reset()
+        cuesta.clear_records()
+        results = torch.compile(function, backend="cuesta", fullgraph=True)(given)
+        for ours, theirs in zip(results, function(given), strict=True):
+            assert ours.dtype is theirs.dtype and ours.stride() == theirs.stride()
+            if theirs.element_size() == 1 and theirs.is_floating_point():
+                assert same_bits(ours, theirs)
+            else:
+                torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+        assert not cuesta.records[-1].fallbacks
+
+
+def padded(x: Tensor) -> tuple[Tensor, ...]:
+    """Loads of which some are masked, and casts to other kinds of numbers."""
+    finite = torch.where(x.float().isfinite(), x.float(), 1)
+    return torch.nn.functional.pad(x.float(), (2, 3)), finite.to(torch.int32), x.bool(), x.to(torch.float8_e5m2)
+
+
 def test_what_eager_alone_computes_stays_eagers() -> None:
-    """Among them all that the CPU does with them."""
     x = torch.randn(9).to(torch.float8_e4m3fn)
 
     def function(x: Tensor) -> tuple[Tensor, ...]:

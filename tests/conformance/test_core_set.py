@@ -1,0 +1,63 @@
+"""The measure of what is generated of the core set: what it counts, and that it sees what is left."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuesta.options import Options
+from tests.conformance import core_set
+
+aten = torch.ops.aten
+
+
+def test_every_core_overload_has_a_kind() -> None:
+    named = [name for names in core_set.KINDS.values() for name in names.split()]
+    assert len(named) == len(set(named))
+    overloads = core_set.core_overloads()
+    kinds = {core_set.kind_of(overload) for overload in overloads}
+    assert len(overloads) > 180 and {"pointwise", "reduction", *core_set.KINDS} == kinds
+    assert core_set.ON_PURPOSE.keys() <= set(map(str, overloads))
+
+
+def test_what_is_called_by_hand_is_in_the_core_set() -> None:
+    core = set(map(str, core_set.core_overloads()))
+    assert {f"aten.{name}" for name, _, _ in core_set.calls_by_hand()} <= core
+
+
+X = torch.rand(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("overload", "arguments", "left"),
+    [
+        (aten.exp.default, (X,), {}),
+        (aten.native_layer_norm.default, (X, [4], X[0], X[1], 1e-5), {}),
+        (aten.view.default, (X, [2, 6]), {}),
+        (aten.upsample_nearest2d.vec, (X[None, None], None, [2.0, 2.0]), {}),
+        (aten._pdist_forward.default, (X,), {"aten._pdist_forward.default": 1}),
+        (aten.native_dropout.default, (X, 0.5, True), {"aten.bernoulli.p": 1}),
+    ],
+    ids=str,
+)
+def test_what_is_left_of_a_call(
+    overload: torch._ops.OpOverload, arguments: tuple[object, ...], left: dict[str, int]
+) -> None:
+    assert core_set.left_of(overload, (arguments, {}), Options.parse()) == left
+
+
+def test_one_call_that_is_left_is_enough() -> None:
+    """An overload counts as generated only if every call of it is; complex numbers count apart."""
+    scan = aten.cumsum.default
+    calls: core_set.Calls = {scan: {}, aten._pdist_forward.default: {}, aten.mm.default: {}}
+    core_set.add_call(calls, scan, torch.float32, (X, 0), {})
+    core_set.add_call(calls, scan, torch.float32, (X, 0), {})
+    core_set.add_call(calls, scan, torch.float32, (X.to(torch.complex64), 0), {})
+    core_set.add_call(calls, aten._pdist_forward.default, torch.float32, (X,), {})
+    found = core_set.measure(calls, Options.parse())
+    assert [(one.calls, one.generated, one.complex_calls) for one in found.values()] == [(1, 1, 1), (1, 0, 0)]
+    assert core_set.not_generated(found) == [aten._pdist_forward.default]
+
+
+def test_what_was_never_called_is_not_generated() -> None:
+    assert core_set.not_generated({aten.exp.default: core_set.Found()}) == [aten.exp.default]
