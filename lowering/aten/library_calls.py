@@ -24,6 +24,10 @@ LIBRARY_CALLS = frozenset(
         "aten._scaled_dot_product_efficient_attention",
         "aten._scaled_dot_product_cudnn_attention",
         "aten.scaled_dot_product_attention",
+        # Other names for the memory of a complex tensor.
+        "aten._conj",
+        "aten.view_as_complex",
+        "aten.view_as_real",
         "aten.sort",
         "aten.topk",
         "aten.kthvalue",

@@ -161,6 +161,28 @@ def test_logarithms_beside_one_of_denormal_numbers() -> None:
     assert (ours(lambda x: torch.special.xlog1py(torch.full_like(x, 1e300), x), least) == 0).all()
 
 
+def test_sums_of_complex_infinities() -> None:
+    z, w = torch.tensor([1 + 2j, 3j] * 8), torch.tensor([complex(0, inf), complex(2, -inf)] * 8)
+
+    def function(z: Tensor, w: Tensor) -> Tensor:
+        return torch.view_as_real(z + w)
+
+    assert function(z, w).isnan().any()
+    expected = torch.tensor([[1, inf], [2, -inf]] * 8)
+    assert torch.equal(ours(function, z, w), expected)
+
+
+def test_squares_of_complex_numbers_that_overflow() -> None:
+    z = torch.full((37,), complex(3e38, 3e38))
+
+    def function(z: Tensor) -> Tensor:
+        return torch.view_as_real(z.square())
+
+    eager = function(z)[:, 0].isnan()
+    assert eager.any() and not eager.all()
+    assert ours(function, z)[:, 0].isnan().all()
+
+
 # -- reductions --------------------------------------------------------------------------------------------------------
 
 
