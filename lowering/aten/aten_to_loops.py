@@ -42,6 +42,7 @@ from cuesta.lowering.aten import (
     scans,
     scatters,
     searching,
+    strided_views,
     upsampling,
     views,
 )
@@ -51,6 +52,7 @@ from cuesta.lowering.aten.complex_numbers import ComplexValues, has_rule, is_com
 FAMILIES: Final[tuple[Mapping[str, Rule], ...]] = (
     pointwise.RULES,
     views.RULES,
+    strided_views.RULES,
     reductions.RULES,
     normalization.RULES,
     channel_norms.RULES,

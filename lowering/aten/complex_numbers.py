@@ -303,7 +303,7 @@ def _pairs_type(whole: Attribute) -> Attribute:
 
 
 _PLANEWISE: dict[str, Rule] = {
-    **{name: rule for name, rule in views.RULES.items() if name not in ("aten.view.dtype", "aten.as_strided.default")},
+    **{name: rule for name, rule in views.RULES.items() if name != "aten.view.dtype"},
     **{name: rule for name, rule in indexing.RULES.items() if name != "aten.constant_pad_nd.default"},
     **{
         name: scatters.RULES[name]

@@ -24,6 +24,16 @@ LIBRARY_CALLS = frozenset(
         "aten._scaled_mm",
         "aten._grouped_mm",
         "aten._scaled_grouped_mm",
+        # On a CPU eager's were measured to be faster than nests, with what is around them fused: EmbeddingBag 3.7 times
+        # (a scatter of rows), grid_sample 1.2 to 1.4 times (bicubic 4 times).
+        "aten._embedding_bag",
+        "aten._embedding_bag_forward_only",
+        "aten._embedding_bag_backward",
+        "aten._embedding_bag_per_sample_weights_backward",
+        "aten.grid_sampler_2d",
+        "aten.grid_sampler_2d_backward",
+        "aten.grid_sampler_3d",
+        "aten.grid_sampler_3d_backward",
         "aten.convolution",
         "aten.convolution_backward",
         "aten._scaled_dot_product_flash_attention_for_cpu",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
 from cuesta.lowering.capture import quantization
+from cuesta.lowering.capture.gradients import weight_norm_backward
 
 if TYPE_CHECKING:
     import torch
@@ -182,6 +183,7 @@ def _own_decompositions() -> DecompositionTable:
             )
         },
         **quantization.of_aten(),
+        aten._weight_norm_interface_backward.default: weight_norm_backward,
         aten.resize_as.default: resize_as,
         aten.select_scatter.default: select_scatter,
     }
