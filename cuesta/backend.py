@@ -152,7 +152,7 @@ class Compilers:
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.saved_results import report_strides, save_what_was_read, take_example_inputs
-            from cuesta.values_of_inputs import given_memory, given_plain, read_negated, read_plain
+            from cuesta.values_of_inputs import given_memory, given_plain, read_memory, read_plain
 
             drop_aliases(gm)
             if kind == "inference":
@@ -162,7 +162,7 @@ class Compilers:
             if kind == "backward":
                 take_example_inputs(gm, example_inputs)
             plain = read_plain(gm) if kind == "backward" else ()
-            negated = read_negated(gm)
+            flipped = read_memory(gm)
             compiled = self.compile(gm, record)
             if kind == "forward":
                 report_strides(record.result_strides)
@@ -170,7 +170,7 @@ class Compilers:
                 from cuesta.cuda_graphs import captured
 
                 compiled = captured(compiled, gm, kind, record)
-            compiled = given_plain(given_memory(compiled, negated), plain)
+            compiled = given_plain(given_memory(compiled, flipped), plain)
         seconds = perf_counter() - start
         # What no stage has counted: importing the compiler, most of it.
         record.seconds["load-compiler"] = seconds - sum(record.seconds.values())

@@ -1,19 +1,21 @@
-"""Inputs whose memory is not what they mean: numbers that Dynamo wraps, and tensors with the negative bit.
+"""Inputs whose memory is not what they mean: numbers that Dynamo wraps, and tensors with a bit.
 
 Machine code reads memory. A tensor of torch may say besides that its elements are those of its memory with the other
-sign (`z.conj().imag`), and Dynamo hands some Python numbers over in another type than its graph says. Both are put
-right before a compiled function runs. Which inputs these are is known when a graph is compiled: Dynamo guards the rest.
+sign (`z.conj().imag`), or conjugated (`z.conj()`), and Dynamo hands some Python numbers over in another type than its
+graph says. Both are put right before a compiled function runs. Which inputs these are is known when a graph is
+compiled: Dynamo guards the rest.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.fx import GraphModule, Node
 
+from cuesta.dialects.core.structs import struct
 from cuesta.finishing import BoxedFunction, make_boxed
 
 aten = torch.ops.aten
@@ -50,77 +52,97 @@ def numbers_as_said(function: Callable[..., Any], numbers: Mapping[int, torch.dt
     return call
 
 
-# --- The negative bit -------------------------------------------------------------------------------------------------
+# --- The bits of a sign and of a conjugate ----------------------------------------------------------------------------
 
 
-def read_negated(gm: GraphModule) -> Sequence[int]:
-    """Lets a graph of ATen calls read the memory of the inputs that have the negative bit, and gives their positions.
+@struct
+class _Bit:
+    """What a tensor may say of its memory: that it means the other sign, or the conjugates."""
 
-    x with the bit, of the memory b                    x  ->  neg(b)        copy_(x, v)  ->  copy_(b, neg(v))
+    is_set: Callable[[Any], bool]
+    flipped: Callable[..., Any]
+    """The same memory, with the bit the other way."""
+    applied: Callable[..., Any]
+    """What it means, computed. Its own inverse, also of NaN, ±0 and the least integer."""
+    resolved: Callable[..., Any]
+    """The same tensor without the bit."""
+
+
+_BITS: Final = (
+    _Bit(torch.Tensor.is_neg, aten._neg_view.default, aten.neg.default, aten.resolve_neg.default),
+    _Bit(torch.Tensor.is_conj, aten._conj.default, aten._conj_physical.default, aten.resolve_conj.default),
+)
+
+
+def read_memory(gm: GraphModule) -> Sequence[tuple[int, Callable[..., Any]]]:
+    """Lets a graph of ATen calls read the memory of the inputs that have a bit, and gives their positions, with what
+    makes of such an input the tensor of its memory.
+
+    x with the negative bit, of the memory b           x  ->  neg(b)        copy_(x, v)  ->  copy_(b, neg(v))
     a result with the bit, of what we do not generate  y  ->  resolve_neg(y)
 
-    Requires: `neg` is its own inverse, also of NaN, ±0 and the least integer; so it is.
+    With the conjugate bit as with the negative one: conj in the place of neg.
     """
-    negated: list[int] = []
-    for position, node in enumerate(gm.graph.find_nodes(op="placeholder")):
-        if _has_bit(node):
-            negated.append(position)
-            _read_memory(gm, node)
-    for node in list(gm.graph.nodes):
-        if node.op == "call_function" and _is_foreign(node) and _has_bit(node):
-            _follow(gm, node, aten.resolve_neg.default)
-    return negated
+    found: list[tuple[int, Callable[..., Any]]] = []
+    for bit in _BITS:
+        for position, node in enumerate(gm.graph.find_nodes(op="placeholder")):
+            if _has_bit(node, bit):
+                found.append((position, bit.flipped))
+                _read_memory(gm, node, bit)
+        for node in list(gm.graph.nodes):
+            if node.op == "call_function" and _is_foreign(node) and _has_bit(node, bit):
+                _follow(gm, node, bit.resolved)
+    return found
 
 
-def given_memory(function: BoxedFunction, negated: Sequence[int]) -> BoxedFunction:
-    """The function, given for each of these inputs the tensor of its memory that has no negative bit."""
-    if not negated:
+def given_memory(function: BoxedFunction, flipped: Sequence[tuple[int, Callable[..., Any]]]) -> BoxedFunction:
+    """The function, given for each of these inputs the tensor of its memory that has no bit."""
+    if not flipped:
         return function
 
     def call(args: list[Any]) -> Any:
-        for position in negated:
-            args[position] = aten._neg_view.default(args[position])
+        for position, flip in flipped:
+            args[position] = flip(args[position])
         return function(args)
 
     return make_boxed(call)
 
 
 def read_plain(gm: GraphModule) -> Sequence[int]:
-    """Lets a backward graph take all of its inputs as plain, and gives the positions of those that may come with the
-    bit: tangents, which come from users, and what was saved of an input that had it (plain, unless eager saved it).
-    Nobody guards either.
+    """Lets a backward graph take all of its inputs as plain, and gives the positions of those that may come with a
+    bit: tangents, which come from users, and what was saved of a tensor that had it. Nobody guards either.
 
     Source: `is_tangent` of torch/_functorch/partitioners.py.
     """
     found: list[int] = []
     for position, node in enumerate(gm.graph.find_nodes(op="placeholder")):
         value = node.meta.get("val")
-        if _has_bit(node):
-            node.meta["val"] = value.resolve_neg()
+        if any(_has_bit(node, bit) for bit in _BITS):
+            node.meta["val"] = value.resolve_conj().resolve_neg()
             found.append(position)
-        elif "tangents" in str(node.target) and isinstance(value, torch.Tensor) and not value.is_complex():
+        elif "tangents" in str(node.target) and isinstance(value, torch.Tensor):
             found.append(position)
     return found
 
 
 def given_plain(function: BoxedFunction, positions: Sequence[int]) -> BoxedFunction:
-    """The function, given each of these inputs without the negative bit."""
+    """The function, given each of these inputs without bits."""
     if not positions:
         return function
 
     def call(args: list[Any]) -> Any:
         for position in positions:
             given = args[position]
-            if given is not None and given.is_neg():  # None: a gradient that nobody has
-                args[position] = given.resolve_neg()
+            if given is not None and (given.is_neg() or given.is_conj()):  # None: a gradient that nobody has
+                args[position] = given.resolve_conj().resolve_neg()
         return function(args)
 
     return make_boxed(call)
 
 
-def _has_bit(node: Node) -> bool:
+def _has_bit(node: Node, bit: _Bit) -> bool:
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.is_neg()
+    return isinstance(value, torch.Tensor) and bit.is_set(value)
 
 
 def _is_foreign(node: Node) -> bool:
@@ -132,17 +154,17 @@ def _is_foreign(node: Node) -> bool:
     return getattr(target, "namespace", "") not in ("aten", "prims", "_operator", "")
 
 
-def _read_memory(gm: GraphModule, node: Node) -> None:
+def _read_memory(gm: GraphModule, node: Node, bit: _Bit) -> None:
     """x -> neg(b) wherever an input is read; what is written to it is written to its memory."""
     writes = [user for user in node.users if user.target is aten.copy_.default and user.args[0] is node]
-    node.meta["val"] = aten._neg_view.default(node.meta["val"])
-    _follow(gm, node, aten.neg.default)
+    node.meta["val"] = bit.flipped(node.meta["val"])
+    _follow(gm, node, bit.applied)
     for write in writes:
         value: Any = write.args[1]
         with gm.graph.inserting_before(write):
-            negative = gm.graph.call_function(aten.neg.default, (value,))
-        negative.meta = {**value.meta, "val": aten.neg.default(value.meta["val"])}
-        write.args = (node, negative)
+            inverse = gm.graph.call_function(bit.applied, (value,))
+        inverse.meta = {**value.meta, "val": bit.applied(value.meta["val"])}
+        write.args = (node, inverse)
         write.replace_all_uses_with(value)
 
 

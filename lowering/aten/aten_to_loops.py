@@ -42,14 +42,17 @@ from cuesta.lowering.aten import (
     scans,
     scatters,
     searching,
+    strided_views,
     upsampling,
     views,
 )
 from cuesta.lowering.aten.builder import AtenCall, Declined, LoopBuilder, Rule
+from cuesta.lowering.aten.complex_numbers import ComplexValues, has_rule, is_complex_call
 
 FAMILIES: Final[tuple[Mapping[str, Rule], ...]] = (
     pointwise.RULES,
     views.RULES,
+    strided_views.RULES,
     reductions.RULES,
     normalization.RULES,
     channel_norms.RULES,
@@ -110,10 +113,11 @@ def lower_block(block: Block, *, deterministic: bool = False, random: str = "dev
     if not ops:
         return
     builder = LoopBuilder(block, ops[0].location, deterministic=deterministic, random=random)
+    complex_values = ComplexValues(builder)
     for op in ops:
         if isinstance(op, AtenOp | CallOp):
             builder.location = op.location
-            _replace(op, _lower_call(op, builder), builder)
+            _replace(op, _lower_call(op, builder, complex_values), builder)
         else:
             block.add_op(op)
 
@@ -138,19 +142,24 @@ def _distinct(op: AtenCall, result: OpResult, value: SSAValue, builder: LoopBuil
     return value
 
 
-def _lower_call(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
+def _lower_call(op: AtenCall, builder: LoopBuilder, complex_values: ComplexValues) -> list[SSAValue]:
     name = canonical_name(op.overload)
     added = active().lowerings.get(name)
     rule = RULES.get(name) if added is None else added
-    reason = "there is no rule for it" if rule is None else _obstacle(op)
-    if rule is not None and reason is None:
+    is_complex = added is None and has_rule(name) and is_complex_call(op)
+    reason = "there is no rule for it" if rule is None and not is_complex else None if is_complex else _obstacle(op)
+    if reason is None:
         start = builder.checkpoint()
         builder.traits = traits_of_device(_device_of(op))
         try:
+            if is_complex:
+                return complex_values.lower(op, name)
+            assert rule is not None
             return list(rule(op, builder)) if added is None else _lower_by(rule, op, builder)
         # VerifyException: an argument is of another kind than the rule expects, such as a symbolic dim.
         except (Declined, VerifyException) as refusal:
             builder.roll_back(start)
+            complex_values.forget_erased()
             reason = str(refusal)
     no_match(op, f"stays a library call: {reason}")
     return _keep(op, builder)

@@ -33,6 +33,9 @@ PieceOf = Callable[[LoopBuilder, Nest], tuple[Scalar | None, IndexList]]
 MOST_SELECTED = 4
 """So many inputs of `cat` are told apart by masks, which consumers can inline; more are written one after another."""
 
+_MOST_SIDE_BY_SIDE = 4
+"""So many inputs of a single column are written by one point, which `unroll` of fusion can go on from."""
+
 
 def _one_out(op: AtenCall, builder: LoopBuilder) -> AbstractContextManager[Nest]:
     return builder.nest(sizes_of_value(op.results[0]), [op.results[0].type])
@@ -239,6 +242,9 @@ def _concatenate(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     starts: IndexList = [0]
     for tensor in tensors:
         starts.append(starts[-1] + sizes_of_value(tensor)[dim])
+    thin = all(sizes_of_value(tensor)[dim] == 1 for tensor in tensors)
+    if thin and 1 < len(tensors) <= _MOST_SIDE_BY_SIDE and dim == len(sizes) - 1:
+        return _write_side_by_side(op, builder, tensors)
     if not tensors or len(tensors) > MOST_SELECTED or any(element_of(tensor) != element for tensor in tensors):
         return _write_one_after_the_other(op, builder, tensors, starts, dim)
     with _one_out(op, builder) as nest:
@@ -249,6 +255,16 @@ def _concatenate(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
             mask = in_range(builder, nest.indices[dim], start, end, sizes[dim])
             value = builder.load_raw(tensor, place, mask, value)
         builder.store(value, nest.handles[0], nest.indices)
+    return nest.results
+
+
+def _write_side_by_side(op: AtenCall, builder: LoopBuilder, tensors: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    """One element of each at every point: fusion goes on with each of them by itself."""
+    sizes, element = sizes_of_value(op.results[0]), element_of(op.results[0])
+    with builder.nest(sizes[:-1], [op.results[0].type]) as nest:
+        for position, tensor in enumerate(tensors):
+            value = load_as_stored(builder, tensor, [*nest.indices, 0], element)
+            builder.store(value, nest.handles[0], [*nest.indices, position])
     return nest.results
 
 

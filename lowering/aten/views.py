@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import IntegerType, Signedness, i64
-from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from cuesta.dialects import elem, loops, sym
+from cuesta.dialects import elem, sym
 from cuesta.dialects.aten import AtenOp, CallOp
-from cuesta.dialects.layout import is_contiguous, sizes_of, strided_view, strides_of
+from cuesta.dialects.layout import sizes_of, strided_view
 from cuesta.lowering.aten import view_maps as maps
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
 from cuesta.lowering.aten.library_calls import is_library_call
@@ -135,34 +135,6 @@ def _pieces(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     return values
 
 
-def _as_strided(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
-    source, result = op.operands[0], tensor_type_of(op.results[0])
-    source_type = tensor_type_of(source)
-    strides = op.indices("stride")
-    offset = 0 if op.argument("storage_offset") is None else op.index("storage_offset")
-    sizes, source_sizes = sizes_of(result), sizes_of(source_type)
-    if sizes == source_sizes and strides == strides_of(source_type) and offset == 0 and _owns_storage(source):
-        return [builder.view(source, maps.dims(len(sizes)), result)]
-    # The offset counts from the start of the storage, which is known only when nothing else can share it.
-    if not is_contiguous(source_type) or not _owns_storage(source):
-        decline("the source is not known to fill its storage in order")
-    if 0 in sizes:
-        return [builder.view(source, [0] * len(source_sizes), result)]
-    last: sym.IndexExpr = offset
-    address: sym.IndexExpr = offset
-    for k, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-        address = address + sym.dim(k) * stride
-        last = last + (size - 1) * stride
-    if not sym.prove_less_equal(last + 1, sym.product_of(source_sizes), sizes):
-        decline("it is not known to stay within the source")
-    indices = [sym.simplify(e, sizes) for e in sym.delinearize(address, source_sizes)]
-    return [builder.view(source, indices, result)]
-
-
-def _owns_storage(value: SSAValue) -> bool:
-    return isinstance(value, OpResult) and isinstance(value.owner, loops.NestOp)
-
-
 def _rules(rules: dict[str, MapOf]) -> dict[str, Rule]:
     return {f"aten.{name}": _one_view(map_of) for name, map_of in rules.items()}
 
@@ -208,7 +180,6 @@ RULES: dict[str, Rule] = {
     "aten.unsafe_split_with_sizes.default": _pieces,
     "aten.unsafe_chunk.default": _pieces,
     "aten.unbind.int": _unbind,
-    "aten.as_strided.default": _as_strided,
     **{f"aten.{name}": _same for name in ("detach.default", "alias.default", "lift_fresh.default")},
     "aten.view.dtype": _as_other_type,
 }

@@ -19,6 +19,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
+from cuesta.lowering.capture import quantization
+from cuesta.lowering.capture.gradients import weight_norm_backward
 
 if TYPE_CHECKING:
     import torch
@@ -79,7 +81,7 @@ def decomposition_table() -> DecompositionTable:
 
     Errors: CuestaError when an extension lowers an overload of ATen that there is not.
     """
-    table = _table()
+    table = _table(quantization.is_imported())
     added = {name: rule for name, rule in active().lowerings.items() if name.startswith("aten.")}
     if not added:
         return table
@@ -108,8 +110,8 @@ def _overload_of_extension(name: str, rule: Lowering) -> OpOverload:
 
 
 @cache
-def _table() -> DecompositionTable:
-    """The table without extensions. Built once, in about 5 ms."""
+def _table(with_quantized: bool) -> DecompositionTable:
+    """The table without extensions. Built once, in about 5 ms, and again when there are operators of torch.ao."""
     from torch._decomp import (
         _core_aten_decompositions_post_autograd,  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType]
     )
@@ -121,6 +123,8 @@ def _table() -> DecompositionTable:
         for overload in _overloads(packet):
             table.pop(overload, None)
     table.update(_own_decompositions())
+    if with_quantized:
+        table.update(quantization.of_quantized_decomposed())
     return table
 
 
@@ -178,6 +182,8 @@ def _own_decompositions() -> DecompositionTable:
                 (aten.unbind_copy.int, aten.unbind.int),
             )
         },
+        **quantization.of_aten(),
+        aten._weight_norm_interface_backward.default: weight_norm_backward,
         aten.resize_as.default: resize_as,
         aten.select_scatter.default: select_scatter,
     }

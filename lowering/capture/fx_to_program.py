@@ -25,6 +25,7 @@ from cuesta.dialects.aten import LITERAL_TYPE, Argument, CallArguments, LiteralO
 from cuesta.dialects.core.diagnostics import Diagnostic
 from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.core.locations import format_location, stamp_location
+from cuesta.lowering.capture.compiled_bodies import has_compiled_body
 from cuesta.lowering.capture.fx_overloads import CONSTANT_CONVERTERS
 from cuesta.lowering.capture.fx_symbols import Symbols
 from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError, import_graph, type_of_tensor
@@ -41,9 +42,6 @@ from cuesta.lowering.capture.plan import (
 )
 from cuesta.lowering.capture.source_locations import location_of_stack_trace
 from cuesta.lowering.capture.sympy_to_sym import UnsupportedExpressionError
-
-_WITH_COMPILED_BODIES = ("cond", "while_loop", "invoke_subgraph")
-"""The higher-order operators that only call the graphs they are given."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +238,7 @@ class _Importer:
         self.node = node
         target: Any = node.target
         self.aten_ops += isinstance(target, OpOverload | HigherOrderOperator)
-        bodies = isinstance(target, HigherOrderOperator) and target.name() in _WITH_COMPILED_BODIES
+        bodies = isinstance(target, HigherOrderOperator) and has_compiled_body(node, self.gm)
         first = len(self.ops)
         operands: list[SSAValue] = []
         # An overload takes lists wherever it takes tuples; who knows what others do.

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from cuesta.dialects import kernel, sym
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.targets.cpu.emit_blocks import load_block, store_block
-from cuesta.targets.cpu.emit_strided import is_shuffled, load_strided
+from cuesta.targets.cpu.emit_strided import interleave, is_shuffled, load_strided, store_between
 from cuesta.targets.cpu.emit_types import byte_width, memory_text, scalar_text, splat_integer
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_text import vector_type
@@ -95,6 +95,11 @@ def _load_one(
 
 def store(emitter: KernelEmitter, op: kernel.StoreOp, stride: int | None) -> None:
     """Emits the store. `stride` is the step from lane to lane, None for a scatter."""
+    pair = store_between(op) if stride == 2 and emitter.lanes_of(op.value.type) > 1 else None
+    if pair is not None:
+        if all(one is op or one.is_before_in_block(op) for one in pair):
+            _store_pair(emitter, *pair)
+        return
     write(emitter, op, emitter.name(op.value), stride)
 
 
@@ -125,6 +130,17 @@ def write(emitter: KernelEmitter, op: kernel.MemoryWriteOp, value: str, stride: 
         f"call void @llvm.masked.scatter.v{lanes}{_short(element)}.v{lanes}p0"
         f"({kind} {value}, <{lanes} x ptr> {places}, i32 {align}, {every})"
     )
+
+
+def _store_pair(emitter: KernelEmitter, first: kernel.StoreOp, second: kernel.StoreOp) -> None:
+    """Emits two stores to every second element as one."""
+    scalar = scalar_of(first.value.type)
+    lanes = emitter.lanes_of(first.value.type)
+    low, high = (_to_memory(emitter, emitter.name(one.value), one.value, lanes) for one in (first, second))
+    value = interleave(emitter, low, high, lanes, memory_text(scalar))
+    place = emitter.address(first.pointer, first.offset, first.indices)
+    kind = vector_type(memory_text(scalar), 2 * lanes)
+    emitter.line(f"store {kind} {value}, ptr {place}, align {byte_width(scalar)}")
 
 
 def load_rows(emitter: KernelEmitter, op: kernel.LoadOp) -> None:

@@ -3,6 +3,10 @@
     stride 2, 4 lanes:   a b c d   .  d e f g  →  a c e g        (the second vector ends with the last element wanted)
 
 Nothing is read that does not lie between the first and the last element, and with a mask nothing that it leaves out.
+
+Two stores to every second element, between each other's, are one store of the elements of both in turn:
+
+    o[2i] = a, o[2i + 1] = b, 4 lanes:   a a a a  .  b b b b  →  a b a b a b a b
 """
 
 from __future__ import annotations
@@ -10,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from xdsl.ir import Operation
+
+from cuesta.dialects import elem, kernel
 from cuesta.targets.cpu.vector_text import vector_type
 
 if TYPE_CHECKING:
@@ -110,6 +117,44 @@ def _load_vector(
         f"call {kind} @llvm.masked.load.v{lanes}{short}.p0"
         f"(ptr {place}, i32 {width}, {boolean} {spread}, {kind} zeroinitializer)"
     )
+
+
+def store_between(store: kernel.StoreOp) -> tuple[kernel.StoreOp, kernel.StoreOp] | None:
+    """The two stores to every second element of which this is one, in the order of their elements. Both can be made
+    where the later stands: nothing between them touches the tensor.
+    """
+    earlier = _waiting(store)
+    other = _neighbour(store, forwards=True) if earlier is None else earlier
+    if other is None:
+        return None
+    return (store, other) if other.offset - store.offset == 1 else (other, store)
+
+
+def _waiting(store: kernel.StoreOp) -> kernel.StoreOp | None:
+    """The store before this one that is made with it: its neighbour, unless that is made with the one before."""
+    earlier = _neighbour(store, forwards=False)
+    return None if earlier is None or _waiting(earlier) is not None else earlier
+
+
+def _neighbour(store: kernel.StoreOp, *, forwards: bool) -> kernel.StoreOp | None:
+    """The store of the elements beside these, if it is the next op that touches the tensor, and neither has a mask."""
+    op: Operation | None = store
+    while (op := op.next_op if forwards else op.prev_op) is not None:
+        if isinstance(op, kernel.StoreOp) and op.pointer is store.pointer:
+            masked = op.mask is not None or store.mask is not None
+            alike = tuple(op.indices) == tuple(store.indices) and op.value.type == store.value.type
+            return op if alike and not masked and op.offset - store.offset in (1, -1) else None
+        apart = isinstance(op, kernel.LoadOp | kernel.StoreOp) and op.pointer is not store.pointer
+        if not (apart or isinstance(op, elem.ElementwiseOp | kernel.BroadcastOp | kernel.IndexOp)):
+            return None
+    return None
+
+
+def interleave(emitter: IndexEmitter, first: str, second: str, lanes: int, element: str) -> str:
+    """Emits the vector of twice the lanes that has the elements of two in turn."""
+    kind = vector_type(element, lanes)
+    turns = _mask([lane + lanes * part for lane in range(lanes) for part in range(2)])
+    return emitter.instruction(f"shufflevector {kind} {first}, {kind} {second}, {turns}")
 
 
 def _lanes_of(emitter: IndexEmitter, value: str, element: str, lanes: int, part: range) -> str:

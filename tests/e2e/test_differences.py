@@ -161,6 +161,53 @@ def test_logarithms_beside_one_of_denormal_numbers() -> None:
     assert (ours(lambda x: torch.special.xlog1py(torch.full_like(x, 1e300), x), least) == 0).all()
 
 
+def test_sums_of_complex_infinities() -> None:
+    z, w = torch.tensor([1 + 2j, 3j] * 8), torch.tensor([complex(0, inf), complex(2, -inf)] * 8)
+
+    def function(z: Tensor, w: Tensor) -> Tensor:
+        return torch.view_as_real(z + w)
+
+    assert function(z, w).isnan().any()
+    expected = torch.tensor([[1, inf], [2, -inf]] * 8)
+    assert torch.equal(ours(function, z, w), expected)
+
+
+def test_squares_of_complex_numbers_that_overflow() -> None:
+    z = torch.full((37,), complex(3e38, 3e38))
+
+    def function(z: Tensor) -> Tensor:
+        return torch.view_as_real(z.square())
+
+    eager = function(z)[:, 0].isnan()
+    assert eager.any() and not eager.all()
+    assert ours(function, z)[:, 0].isnan().all()
+
+
+def test_fake_quantization_of_numbers_beyond_all_levels() -> None:
+    x, scale = torch.tensor([[1e30, -1e30, inf]]), torch.tensor([0.5])
+
+    def function(x: Tensor, scale: Tensor) -> Tensor:
+        return torch.fake_quantize_per_channel_affine(x, scale, torch.zeros(1, dtype=torch.int32), 0, -8, 7)
+
+    assert function(x, scale).tolist() == [[-4.0, -4.0, -4.0]]
+    assert ours(function, x, scale).tolist() == [[3.5, -4.0, 3.5]]
+
+
+def test_quantization_of_what_is_no_number() -> None:
+    import torch.ao.quantization.fx._decomposed  # defines the operators
+
+    operators: Any = torch.ops.quantized_decomposed
+
+    def quantize(x: Tensor) -> Tensor:
+        scales, zeros = torch.ones(1, 1), torch.zeros(1, 1, dtype=torch.int64)
+        return operators.quantize_per_channel_group(x, scales, zeros, -128, 127, torch.int8, 4)
+
+    x = torch.tensor([[1.0, nan, 2.0, 3.0]])
+    with pytest.raises(AssertionError):
+        quantize(x)
+    assert ours(quantize, x)[0, 2:].tolist() == [2, 3]
+
+
 # -- reductions --------------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn, randn
 from torch._higher_order_ops import while_loop
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from xdsl.dialects.builtin import ModuleOp
@@ -330,3 +332,42 @@ def test_every_dumped_text_goes_on(tmp_path: Path) -> None:
         results = cuesta.load(file)(x)
         torch.testing.assert_close(results, masked(x))
         assert 'host.eager "aten.index.Tensor"' in file.read_text()
+
+
+# -- loops over slices -------------------------------------------------------------------------------------------------
+
+
+def _step(carry: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    new = torch.tanh(carry * 0.5 + x)
+    return new, new * 2 + carry
+
+
+def _scanned(start: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    last, all_of_them = scan(_step, start * 1, x, dim=0)
+    return all_of_them.sum(0) + last
+
+
+def _mapped(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return torch_map(lambda row: torch.softmax(row * weight, -1) + 1, x).sum(0)
+
+
+@pytest.mark.parametrize("layout", ["rows", "turned"])
+@pytest.mark.parametrize("name", ["scan", "map"])
+def test_loops_over_slices_have_compiled_bodies(name: str, layout: str) -> None:
+    x = torch.randn(6, 3, 5) if layout == "rows" else torch.randn(6, 5, 3).mT
+    function, inputs = (_scanned, (torch.randn(3, 5), x)) if name == "scan" else (_mapped, (x, torch.randn(5)))
+    torch.testing.assert_close(compiled_of(function)(*inputs), function(*inputs))
+    assert fallbacks() == {"higher_order.scan" if name == "scan" else "higher_order.map_impl": 1}
+    # What the slices do not lie as, eager runs: the body is no kernel then.
+    around = {"scan": 2, "map": 1}[name]
+    assert cuesta.records[-1].kernels == around + (layout == "rows")
+    torch._dynamo.reset()
+    torch.testing.assert_close(compiled_of(function, dynamic=True)(*inputs), function(*inputs))
+
+
+def test_a_map_trains() -> None:
+    inputs = torch.randn(6, 3, 5, requires_grad=True), torch.randn(5, requires_grad=True)
+    tangents = torch.randn(3, 5)
+    expected = torch.autograd.grad(_mapped(*inputs), inputs, tangents)
+    actual = torch.autograd.grad(compiled_of(_mapped)(*inputs), inputs, tangents)
+    torch.testing.assert_close(actual, expected)

@@ -281,6 +281,8 @@ MAKERS: tuple[Maker, ...] = (
         "torch.nn.functional.silu({x})", "torch.rsqrt({x}.abs() + 0.5)", "torch.expm1({x}.clamp(-3, 3))",
         "torch.nn.functional.softplus({x})", "torch.nn.functional.elu({x})", "{x} / 3", "1.0 / ({x}.abs() + 1)",
         "{x}.double().cos().to({x}.dtype)", "{x}.float()", "{x} ** 2",
+        "torch.view_as_real(torch.polar({x}.double(), {x}.double()) * (1 - 2j)).flatten()",
+        "(torch.complex({x}.float(), {x}.float() + 1).conj() * 1j).imag.to({x}.dtype)",
     )),
     *(_unary(text, _number, keeps_exact=True) for text in (
         "{x}.abs()", "-{x}", "{x}.clone()", "{x}.clamp(-2, 2)", "torch._neg_view({x})",

@@ -72,6 +72,7 @@ def copied(tree: Any) -> Any:
             own = storages[storage._cdata].untyped_storage()
             fresh = torch.empty(0, dtype=value.dtype).set_(own, value.storage_offset(), value.shape, value.stride())
             fresh = torch.ops.aten._neg_view.default(fresh) if value.is_neg() else fresh
+            fresh = torch.ops.aten._conj.default(fresh) if value.is_conj() else fresh
             tensors[id(value)] = fresh.requires_grad_(value.requires_grad)
         return tensors[id(value)]
 

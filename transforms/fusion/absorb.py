@@ -96,10 +96,11 @@ def absorb(
         substitution.values[old] = new
     clone_into(producer.body.ops, InsertPoint.before(first), substitution)
     values = {op.target: op.value for op in producer.body.ops if isinstance(op, loops.StoreOp)}
+    block = first.parent  # which the first read is about to leave
     for result, old_handle, handle in zip(producer.results, producer.handles, handles, strict=True):
         value = substitution.value(values[old_handle])
         for load in sites.get(result, []):
-            if load is first or (load.parent is first.parent and _same_access(load, first)):
+            if load is first or (load.parent is block and _same_access(load, first)):
                 replace_all_uses(load.result, value)
                 remove(load)
             else:

@@ -1,8 +1,9 @@
 """`fuse-nests`: merges nests so that fewer bytes move.
 
-Nests are taken in program order. Each looks at the nests that produce what it reads, nearest first, and one of three
+Nests are taken in program order. Each looks at the nests that produce what it reads, nearest first, and one of four
 moves is made: *inline* (compute a pointwise producer again at the read), *absorb* (compute it at the first read and
-store it there too), *append* (the consumer becomes further stages of the producer). Values are SSA tensors, so legality
+store it there too), *append* (the consumer becomes further stages of the producer), *unroll* (the same, once for each
+element that a point of the producer stores). Values are SSA tensors, so legality
 is data flow; every pair that is not fused has a reason, printed by `fuse-nests{explain=true}`. Moves of extensions
 (`pair.py`) are asked first.
 
@@ -43,6 +44,7 @@ from cuesta.transforms.fusion.profit import has_few_columns, has_parts, is_much_
 from cuesta.transforms.fusion.scatters import SCATTERS, scatters_on_gpu
 from cuesta.transforms.fusion.siblings import Siblings, are_small
 from cuesta.transforms.fusion.space import volume
+from cuesta.transforms.fusion.unroll import unroll
 from cuesta.transforms.views.lanes import has_longer_loops, loads_again, turns_across
 
 _MOST_OPS = 400
@@ -327,7 +329,8 @@ class _Fusion:
         outcome = append(producer, consumer, at_consumer)
         if isinstance(outcome, loops.NestOp):
             return self.placed(outcome, position)
-        return outcome + not_absorbed
+        unrolled = unroll(producer, consumer, at_consumer, _MOST_OPS)
+        return self.placed(unrolled, position) if isinstance(unrolled, loops.NestOp) else outcome + not_absorbed
 
     def inlined(
         self,

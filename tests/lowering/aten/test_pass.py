@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ComplexType, FileLineColLoc, IntAttr, ModuleOp, StringAttr, f32, i1
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, f32, i1
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from cuesta.dialects import loops
-from cuesta.dialects.aten import AtenOp, CallOp, op_class
+from cuesta.dialects.aten import AtenOp, CallOp, dtype_to_type, op_class
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.layout import tensor_type
@@ -48,7 +48,7 @@ def test_a_call_over_several_devices_is_left_to_eager():
 
 
 def test_what_has_no_arithmetic_is_left_to_eager():
-    number = tensor_type((4,), ComplexType(f32))
+    number = tensor_type((4,), dtype_to_type("complex32"))
     (extern, _) = lowered(*add(number, number, number))
     assert isinstance(extern, loops.ExternOp) and extern.is_pure
 

@@ -90,3 +90,42 @@ def test_as_strided_of_an_input_is_left_to_eager(lower):
 
 def test_other_readings_of_the_bits_are_left_to_eager(lower):
     lower(lambda x: x.view(torch.int32), torch.randn(3), externs=("aten.view.dtype",))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"),
+    [
+        ((3, 4), (8, 1), 1),
+        ((3, 4), (1, 8), 2),  # the small stride first
+        ((2, 3, 2), (24, 8, 3), 4),
+        ((5,), (9,), 0),
+        ((), (), 7),
+        ((1, 4), (0, 2), 0),
+    ],
+)
+def test_what_is_written_through_strides(lower, size, stride, offset, dtype):
+    def function(x, y):
+        return torch.as_strided_scatter(x.clone(), y, size, stride, offset)
+
+    lower(function, torch.randn(6, 8).to(dtype), torch.randn(size).to(dtype))
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"),
+    [
+        ((3, 4), (2, 5), 1),  # rows between one another
+        ((3, 0), (8, 1), 0),
+    ],
+)
+def test_strides_that_are_not_nested_are_left_to_the_library(lower, size, stride, offset):
+    def function(x, y):
+        return torch.as_strided_scatter(x.clone(), y, size, stride, offset)
+
+    lower(function, torch.randn(6, 8), torch.randn(size), externs=("aten.as_strided_scatter.default",))
+
+
+def test_strides_over_an_argument_are_left_to_the_library(lower):
+    """Where its storage begins is not known."""
+    externs = ("aten.as_strided_scatter.default",)
+    lower(lambda x, y: torch.as_strided_scatter(x, y, (2,), (3,), 1), torch.randn(8), torch.randn(2), externs=externs)

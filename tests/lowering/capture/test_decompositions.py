@@ -245,3 +245,19 @@ def test_batch_norm_is_taken_apart_only_where_its_input_lies_in_another_order() 
     for ordered in (x, x.to(memory_format=torch.channels_last)):
         assert decomposition(ordered, *channels, 0.1, 1e-5) is NotImplemented
     assert decomposition(x.transpose(2, 3), *channels, 0.1, 1e-5)[0].is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize(("sizes", "dim"), [((6, 8), 0), ((6, 8), 1), ((4, 3, 5), 0), ((4, 3, 5), 2)])
+def test_the_gradient_of_a_weight_norm(dtype, sizes, dim):
+    norm_sizes = [size if axis == dim else 1 for axis, size in enumerate(sizes)]
+    v, slope = torch.randn(sizes).to(dtype), torch.randn(sizes).to(dtype)
+    g = torch.rand(norm_sizes).to(dtype)
+    norms = torch.linalg.vector_norm(v.double(), dim=[k for k in range(len(sizes)) if k != dim], keepdim=True)
+    norms = norms.to(torch.float32 if dtype == torch.bfloat16 else dtype)
+    operator = aten._weight_norm_interface_backward.default
+    expected = operator(slope, v, g, norms, dim)
+    actual = decompositions.decomposition_table()[operator](slope, v, g, norms, dim)
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert ours.dtype == theirs.dtype
+        torch.testing.assert_close(ours, theirs)

@@ -114,3 +114,26 @@ def test_three_axes_with_lanes(tmp_path: Path) -> None:
     x, _, _, _ = values()
     actual = run(program(THREE, "tensor<45x12x3xf32>"), tmp_path)
     assert torch.equal(actual, x.flatten()[: 3 * 12 * 45].view(3, 12, 45).permute(2, 1, 0))
+
+
+IN_TURN = """
+    kernel.for (%i = 0 to COUNT lanes 16) {
+      %a = kernel.load %x[%i] : vector<16xf32>
+      %d = kernel.load %t[%i] : vector<16xf32>
+      kernel.store %a, %o[%i * 2 FIRST] : vector<16xf32>
+      %e = elem.add %a, %d : vector<16xf32>
+      kernel.store %e, %o[%i * 2 SECOND] : vector<16xf32>
+    }"""
+
+
+@pytest.mark.parametrize(("first", "second"), [("", "+ 1"), ("+ 1", "")], ids=["in order", "backwards"])
+@pytest.mark.parametrize("count", [1, 15, 16, 37])
+def test_stores_between_each_other(tmp_path: Path, first: str, second: str, count: int) -> None:
+    body = IN_TURN.replace("FIRST", first).replace("SECOND", second).replace("COUNT", str(count))
+    text = program(body, f"tensor<{2 * count}xf32>", f"{count}, {count}, 1, 1")
+    path = tmp_path / "in_turn.mlir"
+    path.write_text(text, encoding="utf-8")
+    x, t = torch.randn(count), torch.randn(count)
+    expected = torch.stack([x, x + t] if first == "" else [x + t, x], 1).flatten()
+    (actual,) = cuesta.load(path)(x, t, torch.zeros(1), torch.zeros(1))
+    assert torch.equal(actual, expected)

@@ -7,8 +7,7 @@
 // CHECK-NEXT:       %1 = loops.load %x[%i, %j]
 // CHECK-NEXT:       %v = elem.exp %1
 // CHECK-NEXT:       loops.store %v, %0[%i, %j]
-// CHECK-NEXT:       %u = loops.load %0[%i, %j]
-// CHECK-NEXT:       %w = elem.mul %u, %v
+// CHECK-NEXT:       %w = elem.mul %v, %v
 // CHECK-NEXT:       loops.yield %w
 // CHECK-NEXT:     } : f32
 // CHECK-NEXT:     loops.for (%j : 8) {

@@ -1,0 +1,183 @@
+"""Complex tensors: pairs of real ones inside of a program, complex outside. Everything beside eager, with gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import cuesta
+from tests.support.differential import check, check_call, compiled_of
+
+ONLY_NAMES = {"aten.view.default"}
+"""What eager is called for: other names for memory."""
+EDGES = [0.0, -0.0, 1.0, -2.5, 1e30, math.inf, -math.inf, math.nan, 1e-30]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def numbers(*sizes: int, dtype: torch.dtype = torch.complex64) -> Tensor:
+    return torch.randn(sizes, dtype=dtype)
+
+
+def rope(x: Tensor, frequencies: Tensor) -> Tensor:
+    """As in Llama's own code."""
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * frequencies[None, :, None]).flatten(3).type_as(x)
+
+
+def rope_before_attention(x: Tensor, frequencies: Tensor) -> Tensor:
+    return rope(x, frequencies).transpose(1, 2) * 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("function", [rope, rope_before_attention])
+def test_rotary_embedding_is_one_kernel(function: Callable[..., Tensor], dtype: torch.dtype) -> None:
+    frequencies = torch.polar(torch.ones(6, 8), torch.randn(6, 8))
+    check(function, torch.randn(2, 6, 3, 16).to(dtype), frequencies)
+    for record in list(cuesta.records)[-2:]:
+        assert record.kernels == 1 and set(record.fallbacks) <= ONLY_NAMES
+
+
+def test_rotary_embedding_trains() -> None:
+    frequencies = torch.polar(torch.ones(5, 7), torch.randn(5, 7))
+    x = torch.randn(2, 5, 3, 14, requires_grad=True)
+    check(rope, x, frequencies.requires_grad_())
+    check(rope, torch.randn(2, 3, 5, 14).transpose(1, 2).requires_grad_(), frequencies)
+
+
+@pytest.mark.slow
+def test_rotary_embedding_of_many_lengths() -> None:
+    compiled = compiled_of(rope, dynamic=True)
+    for length in (5, 9, 1, 17):
+        frequencies = torch.polar(torch.ones(length, 8), torch.randn(length, 8))
+        x = torch.randn(2, length, 3, 16)
+        torch.testing.assert_close(compiled(x, frequencies), rope(x, frequencies))
+    check(lambda x: (torch.view_as_complex(x) * 1j).abs(), torch.randn(0, 5, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z, w: z * w,
+        lambda z, w: z / w,
+        lambda z, w: (z + w * 2, 3 - z, z - w, torch.sub(z, w, alpha=2.5)),
+        lambda z, w: (z.abs(), z.angle(), z.sgn()),
+        lambda z, w: (z.exp(), z.reciprocal(), z.square(), -z),
+        lambda z, w: (z == w, z != w, z * 2j, z * w.real, z / 2),
+        lambda z, w: (z.conj() * w, z.conj().imag + 1, z.real * w.imag),
+        lambda z, w: (torch.where(w.real > 0, z, w), z.masked_fill(w.real > 0, 1j)),
+        lambda z, w: (torch.polar(z.real, w.real), torch.complex(z.real, w.imag)),
+    ],
+)
+def test_every_formula_at_the_edges(function: Callable[..., Any], dtype: torch.dtype) -> None:
+    """Sums and squares are left out where eager multiplies by 1 + 0i, or does not round a product."""
+    edges = torch.tensor(EDGES, dtype=torch.float64)
+    z = torch.complex(edges[:, None].expand(9, 9), edges[None].expand(9, 9)).to(dtype).contiguous()
+    w = z.reshape(-1)[torch.randperm(81)].reshape(9, 9)
+    finite = numbers(9, 9, dtype=dtype), numbers(9, 9, dtype=dtype)
+    check(function, *(one.requires_grad_() for one in finite), truth=False)
+    compiled, sums = compiled_of(function), "alpha" in function.__code__.co_consts or 3 in function.__code__.co_consts
+    for actual, expected in zip(_tree(compiled(z, w)), _tree(function(z, w)), strict=True):
+        if not sums:
+            torch.testing.assert_close(actual, expected, equal_nan=True, rtol=1e-5, atol=1e-40)
+    assert set(list(cuesta.records)[-1].fallbacks) <= ONLY_NAMES
+
+
+def _tree(results: Any) -> list[Tensor]:
+    tensors = [results] if isinstance(results, Tensor) else list(results)
+    return [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in tensors]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z: (z * 2).transpose(0, 1)[1:, ::2].reshape(-1) + 1,
+        lambda z: torch.cat([z, z * 1j], 1).flip(0).roll(1, 1) * z[:1, :1],
+        lambda z: torch.stack([z, z.conj()], -1).sum((0, 2)),
+        lambda z: (z.mean(1), z.sum(), z.cumsum(0)),
+        lambda z: z[torch.tensor([1, 0, 1])] * z.index_select(0, torch.tensor([2, 2, 0])),
+        lambda z: torch.nn.functional.pad(z, (1, 2)) * 2,
+        lambda z: (torch.zeros_like(z) + z, torch.ones_like(z) * z, torch.full_like(z, 2 - 1j) * z),
+        lambda z: z.to(torch.complex128) * 2,
+        lambda z: (z * 2).conj().transpose(0, 1),
+        lambda z: torch.fft.fft(z * 2).mul(z).abs().square().sum(),
+        lambda z: (z * 2) @ z.mH,
+        lambda z: torch.view_as_real(z) * 3,
+        lambda z: z.tril() + z.triu(),
+        lambda z: torch.linalg.vector_norm(z * 2, dim=1),
+        lambda z: (z, z.T, z * 1),
+    ],
+)
+@pytest.mark.parametrize("layout", ["rows", "columns", "every second"])
+def test_moving_and_adding_up(function: Callable[..., Any], layout: str) -> None:
+    z = {"rows": numbers(4, 6), "columns": numbers(6, 4).T, "every second": numbers(4, 12)[:, ::2]}[layout]
+    z.requires_grad_()
+    check_call(compiled_of(function), function, z, strides=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(), (1,), (0, 3), (17,), (3, 1, 33)])
+def test_sizes(sizes: tuple[int, ...]) -> None:
+    check(lambda z, w: (z * w + w).conj() * z.abs(), numbers(*sizes).requires_grad_(), numbers(*sizes).requires_grad_())
+
+
+@pytest.mark.slow
+def test_half_precision_beside_complex_numbers() -> None:
+    check(lambda z, x: (z * x).real + x, numbers(5, 7), torch.randn(5, 7).bfloat16(), truth=False)
+    check(lambda z: z * 2, numbers(5, 7).to(torch.complex32), truth=False)
+
+
+@pytest.mark.slow
+def test_inputs_that_are_written_to() -> None:
+    def update(state: Tensor, decay: Tensor, x: Tensor) -> Tensor:
+        state.mul_(decay).add_(x)
+        return state.real.sum(1)
+
+    check(update, numbers(3, 8), numbers(8), torch.randn(3, 8), truth=False)
+
+
+@pytest.mark.slow
+def test_inputs_with_the_conjugate_bit() -> None:
+    z = numbers(5, 6)
+    check(lambda z: torch.view_as_real(z.resolve_conj()) + z.imag[..., None], z.conj(), truth=False)
+    check(lambda z: z * 2 + z.abs(), z.conj().T, truth=False)
+    written = z.clone()
+    compiled_of(lambda z: z.mul_(1j))(written.conj())
+    torch.testing.assert_close(written, (z.conj() * 1j).conj().resolve_conj())
+    tangents = numbers(5, 6).conj()
+    for function in (lambda z: z * z, compiled_of(lambda z: z * z)):
+        leaf = z.clone().requires_grad_()
+        function(leaf).backward(tangents)
+        torch.testing.assert_close(leaf.grad, tangents * (2 * z).conj())
+
+
+@pytest.mark.slow
+def test_state_space_kernel_of_many_exponentials() -> None:
+    def kernel(rates: Tensor, weights: Tensor, steps: Tensor) -> Tensor:
+        decays = torch.exp(torch.complex(-rates.exp(), rates)[..., None] * steps)
+        return 2 * (torch.view_as_complex(weights)[..., None] * decays).sum(1).real
+
+    check(kernel, torch.randn(3, 4, requires_grad=True), torch.randn(3, 4, 2, requires_grad=True), torch.arange(9.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_columns_that_are_stacked_are_one_kernel(dtype: torch.dtype) -> None:
+    def interleaved(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+        a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)
+        turned = torch.stack([a * cosines - b * sines, a * sines + b * cosines], -1)
+        return turned.flatten(-2).type_as(x).transpose(1, 2)
+
+    check(interleaved, torch.randn(2, 6, 3, 34).to(dtype), torch.randn(17), torch.randn(17))
+    assert list(cuesta.records)[-1].kernels == 1
