@@ -33,6 +33,10 @@ _WRITE: Final = torch.ops.aten.copy_.default
 _WITH_EFFECTS: Final = torch.ops.higher_order.with_effects
 
 
+_COMMUNICATION: Final = ("_c10d_functional", "_dtensor", "c10d", "symm_mem")
+"""Where operators come from that communicate with other processes."""
+
+
 def has_opaque_nodes(gm: GraphModule) -> bool:
     """Whether a graph has to be compiled in pieces."""
     unsayable = _unsayable(gm.graph.nodes)
@@ -56,7 +60,7 @@ def _is_opaque(node: Node, unsayable: set[Node]) -> bool:
     """Whether no level can say a call."""
     target, value = node.target, node.meta.get("val")
     if isinstance(target, OpOverload):
-        if node.meta.get("unbacked_bindings") or _is_given_objects(node, target):
+        if node.meta.get("unbacked_bindings") or _is_given_objects(node, cast("Any", target)):
             return True
     elif isinstance(target, HigherOrderOperator):
         return target is not _WITH_EFFECTS or not isinstance(node.args[1], OpOverload)
@@ -101,9 +105,13 @@ def free_symbols(value: Any) -> set[Any]:
 
 
 def keeps_its_place(node: Node) -> bool:
-    """Whether a call must stay in order with others like it: random numbers, effects, what we know nothing about."""
+    """Whether a call must stay in order with others like it: random numbers, effects, what we know nothing about; and
+    communication, to which all processes must come in one order.
+    """
     target = node.target
     if isinstance(target, OpOverload):
+        if target.namespace in _COMMUNICATION and target is not torch.ops._c10d_functional.wait_tensor.default:
+            return True
         return torch.Tag.nondeterministic_seeded in target.tags or not node.users or _is_mutable(cast("Any", target))
     return isinstance(target, HigherOrderOperator)
 
