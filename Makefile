@@ -37,16 +37,19 @@ demo: $(READY) ## watch one model walk down the levels
 
 ##@ Tests
 test: $(READY) ## the whole test suite, on the CPU
-	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not thorough" $(PYTEST_ARGS)
+	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not multi_gpu and not thorough" $(PYTEST_ARGS)
 
 test-fast: $(READY) ## what to run between edits: about a minute
-	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not slow and not thorough" $(PYTEST_ARGS)
+	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not multi_gpu and not slow and not thorough" $(PYTEST_ARGS)
 
 test-thorough: $(READY) ## what the suite checks on a model or two, on all of them
-	$(PYTEST) $(IN_PARALLEL) -m "not gpu and thorough" $(PYTEST_ARGS)
+	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not multi_gpu and thorough" $(PYTEST_ARGS)
 
 test-gpu: $(READY) ## the tests that need a CUDA device
 	$(PYTEST) -m gpu $(PYTEST_ARGS)
+
+test-multi-gpu: $(READY) ## the tests that need two or four CUDA devices, over NCCL
+	$(PYTEST) -m multi_gpu $(PYTEST_ARGS)
 
 conformance: $(READY) ## every sample of PyTorch's operator database, in nine dtypes: an hour; table in build/
 	$(PYTEST) $(IN_PARALLEL) tests/conformance --conformance=all $(PYTEST_ARGS)
@@ -116,4 +119,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-thorough test-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean
+.PHONY: help demo test test-fast test-thorough test-gpu test-multi-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean
