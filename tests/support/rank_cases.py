@@ -27,13 +27,20 @@ SECONDS = 60
 """How long a collective may take: then it raises."""
 
 
+def everybody() -> dist.ProcessGroup:
+    """The group of all processes."""
+    group = dist.group.WORLD
+    assert group is not None
+    return group
+
+
 def whole(value: Any) -> Tensor:
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def functional_collectives(device: str) -> None:
     """Every kind, with kernels between start and wait, and strides that torch does not promise."""
-    group, world, rank = dist.group.WORLD, dist.get_world_size(), dist.get_rank()
+    group, world, rank = everybody(), dist.get_world_size(), dist.get_rank()
 
     def function(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
         reduced = functional.all_reduce(x * 2, "sum", group)
@@ -77,8 +84,9 @@ def collectives_in_place(device: str) -> None:
 
 def tensors_still_waited_for(device: str) -> None:
     """A tensor that a collective in eager still writes is an input."""
+    group = everybody()
     x = torch.full((1000,), float(dist.get_rank() + 1), device=device)
-    found = torch.compile(lambda x: x * 2 + 1, backend="cuesta")(functional.all_reduce(x, "sum", dist.group.WORLD))
+    found = torch.compile(lambda x: x * 2 + 1, backend="cuesta")(functional.all_reduce(x, "sum", group))
     torch.testing.assert_close(found, torch.full_like(x, sum(range(1, dist.get_world_size() + 1))) * 2 + 1)
 
 
@@ -87,11 +95,12 @@ def redistribution(device: str) -> None:
     mesh = init_device_mesh(device, (dist.get_world_size(),))
 
     def function(x: Any, w: Any) -> Any:
-        y = torch.relu(x @ w).redistribute(placements=[Shard(1)])
+        y: Any = torch.relu(x @ w)
+        y = y.redistribute(placements=[Shard(1)])
         return (y * 2).redistribute(placements=[Replicate()]).sum(0), y
 
     compiled = torch.compile(function, backend="cuesta", dynamic=True)
-    for size in (8, 12, 20):
+    for size in (8, 12):
         x, w = torch.randn(size, 16, device=device), torch.randn(16, 8, device=device)
         given = [distribute_tensor(one, mesh, [place]) for one, place in ((x, Shard(0)), (w, Replicate()))]
         x, w, *given = (one.requires_grad_() for one in (x, w, *given))
@@ -111,7 +120,8 @@ def pipeline(device: str) -> None:
     layers = [nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.LayerNorm(16)).to(device) for _ in range(2)]
     alone = copy.deepcopy(layers)
     rank = dist.get_rank()
-    stage = PipelineStage(torch.compile(layers[rank], backend="cuesta"), rank, 2, torch.device(device))
+    compiled: Any = torch.compile(layers[rank], backend="cuesta")
+    stage = PipelineStage(compiled, rank, 2, torch.device(device))
     x, target = torch.randn(8, 16, device=device), torch.randn(8, 16, device=device)
     schedule = ScheduleGPipe(stage, 2, loss_fn=nn.functional.mse_loss)
     if rank == 0:
@@ -123,11 +133,29 @@ def pipeline(device: str) -> None:
         torch.testing.assert_close(ours.grad, theirs.grad)
 
 
-def death(device: str) -> None:
-    """The other process ends in the middle of a collective: who waits for it is told."""
+def once(device: str) -> None:
+    """Of two processes that compile one graph at the same time, one does, and the other takes its program."""
+    group = everybody()
 
     def function(x: Tensor) -> Tensor:
-        return functional.all_reduce(x * 2, "sum", dist.group.WORLD) + 1
+        return functional.all_reduce(torch.softmax(x.exp() + 1, 1), "sum", group) * 2
+
+    x = torch.ones(8, 8, device=device)
+    compiled = torch.compile(function, backend="cuesta")
+    dist.barrier()
+    torch.testing.assert_close(compiled(x), torch.full_like(x, 2 * dist.get_world_size() / 8))
+    (record,) = cuesta.records
+    fresh = torch.tensor(0 if record.from_cache else 1)
+    dist.all_reduce(fresh)
+    assert fresh == 1, f"{fresh} of {dist.get_world_size()} processes have compiled it"
+
+
+def death(device: str) -> None:
+    """The other process ends in the middle of a collective: who waits for it is told."""
+    group = everybody()
+
+    def function(x: Tensor) -> Tensor:
+        return functional.all_reduce(x * 2, "sum", group) + 1
 
     x = torch.ones(8, device=device)
     compiled = torch.compile(function, backend="cuesta")
@@ -151,6 +179,7 @@ CASES: dict[str, Callable[[str], None]] = {
         tensors_still_waited_for,
         redistribution,
         pipeline,
+        once,
         death,
     )
 }
