@@ -89,6 +89,9 @@ bench-optimizers: $(READY) ## a step of AdamW over many tensors, beside eager's 
 bench-ddp: $(READY) ## a training step under DistributedDataParallel, one process per CUDA device (ARGS="--devices cpu" without one)
 	$(RUN) -m benchmarks.ddp $(ARGS)
 
+bench-multi-gpu: $(READY) ## training steps with DDP, FSDP2, TP and 2-D on several devices, beside eager and TorchInductor
+	$(RUN) -m benchmarks.multi_gpu $(ARGS)
+
 bench-gpu-search: $(READY) ## random programs on a CUDA device: which are slower than eager, TorchInductor or memory (ARGS="--seeds 0-39")
 	$(RUN) -m benchmarks.gpu_search $(ARGS)
 
@@ -119,4 +122,4 @@ $(STAMP): pyproject.toml setup.py constraints.txt
 	$(VENV)/bin/python -m pip install --quiet -c constraints.txt $$($(VENV)/bin/python scripts/torch_index.py) -e '.[dev]'
 	@touch $@
 
-.PHONY: help demo test test-fast test-thorough test-gpu test-multi-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions links venv clean
+.PHONY: help demo test test-fast test-thorough test-gpu test-multi-gpu conformance fuzz fuzz-texts prove reload lint types bench bench-growth bench-gpu bench-optimizers bench-ddp bench-gpu-search bench-gpu-schedules search-predicted bench-constants bench-convolutions bench-multi-gpu links venv clean

@@ -18,6 +18,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,7 +39,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 import cuesta
 
-WIDTH, HEADS, LAYERS, VOCABULARY = 32, 4, 2, 64
 BATCH, SEQUENCE = 8, 16
 TOLERANCE = 1e-5
 """How far a loss or a weight may be from that of one process. Both are below 10, and f32 rounds to 6e-8 of a number."""
@@ -47,17 +47,29 @@ TOLERANCE = 1e-5
 # -- the model ---------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """How large a decoder is."""
+
+    width: int = 32
+    heads: int = 4
+    layers: int = 2
+    vocabulary: int = 64
+
+
 class Attention(nn.Module):
     """Causal attention; a process that has a part of the heads computes those."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.head_width = sizes.width // sizes.heads
+        layers = (nn.Linear(sizes.width, sizes.width, bias=False) for _ in range(4))
+        self.query, self.key, self.value, self.out = layers
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, _ = x.shape
         heads = [
-            layer(x).view(batch, length, -1, WIDTH // HEADS).transpose(1, 2)
+            layer(x).view(batch, length, -1, self.head_width).transpose(1, 2)
             for layer in (self.query, self.key, self.value)
         ]
         y = F.scaled_dot_product_attention(*heads, is_causal=True)
@@ -67,11 +79,12 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """One layer of the decoder."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.norm_1, self.norm_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.attention = Attention()
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        width = sizes.width
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = Attention(sizes)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attention(self.norm_1(x))
@@ -81,12 +94,13 @@ class Block(nn.Module):
 class Decoder(nn.Module):
     """Tokens in, logits out."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(VOCABULARY, WIDTH)
-        self.blocks = nn.ModuleList([Block() for _ in range(LAYERS)])
-        self.norm = nn.LayerNorm(WIDTH)
-        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.sizes = sizes
+        self.tokens = nn.Embedding(sizes.vocabulary, sizes.width)
+        self.blocks = nn.ModuleList([Block(sizes) for _ in range(sizes.layers)])
+        self.norm = nn.LayerNorm(sizes.width)
+        self.head = nn.Linear(sizes.width, sizes.vocabulary, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.tokens(tokens)
@@ -126,17 +140,17 @@ def tensor_parallel(model: Decoder, mesh: DeviceMesh) -> None:
     parallelize_module(model, mesh, ends)
 
 
-def sharded(model: Decoder, mesh: DeviceMesh, backend: str) -> nn.Module:
+def sharded(model: Decoder, mesh: DeviceMesh, backend: str | None) -> nn.Module:
     """The model, of whose weights each process of a mesh has a part; blocks are compiled one by one."""
     for block in model.blocks:
-        block.compile(backend=backend)
-        fully_shard(block, mesh=mesh)
+        fully_shard(compiled(block, backend), mesh=mesh)
     fully_shard(model, mesh=mesh)
     return model
 
 
-def distributed(how: str, model: Decoder, device: str, backend: str) -> tuple[nn.Module, int, int]:
-    """The model as the processes train it together, in how many parts a batch is divided, and which is ours.
+def distributed(how: str, model: Decoder, device: str, backend: str | None) -> tuple[nn.Module, int, int]:
+    """The model as the processes train it together, in how many parts a batch is divided, and which is ours. Without a
+    backend nothing is compiled.
 
     Errors: SystemExit for a number of processes that does not fit.
     """
@@ -145,8 +159,9 @@ def distributed(how: str, model: Decoder, device: str, backend: str) -> tuple[nn
         return compiled(DistributedDataParallel(model), backend), world, rank
     if how == "fsdp":
         return sharded(model, init_device_mesh(device, (world,)), backend), world, rank
-    if HEADS % (parts := 2 if how == "2d" else world) or world % parts:
-        raise SystemExit(f"{how}: {world} processes cannot share {HEADS} heads")
+    heads = model.sizes.heads
+    if heads % (parts := 2 if how == "2d" else world) or world % parts:
+        raise SystemExit(f"{how}: {world} processes cannot share {heads} heads")
     mesh = init_device_mesh(device, (world // parts, parts), mesh_dim_names=("data", "tensor"))
     tensor_parallel(model, mesh["tensor"])
     if how == "2d":
@@ -154,9 +169,10 @@ def distributed(how: str, model: Decoder, device: str, backend: str) -> tuple[nn
     return compiled(model, backend), 1, 0
 
 
-def compiled(model: nn.Module, backend: str) -> nn.Module:
-    """The model, compiled as a whole."""
-    model.compile(backend=backend)
+def compiled(model: nn.Module, backend: str | None) -> nn.Module:
+    """The model, compiled as a whole; as it is without a backend."""
+    if backend is not None:
+        model.compile(backend=backend)
     return model
 
 
@@ -180,8 +196,9 @@ def train(model: nn.Module, batches: Sequence[Tensor], parts: int = 1, part: int
 def difference(how: str, device: str, backend: str, steps: int) -> tuple[float, list[float]]:
     """How far losses and weights are from those of one process, at most, and the losses."""
     torch.manual_seed(0)
-    alone = Decoder().to(device)
-    batches = list(torch.randint(VOCABULARY, (steps, BATCH, SEQUENCE + 1), device=device))
+    sizes = Sizes()
+    alone = Decoder(sizes).to(device)
+    batches = list(torch.randint(sizes.vocabulary, (steps, BATCH, SEQUENCE + 1), device=device))
     model, parts, part = distributed(how, copy.deepcopy(alone), device, backend)
     losses = torch.tensor(train(model, batches, parts, part), device=device)
     dist.all_reduce(losses)

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from examples.distributed.train import Decoder, distributed
+from examples.distributed.train import Decoder, Sizes, distributed
 from tests.support.rank_cases import CASES
 from tests.support.ranks import Ended, run_together, torchrun
 
@@ -67,7 +67,7 @@ def test_a_mesh_that_does_not_fit_is_told(how: str) -> None:
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=3)
     try:
         with pytest.raises(SystemExit, match=f"{how}: 3 processes cannot share 4 heads"):
-            distributed(how, Decoder(), "cpu", "cuesta")
+            distributed(how, Decoder(Sizes()), "cpu", "cuesta")
     finally:
         dist.destroy_process_group()
 
