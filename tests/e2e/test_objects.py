@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -285,3 +286,24 @@ def test_objects_that_pass_are_not_in_the_key(tmp_path: Any, monkeypatch: pytest
         assert found.device_mesh is one
         torch.testing.assert_close(found.to_local(), x * 3)
     assert [record.from_cache for record in cuesta.records] == [False, True]
+
+
+def test_communication_keeps_its_order_in_a_program_in_pieces(mesh: DeviceMesh, tmp_path: Path) -> None:
+    """The second could start in the first piece, before eager has run; another process may have no such piece."""
+
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        first = all_reduce((x * 3).nonzero().float().sum(0), "sum", mesh)
+        second = all_reduce(x * 2, "max", mesh)
+        return first + 1, second + 1
+
+    x = torch.tensor([0.0, 1.0, 2.0])
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        found = compiled_of(function, options={"dump": str(tmp_path)})(x)
+    torch.testing.assert_close(found, (torch.tensor([4.0]), x * 2 + 1))
+    (wrapper,) = tmp_path.glob("*/wrapper.py")
+    body = wrapper.read_text()
+    pieces = dict(re.findall(r"def (\w+)\(args\):\n(.*?)(?=\ndef |\Z)", body, re.DOTALL))
+    order = re.findall("|".join(re.escape(f"{name}(inputs)") for name in pieces), pieces["call"])
+    run = "".join(pieces[name.removesuffix("(inputs)")] for name in order)
+    assert len(order) == 2
+    assert run.index("'sum'") < run.index("'max'")
