@@ -37,19 +37,22 @@ demo: $(READY) ## watch one model walk down the levels
 
 ##@ Tests
 test: $(READY) ## the whole test suite, on the CPU
-	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not thorough" $(PYTEST_ARGS)
+	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not multi_gpu and not thorough" $(PYTEST_ARGS)
 
 test-fast: $(READY) ## what to run between edits: about a minute
-	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not slow and not thorough" $(PYTEST_ARGS)
+	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not multi_gpu and not slow and not thorough" $(PYTEST_ARGS)
 
 test-thorough: $(READY) ## what the suite checks on a model or two, on all of them
-	$(PYTEST) $(IN_PARALLEL) -m "not gpu and thorough" $(PYTEST_ARGS)
+	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not multi_gpu and thorough" $(PYTEST_ARGS)
 
 test-gpu: $(READY) ## the tests that need a CUDA device
 	$(PYTEST) -m gpu $(PYTEST_ARGS)
 
 test-versions: $(READY) links ## the fast tests with each version of PyTorch that can be installed (VERSIONS="2.12 2.14")
 	$(RUN) scripts/test_versions.py $(VERSIONS) --pytest-args "$(PYTEST_ARGS)" $(ARGS)
+
+test-multi-gpu: $(READY) ## the tests that need two or four CUDA devices, over NCCL
+	$(PYTEST) -m multi_gpu $(PYTEST_ARGS)
 
 conformance: $(READY) ## every sample of PyTorch's operator database, in nine dtypes: an hour; table in build/
 	$(PYTEST) $(IN_PARALLEL) tests/conformance --conformance=all $(PYTEST_ARGS)
@@ -97,6 +100,9 @@ bench-packages: $(READY) ## how long packages take to load, how large they are, 
 
 bench-ddp: $(READY) ## a training step under DistributedDataParallel, one process per CUDA device (ARGS="--devices cpu" without one)
 	$(RUN) -m benchmarks.ddp $(ARGS)
+
+bench-multi-gpu: $(READY) ## training steps with DDP, FSDP2, TP and 2-D on several devices, beside eager and TorchInductor
+	$(RUN) -m benchmarks.multi_gpu $(ARGS)
 
 bench-gpu-search: $(READY) ## random programs on a CUDA device: which are slower than eager, TorchInductor or memory (ARGS="--seeds 0-39")
 	$(RUN) -m benchmarks.gpu_search $(ARGS)

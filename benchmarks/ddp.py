@@ -65,9 +65,12 @@ class Rank:
     process: BaseProcess
 
 
-def started(options: argparse.Namespace, folder: str) -> list[Rank]:
-    """The processes, running. They meet in a file of `folder`, where no compiler finds what another run left behind."""
-    from benchmarks.ddp_rank import serve
+def started(options: argparse.Namespace, folder: str, serve: Callable[..., None] | None = None) -> list[Rank]:
+    """The processes, running `serve`, or else that of `ddp_rank.py`. They meet in a file of `folder`, where no compiler
+    finds what another run left behind.
+    """
+    if serve is None:
+        from benchmarks.ddp_rank import serve
 
     context = multiprocessing.get_context("spawn")
     ranks: list[Rank] = []

@@ -151,10 +151,12 @@ class Compilers:
         self.records.append(record)
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
             from cuesta.lowering.capture.as_eager import as_eager
+            from cuesta.lowering.capture.objects import hold_real_objects
             from cuesta.saved_results import report_strides, save_what_was_read, take_example_inputs
             from cuesta.values_of_inputs import given_memory, given_plain, read_memory, read_plain
 
             drop_aliases(gm)
+            hold_real_objects(gm)
             if kind == "inference":
                 as_eager(gm, fills_memory=_fills_memory())
             if kind == "forward":

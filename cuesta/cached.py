@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from cuesta.fallbacks import watched
 from cuesta.finishing import BoxedFunction, finish_equal, load_program, with_constants
 from cuesta.options import Options
 from cuesta.record import CompileRecord
+from cuesta.turns import in_a_job, turn
 
 if TYPE_CHECKING:
     import torch
@@ -76,6 +78,27 @@ class Place:
         record.from_cache = True
         record.aten_ops, record.kernels, record.library_calls = entry.aten_ops, entry.kernels, entry.library_calls
         record.fallbacks, record.result_strides = entry.fallbacks, entry.result_strides
+        return function
+
+    @contextmanager
+    def turn(self) -> Iterator[BoxedFunction | None]:
+        """The `with` block in which no other process of this job begins to compile an equal graph; the function, if one
+        has just done so. When one had its turn and left nothing, the others need not come one by one.
+        """
+        found: BoxedFunction | None = None
+        with ExitStack() as held:
+            if self.cache is not None and self.key is not None and in_a_job():
+                with self.record.stage("wait"):
+                    waited = held.enter_context(turn(self.cache.path(self.key)))
+                found = self.look_up()  # perhaps it was there a moment after we looked
+                if waited:
+                    held.close()
+            yield found
+
+    def finished(self, function: BoxedFunction) -> BoxedFunction:
+        """The function, of which the program is in the cache where other processes of this job wait for it."""
+        if self.cache is not None and self.key is not None and in_a_job():
+            finish_equal(self.key)
         return function
 
     def keep(self, program: Program, constants: Sequence[str]) -> None:

@@ -54,7 +54,10 @@ def compile_graph(
         place = place or Place.of(gm, record, options)
         try:
             known = None if options.wants_stages else place.look_up()
-            return known or _compile_fresh(gm, options, record, place)
+            if known is not None or options.wants_stages:
+                return known or _compile_fresh(gm, options, record, place)
+            with place.turn() as known:
+                return known or place.finished(_compile_fresh(gm, options, record, place))
         except CudaError as error:  # it is the device or its driver that refuses
             return _in_eager(gm, error)
 

@@ -16,6 +16,8 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
+from cuesta.lowering.capture.objects import is_object
+
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
@@ -60,7 +62,8 @@ class _Writer:
             bound = self.bindings(node) if node.meta.get("unbacked_bindings") else ""
             return f"{self.target(node.target)}({arguments}):{self.metadata(node)}{bound}"
         if node.op == "placeholder":
-            return f"input:{self.metadata(node)}"
+            # An object is passed on, whatever it is.
+            return "input:object" if is_object(node.meta.get("val")) else f"input:{self.metadata(node)}"
         if node.op == "output":
             return f"output({self.arguments(node.args)})"
         if node.op == "get_attr":
@@ -98,7 +101,9 @@ class _Writer:
         return self.value(node.meta["val"]) if "val" in node.meta else "?"
 
     def constant(self, node: Node) -> str:
-        """A tensor that the graph holds: the driver passes it as an argument, so that its numbers do not matter."""
+        """A tensor, or an object, that the graph holds: the driver passes it as an argument, so that what is in it does
+        not matter.
+        """
         name = str(node.target)
         value: Any = self.gm
         for part in name.split("."):
@@ -106,11 +111,11 @@ class _Writer:
         if isinstance(value, torch.fx.GraphModule):
             inner = _Writer(value, self)
             return f"graph{{{';'.join(inner.line(number, one) for number, one in enumerate(value.graph.nodes))}}}"
-        if not isinstance(value, torch.Tensor):
+        if not isinstance(value, torch.Tensor) and not is_object(value):
             raise UnkeyableError(f"an attribute of type {type(value).__name__}")
         key = ("constant", name)
         text = self.targets.setdefault(key, f"constant{len(self.targets)}")
-        return f"{text}:{self.value(node.meta.get('val', value))}"
+        return f"{text}:{'object' if is_object(value) else self.value(node.meta.get('val', value))}"
 
     # -- targets ------------------------------------------------------------------------------------------------------
 

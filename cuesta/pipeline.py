@@ -85,6 +85,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("kernel-to-host", "values become buffers"),
     Stage("write-in-place", "what ends up in an input is written there, while every buffer still has one writer"),
     Stage("accumulate-in-place", "as write-in-place; and what it frees, later buffers may take"),
+    Stage("overlap-collectives", "it is final who writes to what, and no buffer has taken the place of another yet"),
     Stage("join-launches", "it is final what is launched, and no buffer has taken the place of another yet"),
     Stage("free-buffers", "buffers die at their last use, and later ones take their place"),
     Stage("pool-buffers", "what only lives between two library calls shares one allocation", begins=HOST),

@@ -68,6 +68,10 @@ LIBRARY_CALLS = frozenset(
 """By operator, without the overload."""
 
 
+_FAMILIES = ("aten.linalg_", "aten._linalg_", "_c10d_functional::")
+"""Factorisations, and communication between processes."""
+
+
 def is_library_call(overload: str) -> bool:
     """Whether a call of this overload (`aten.mm.default`) is meant to stay one."""
-    return overload.rpartition(".")[0] in LIBRARY_CALLS or overload.startswith(("aten.linalg_", "aten._linalg_"))
+    return overload.rpartition(".")[0] in LIBRARY_CALLS or overload.startswith(_FAMILIES)

@@ -26,11 +26,12 @@ from cuesta.lowering.capture.fx_floats import SymbolicFloats
 from cuesta.lowering.capture.fx_foreach import OfEach, of_each
 from cuesta.lowering.capture.fx_overloads import CONSTANT_CONVERTERS, callee_of, is_symbolic_query
 from cuesta.lowering.capture.fx_symbols import Symbols
+from cuesta.lowering.capture.objects import is_object
 from cuesta.lowering.capture.source_locations import location_of_stack_trace
 from cuesta.lowering.capture.sympy_to_sym import UnsupportedExpressionError
 
 Kind: TypeAlias = Literal["tensor", "integer", "literal"]
-"""What a graph passes or returns in one place: a tensor, a SymInt, or anything else (None, a constant)."""
+"""What a graph passes or returns in one place: a tensor, a SymInt, or anything else (None, a constant, an object)."""
 
 Imported: TypeAlias = Any
 """What a node has become: an SSA value (of a tensor), a constant, a torch.SymInt and its like (translated where it is
@@ -53,8 +54,10 @@ class ImportedGraph:
     """A graph as a program, and what a caller needs to know to run it."""
 
     module: ModuleOp
-    constants: tuple[tuple[str, torch.Tensor], ...]
-    """The tensors that the graph holds as attributes, by name: extra trailing arguments of the entry, in this order."""
+    constants: tuple[tuple[str, Any], ...]
+    """The tensors and objects that the graph holds as attributes, by name: extra trailing arguments of the entry, in
+    this order.
+    """
     inputs: tuple[Kind, ...]
     """One per graph input, constants not counted."""
     outputs: tuple[Kind, ...]
@@ -85,7 +88,7 @@ class _Importer:
         self.block = Block()
         self.values: dict[Node, Imported] = {}
         self.ops: list[Operation] = []
-        self.constants: list[tuple[str, torch.Tensor]] = []
+        self.constants: list[tuple[str, Any]] = []
         self.constant_values: dict[str, SSAValue] = {}
         self.symbols = Symbols()
         self.floats = SymbolicFloats(self.ops.append)
@@ -172,7 +175,9 @@ class _Importer:
             argument = self.add_argument(node.name, sym.IntType(expression))
             self.symbols.values.setdefault(expression, argument)
             return "integer"
-        self.add_argument(node.name, LITERAL_TYPE)
+        argument = self.add_argument(node.name, LITERAL_TYPE)
+        if is_object(value):
+            self.values[node] = argument
         return "literal"
 
     def add_argument(self, name: str, argument_type: Attribute) -> SSAValue:
@@ -186,10 +191,13 @@ class _Importer:
         known = self.constant_values.get(name)
         if known is None:
             value = self.attribute(name)
-            if not isinstance(value, torch.Tensor):
+            if isinstance(value, torch.Tensor):
+                argument_type = self.tensor_type_of(node, node.meta.get("val", value))
+            elif is_object(value):
+                argument_type = LITERAL_TYPE
+            else:
                 self.values[node] = _Unusable(f"{name} is a {type(value).__name__}, not a tensor")
                 return
-            argument_type = self.tensor_type_of(node, node.meta.get("val", value))
             known = self.add_argument(name.replace(".", "_"), argument_type)
             self.constant_values[name] = known
             self.constants.append((name, value))
@@ -419,7 +427,7 @@ class _Importer:
             # The result of a copy_ is the argument, as the caller knows it.
             value = self.writes[value][0] if value in self.writes else self.values[value]
         if _is_value(value):
-            return "tensor", value
+            return "tensor" if is_tensor(value) else "literal", value
         if isinstance(value, torch.SymInt):
             expression = self.symbols.translate(value)
             if isinstance(expression, int):

@@ -2,9 +2,10 @@
 
 A level has ops for most calls. What none can say, eager runs: higher-order operators (a branch, a loop, a random state
 kept for recomputation), operators whose result has a size that only the data knows, and whatever takes or gives a
-tensor that is not strided. The rest is compiled around that, in as few pieces as the data flow allows: piece 0 is what
-needs nothing of eager's, piece k + 1 what needs something that eager computes from the results of pieces up to k. Each
-is a graph of its own: a size that only the data knows is an input to it. Writes to inputs come last.
+tensor that is not strided, or an object. The rest is compiled around that, in as few pieces as the data flow allows:
+piece 0 is what needs nothing of eager's, piece k + 1 what needs something that eager computes from the results of
+pieces up to k. Each is a graph of its own: a size that only the data knows is an input to it. Writes to inputs come
+last.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
+from cuesta.lowering.capture.objects import is_object
+
 if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -30,10 +33,15 @@ _WRITE: Final = torch.ops.aten.copy_.default
 _WITH_EFFECTS: Final = torch.ops.higher_order.with_effects
 
 
+_COMMUNICATION: Final = ("_c10d_functional", "_dtensor", "c10d", "symm_mem")
+"""Where operators come from that communicate with other processes."""
+
+
 def has_opaque_nodes(gm: GraphModule) -> bool:
     """Whether a graph has to be compiled in pieces."""
     unsayable = _unsayable(gm.graph.nodes)
-    if not unsayable.isdisjoint(gm.graph.output_node().all_input_nodes):
+    returned = [one for one in gm.graph.output_node().all_input_nodes if not _passes_through(one)]
+    if not unsayable.isdisjoint(returned):
         return True  # the condition of a loop over numbers
     return any(node.op == "call_function" and _is_opaque(node, unsayable) for node in gm.graph.nodes)
 
@@ -43,17 +51,29 @@ def _unsayable(nodes: Iterable[Node]) -> set[Node]:
     return {node for node in nodes if _is_unsayable(node.meta.get("val"), as_argument=True)}
 
 
+def _passes_through(node: Node) -> bool:
+    """Whether it is an object that the graph is given, or holds."""
+    return node.op != "call_function" and is_object(node.meta.get("val"))
+
+
 def _is_opaque(node: Node, unsayable: set[Node]) -> bool:
     """Whether no level can say a call."""
     target, value = node.target, node.meta.get("val")
     if isinstance(target, OpOverload):
-        if node.meta.get("unbacked_bindings"):
+        if node.meta.get("unbacked_bindings") or _is_given_objects(node, cast("Any", target)):
             return True
     elif isinstance(target, HigherOrderOperator):
         return target is not _WITH_EFFECTS or not isinstance(node.args[1], OpOverload)
     else:
         return not (target is operator.getitem or _is_number(value))
     return bool(unsayable) and (_is_unsayable(value) or not unsayable.isdisjoint(node.all_input_nodes))
+
+
+def _is_given_objects(node: Node, target: OpOverload[..., Any]) -> bool:
+    """Whether an operator of somebody's is called with an object that stands in the graph as it is."""
+    if target.namespace in ("aten", "prims", "_c10d_functional"):
+        return False
+    return any(not isinstance(one, Node) and is_object(one) for one in (*node.args, *node.kwargs.values()))
 
 
 def _kind_of(node: Node, unsayable: set[Node], kinds: dict[Node, Kind]) -> Kind:
@@ -85,9 +105,13 @@ def free_symbols(value: Any) -> set[Any]:
 
 
 def keeps_its_place(node: Node) -> bool:
-    """Whether a call must stay in order with others like it: random numbers, effects, what we know nothing about."""
+    """Whether a call must stay in order with others like it: random numbers, effects, what we know nothing about; and
+    communication, to which all processes must come in one order.
+    """
     target = node.target
     if isinstance(target, OpOverload):
+        if target.namespace in _COMMUNICATION and target is not torch.ops._c10d_functional.wait_tensor.default:
+            return True
         return torch.Tag.nondeterministic_seeded in target.tags or not node.users or _is_mutable(cast("Any", target))
     return isinstance(target, HigherOrderOperator)
 
@@ -109,7 +133,7 @@ def _is_unsayable(value: Any, *, as_argument: bool = False) -> bool:
         return any(_is_unsayable(one) for one in cast("Sequence[Any]", value))
     if as_argument and isinstance(value, torch.SymFloat):
         return any(symbol.name.startswith(("u", "zuf")) for symbol in free_symbols(value))
-    return as_argument and isinstance(value, torch.SymBool)
+    return is_object(value) or (as_argument and isinstance(value, torch.SymBool))
 
 
 @dataclass(slots=True)

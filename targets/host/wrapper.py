@@ -20,6 +20,7 @@ from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.core.locations import format_location, location_of
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.host.collectives import is_collective, is_start
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of, traits_of
 from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.eager_text import OPERATOR, write_eager
@@ -415,7 +416,7 @@ class WrapperWriter:
         elif self.returns_list(op):
             target = f"{target},"
         tensors = [name for name, operand in zip(operands, op.operands, strict=True) if is_tensor(operand)]
-        holds_to_schema = self.checks_calls and op.schema is None and bool(tensors)
+        holds_to_schema = self.checks_calls and op.schema is None and bool(tensors) and not is_collective(op)
         if holds_to_schema:
             self.lines.append(f"copies = copies_of({', '.join(tensors)})")
         self.lines.append(f"{target} = {call}" if results else call)
@@ -426,6 +427,11 @@ class WrapperWriter:
             )
             self.lines.append(f"check_call(copies, ({taken}), ({given}), {op.overload!r}, {self.place_of(op)!r})")
             self.lines.append("del copies")
+        if is_start(op):  # it is still being written: only what its wait gives may be laid out otherwise
+            for result, result_name in zip(op.results, results, strict=True):
+                if result_name != "_" and is_tensor(result):
+                    self.lines.append(self.metadata_check(result_name, tensor_type_of(result), op.overload))
+            return
         if self.checked:
             self.check_results(op, results)
             return

@@ -13,8 +13,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import aten, host, kernel, loops, sym
 from cuesta.dialects.core.entry import entry_function, written_arguments
-from cuesta.targets.reference.aten import call, constant
+from cuesta.dialects.host.collectives import is_collective
+from cuesta.targets.reference.aten import arguments_of, call, constant
 from cuesta.targets.reference.bindings import Symbols, bind, sizes_and_strides, with_constants
+from cuesta.targets.reference.collectives import Unfinished, collective
 from cuesta.targets.reference.eager import EAGER_HANDLERS
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.host import HOST_HANDLERS
@@ -34,6 +36,7 @@ class Program:
         self.values: dict[SSAValue, object] = {}
         self.arguments: dict[SSAValue, object] = {}
         self.freed: dict[SSAValue, Operation] = {}
+        self.unfinished: Unfinished = {}
         self.module = module
         self.kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
 
@@ -178,7 +181,11 @@ def _run(
 
 def _call(program: Program, op: aten.CallLike) -> None:
     operands = [program.value(op, operand) for operand in op.operands]
-    results = call(op, operands, program.symbols, program.numerics)
+    if is_collective(op):
+        positional, _ = arguments_of(op, operands, program.symbols, program.numerics)
+        results: Sequence[object] = collective(op, positional, program.unfinished)
+    else:
+        results = call(op, operands, program.symbols, program.numerics)
     program.values.update(zip(op.results, results, strict=True))
 
 

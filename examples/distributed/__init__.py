@@ -1,0 +1,1 @@
+"""A decoder that several processes train."""
