@@ -38,7 +38,7 @@ X = torch.rand(3, 4)
         (aten._pdist_forward.default, (X,), {"aten._pdist_forward.default": 1}),
         (aten.native_dropout.default, (X, 0.5, True), {"aten.bernoulli.p": 1}),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, torch._ops.OpOverload) else "",
 )
 def test_what_is_left_of_a_call(
     overload: torch._ops.OpOverload, arguments: tuple[object, ...], left: dict[str, int]

@@ -11,7 +11,6 @@ import torch
 from hypothesis import HealthCheck, given, note, reject, settings
 
 import cuesta
-from cuesta.packages.graph import PackageError
 from cuesta.testing import assert_close_to_float64
 from tests.fuzz.programs import Program, programs
 from tests.fuzz.test_programs import has_gradients
@@ -25,6 +24,8 @@ NOT_PACKAGED = (
     "what eager would run cannot be packaged",
     # torch's own words: it cannot take a view of what torch.export wrote as one and another view has changed since.
     "Cannot view a tensor with shape",
+    # torch.export's, of an update that eager leaves out because it changes nothing.
+    "more than one element of the written-to tensor",
 )
 """What is refused by name: such programs are not counted."""
 
@@ -55,7 +56,7 @@ def check_packaged(program: Program) -> None:
                 training=training,
                 dynamic_shapes=shapes if program.dynamic else None,
             )
-        except (PackageError, ValueError) as error:
+        except (RuntimeError, ValueError) as error:
             if str(error).startswith(NOT_PACKAGED):
                 reject()
             raise
