@@ -61,3 +61,10 @@ def test_one_call_that_is_left_is_enough() -> None:
 
 def test_what_was_never_called_is_not_generated() -> None:
     assert core_set.not_generated({aten.exp.default: core_set.Found()}) == [aten.exp.default]
+
+
+def test_random_numbers_of_our_own_are_generated() -> None:
+    options = Options.parse(options={"random": "philox"})
+    for call in (((X, 0.5, True), {}), (([3, 4],), {})):
+        overload = aten.native_dropout.default if len(call[0]) == 3 else aten.rand.default
+        assert not core_set.left_of(overload, call, options) and core_set.left_of(overload, call, Options.parse())
