@@ -50,7 +50,7 @@ def cuesta(
     from torch._dynamo.backends.common import aot_autograd
 
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, update_of_shared_elements
-    from cuesta.values_of_inputs import numbers_as_said, wrapped_numbers
+    from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
@@ -62,7 +62,8 @@ def cuesta(
         # A backend of its own for each graph: it keeps state about the graph, and making one is free.
         capture = aot_autograd(**compilers.settings())
         numbers = wrapped_numbers(gm)
-        compiled = numbers_as_said(capture(gm, example_inputs), numbers)
+        example_inputs, arriving = still_arriving(example_inputs)
+        compiled = arrived(numbers_as_said(capture(gm, example_inputs), numbers), arriving)
     if compilers.records:
         compilers.records[0].capture_seconds = perf_counter() - start - compilers.seconds
     return compiled
