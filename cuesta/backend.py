@@ -50,7 +50,7 @@ def cuesta(
     """
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, update_of_shared_elements
-    from cuesta.values_of_inputs import numbers_as_said, wrapped_numbers
+    from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     pause_while_compiling()
     compilers = Compilers(Options.parse(mode, options))
@@ -65,7 +65,9 @@ def cuesta(
     loops = numbers_of_loops(gm, example_inputs)
     with collection_paused(), capturing(), loops, only(compilers.extensions):
         numbers = wrapped_numbers(gm)
-        compiled = numbers_as_said(captured(gm, example_inputs, compilers.settings()), numbers)
+        example_inputs, arriving = still_arriving(example_inputs)
+        compiled = captured(gm, example_inputs, compilers.settings())
+        compiled = arrived(numbers_as_said(compiled, numbers), arriving)
     if compilers.records:
         compilers.records[0].capture_seconds = perf_counter() - start - compilers.seconds
     return compiled

@@ -1,4 +1,5 @@
-"""Inputs whose memory is not what they mean: numbers that Dynamo wraps, and tensors with a bit.
+"""Inputs whose memory is not what they mean: numbers that Dynamo wraps, tensors that are still received, and tensors
+with a bit.
 
 Machine code reads memory. A tensor of torch may say besides that its elements are those of its memory with the other
 sign (`z.conj().imag`), or conjugated (`z.conj()`), and Dynamo hands some Python numbers over in another type than its
@@ -50,6 +51,54 @@ def numbers_as_said(function: Callable[..., Any], numbers: Mapping[int, torch.dt
         return function(*taken)
 
     return call
+
+
+# --- Tensors that are still received ----------------------------------------------------------------------------------
+
+
+_STILL_WRITTEN = "torch.distributed._functional_collectives", "AsyncCollectiveTensor"
+"""By name: the module takes long to import, and who has such a tensor has imported it."""
+
+
+def still_arriving(example_inputs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[int]]:
+    """The examples with the tensors themselves in place of those that eager's communication still writes and that have
+    a gradient, and the positions of these.
+
+    AOTAutograd would take such a tensor apart, and with it the way back that its gradient takes (torch 2.13).
+    """
+    taken, found = list(example_inputs), list[int]()
+    for position, value in enumerate(example_inputs):
+        kind = type(value)
+        if (kind.__module__, kind.__name__) == _STILL_WRITTEN and value.requires_grad:
+            taken[position] = value.elem.detach().requires_grad_()
+            found.append(position)
+    return taken, found
+
+
+def arrived(function: Callable[..., Any], positions: Sequence[int]) -> Callable[..., Any]:
+    """The function, given each of these inputs when it is there."""
+    if not positions:
+        return function
+
+    def call(*args: Any) -> Any:
+        taken = list(args)
+        for position in positions:
+            taken[position] = _Arrived.apply(taken[position])
+        return function(*taken)
+
+    return call
+
+
+class _Arrived(torch.autograd.Function):
+    """A tensor that is waited for; its gradient is its own."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Any) -> Any:
+        return value.wait()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return gradient
 
 
 # --- The bits of a sign and of a conjugate ----------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def tensor_parallel(model: Decoder, mesh: DeviceMesh) -> None:
     """Divides every layer over the processes of a mesh; between layers each has a part of the sequence.
 
     Each has all of the embedding. A divided one gives a tensor that is still waited for, whose gradient AOTAutograd
-    loses where a compiled block takes it (torch 2.13, with any backend: `--backend aot_eager`).
+    loses where a compiled block takes it (torch 2.13, `--backend aot_eager`; Cuesta waits for such a tensor first).
     """
     sequence, whole = Shard(1), Replicate()
     gathered = {"input_layouts": (sequence,), "desired_input_layouts": (whole,)}

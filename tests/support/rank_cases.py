@@ -90,6 +90,26 @@ def tensors_still_waited_for(device: str) -> None:
     torch.testing.assert_close(found, torch.full_like(x, sum(range(1, dist.get_world_size() + 1))) * 2 + 1)
 
 
+def gradients_of_tensors_still_waited_for(device: str) -> None:
+    """The gradient of such an input goes where eager's does."""
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
+
+    def gradient(function: Callable[[Tensor], Tensor]) -> Tensor | None:
+        x = torch.full((4, 8), float(dist.get_rank() + 1), device=device, requires_grad=True)
+        shard: Any = DTensor.from_local(x * 2, mesh, [Shard(0)])
+        received = shard.redistribute(placements=[Replicate()], async_op=True).to_local()
+        assert isinstance(received, functional.AsyncCollectiveTensor)
+        function(received).square().sum().backward()
+        return x.grad
+
+    def function(x: Tensor) -> Tensor:
+        return x.sin() * 2 + x
+
+    expected = gradient(function)
+    assert expected is not None
+    torch.testing.assert_close(gradient(torch.compile(function, backend="cuesta")), expected)
+
+
 def redistribution(device: str) -> None:
     """From one sharding to another inside the graph, with sizes that change from call to call, and gradients."""
     mesh = init_device_mesh(device, (dist.get_world_size(),))
@@ -177,6 +197,7 @@ CASES: dict[str, Callable[[str], None]] = {
         functional_collectives,
         collectives_in_place,
         tensors_still_waited_for,
+        gradients_of_tensors_still_waited_for,
         redistribution,
         pipeline,
         once,
