@@ -10,7 +10,7 @@ from xdsl.rewriter import InsertPoint
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.typed import position_of
-from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.layout import sizes_of, tensor_type_of, traits_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, is_pointwise, loads_of, remove, stores_of
 from cuesta.transforms.fusion.absorb import with_more_outs
 from cuesta.transforms.fusion.space import Space, volume
@@ -19,6 +19,14 @@ _MOST_STORES = 4
 """The most elements that a point stores side by side and that are each gone on with.
 
 Source: a bound against code growth; a complex number has two.
+"""
+
+_MOST_OPS_IN_BLOCKS = 48
+"""The most ops that a program of blocks is given so: each is one for every lane, on elements that lie apart.
+
+Source: measured on an H200 by dropout of 8192 x 4096 in float32, as torch.compile's default mode runs it: alone (28 ops)
+0.113 ms beside 0.160 as two kernels, between a GELU and a sine (64 ops) 0.213 beside 0.170; in bfloat16 0.112 beside
+0.143, and 0.192 for both.
 """
 
 
@@ -42,8 +50,9 @@ def unroll(producer: loops.NestOp, consumer: loops.NestOp, at_consumer: bool, mo
         return "the producer's points do not store a few elements each"
     if any(load.source is not first.source or load.mask is not None for load in loads):
         return "a read is masked, or of another tensor of the producer"
-    if len(stores) * len(ops_of(consumer.body)) > most_ops:
-        return f"the nest would have more than {most_ops} ops"
+    most = min(most_ops, _MOST_OPS_IN_BLOCKS) if traits_of(producer.results[0]).blocks else most_ops
+    if len(stores) * len(ops_of(consumer.body)) > most:
+        return f"the nest would have more than {most} ops of the consumer"
     if volume(producer.sizes) * len(stores) != volume(consumer.sizes):
         return "the consumer does not have a point for each element that the producer stores"
     written = [Space(store).expressions(store) for store in stores]
