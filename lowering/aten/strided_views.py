@@ -50,24 +50,23 @@ def _as_strided_scatter(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue
         decline("the element types differ")
     _need_whole_storage(source)
     _need_within(source, sizes, strides, offset)
-    numbers = (*sizes, *strides, offset)
-    if not all(isinstance(one, int) for one in numbers) or 0 in sizes:
+    extents = [size for size in sizes if isinstance(size, int)]
+    steps = [stride for stride in strides if isinstance(stride, int)]
+    if len(extents) < len(sizes) or len(steps) < len(strides) or 0 in extents:
         decline("a size or a stride is not known, or nothing is inserted")
-    axes = [k for k in range(len(sizes)) if sizes[k] != 1]
-    axes.sort(key=lambda k: int(strides[k]), reverse=True)
-    for outer, inner in pairwise(axes):
-        if int(strides[outer]) < int(strides[inner]) * int(sizes[inner]):
-            decline("the strides are not nested")
-    if axes and int(strides[axes[-1]]) == 0:
+    axes = sorted((k for k in range(len(sizes)) if extents[k] != 1), key=steps.__getitem__, reverse=True)
+    if any(steps[outer] < steps[inner] * extents[inner] for outer, inner in pairwise(axes)):
+        decline("the strides are not nested")
+    if axes and steps[axes[-1]] == 0:
         decline("elements lie on one another")
     with builder.nest(whole, [op.results[0].type]) as nest:
         rest = sym.linearize(nest.indices, whole) - offset
         inside: Scalar | None = builder.index(rest) >= 0
         place: list[sym.IndexExpr] = [0] * len(sizes)
         for axis in axes:
-            place[axis] = rest // int(strides[axis])
-            inside = intersect(inside, builder.index(place[axis]) < int(sizes[axis]))
-            rest = rest % int(strides[axis])
+            place[axis] = rest // steps[axis]
+            inside = intersect(inside, builder.index(place[axis]) < extents[axis])
+            rest = rest % steps[axis]
         inside = intersect(inside, builder.index(rest).eq(0))
         kept = load_as_stored(builder, source, nest.indices, element)
         builder.store(builder.load_raw(inserted, place, inside, kept), nest.handles[0], nest.indices)

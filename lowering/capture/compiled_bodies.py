@@ -27,14 +27,14 @@ def has_compiled_body(node: Node, gm: GraphModule) -> bool:
     body = _graph_of(node.args[0], gm)
     if body is None:
         return False
-    whole = [cast("Sequence[Any]", one) for one in node.args[1:]]
-    carried, sliced, others = whole if name == "scan" else ([], *whole)
-    returned = next(iter(body.graph.find_nodes(op="output"))).args[0]
+    whole: list[Sequence[Any]] = [cast("Sequence[Any]", one) for one in node.args[1:]]
+    carried, sliced, others = whole if name == "scan" else ((), *whole)
+    returned: Any = next(iter(body.graph.find_nodes(op="output"))).args[0]
     if not isinstance(returned, list | tuple):
         return False
     taken = [_lies(one) for one in body.graph.find_nodes(op="placeholder")]
     given = [*map(_lies, carried), *(_lies(one, first=1) for one in sliced), *map(_lies, others)]
-    again = [_lies(one) for one in returned[: len(carried)]]
+    again = [_lies(one) for one in cast("Sequence[Any]", returned)[: len(carried)]]
     return given == taken and again == taken[: len(carried)]
 
 
@@ -47,7 +47,7 @@ def _lies(argument: Any, *, first: int = 0) -> object:
     """The type of an argument; of a tensor its sizes, and its strides where they count, from a dim on."""
     value: Any = argument.meta.get("val") if isinstance(argument, Node) else argument
     if not isinstance(value, torch.Tensor):
-        return type(value)
+        return value.__class__.__name__
     sizes, strides = list(map(str, value.shape))[first:], list(map(str, value.stride()))[first:]
     return value.dtype, [(size, "" if size == "1" else stride) for size, stride in zip(sizes, strides, strict=True)]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn, randn
+from torch import _higher_order_ops as higher_order
 from torch._higher_order_ops import while_loop
-from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -348,7 +348,8 @@ def _scanned(start: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def _mapped(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    return torch_map(lambda row: torch.softmax(row * weight, -1) + 1, x).sum(0)
+    over_slices: Any = higher_order.map
+    return over_slices(lambda row: torch.softmax(row * weight, -1) + 1, x).sum(0)
 
 
 @pytest.mark.parametrize("layout", ["rows", "turned"])
