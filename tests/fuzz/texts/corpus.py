@@ -68,8 +68,10 @@ def _ranges(cache: Tensor, x: Tensor) -> Tensor:
 
 def _lists(*tensors: Tensor) -> None:
     parameters, gradients = list(tensors[:8]), list(tensors[8:])
-    torch._foreach_mul_(gradients, 0.5)
-    torch._foreach_addcdiv_(parameters, gradients, torch._foreach_add(torch._foreach_abs(gradients), 1.0))
+    aten = torch.ops.aten
+    aten._foreach_mul_.Scalar(gradients, 0.5)
+    sums = aten._foreach_add.Scalar(aten._foreach_abs.default(gradients), 1.0)
+    aten._foreach_addcdiv_.Scalar(parameters, gradients, sums)
 
 
 def _bumped(cache: Tensor, other: Tensor, x: Tensor) -> Tensor:

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from functorch.compile import aot_function, default_partition, make_boxed_func
+from functorch.compile import (
+    aot_function,
+    default_partition,
+    make_boxed_func,  # pyright: ignore[reportPrivateImportUsage]
+)
 from torch import Tensor
 from torch.fx import Graph, GraphModule, symbolic_trace
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -114,9 +118,10 @@ def test_the_graph_is_that_of_pytorch() -> None:
         seen.append(before - len(theirs))
         return default_partition(gm, *arguments, **options)
 
-    function = aot_function(
-        _model, lambda gm, _: make_boxed_func(gm.forward), partition_fn=partition, decompositions={}
-    )
+    def compiler(gm: GraphModule, example_inputs: Any) -> Callable[..., Any]:
+        return make_boxed_func(gm.forward)
+
+    function = aot_function(_model, compiler, partition_fn=partition, decompositions={})
     arguments = [torch.randn(6, 8, requires_grad=True), torch.randn(8, 8, requires_grad=True), torch.randn(8)]
     function(*arguments).backward()
     assert seen and seen[0] > 3
