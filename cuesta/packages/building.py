@@ -148,12 +148,16 @@ def _flattened(program: ExportedProgram) -> _Flat:
     fakes: list[Any] = []
     picked: list[int] = []
     nodes = list(gm.graph.find_nodes(op="placeholder"))
+    examples = iter(pytree.tree_leaves(program.example_inputs))
     for node, spec in zip(nodes, program.graph_signature.input_specs, strict=True):
         value = node.meta.get("val")
+        source: Any = None
         if spec.kind in _WEIGHTS:
             name = str(spec.target)
+            source = state[name]
             weights.append((name, _WEIGHTS[spec.kind], state[name], spec.persistent is not False))
         elif spec.kind is InputKind.USER_INPUT:
+            source = next(examples, None)
             leaves.append((_name_of(spec), value))
             if not isinstance(value, torch.Tensor):
                 _replace_value(gm, node, value)
@@ -161,7 +165,7 @@ def _flattened(program: ExportedProgram) -> _Flat:
             picked.append(len(leaves) - 1)
         else:
             raise PackageError(f"a program that takes {spec.arg} ({spec.kind.name.lower()}) can not be packaged")
-        fakes.append(value)
+        fakes.append(_as_given(value, source))
     for node in list(gm.graph.nodes):
         if node.target is torch.ops.aten._assert_tensor_metadata.default:
             gm.graph.erase_node(node)  # what it checks, the signature does
@@ -169,6 +173,11 @@ def _flattened(program: ExportedProgram) -> _Flat:
     _take_symbols(gm, sizes)
     gm.recompile()
     return _Flat(gm, [*sizes.numbers, *fakes], weights, leaves, picked, sizes)
+
+
+def _as_given(value: torch.Tensor, source: Any) -> torch.Tensor:
+    """A fake as it was before torch.export ran the program on it: what that changed may want a gradient now."""
+    return value.detach().requires_grad_(isinstance(source, torch.Tensor) and source.requires_grad)
 
 
 def _name_of(spec: InputSpec) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects.builtin import IntegerType, Signedness, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, sym
 from cuesta.dialects.aten import AtenOp, CallOp
@@ -56,7 +56,8 @@ def _same(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 def _as_other_type(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """The same bits read as another type: as many numbers, or several along the last dim for one.
 
-    Memory is not read if a library or the caller gets the result: then it is a view of eager's, which costs nothing.
+    What the caller gets is a view of eager's, as its memory is the source's; so is what only libraries read, which
+    costs nothing.
     """
     source, result = op.operands[0], tensor_type_of(op.results[0])
     old, new = tensor_type_of(source).element_type, result.element_type
@@ -65,22 +66,25 @@ def _as_other_type(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     widths = elem.bits_of(old), elem.bits_of(new)
     if None in widths:
         decline("bools and complex numbers are not read as bits")
-    if _is_taken_as_memory(op):
-        decline("nobody reads it but a library or the caller")
+    users = list(_users(op))
+    if any(not isinstance(user, AtenOp | CallOp) for user in users):
+        decline("the caller gets it, and its memory with it")
+    if all(is_library_call(user.overload) for user in users if isinstance(user, AtenOp | CallOp)):
+        decline("nobody reads it but a library")
     with builder.nest(sizes_of(result), [result]) as nest:
         value = _read_as(builder, source, nest.indices, new)
         builder.store(value, nest.handles[0], nest.indices)
     return nest.results
 
 
-def _is_taken_as_memory(op: AtenCall) -> bool:
-    """Whether nobody but libraries and the caller gets the result."""
-    for user in (use.operation for result in op.results for use in result.uses):
-        if not isinstance(user, AtenOp | CallOp) or is_library_call(user.overload):
-            continue
-        if user.overload not in _ALIASES or not _is_taken_as_memory(user):
-            return False
-    return True
+def _users(op: AtenCall) -> Iterator[Operation]:
+    """Who uses the result, under whatever name."""
+    for use in (use for result in op.results for use in result.uses):
+        user = use.operation
+        if isinstance(user, AtenOp | CallOp) and user.overload in _ALIASES:
+            yield from _users(user)
+        else:
+            yield user
 
 
 _ALIASES = ("aten.alias.default", "aten.detach.default")

@@ -157,6 +157,15 @@ def test_a_view_of_an_input_is_a_view_where_gradients_are_taken(tmp_path: Path) 
     torch.testing.assert_close(y.grad, torch.ones(7, 4).index_fill(0, torch.tensor([0]), 0))
 
 
+def test_an_input_that_takes_over_a_gradient(tmp_path: Path) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        before = torch.cat([x, x]).sin()
+        x.narrow(0, 0, 1).copy_(y)
+        return before.exp(), x * 2
+
+    check(function, [torch.randn(3), torch.randn(1, requires_grad=True)], tmp_path, training=True)
+
+
 def test_the_gradient_of_a_gradient_is_refused(tmp_path: Path) -> None:
     x = torch.randn(4, requires_grad=True)
     loaded = packaged(lambda x: x.exp() * x, (x,), tmp_path, training=True)
