@@ -98,6 +98,7 @@ def test_the_gradient_of_a_pooling_by_what_another_found() -> None:
 
 
 @pytest.mark.parametrize("window", [(2, 2), (3, 1, 1), (3, 2, 1)], ids=str)
+@pytest.mark.slow
 def test_the_gradient_of_a_pooling_by_what_it_found_is_a_gather(window: tuple[int, ...], tmp_path: Path) -> None:
     """The usual training step: nothing is scattered, which would cost more."""
     x = torch.randn(2, 3, 9, 9, requires_grad=True)
@@ -163,7 +164,9 @@ TYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int32, torch.uint8,
 
 
 @pytest.mark.usefixtures("_deterministic")
-@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.slow] * (place > 2)) for place, one in enumerate(EMPTY)]
+)
 def test_empty_is_filled_under_deterministic_algorithms(name: str) -> None:
     for dtype in TYPES:
         check(EMPTY[name], torch.ones(2, 3).to(dtype), truth=False)
@@ -288,6 +291,7 @@ def _sines(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.slow
 def test_a_loop_with_gradients(fullgraph: bool) -> None:
     compiled = compiled_of(_sines, fullgraph=fullgraph)
     for size in (5, 7):
@@ -304,6 +308,7 @@ def test_a_loop_with_gradients(fullgraph: bool) -> None:
     assert {"forward", "backward"} <= {record.kind for record in cuesta.records}
 
 
+@pytest.mark.slow
 def test_a_loop_over_a_number() -> None:
     check(lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0, x)), torch.randn(5))
     check(

@@ -49,6 +49,7 @@ def test_rotary_embedding_is_one_kernel(function: Callable[..., Tensor], dtype: 
         assert record.kernels == 1 and set(record.fallbacks) <= ONLY_NAMES
 
 
+@pytest.mark.slow
 def test_rotary_embedding_trains() -> None:
     frequencies = torch.polar(torch.ones(5, 7), torch.randn(5, 7))
     x = torch.randn(2, 5, 3, 14, requires_grad=True)

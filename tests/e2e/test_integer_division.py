@@ -42,7 +42,11 @@ def edges(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return x[good], y[good]
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.int64, *(pytest.param(one, marks=pytest.mark.slow) for one in (torch.int32, torch.int8, torch.uint8))],
+    ids=str,
+)
 def test_by_tensors(dtype: torch.dtype) -> None:
     x, y = edges(dtype)
 
@@ -128,6 +132,7 @@ def test_a_gpu_does_not_check_divisors() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+@pytest.mark.slow
 def test_powers(dtype: torch.dtype) -> None:
     x, y = edges(dtype)
 

@@ -152,6 +152,7 @@ def test_what_is_still_received_is_not_copied(mesh: DeviceMesh, tmp_path: Path) 
     assert "wait_tensor = with_strides(wait_tensor, " in text and "broadcast = with_strides" not in text
 
 
+@pytest.mark.slow
 def test_a_wait_gives_its_operand_also_where_calls_are_checked(mesh: DeviceMesh, tmp_path: Path) -> None:
     """The schema of `wait_tensor` denies it. A text of such a program checks calls, too."""
     x = torch.randn(4)

@@ -42,10 +42,10 @@ def same(run: Callable[[Any], Sequence[Tensor]]) -> Counter[str]:
     ("optimizer", "options"),
     [
         (AdamW, {"amsgrad": True}),
-        (SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
         *(
             pytest.param(optimizer, options, marks=slow)
             for optimizer, options in (
+                (SGD, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
                 (SGD, {"maximize": True}),
                 (Adam, {"weight_decay": 0.1}),
                 (Adam, {"capturable": True}),
@@ -121,7 +121,7 @@ def test_moving_averages_of_parameters() -> None:
     assert not same(run)
 
 
-@pytest.mark.parametrize("order", [2.0, float("inf"), 3.0])
+@pytest.mark.parametrize("order", [2.0, pytest.param(float("inf"), marks=slow), pytest.param(3.0, marks=slow)])
 def test_clipped_gradients(order: float) -> None:
     def run(backend: str) -> list[Tensor]:
         parameters = [torch.nn.Parameter(one) for one in tensors(0)]
@@ -138,7 +138,7 @@ def test_clipped_gradients(order: float) -> None:
     assert not same(run)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float16, marks=slow)])
 @pytest.mark.parametrize("bad", [None, float("inf"), float("-inf"), float("nan")])
 def test_unscaled_gradients(dtype: torch.dtype, bad: float | None) -> None:
     """What `GradScaler.unscale_` calls, with a scale that f16 has no reciprocal of."""

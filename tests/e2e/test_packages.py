@@ -258,6 +258,7 @@ def run(script: str, *arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_process_that_loads_one_has_no_compiler(model: tuple[Path, Model]) -> None:
     number, compilers = run(LOADING, model[0]).splitlines()
     assert compilers == "[]"

@@ -1,4 +1,5 @@
 // RUN: cuesta-opt %s --split-input-file -p overlap-collectives
+// SLOW
 
 // A start stays behind who changes what it reads, by another name too, and a wait in front of who changes that.
 kernel.func @scatter(%y : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) updates 1 schedule #kernel.schedule<grid = [2]> {
