@@ -153,8 +153,10 @@ class ComplexValues:
             ]
             plane = type(op).create(operands=operands, result_types=types, properties=op.properties.copy())
             plane.location = op.location
-            made.append(rule(plane, self.builder))
-            plane.drop_all_references()
+            try:
+                made.append(rule(plane, self.builder))
+            finally:  # it uses what is rolled back when the rule declines
+                plane.drop_all_references()
         return list(zip(*made, strict=True))
 
     def _pointwise(self, op: AtenCall, row: Row) -> list[Planes | SSAValue]:

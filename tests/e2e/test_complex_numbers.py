@@ -184,3 +184,8 @@ def test_columns_that_are_stacked_are_one_kernel(dtype: torch.dtype) -> None:
 
     check(interleaved, torch.randn(2, 6, 3, 34).to(dtype), torch.randn(17), torch.randn(17))
     assert list(cuesta.records)[-1].kernels == 1
+
+
+def test_a_call_whose_parts_have_no_rule_stays_one() -> None:
+    index = torch.tensor(0)
+    check(lambda x: x.scatter_add(0, index, x * 2) + 1, numbers())
