@@ -102,7 +102,9 @@ def _exported(
         import copy
 
         module = copy.deepcopy(module).to(device)
-        given = pytree.tree_map_only(torch.Tensor, lambda one: one.detach().to(device), given)
+        given = pytree.tree_map_only(
+            torch.Tensor, lambda one: one.detach().to(device).requires_grad_(one.requires_grad), given
+        )
     with torch.enable_grad() if training else torch.no_grad():
         return torch.export.export(module, given[0], given[1] or None, dynamic_shapes=dynamic_shapes)
 
@@ -223,7 +225,8 @@ class _Building:
         plan = graph.plan
         before = len(flat.sizes.numbers) + len(flat.weights)
         written = {flat.picked[place - before] for place in plan.written if place >= before}
-        signature = flat.sizes.signature([name for name, _ in flat.leaves], written, differentiable=self.training)
+        wanting = {flat.picked[k] for k, one in enumerate(flat.inputs[before:]) if self.training and one.requires_grad}
+        signature = flat.sizes.signature([name for name, _ in flat.leaves], written, wanting)
         call_spec = program.call_spec
         if len(plan.results) != sum(one.kind is OutputKind.USER_OUTPUT for one in program.graph_signature.output_specs):
             raise PackageError("a program of which torch.export says other results than it has")

@@ -32,15 +32,16 @@ class TensorInput:
     sizes: tuple[Size, ...]
     strides: tuple[Size, ...]
     written: bool = False
+    differentiable: bool = False
+    """Whether a gradient flows to it, if somebody wants one."""
 
 
 @struct
 class ValueInput:
-    """What is no tensor: a program is for this one value, or for any whole number, which is then a symbol."""
+    """What is no tensor: a program is for this one value."""
 
     name: str
     value: Any = None
-    symbol: str | None = None
 
 
 Input: TypeAlias = "TensorInput | ValueInput"
@@ -49,7 +50,7 @@ Input: TypeAlias = "TensorInput | ValueInput"
 @struct
 class Symbol:
     """A number that a size stands for: the size along `axis` of the input number `input` is `factor` times it and
-    `offset`. (An input that is a number is its own size.) Its range includes both ends; None is no end.
+    `offset`. Its range includes both ends; None is no end.
     """
 
     name: str
@@ -63,13 +64,12 @@ class Symbol:
 
 @struct
 class Signature:
-    """What a program takes. It is never called with gradients enabled for its inputs, unless it is `differentiable`."""
+    """What a program takes."""
 
     inputs: tuple[Input, ...]
     symbols: tuple[Symbol, ...]
     conditions: tuple[str, ...]
     """Expressions of symbols that are true."""
-    differentiable: bool = False
 
     @classmethod
     def of_json(cls, head: Mapping[str, Any]) -> Signature:
@@ -78,7 +78,6 @@ class Signature:
             inputs=tuple(map(_input, head["inputs"])),
             symbols=tuple(Symbol(**one) for one in head["symbols"]),
             conditions=tuple(map(str, head["conditions"])),
-            differentiable=bool(head["differentiable"]),
         )
 
 
@@ -128,10 +127,10 @@ class Checks:
                         f"{expected.name} has the size {tuple(given.shape)}, and the package is for "
                         f"{_shown(expected.sizes, signature.symbols)}"
                     )
-                if given.requires_grad and torch.is_grad_enabled() and not signature.differentiable:
+                if given.requires_grad and torch.is_grad_enabled() and not expected.differentiable:
                     raise InputError(
-                        f"{expected.name} wants a gradient, and the package is for inference: call it under "
-                        "torch.no_grad(), or make a package with training=True"
+                        f"{expected.name} wants a gradient, and the package has none for it: call it under "
+                        "torch.no_grad(), or make a package with training=True, of an input that wants one"
                     )
                 given = _laid_out(given, expected, layout[1])
             adapted.append(given)
@@ -142,10 +141,9 @@ class Checks:
     def _bound(self, leaves: Sequence[Any]) -> list[int]:
         values: list[int] = []
         for symbol in self.signature.symbols:
-            given, expected = leaves[symbol.input], self.signature.inputs[symbol.input]
-            size = int(given) if isinstance(expected, ValueInput) else int(given.shape[symbol.axis])
+            size = int(leaves[symbol.input].shape[symbol.axis])
             value, rest = divmod(size - symbol.offset, symbol.factor)
-            where = expected.name if isinstance(expected, ValueInput) else f"{expected.name}.size({symbol.axis})"
+            where = f"{self.signature.inputs[symbol.input].name}.size({symbol.axis})"
             if rest:
                 raise InputError(
                     f"{where} is {size}, and the package is for {symbol.factor} times a number and {symbol.offset}"
@@ -167,10 +165,7 @@ class Checks:
 
 def _check_kind(given: Any, expected: Input) -> None:
     if isinstance(expected, ValueInput):
-        if expected.symbol is not None:
-            if type(given) is not int:
-                raise InputError(f"{expected.name} is {given!r}, and the package takes a whole number")
-        elif type(given) is not type(expected.value) or given != expected.value:
+        if type(given) is not type(expected.value) or given != expected.value:
             raise InputError(f"{expected.name} is {given!r}, and the package was made for {expected.value!r}")
         return
     if not isinstance(given, torch.Tensor):
@@ -214,11 +209,8 @@ def _acceptor(signature: Signature) -> Accept:
     tests: list[str] = []
     for k, one in enumerate(signature.inputs):
         if isinstance(one, ValueInput):
-            if one.symbol is None:
-                space[f"v{k}"] = one.value
-                tests.append(f"a{k}.__class__ is v{k}.__class__ and a{k} == v{k}")
-            else:
-                tests.append(f"a{k}.__class__ is int")
+            space[f"v{k}"] = one.value
+            tests.append(f"a{k}.__class__ is v{k}.__class__ and a{k} == v{k}")
             continue
         space |= {f"t{k}": getattr(torch, one.dtype), f"d{k}": torch.device(one.device)}
         first = [
@@ -229,7 +221,7 @@ def _acceptor(signature: Signature) -> Accept:
         first += [f"a{k}.dim() == {len(one.sizes)}", f"not a{k}.is_neg()"]
         if getattr(torch, one.dtype).is_complex:
             first.append(f"not a{k}.is_conj()")
-        if not signature.differentiable:
+        if not one.differentiable:
             first.append(f"not (a{k}.requires_grad and enabled())")
         if torch.device(one.device).type == "cuda":
             first.append(f"not a{k}.data_ptr() % {POINTER_ALIGNMENT}")
@@ -237,8 +229,7 @@ def _acceptor(signature: Signature) -> Accept:
     if tests:
         lines.append(f"    if not ({' and '.join(tests)}): return None")
     for symbol in signature.symbols:
-        expected = signature.inputs[symbol.input]
-        size = f"a{symbol.input}" + (f".shape[{symbol.axis}]" if isinstance(expected, TensorInput) else "")
+        size = f"a{symbol.input}.shape[{symbol.axis}]"
         lines.append(f"    {symbol.name} = ({size} - {symbol.offset}) // {symbol.factor}")
     second = [
         text

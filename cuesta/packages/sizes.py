@@ -51,8 +51,9 @@ class SizeExpressions:
         known = getattr(self.environment, "backed_var_to_val", None) or self.environment.var_to_val
         return int(known[symbol])
 
-    def signature(self, names: Sequence[str], written: set[int], *, differentiable: bool) -> Signature:
-        """What callers have to give. `names` are those of the leaves, and `written` the numbers of those that change.
+    def signature(self, names: Sequence[str], written: set[int], differentiable: set[int]) -> Signature:
+        """What callers have to give. `names` are those of the leaves, and `written` the numbers of those that change,
+        `differentiable` of those that gradients flow to.
 
         Errors: PackageError when the sizes do not tell what a symbol is.
         """
@@ -63,10 +64,8 @@ class SizeExpressions:
                 continue
             dtype, device = str(value.dtype).removeprefix("torch."), str(value.device)
             sizes, strides = tuple(map(size_text, value.shape)), tuple(map(size_text, value.stride()))
-            inputs.append(TensorInput(name, dtype, device, sizes, strides, number in written))
-        return Signature(
-            tuple(inputs), tuple(map(self._symbol, self.symbols)), tuple(self._conditions()), differentiable
-        )
+            inputs.append(TensorInput(name, dtype, device, sizes, strides, number in written, number in differentiable))
+        return Signature(tuple(inputs), tuple(map(self._symbol, self.symbols)), tuple(self._conditions()))
 
     def _symbol(self, symbol: Any) -> Symbol:
         """Where a call shows the symbol. Errors: PackageError when nowhere."""

@@ -166,6 +166,24 @@ def test_an_input_that_takes_over_a_gradient(tmp_path: Path) -> None:
     check(function, [torch.randn(3), torch.randn(1, requires_grad=True)], tmp_path, training=True)
 
 
+def test_a_gradient_that_a_package_for_training_does_not_have(tmp_path: Path) -> None:
+    loaded = packaged(lambda x, y: x * y, (torch.randn(3, requires_grad=True), torch.randn(3)), tmp_path, training=True)
+    x, y = torch.randn(3, requires_grad=True), torch.randn(3)
+    loaded(x, y).sum().backward()
+    torch.testing.assert_close(x.grad, y)
+    with pytest.raises(InputError, match="y wants a gradient, and the package has none for it"):
+        loaded(x, y.requires_grad_())
+
+
+def test_inputs_that_are_moved_to_a_device_want_gradients_still(tmp_path: Path) -> None:
+    loaded = packaged(
+        lambda x: x.exp(), (torch.zeros(3, requires_grad=True),), tmp_path, training=True, devices=["cpu"]
+    )
+    x = torch.zeros(3, requires_grad=True)
+    loaded(x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.ones(3))
+
+
 def test_the_gradient_of_a_gradient_is_refused(tmp_path: Path) -> None:
     x = torch.randn(4, requires_grad=True)
     loaded = packaged(lambda x: x.exp() * x, (x,), tmp_path, training=True)
