@@ -62,6 +62,13 @@ def test_dropout_is_a_kernel_that_draws_and_one_for_the_rest(run_it: bool) -> No
     assert [len(kernels_in(one)) for one in (forward, backward)] == [2, 1]
 
 
+def test_little_work_goes_on_in_the_kernel_that_draws() -> None:
+    """What follows each of the four numbers that a point draws (`unroll`). The test above has more than may follow."""
+    with interpreted_cuda(run_it=False, lowered=True) as programs, torch.no_grad():
+        torch.compile(lambda x: functional.dropout(x, 0.25), backend="cuesta", fullgraph=True)(torch.rand(64, 100))
+    assert len(kernels_in(to_host(programs[0]))) == 1
+
+
 @pytest.mark.slow
 def test_draws_compile() -> None:
     def function() -> tuple[Tensor, ...]:
