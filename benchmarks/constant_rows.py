@@ -119,7 +119,6 @@ ROWS: tuple[Row, ...] = (
     gpu("schedule_gpu.LONGEST", 8192, 65536, on="logsumexp 5000, cross entropy 32768"),
     gpu("schedule_gpu.SCANNED", 1024, 4096, on="cumsum 4096, cumsum 8192"),
     gpu("schedule_gpu.UNKNOWN", 256, 1024, on="softmax of some length"),
-    gpu("schedule_gpu.COLUMN_TILE", 4096, 16384, on="16 columns"),
     gpu("schedule_gpu.WINDOW_TILE", 256, 1024, on="middle of 12"),
     gpu("schedule_gpu.WINDOW_WARP", 32, 128, on="middle of 12"),
     gpu("schedule_gpu.POINTWISE_WARP", 128, 512, on="scaled rows of 1000"),

@@ -60,6 +60,7 @@ class Worker:
         torch._dynamo.config.recompile_limit = 1000  # cases share code, and what was compiled is kept
         torch._dynamo.config.accumulated_recompile_limit = 10_000
         if self.texts:
+            self.texts.mkdir(parents=True, exist_ok=True)
             _keep_texts(self.texts)
 
     def warm_up(self) -> None:

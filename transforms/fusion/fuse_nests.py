@@ -32,7 +32,7 @@ from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import active_trace, no_match
 from cuesta.dialects.layout import traits_of
 from cuesta.dialects.loops.analysis import byte_width
-from cuesta.dialects.loops.surgery import remove, top_level_nest
+from cuesta.dialects.loops.surgery import is_pointwise, remove, top_level_nest
 from cuesta.transforms import thresholds
 from cuesta.transforms.fusion.absorb import absorb
 from cuesta.transforms.fusion.append import append
@@ -45,6 +45,8 @@ from cuesta.transforms.fusion.scatters import SCATTERS, scatters_on_gpu
 from cuesta.transforms.fusion.siblings import Siblings, are_small
 from cuesta.transforms.fusion.space import volume
 from cuesta.transforms.fusion.unroll import unroll
+from cuesta.transforms.reductions.members import plain_members
+from cuesta.transforms.reductions.when import choose_part_on_gpu
 from cuesta.transforms.views.lanes import has_longer_loops, loads_again, turns_across
 
 _MOST_OPS = 400
@@ -262,6 +264,10 @@ class _Fusion:
                     lambda load: self.times_as_often(load, producer),
                 )
             if pays and (producer_cost.is_free or not only_reader or len(sites[source]) == 1):
+                if producer_cost.is_free and self.is_stored_anyway(producer, consumer):
+                    outcome = self.merge(producer, consumer, sites, values)
+                    if isinstance(outcome, loops.NestOp):
+                        return outcome
                 return self.inlined(producer, consumer, sites[source], values)
         if not is_much_smaller(consumer, source) and self.is_to_be_inlined(consumer):
             return "every reader of the consumer is going to compute it"
@@ -310,17 +316,21 @@ class _Fusion:
             return f"the producer has more than {_MOST_USES} reads"
         if scatters_on_gpu(producer) or scatters_on_gpu(consumer):
             return SCATTERS
-        if _starves(producer, consumer):
-            return "too few parallel points would be left for the work"
         first = min(users, key=self.order.__getitem__)
+        absorbs = first is consumer and not isinstance(values, str)
+        loads = [load for result in producer.results for load in sites.get(result, ())]
+        starves = _starves(producer, consumer)
+        if starves and not (absorbs and self.comes_in_parts(consumer, loads)):
+            return "too few parallel points would be left for the work"
         not_absorbed = ""
-        if first is consumer and not isinstance(values, str):
+        if absorbs:
             position = self.order[consumer]
-            loads = [load for result in producer.results for load in sites.get(result, ())]
             few = has_few_columns(consumer, loads, volume(producer.sizes), self.machine)
             outcome = "there are too few columns for all threads" if few else absorb(producer, consumer, sites)
             if isinstance(outcome, loops.NestOp):
                 return self.placed(outcome, position)
+            if starves:
+                return outcome
             not_absorbed = f"; to compute it at its first read: {outcome}"
         at_consumer = first is consumer
         if not at_consumer and not self.ready_at(consumer, producer):
@@ -374,6 +384,27 @@ class _Fusion:
     def is_only_reader(self, consumer: loops.NestOp, producer: loops.NestOp) -> bool:
         """Whether nobody else reads the producer's first result."""
         return all(top_level_nest(use.operation) is consumer for use in producer.results[0].uses)
+
+    def comes_in_parts(self, consumer: loops.NestOp, loads: list[loops.LoadOp]) -> bool:
+        """Whether a nest of few points will be split, on a GPU, and with it what one of its reductions computes at
+        `loads`, and stores.
+        """
+        if not traits_of(consumer.results[0]).blocks or len({load.parent for load in loads}) != 1:
+            return False
+        members = plain_members(consumer)
+        if members is None or loads[0].parent_op() not in [member.reduction for member in members]:
+            return False
+        choices = choose_part_on_gpu(consumer, self.machine)
+        return "part" in choices and "cooperative" not in choices
+
+    def is_stored_anyway(self, producer: loops.NestOp, consumer: loops.NestOp) -> bool:
+        """Whether a reduction reads what is kept for others than nests: where it computes it, it may store it, too, and
+        what that takes is read once. Pointwise readers become siblings.
+        """
+        users = self.users(producer)
+        if users is None or is_pointwise(consumer) or min(users, key=self.order.__getitem__) is not consumer:
+            return False
+        return not all(isinstance(user, loops.NestOp) for user in users)
 
     def placed(self, nest: loops.NestOp, position: int) -> loops.NestOp:
         self.order[nest] = position

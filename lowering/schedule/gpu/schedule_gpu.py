@@ -23,8 +23,9 @@ from xdsl.ir import SSAValue
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
-from cuesta.lowering.schedule.gpu import sliding_windows
+from cuesta.lowering.schedule.gpu import columns, sliding_windows
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
 from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.reductions import gpu_cost
@@ -78,24 +79,6 @@ ROWS, ROW_WARP = 1024, 512
 so, by up to 1.6, and 2 slower, by up to 1.25; they took 0.93 of the time (geometric mean).
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
-"""
-COLUMN_TILE = 8192
-"""Elements of such a tile.
-
-Source: measured by `make bench-constants ARGS='--only schedule_gpu.COLUMN_TILE'`
-"""
-COLUMN_WARPS = 16
-"""Of one that is full, of elements of 32 bits: half as many took 37 nests 1.08 times as long (geometric mean; 0.76 to
-1.56). Of 16 bits, 27 nests, it makes no difference.
-
-Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
-"""
-WIDE_COLUMN_TILE = 2048
-"""The same where addresses take 64 bits, of which a thread keeps one for each element that it loads. Sums of 128 x 4096
-x 4095 f32 over the middle took 4.5 ms on an H200 in tiles of 8192, 3.2 to 3.6 of 4096, 2.2 of 2048; argmax 8.0, 2.8 to
-4.6 and 3.2 ms.
-
-Source: from a sweep of tiles on an H200, of twelve shapes.
 """
 WINDOW_TILE = 512
 """Lanes of such a tile.
@@ -456,14 +439,7 @@ class _Chooser:
                 return {**self.columns(root, KEPT_COLUMNS, lanes), "warps": max(1, KEPT_COLUMNS * lanes // ROW_WARP)}
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
-            axis, width = self.contiguous_axis(root, leaves)
-            lanes = min(self.machine.segment // width, power_of_two(self.points(axis)))
-            while rows < lanes * self.processors and lanes * width > self.machine.sector:
-                lanes //= 2
-            tile = WIDE_COLUMN_TILE if self.wide else COLUMN_TILE
-            columns = self.columns(root, lanes, min(power_of_two(points), max(1, tile // lanes)), axis)
-            full = columns["rows"] * columns["lanes"] >= COLUMN_TILE
-            return {**columns, "warps": COLUMN_WARPS} if full and width >= 4 and not running else columns
+            return self.down_columns(root, leaves, points, static)
         lanes = power_of_two(points) if static else UNKNOWN
         if lanes * self.kept(leaves) > gpu_cost.PERSISTENT:
             lanes = min(lanes, LOOPED)
@@ -482,6 +458,22 @@ class _Chooser:
         self.settled = flat and not running and lanes >= max(points, 2 * LONG)
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
         return {**tiling, "warps": max(1, lanes * height // ROW_WARP)} if height > 1 and most == ROWS else tiling
+
+    def down_columns(self, root: Loop, leaves: list[Loop], points: int, static: bool) -> Tiling:
+        """Lanes along the axis where columns lie side by side, and down them."""
+        axis, width = self.contiguous_axis(root, leaves)
+        running = any(leaf.running for leaf in leaves)
+        kept = self.kept(leaves) if self.reads_again(leaves) else 0
+        indexed = any(isinstance(leaf.op, loops.ReduceOp) and leaf.op.kind in EXTREMES for leaf in leaves)
+        every, beside = self.volume(root.axes), self.points(axis)
+        given = columns.Columns(every, beside, points, width, kept, static, running, indexed, self.wide)
+        tile = columns.tile_of(given, self.machine)
+        # The model knows no more of columns than this, and took up to 4 times the best where it was asked.
+        self.settled = not running
+        tiling = self.columns(root, tile.columns, tile.points, axis)
+        if len(root.axes) > 1 and axis == root.axes[-1] and columns.wasted(beside, tile.columns) >= columns.WASTE:
+            tiling["along"] = 0
+        return tiling if tile.warps is None else {**tiling, "warps": tile.warps}
 
     def registers(self, root: Loop) -> int:
         """Of a thread where programs meet: so few that a processor has several programs. What a program needs more for

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cuesta.context import make_context
-from cuesta.dialects import kernel
+from cuesta.dialects import kernel, loops
+from cuesta.dialects.core.machine import REFERENCE
+from cuesta.dialects.loops.analysis import analyse
+from cuesta.lowering.schedule.gpu.columns import Columns, tile_of
+from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
 from cuesta.pipeline import Stage, run_pipeline
 from tests.support.text import parse
 
@@ -23,11 +27,40 @@ func.func @main(%x : tensor<NUMBERx4096x1024xf32>) -> tensor<NUMBERx1024xf32> {
 """
 
 
-@pytest.mark.parametrize(("number", "bits", "inner"), [(400, 32, 256), (600, 64, 64)])
-def test_tiles_are_smaller_where_addresses_take_64_bits(number: int, bits: int, inner: int) -> None:
+@pytest.mark.parametrize(("number", "bits", "inner"), [(400, 32, 64), (600, 64, 64)])
+def test_tiles_are_small_also_where_addresses_take_64_bits(number: int, bits: int, inner: int) -> None:
     module = parse(COLUMNS.replace("NUMBER", str(number)))
     run_pipeline(make_context(), module, [Stage("loops-to-kernel{target=cuda}", "under test")])
     (func,) = [op for op in module.walk() if isinstance(op, kernel.FuncOp)]
     assert func.schedule.choices["index"] == bits
     (reduce,) = [op for op in func.walk() if isinstance(op, kernel.ReduceOp)]
     assert reduce.lanes == inner
+
+
+def test_three_tensors_that_are_read_again_leave_tiles_of_powers_of_two() -> None:
+    given = Columns(1 << 20, 4096, 60, 4, 3, known=True, running=False, indexed=False, wide=False)
+    tile = tile_of(given, REFERENCE)
+    assert (tile.columns, tile.points, tile.warps) == (64, 64, 8)
+
+
+def test_what_fills_no_sector_is_not_kept() -> None:
+    given = Columns(1 << 20, 1 << 20, 4096, 4, 1, known=True, running=False, indexed=False, wide=False)
+    assert tile_of(given, REFERENCE).points == 4096
+    longer = Columns(1 << 20, 1 << 20, 4097, 4, 1, known=True, running=False, indexed=False, wide=False)
+    assert tile_of(longer, REFERENCE).points < 4096
+
+
+def test_few_columns_have_programs_of_more_threads() -> None:
+    many = Columns(1 << 20, 4096, 4096, 4, 0, known=True, running=False, indexed=False, wide=False)
+    few = Columns(4096, 4096, 4096, 4, 0, known=True, running=False, indexed=False, wide=False)
+    assert tile_of(many, REFERENCE).warps == 8
+    assert tile_of(few, REFERENCE).warps == 16
+
+
+@pytest.mark.parametrize(("size", "along"), [(129, 0), (128, 1), (1000, 1)])
+def test_axes_are_one_where_the_last_tile_is_mostly_empty(size: int, along: int) -> None:
+    text = COLUMNS.replace("NUMBER", "400").replace("1024", str(size))
+    module = parse(text)
+    (nest,) = [op for op in module.walk() if isinstance(op, loops.NestOp)]
+    tiling = usual_tiling(analyse(nest, {}, (True,)), REFERENCE)
+    assert tiling is not None and tiling["along"] == along

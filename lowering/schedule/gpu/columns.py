@@ -1,0 +1,137 @@
+"""Tiles of columns: what is reduced lies across to what memory has in order, so lanes run along both.
+
+    loops.nest (%j : 4096) { sum (%i : 1024) of %x[%i, %j] }     a program has 32 columns, 64 points of each a step
+
+Numbers below are of 116 nests on an H200, f32 and bf16, 45 tilings each: the times of what is chosen over the best of
+the tilings, geometric means. Before, tiles of 8192 elements, those were 1.27 to 1.71.
+"""
+
+from __future__ import annotations
+
+from cuesta.dialects.core.integers import power_of_two
+from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.core.structs import struct
+
+COLUMNS, POINTS, EACH = 32, 64, 8
+"""Columns of a program that reads each element once, points of each that it reads at a time, and elements of a thread:
+many threads of few elements. 1.05 of f32, 1.13 the worst of 17; 1.09 of bf16.
+
+Source: from tilings of random nests on an H200.
+"""
+ARG_COLUMNS = 16
+"""The same where the place of what is found goes along, which takes registers and exchanges of its own: 1.08 of bf16,
+1.19 of f32; 32 columns took 1.16 and 1.27.
+
+Source: from tilings of random nests on an H200.
+"""
+WASTE = 1.07
+"""Lanes for each column from which on all parallel axes are one, whose last tile only has lanes without columns. That
+takes as long where no lane is without one, 0.9 of the time at 1.1, 0.68 to 0.84 at 1.5.
+
+Source: from tilings of random nests on an H200.
+"""
+KEPT, MOST_KEPT = 16384, 32768
+"""Elements of a tile of whole columns, which stay in registers for the stages that read them again; and of one at most,
+where columns are long and such as fill a sector no fewer: 1.01 to 1.06.
+
+Source: from tilings of random nests on an H200.
+"""
+KEPT_COLUMNS, KEPT_EACH = 64, 64
+"""Columns of such a tile at most, and elements of a thread.
+
+Source: from tilings of random nests on an H200.
+"""
+AGAIN, AGAIN_WARPS = 8192, 16
+"""Elements of a tile of columns that are scanned, or read again and too long to keep; its warps, of 32-bit numbers. What
+all columns had before; two of the nests are so long, and took 1.00 and 1.16.
+
+Source: from tilings of random nests on an H200.
+"""
+WIDE = 2048
+"""The same where addresses take 64 bits, of which a thread keeps one for each element that it loads. Sums of 128 x 4096
+x 4095 f32 over the middle took 4.5 ms on an H200 in tiles of 8192, 3.2 to 3.6 of 4096, 2.2 of 2048; argmax 8.0, 2.8 to
+4.6 and 3.2 ms.
+
+Source: from a sweep of tiles on an H200, of twelve shapes.
+"""
+BUSY = 512
+"""Threads of a processor at least, before programs have no more of them: those of few programs do.
+
+Source: a guess; three of the nests have so few programs.
+"""
+WARP = 32
+"""Threads of a warp.
+
+Source: a definition (CUDA).
+"""
+
+
+@struct
+class Columns:
+    """What is known of columns: how many there are in all, and along the axis where they lie side by side; their
+    points; bytes of an element; tensors that several stages read.
+    """
+
+    every: int
+    side_by_side: int
+    points: int
+    width: int
+    kept: int
+    known: bool
+    """Whether the number of points is one."""
+    running: bool
+    indexed: bool
+    """Whether some place is looked for."""
+    wide: bool
+
+
+@struct
+class Tile:
+    """Columns of a program, points of each at a time, and warps; None for as many as any tile of its size has."""
+
+    columns: int
+    points: int
+    warps: int | None
+
+
+def tile_of(given: Columns, machine: Machine) -> Tile:
+    """The tile that a program goes down its columns with."""
+    whole, sector = power_of_two(given.points), machine.sector // given.width
+    if given.wide or given.running or (given.kept and not given.known):
+        return _looped(given, machine)
+    if given.kept:
+        if sector * whole * given.kept > MOST_KEPT:
+            return _looped(given, machine)
+        values = whole * power_of_two(given.kept)
+        columns = _enough(given, max(sector, min(KEPT_COLUMNS, KEPT // values)), machine)
+        return Tile(columns, whole, max(1, min(machine.warps, columns * values // (WARP * KEPT_EACH))))
+    columns = _enough(given, ARG_COLUMNS if given.indexed else COLUMNS, machine)
+    points, least = min(whole, POINTS), BUSY * EACH * machine.processors
+    while points < whole and columns * points < AGAIN and given.every * points < least:
+        points *= 2
+    return Tile(columns, points, max(1, min(machine.warps, columns * points // (WARP * EACH))))
+
+
+def _looped(given: Columns, machine: Machine) -> Tile:
+    """Of columns that are scanned, or read again from the cache."""
+    columns = _enough(given, machine.segment // given.width, machine)
+    tile = WIDE if given.wide else AGAIN
+    points = min(power_of_two(given.points), max(1, tile // columns))
+    full = columns * points >= AGAIN and given.width >= 4 and not given.running
+    return Tile(columns, points, AGAIN_WARPS if full else None)
+
+
+def _enough(given: Columns, columns: int, machine: Machine) -> int:
+    """So many columns, or fewer, as long as they fill sectors, where programs are too few for the device."""
+    columns = min(columns, power_of_two(given.side_by_side))
+    while given.every < columns * machine.processors and columns * given.width > machine.sector:
+        columns //= 2
+    return columns
+
+
+def wasted(size: int, columns: int) -> float:
+    """Lanes for each column, of an axis that is taken in tiles of so many."""
+    return -(-size // columns) * columns / size
+
+
+__all__ = ["WASTE", "Columns", "Tile", "tile_of", "wasted"]
