@@ -24,6 +24,12 @@ ARG_COLUMNS = 16
 
 Source: from tilings of random nests on an H200.
 """
+SHORT, SHORT_EACH, SHORT_ARG_EACH = 128, 32, 64
+"""Columns of so many points are one tile, with so many elements a thread, more where a place is looked for, as fewer
+warps exchange what they found: 1.01 to 1.04; four nests took 1.2 to 1.6 in steps of 64 points.
+
+Source: from tilings of random nests on an H200.
+"""
 WASTE = 1.07
 """Lanes for each column from which on all parallel axes are one, whose last tile only has lanes without columns. That
 takes as long where no lane is without one, 0.9 of the time at 1.1, 0.68 to 0.84 at 1.5.
@@ -32,18 +38,23 @@ Source: from tilings of random nests on an H200.
 """
 KEPT, MOST_KEPT = 16384, 32768
 """Elements of a tile of whole columns, which stay in registers for the stages that read them again; and of one at most,
-where columns are long and such as fill a sector no fewer: 1.01 to 1.06.
+where columns are long: 1.01 to 1.06.
 
 Source: from tilings of random nests on an H200.
 """
-KEPT_COLUMNS, KEPT_EACH = 64, 64
-"""Columns of such a tile at most, and elements of a thread.
+KEPT_COLUMNS, KEPT_HALVES, LEAST_KEPT = 64, 32, 8
+"""Columns of such a tile at most, of 32-bit and of 16-bit numbers; and at least.
+
+Source: from tilings of random nests on an H200.
+"""
+KEPT_EACH = 64
+"""Elements of a thread of such a tile; half as many of 1024 points of f32, which took 1.06 otherwise, 1.30 the worst.
 
 Source: from tilings of random nests on an H200.
 """
 AGAIN, AGAIN_WARPS = 8192, 16
-"""Elements of a tile of columns that are scanned, or read again and too long to keep; its warps, of 32-bit numbers. What
-all columns had before; two of the nests are so long, and took 1.00 and 1.16.
+"""Elements of a tile of columns that are scanned, or read again and too long to keep; its warps, of 32-bit numbers. All
+columns had such before; two of the nests are so long, and took 1.00 and 1.16.
 
 Source: from tilings of random nests on an H200.
 """
@@ -54,10 +65,11 @@ x 4095 f32 over the middle took 4.5 ms on an H200 in tiles of 8192, 3.2 to 3.6 o
 
 Source: from a sweep of tiles on an H200, of twelve shapes.
 """
-BUSY = 512
-"""Threads of a processor at least, before programs have no more of them: those of few programs do.
+BUSY = 1024
+"""Threads of a processor at least, before programs have no more of them: those of few programs do. Three of four nests
+with fewer took 1.2 times the best.
 
-Source: a guess; three of the nests have so few programs.
+Source: from tilings of random nests on an H200.
 """
 WARP = 32
 """Threads of a warp.
@@ -96,20 +108,34 @@ class Tile:
 
 def tile_of(given: Columns, machine: Machine) -> Tile:
     """The tile that a program goes down its columns with."""
-    whole, sector = power_of_two(given.points), machine.sector // given.width
+    whole, threads = power_of_two(given.points), BUSY * machine.processors
     if given.wide or given.running or (given.kept and not given.known):
         return _looped(given, machine)
     if given.kept:
-        if sector * whole * given.kept > MOST_KEPT:
-            return _looped(given, machine)
         values = whole * power_of_two(given.kept)
-        columns = _enough(given, max(sector, min(KEPT_COLUMNS, KEPT // values)), machine)
-        return Tile(columns, whole, max(1, min(machine.warps, columns * values // (WARP * KEPT_EACH))))
+        least = min(machine.sector // given.width, MOST_KEPT // values)
+        if least < LEAST_KEPT:
+            return _looped(given, machine)
+        most = KEPT_COLUMNS if given.width >= 4 else KEPT_HALVES
+        columns = _enough(given, max(least, min(most, KEPT // values)), machine)
+        each = KEPT_EACH // 2 if whole == 1024 and given.width >= 4 else KEPT_EACH
+        while each > EACH and given.every * values < threads * each:
+            each //= 2
+        return Tile(columns, whole, _warps(columns * values, each, machine))
+    each = SHORT_ARG_EACH if given.indexed else SHORT_EACH
+    if whole <= SHORT and given.every * whole >= threads * each:
+        columns = _enough(given, COLUMNS, machine)
+        return Tile(columns, whole, _warps(columns * whole, each, machine))
     columns = _enough(given, ARG_COLUMNS if given.indexed else COLUMNS, machine)
-    points, least = min(whole, POINTS), BUSY * EACH * machine.processors
-    while points < whole and columns * points < AGAIN and given.every * points < least:
+    points = min(whole, POINTS)
+    while points < whole and columns * points < AGAIN and given.every * points < threads * EACH:
         points *= 2
-    return Tile(columns, points, max(1, min(machine.warps, columns * points // (WARP * EACH))))
+    return Tile(columns, points, _warps(columns * points, EACH, machine))
+
+
+def _warps(elements: int, each: int, machine: Machine) -> int:
+    """Warps of a tile, so that a thread has so many elements."""
+    return max(1, min(machine.warps, elements // (WARP * each)))
 
 
 def _looped(given: Columns, machine: Machine) -> Tile:

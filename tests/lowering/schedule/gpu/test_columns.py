@@ -43,18 +43,24 @@ def test_three_tensors_that_are_read_again_leave_tiles_of_powers_of_two() -> Non
     assert (tile.columns, tile.points, tile.warps) == (64, 64, 8)
 
 
-def test_what_fills_no_sector_is_not_kept() -> None:
-    given = Columns(1 << 20, 1 << 20, 4096, 4, 1, known=True, running=False, indexed=False, wide=False)
+def test_what_is_too_long_for_eight_columns_is_not_kept() -> None:
+    given = Columns(1 << 20, 1 << 20, 4096, 2, 1, known=True, running=False, indexed=False, wide=False)
     assert tile_of(given, REFERENCE).points == 4096
-    longer = Columns(1 << 20, 1 << 20, 4097, 4, 1, known=True, running=False, indexed=False, wide=False)
+    longer = Columns(1 << 20, 1 << 20, 4097, 2, 1, known=True, running=False, indexed=False, wide=False)
     assert tile_of(longer, REFERENCE).points < 4096
+
+
+def test_short_columns_are_one_tile() -> None:
+    given = Columns(1 << 20, 4096, 100, 4, 0, known=True, running=False, indexed=True, wide=False)
+    tile = tile_of(given, REFERENCE)
+    assert (tile.columns, tile.points, tile.warps) == (32, 128, 2)
 
 
 def test_few_columns_have_programs_of_more_threads() -> None:
     many = Columns(1 << 20, 4096, 4096, 4, 0, known=True, running=False, indexed=False, wide=False)
     few = Columns(4096, 4096, 4096, 4, 0, known=True, running=False, indexed=False, wide=False)
     assert tile_of(many, REFERENCE).warps == 8
-    assert tile_of(few, REFERENCE).warps == 16
+    assert tile_of(few, REFERENCE).warps == 32
 
 
 @pytest.mark.parametrize(("size", "along"), [(129, 0), (128, 1), (1000, 1)])

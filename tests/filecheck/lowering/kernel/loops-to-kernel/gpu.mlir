@@ -71,8 +71,8 @@ func.func @main(%x : tensor<200x60xf32>) -> tensor<200x60xf32> {
 // -----
 // Columns: lanes along the columns, and along the rows within.
 // CHECK:     kernel.for (%i = %p * 32 to min(%p * 32 + 32, 300) lanes 32) {
-// CHECK-NEXT:  %s = kernel.reduce sum (%j = 0 to 500 lanes 64 dim 1) {
-// CHECK-NEXT:    %a = kernel.load %x[%i + %j * 300] : vector<32x64xf32>
+// CHECK-NEXT:  %s = kernel.reduce sum (%j = 0 to 500 lanes 128 dim 1) {
+// CHECK-NEXT:    %a = kernel.load %x[%i + %j * 300] : vector<32x128xf32>
 // CHECK:       } : vector<32xf32>
 // CHECK-NEXT:  kernel.store %s, %o[%i] : vector<32xf32>
 func.func @main(%x : tensor<500x300xf32>) -> tensor<300xf32> {
