@@ -265,6 +265,15 @@ def _write_beside(x: Tensor) -> Tensor:
     return seen * 2
 
 
+# -- numbers that are taken --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", [torch.tensor(4), torch.tensor(-1), torch.tensor([[0, 5]])], ids=str)
+def test_an_index_without_dims_takes_a_number(index: Tensor) -> None:
+    check(lambda x, i: x.take(i) * 2, torch.randn(2, 3), index)
+    nothing_in_eager()
+
+
 # -- updates of several tensors that overlap ---------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ what requires one, the state of the random generator; and that there is an error
 
 from __future__ import annotations
 
+import functools
 import re
 import traceback
 import warnings
@@ -99,7 +100,8 @@ def _verdict(case: Case, backend: str) -> Verdict:
         elif isinstance(actual, Raised):
             return Verdict("finding", f"{where}{actual}", frozenset(["error"]))
         else:
-            problems = differences(actual, expected, lambda sizes=sizes: truth(program, make, sizes, case.backward))
+            true = functools.partial(truth, program, make, sizes, case.backward)
+            problems = differences(actual, expected, true, narrowest(case.source))
             if problems:
                 names = frozenset(problem.split(": ", 1)[0] for problem in problems)
                 return Verdict("finding", where + "\n".join(problems), names)
@@ -210,8 +212,19 @@ def _seen(values: list[tuple[str, Any]], owned: bool = True) -> Results:
     return results
 
 
-def differences(actual: Results, expected: Results, find_truth: Callable[[], Any]) -> list[str]:
-    """What is not as in eager."""
+def narrowest(source: str) -> float:
+    """The distance of 1 to the next number in the narrowest floating type that a program names."""
+    if re.search(r"bfloat16|autocast", source):
+        return torch.finfo(torch.bfloat16).eps
+    return torch.finfo(torch.float16 if re.search(r"float16|half\(", source) else torch.float32).eps
+
+
+def differences(
+    actual: Results, expected: Results, find_truth: Callable[[], Any], unit: float = torch.finfo(torch.float32).eps
+) -> list[str]:
+    """What is not as in eager. A value of 16 bits on the way is good for a last digit of it (`unit`) in the results:
+    eager may be right by luck, or round more often.
+    """
     # One backward pass is traced for all results: who asks for the gradients of some gets zeros where eager gives None.
     zeros = {
         name
@@ -235,12 +248,17 @@ def differences(actual: Results, expected: Results, find_truth: Callable[[], Any
             wide = find_truth() if wide is None else wide
             judged = wide.get(name) if isinstance(wide, dict) else None
             if isinstance(judged, Tensor) and judged.shape == want.shape:
-                compared = compare(name, have, want, judged, strides=False)
+                ulps = 4.0 * max(1.0, unit / _precision(want)) if unit > 1e-4 else 4.0
+                compared = compare(name, have, want, judged, strides=False, ulps=ulps)
                 said = None if compared.passes else str(compared)
             else:
                 said = difference(have, want)
             found += [f"{name}: values: {said}"] if said else []
     return found
+
+
+def _precision(value: Tensor) -> float:
+    return torch.finfo(value.dtype).eps if value.is_floating_point() or value.is_complex() else 1.0
 
 
 def _is_zero_for_none(value: Any, want: Any) -> bool:
@@ -276,7 +294,7 @@ def _show(
             if isinstance(actual, Raised) and not isinstance(expected, Raised):
                 traceback.print_exception(actual.error)
             continue
-        problems = differences(actual, expected, lambda sizes=sizes: truth(program, inputs, sizes, backward))
+        problems = differences(actual, expected, functools.partial(truth, program, inputs, sizes, backward))
         print(f"{sizes}: " + ("\n    ".join(problems) or "right"))
 
 
