@@ -49,14 +49,19 @@ def cuesta(
     Errors: `OptionError` for a mode or an option that does not exist; CuestaError for extensions in conflict.
     """
     from cuesta.aot_autograd import captured
-    from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, tensors_stay, update_of_shared_elements
+    from cuesta.lowering.capture.dynamo_graph import (
+        numbers_of_loops,
+        tensors_stay,
+        update_beside_bits,
+        update_of_shared_elements,
+    )
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     pause_while_compiling()
     compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
-    if (shared := update_of_shared_elements(gm)) is not None:
-        warnings.warn(f"cuesta runs a graph in eager: {shared}", stacklevel=2)
+    if (reason := update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)) is not None:
+        warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=2)
         return gm.forward
     if _wants_to_save():
         from cuesta.packages.precompiled import precompiled

@@ -50,6 +50,24 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     return None
 
 
+def update_beside_bits(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
+    """The update in place, if there is one, in a graph of which two inputs share memory and one has the negative or the
+    conjugate bit. AOTAutograd makes them views of one tensor, and loses the bits.
+
+    Source: `merge_view_inputs` of torch/_functorch/_aot_autograd/runtime_wrappers.py.
+    """
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor) and _has_memory(value)]
+    if not any(tensor.is_neg() or tensor.is_conj() for tensor in tensors):
+        return None
+    memory = [tensor.untyped_storage()._cdata for tensor in tensors]  # pyright: ignore[reportPrivateUsage]
+    if len(set(memory)) == len(memory):
+        return None
+    for node in gm.graph.nodes:
+        if node.op in ("call_method", "call_function") and any(_written_by(node)):
+            return f"{_name_of(node)} writes, and inputs that share memory have the negative or the conjugate bit"
+    return None
+
+
 def _name_of(node: Node) -> str:
     target: Any = node.target
     return target if isinstance(target, str) else getattr(target, "__name__", str(target))
