@@ -279,7 +279,7 @@ def test_an_index_without_dims_takes_a_number(index: Tensor) -> None:
 
 def _update(views: Callable[[Tensor], list[Tensor]]) -> Callable[[Tensor], Tensor]:
     def function(x: Tensor) -> Tensor:
-        torch._foreach_mul_(views(x), 2)
+        torch._foreach_mul_(views(x), 2)  # pyright: ignore[reportPrivateImportUsage]  # there is no other name
         return x + 1
 
     return function

@@ -138,7 +138,7 @@ class _Drawing:
                 if len(self.own_sizes) and rng.random() < 0.3 and name in "xyzu":
                     case.inputs.append(f"{name} = dynamic({name}, {rng.randint(0, len(self.own_sizes) - 1)})")
             case.settings["dynamic"] = rng.choice([None, None, True])
-        scope = names() | sizes
+        scope: dict[str, Any] = names() | sizes
         for line in list(case.inputs):
             try:
                 exec(line, scope)

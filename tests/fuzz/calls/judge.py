@@ -180,7 +180,8 @@ def _parts(name: str, value: Any) -> list[tuple[str, Any]]:
     """A tensor, or the plain tensors that a subclass is made of."""
     if not isinstance(value, Tensor) or not hasattr(value, "__tensor_flatten__"):
         return [(name, value)]
-    inner, _ = value.__tensor_flatten__()
+    wrapped: Any = value
+    inner, _ = wrapped.__tensor_flatten__()
     return [one for part in inner for one in _parts(f"{name}.{part}", getattr(value, part))]
 
 
@@ -194,7 +195,7 @@ def _seen(values: list[tuple[str, Any]], owned: bool = True) -> Results:
             results[f"{name} autograd"] = value.requires_grad, value.is_leaf
             if value.numel():  # eager's operators give a tensor without elements itself where they would make a new one
                 results[f"{name} is"] = next((other for other, one in values[:number] if one is value), None)
-    owners: dict[int, tuple[str, int]] = {}
+    owners: dict[int, tuple[str, Any]] = {}
     for name, value in plain:
         if not isinstance(value, Tensor):
             results[name] = value

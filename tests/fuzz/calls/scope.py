@@ -142,9 +142,9 @@ class Halves(torch.autograd.Function):
 @functools.cache
 def mesh() -> Any:
     """A mesh of this process alone."""
-    import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
 
+    dist: Any = torch.distributed
     if not dist.is_initialized():
         backend = "gloo" if DEVICE == "cpu" else "nccl"
         dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
