@@ -72,6 +72,9 @@ reload: $(READY) ## go on from every text of the dumps of the demo's models: the
 fuzz-texts: $(READY) ## look for an edit of a text that does harm (RUNS=3000, SEED=1)
 	$(RUN) -m tests.fuzz.texts.search --runs $(or $(RUNS),3000) --seed $(or $(SEED),1) --workers $(WORKERS)
 
+fuzz-programs: $(READY) ## look for a program that is not as in eager: mutation, aliases, bits, subclasses, sizes (PROGRAMS=2000, SEED=0)
+	$(RUN) -m tests.fuzz.search --programs $(or $(PROGRAMS),2000) --seed $(or $(SEED),0) --workers $(WORKERS) $(ARGS)
+
 lint: $(READY) ## style (ruff)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .

@@ -49,21 +49,26 @@ def cuesta(
     Errors: `OptionError` for a mode or an option that does not exist; CuestaError for extensions in conflict.
     """
     from cuesta.aot_autograd import captured
-    from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, update_of_shared_elements
+    from cuesta.lowering.capture.dynamo_graph import (
+        numbers_of_loops,
+        tensors_stay,
+        update_beside_bits,
+        update_of_shared_elements,
+    )
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     pause_while_compiling()
     compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
-    if (shared := update_of_shared_elements(gm)) is not None:
-        warnings.warn(f"cuesta runs a graph in eager: {shared}", stacklevel=2)
+    if (reason := update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)) is not None:
+        warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=2)
         return gm.forward
     if _wants_to_save():
         from cuesta.packages.precompiled import precompiled
 
         return precompiled(gm, example_inputs, compilers.options)
     loops = numbers_of_loops(gm, example_inputs)
-    with collection_paused(), capturing(), loops, only(compilers.extensions):
+    with collection_paused(), capturing(), loops, tensors_stay(example_inputs), only(compilers.extensions):
         numbers = wrapped_numbers(gm)
         example_inputs, arriving = still_arriving(example_inputs)
         compiled = captured(gm, example_inputs, compilers.settings())

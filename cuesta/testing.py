@@ -135,7 +135,7 @@ def compare(
     )
 
 
-class _Float64Mode(TorchDispatchMode):
+class Float64Mode(TorchDispatchMode):
     """Makes float64 of every narrower floating type that a model asks for by name (`x.to(torch.float32)`)."""
 
     supports_higher_order_operators = True  # what they call runs as it is
@@ -169,7 +169,7 @@ def effects(
     inputs = tree_map(lambda value: _copied(value, dtype), inputs)
     # Only the computation itself runs in the mode: copies and cotangents must be the same for every run.
     if mode is None:
-        mode = _Float64Mode() if dtype is torch.float64 else nullcontext()
+        mode = Float64Mode() if dtype is torch.float64 else nullcontext()
     # Before the call: what it writes to may require a gradient afterwards.
     wanted = {name: value for name, value in leaves(inputs, "input") if _requires_gradient(value)}
     with mode:

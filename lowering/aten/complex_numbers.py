@@ -142,7 +142,8 @@ class ComplexValues:
 
     def _planewise(self, op: AtenCall, rule: Rule) -> list[Planes | SSAValue]:
         """f(z) -> f(real part), f(imaginary part), of what only moves elements or adds them up."""
-        if any(part_type(value.type) is None and _is_of_floats(value.type) for value in op.operands):
+        places = _indices(op)
+        if any(part_type(value.type) is None and value not in places for value in op.operands):
             decline("real and complex operands are mixed")
         split = [self.planes(value) if part_type(value.type) is not None else None for value in op.operands]
         types = [_plane_type(result.type) for result in op.results]
@@ -283,6 +284,13 @@ class ComplexValues:
 def _stands(value: SSAValue) -> bool:
     owner = value.owner
     return not isinstance(owner, loops.NestOp | loops.ExternOp | loops.ViewOp) or owner.parent is not None
+
+
+def _indices(op: AtenCall) -> set[SSAValue]:
+    """The operands that say where: both parts are found with the same."""
+    given = [op.argument(name) for name in ("index", "indices") if op.has_argument(name)]
+    flat = [one for argument in given for one in (argument if isinstance(argument, tuple) else (argument,))]
+    return {op.operands[one.index] for one in flat if isinstance(one, aten.Operand)}
 
 
 def _is_of_floats(value_type: Attribute) -> bool:

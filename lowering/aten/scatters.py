@@ -304,7 +304,8 @@ def _scatter_along(kind_of_call: Callable[[AtenCall], str]) -> Rule:
 
             def load(tensor: SSAValue) -> Scalar:
                 zero = None if mask is None else builder.constant(0, element_of(tensor))
-                return builder.load_raw(tensor, place, mask, zero)
+                # A source without dims is in the place of one with one, of one element.
+                return builder.load_raw(tensor, place if sizes_of_value(tensor) else [], mask, zero)
 
             position = builder.bound(load(index), sizes[dim], wrap=False)
             value = builder.constant(number, element_of(target)) if source is None else load(source)

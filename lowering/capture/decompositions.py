@@ -173,6 +173,7 @@ def _own_decompositions() -> DecompositionTable:
         },
         aten._amp_foreach_non_finite_check_and_unscale.default: unscale,
         aten.index_add.default: index_add,
+        aten.take.default: take,
         **{
             overload: copy_of(view)
             for overload, view in (
@@ -555,6 +556,13 @@ def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: f
                 f"Got self.shape = {sizes} source.shape = {added}"
             )
     return _of_pytorch(torch.ops.aten.index_add.default)(self, dim, index, source, alpha=alpha)
+
+
+def take(self: Tensor, index: Tensor) -> Tensor:
+    """PyTorch's ends in `self.reshape(-1)[index]`, which asks an index without dims for its number."""
+    import torch
+
+    return torch.ops.aten.index.Tensor(self.reshape(-1), [index])
 
 
 def resize_as(self: Tensor, other: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from typing import Any, Final, cast
 
 import torch
@@ -32,15 +33,38 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     x.expand(3, 4).add_(1) raises in eager, and x.expand(3, 4).fill_(1) or x.expand(3, 4)[0].add_(1) write to x.
     AOTAutograd makes neither of it: x becomes the *sum* of what the three rows are after the update.
 
+    Likewise of a list of tensors that overlap, which eager updates one after the other: torch._foreach_add_([x, x], 1)
+    adds 2. AOTAutograd computes all updates first, of what the tensors were before.
+
     Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` of FunctionalInverses.cpp.
     """
     for module in gm.modules():
         if not isinstance(module, GraphModule):
             continue
         for node in module.graph.nodes:
-            written = _written_by(node) if node.op in ("call_method", "call_function") else ()
+            written = list(_written_by(node)) if node.op in ("call_method", "call_function") else []
+            if len(written) > 1 and _meet([value for one in written if (value := _tensor_of(one)) is not None]):
+                return f"{_name_of(node)} writes to tensors that overlap"
             if any(_overlaps(one) for tensor in written for one in _views_behind(tensor)):
                 return f"{_name_of(node)} writes to a tensor of which several elements are one number in memory"
+    return None
+
+
+def update_beside_bits(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
+    """The update in place, if there is one, in a graph of which two inputs share memory and one has the negative or the
+    conjugate bit. AOTAutograd makes them views of one tensor, and loses the bits.
+
+    Source: `merge_view_inputs` of torch/_functorch/_aot_autograd/runtime_wrappers.py.
+    """
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor) and _has_memory(value)]
+    if not any(tensor.is_neg() or tensor.is_conj() for tensor in tensors):
+        return None
+    memory = [tensor.untyped_storage()._cdata for tensor in tensors]  # pyright: ignore[reportPrivateUsage]
+    if len(set(memory)) == len(memory):
+        return None
+    for node in gm.graph.nodes:
+        if node.op in ("call_method", "call_function") and any(_written_by(node)):
+            return f"{_name_of(node)} writes, and inputs that share memory have the negative or the conjugate bit"
     return None
 
 
@@ -84,6 +108,34 @@ def _nodes(value: Any) -> Iterator[Node]:
             yield one
 
 
+def _tensor_of(node: Node) -> torch.Tensor | None:
+    value = _value_of(node)
+    return value if isinstance(value, torch.Tensor) and _has_memory(value) else None
+
+
+def _meet(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the ranges of memory of two of them are known to overlap. (Views that interlace count as such.)"""
+    alike: dict[int, list[torch.Tensor]] = {}
+    for tensor in tensors:
+        alike.setdefault(tensor.untyped_storage()._cdata, []).append(tensor)  # pyright: ignore[reportPrivateUsage]
+    return any(_is_within(a, b) or _is_within(b, a) for one in alike.values() for a, b in combinations(one, 2))
+
+
+def _is_within(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether the first element of `a` is known to lie in the range of `b`."""
+    last = sum(((size - 1) * step for size, step in zip(b.shape, b.stride(), strict=True)), start=b.storage_offset())
+    inside = a.storage_offset() >= b.storage_offset(), a.storage_offset() <= last, a.numel() > 0, b.numel() > 0
+    return all(map(_is_known, inside))
+
+
+def _is_known(fact: Any) -> bool:
+    if type(fact) is bool:
+        return fact
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return statically_known_true(fact)
+
+
 def _views_behind(node: Node) -> Iterator[torch.Tensor]:
     """A tensor, what it is a view of, and so on."""
     memory: object = None
@@ -118,11 +170,7 @@ def _overlaps(tensor: torch.Tensor) -> bool:
 
 
 def _is_several(size: Any) -> bool:
-    if type(size) is int:
-        return size > 1
-    from torch.fx.experimental.symbolic_shapes import statically_known_true
-
-    return statically_known_true(size > 1)
+    return _is_known(size > 1)
 
 
 @contextmanager
@@ -144,3 +192,41 @@ def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Generator[None]:
         yield
     finally:
         mode.allow_scalar_outputs = before
+
+
+@contextmanager
+def tensors_stay(inputs: Sequence[Any]) -> Generator[None]:
+    """Lets a graph be captured in a `with` block without PyTorch's asking Dynamo to trace it again because of a tensor
+    of one float64.
+
+    Dynamo gives such an input a symbol, the number that `item` would give. When a pass of AOTAutograd's has no use for
+    the symbol, Dynamo traces again and drops the nodes with that number whose users all ask for it, an update in place
+    of the input among them, which has no users: x.mul_(2) was lost (torch 2.13). The pass leaves alone what is said to
+    be specialized already; that is taken back, since Python floats may lead to another trace, rightly.
+
+    Source: `tensorify_python_scalars` of torch/fx/passes/_tensorify_python_scalars.py;
+    `remove_tensorify_specialized_graphargs` of torch/_dynamo/output_graph.py.
+    """
+    mode: Any = detect_fake_mode(inputs)
+    if mode is None or mode.shape_env is None or not any(_is_one_double(value) for value in inputs):
+        yield
+        return
+    from torch._dynamo.source import CallMethodItemSource
+    from torch._dynamo.symbolic_convert import TensorifyState
+    from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+    sources: Any = mode.shape_env.var_to_sources
+    names = {
+        str(symbol)
+        for symbol, found in sources.items()
+        if symbol_is_type(symbol, SymT.FLOAT) and any(isinstance(source, CallMethodItemSource) for source in found)
+    } - TensorifyState.force_specializations
+    TensorifyState.force_specializations |= names
+    try:
+        yield
+    finally:
+        TensorifyState.force_specializations -= names
+
+
+def _is_one_double(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype is torch.float64 and value.dim() == 0

@@ -265,6 +265,91 @@ def _write_beside(x: Tensor) -> Tensor:
     return seen * 2
 
 
+# -- numbers that are taken --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", [torch.tensor(4), torch.tensor(-1), torch.tensor([[0, 5]])], ids=str)
+def test_an_index_without_dims_takes_a_number(index: Tensor) -> None:
+    check(lambda x, i: x.take(i) * 2, torch.randn(2, 3), index)
+    nothing_in_eager()
+
+
+# -- updates of several tensors that overlap ---------------------------------------------------------------------------
+
+
+def _update(views: Callable[[Tensor], list[Tensor]]) -> Callable[[Tensor], Tensor]:
+    def function(x: Tensor) -> Tensor:
+        torch._foreach_mul_(views(x), 2)  # pyright: ignore[reportPrivateImportUsage]  # there is no other name
+        return x + 1
+
+    return function
+
+
+OVERLAPPING: dict[str, Callable[[Tensor], list[Tensor]]] = {
+    "twice the same": lambda x: [x, x],
+    "a view": lambda x: [x, x.view(-1)],
+    "parts": lambda x: [x[:2], x[1:]],
+    "of a value": lambda x: [x, x[1]],
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*tensors that overlap")
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_tensors_that_overlap_are_updated_one_after_the_other(name: str, dynamic: bool) -> None:
+    """AOTAutograd would compute all updates of what the tensors were before."""
+    check(_update(OVERLAPPING[name]), torch.ones(3, 4), dynamic=dynamic)
+    check(lambda x: _update(OVERLAPPING[name])(x.clone()), torch.ones(3, 4), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_tensors_that_lie_beside_each_other_are_compiled(dynamic: bool) -> None:
+    for views in (lambda x: [x[:2], x[2:]], lambda x: [x[0], x[2]], lambda x: list(x.split(1))):
+        torch._dynamo.reset()
+        check(_update(views), torch.ones(4, 4), dynamic=dynamic)
+        assert cuesta.records  # what runs in eager has none, and warns
+
+
+# -- tensors of one float64 --------------------------------------------------------------------------------------------
+
+
+def _count(x: Tensor, count: Tensor) -> Tensor:
+    count.mul_(2)
+    return x * count
+
+
+COUNTED: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "alone": lambda x, count: count.add_(1),
+    "read": _count,
+    "copied": lambda x, count: count.copy_(x.sum()),
+    "zeroed": lambda x, count: (count.zero_(), x + 1)[1],
+    "beside a number that changes": lambda x, count: (count.add_(1), x * float(len(x)) / 3)[1],
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_one_float64_is_updated(name: str) -> None:
+    """Dynamo would trace a second time, and drop the update."""
+    check(COUNTED[name], torch.ones(3), torch.tensor(3.0, dtype=torch.float64))
+
+
+def test_one_float64_is_updated_beside_pythons_floats() -> None:
+    """They do make Dynamo trace a second time."""
+
+    def function(x: Tensor, count: Tensor, rate: float) -> Tensor:
+        count.mul_(2)
+        return torch.where(x > 0, x.new_full(x.shape, rate // 2), x) * count
+
+    compiled, count, same = (
+        compiled_of(function),
+        torch.ones((), dtype=torch.float64),
+        torch.ones((), dtype=torch.float64),
+    )
+    for rate in (5.5, 7.25, 9.125):
+        torch.testing.assert_close(compiled(torch.ones(3), count, rate), function(torch.ones(3), same, rate))
+        assert count == same
+
+
 NO_ELEMENT_SHARED: dict[str, Callable[[Tensor], Tensor]] = {
     "one row": lambda x: x.clone().expand(1, 4).add_(1),
     "new": lambda x: (x.expand(3, 4) + 1).add_(x.expand(3, 4)),

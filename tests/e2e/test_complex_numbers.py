@@ -143,6 +143,18 @@ def test_half_precision_beside_complex_numbers() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32], ids=str)
+def test_real_numbers_among_complex_ones(dtype: torch.dtype) -> None:
+    """What is real has no imaginary part: it is not its own."""
+
+    def function(x: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+        written = z.clone()
+        written[:1] = x[:1]
+        return torch.cat([x, z]), torch.cat([z, x]).conj() * 2, written, torch.cat([x[:1], z[:1]])
+
+    check(function, torch.ones(3).to(dtype), numbers(3))
+
+
 def test_inputs_that_are_written_to() -> None:
     def update(state: Tensor, decay: Tensor, x: Tensor) -> Tensor:
         state.mul_(decay).add_(x)

@@ -121,6 +121,18 @@ def test_the_conjugate_bit_of_inputs(function: Callable[[Tensor], Any]) -> None:
     torch.testing.assert_close(actual_z, expected_z)
 
 
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*share memory have the negative")
+@pytest.mark.parametrize("make", [lambda: negated(4), lambda: complex_numbers(4).conj()], ids=["negative", "conjugate"])
+def test_inputs_with_a_bit_that_share_memory(make: Callable[[], Tensor]) -> None:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        x.mul_(2)
+        return y + 1
+
+    x = make()
+    check(function, x, x[1:])
+    check(lambda x, y: x * 2 + y.sum(), x, x[1:])
+
+
 def test_tangents_with_the_negative_bit() -> None:
     x, y = (torch.ones(5, requires_grad=True) for _ in range(2))
     tangent = neg_view(torch.randn(5))

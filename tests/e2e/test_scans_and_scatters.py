@@ -62,6 +62,19 @@ def test_as_eager(function: Callable[..., Any], inputs: tuple[Any, ...]) -> None
     check(function, *inputs)
 
 
+@pytest.mark.parametrize("sizes", [(1,), (4,)])
+def test_a_source_without_dims(sizes: tuple[int, ...]) -> None:
+    def function(x: Tensor, source: Tensor) -> tuple[Tensor, ...]:
+        first = torch.zeros(1, dtype=torch.int64)
+        return (
+            x.scatter(0, first, source),
+            x.scatter_add(0, first, source),
+            x.clone().scatter_reduce_(0, first, source, "prod"),
+        )
+
+    check(function, torch.randn(sizes), torch.randn(()))
+
+
 @pytest.mark.parametrize(
     ("function", "inputs"),
     [pytest.param(*one, marks=() if k == 3 else pytest.mark.slow, id=str(k)) for k, one in enumerate(PROGRAMS)],

@@ -51,7 +51,7 @@ def check_call(
     expected = _call(function, inputs, seed, parameters, counted)
     actual = _call(compiled, inputs, seed, parameters, counted)
     assert actual.keys() == expected.keys(), f"{list(actual)}, but eager {list(expected)}"
-    problems = [f"{name}: {said}" for name, want in expected.items() if (said := _difference(actual[name], want))]
+    problems = [f"{name}: {said}" for name, want in expected.items() if (said := difference(actual[name], want))]
     assert not problems, "\n".join(problems)
 
 
@@ -138,7 +138,8 @@ def _is_differentiable_leaf(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf
 
 
-def _difference(actual: Any, expected: Any) -> str | None:
+def difference(actual: Any, expected: Any) -> str | None:
+    """What is off about a value, by the tolerances of `torch.testing` (looser in 16 bits); None when nothing is."""
     if not isinstance(expected, torch.Tensor) or not isinstance(actual, torch.Tensor):
         return None if actual is expected or actual == expected else f"{actual!r}, eager {expected!r}"
     rtol, atol = (0.1, 0.05) if expected.dtype in (torch.float16, torch.bfloat16) else (None, None)

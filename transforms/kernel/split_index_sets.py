@@ -28,6 +28,7 @@ from xdsl.traits import Pure
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.kernel.shapes import shape_of_type
 
 LARGEST = 400
 """Ops that the loops which one is split into may have in all.
@@ -266,7 +267,7 @@ class _Splitter:
                 _replace(op, elem.constant(value, op.result.type))
             elif isinstance(op, kernel.LoadOp) and op.mask is not None and (value := _constant(op.mask)) is not None:
                 assert op.other is not None
-                _replace(op, kernel.LoadOp.build(op.pointer, op.offset, op.indices) if value else op.other)
+                _replace(op, _without_mask(op) if value else op.other)
         for op in reversed(all_ops(loop)):
             if op.has_trait(Pure) and not any(result.uses for result in op.results):
                 Rewriter.erase_op(op)
@@ -282,6 +283,16 @@ class _Splitter:
             return False
         above = condition.low is None or low >= condition.low
         return True if above and (condition.high is None or high <= condition.high) else None
+
+
+def _without_mask(op: kernel.LoadOp) -> Operation:
+    """The load of all lanes, put before `op`. If it had its lanes from the mask alone, they get all the same number."""
+    load = kernel.LoadOp.build(op.pointer, op.offset, op.indices)
+    if load.result.type == op.result.type:
+        return load
+    load.location = op.location
+    Rewriter.insert_op(load, InsertPoint.before(op))
+    return kernel.BroadcastOp.build(load.result, *shape_of_type(op.result.type))
 
 
 def _pieces(

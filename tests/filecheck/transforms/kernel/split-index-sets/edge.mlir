@@ -66,3 +66,27 @@ func.func @main(%x : tensor<40xf32>) -> tensor<40xf32> {
   %y = kernel.launch @wrapped(%x) : (tensor<40xf32>) -> tensor<40xf32>
   func.return %y : tensor<40xf32>
 }
+
+// -----
+// A load that had its lanes from the condition alone: all of them get the one number.
+
+// CHECK-LABEL: kernel.func @one_number
+// CHECK: %[[ONE:.*]] = kernel.load %n[0] : f32
+// CHECK-NEXT: kernel.broadcast %[[ONE]] : f32 to vector<4xf32>
+kernel.func @one_number(%x : !kernel.ptr<f32>, %n : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>)
+    schedule #kernel.schedule<grid = []> {
+  %limit = elem.constant 8 : vector<4xi64>
+  %nothing = elem.constant 0.0 : vector<4xf32>
+  kernel.for (%i = 0 to 8 lanes 4) {
+    %r = kernel.index [%i] : vector<4xi64>
+    %0 = elem.lt %r, %limit : vector<4xi64>
+    %1 = kernel.load %x[%i] if %0 else %nothing : vector<4xf32>
+    %2 = kernel.load %n[0] if %0 else %nothing : vector<4xf32>
+    %3 = elem.div %1, %2 : vector<4xf32>
+    kernel.store %3, %o[%i] : vector<4xf32>
+  }
+}
+func.func @main(%x : tensor<8xf32>, %n : tensor<1xf32>) -> tensor<8xf32> {
+  %y = kernel.launch @one_number(%x, %n) : (tensor<8xf32>, tensor<1xf32>) -> tensor<8xf32>
+  func.return %y : tensor<8xf32>
+}

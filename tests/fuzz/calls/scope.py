@@ -1,0 +1,176 @@
+"""What the text of a random program may use besides torch: inputs, a subclass of tensors, a function with a gradient
+of its own, a mesh of one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._higher_order_ops.while_loop import while_loop
+from torch.utils._python_dispatch import return_and_correct_aliasing
+from torch.utils._pytree import tree_map_only
+from torch.utils.checkpoint import checkpoint
+
+DEVICE = "cpu"
+"""Where inputs are made; `use_device` changes it."""
+
+WIDE = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64}
+WIDE |= {torch.complex64: torch.complex128}
+_widens = False
+
+
+def use_device(name: str) -> None:
+    """Makes inputs on a device from here on."""
+    global DEVICE
+    DEVICE = name
+
+
+@contextmanager
+def widened() -> Any:
+    """Inputs are made in float64 (complex128), with the same numbers, whatever their text says; also new tensors."""
+    global _widens
+    _widens = True
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        _widens = False
+        torch.set_default_dtype(torch.float32)
+
+
+def numbers(seed: int, dtype: torch.dtype, *sizes: int) -> Tensor:
+    """Multiples of 1/8 between −3 and 3, exact in every dtype, so that ties occur; integers 0 to 7; booleans."""
+    generator = torch.Generator().manual_seed(seed)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return torch.randint(0, 2 if dtype == torch.bool else 8, sizes, generator=generator).to(DEVICE, dtype)
+    drawn = torch.randint(-24, 25, sizes, generator=generator) / 8
+    if dtype.is_complex:
+        drawn = torch.complex(drawn, torch.randint(-24, 25, sizes, generator=generator).to(drawn.dtype) / 8)
+    return drawn.to(DEVICE, WIDE.get(dtype, dtype) if _widens else dtype)
+
+
+class Pair(Tensor):
+    """Two tensors of one layout: what is done to the pair is done to both. The second's factor is `factor`."""
+
+    a: Tensor
+    b: Tensor
+
+    @staticmethod
+    def __new__(cls, a: Tensor, b: Tensor) -> Any:
+        return Tensor._make_wrapper_subclass(  # pyright: ignore[reportAttributeAccessIssue]
+            cls, a.shape, strides=a.stride(), storage_offset=a.storage_offset(), dtype=a.dtype, layout=a.layout,
+            device=a.device, requires_grad=a.requires_grad,
+        )  # fmt: skip
+
+    def __init__(self, a: Tensor, b: Tensor) -> None:
+        self.a, self.b = a, b
+
+    def __repr__(self, **_: Any) -> str:
+        return f"Pair({self.a!r}, {self.b!r})"
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["a", "b"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts: dict[str, Tensor], context: None, size: Any, stride: Any) -> Pair:
+        return Pair(parts["a"], parts["b"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = (args, kwargs or {})
+        first, second = (
+            func(*chosen[0], **chosen[1])
+            for chosen in (tree_map_only(Pair, lambda p, part=part: getattr(p, part), given) for part in ("a", "b"))
+        )
+        if isinstance(first, Tensor):
+            made: Any = Pair(first, second)
+        elif isinstance(first, (list, tuple)):
+            made = type(first)(Pair(x, y) if isinstance(x, Tensor) else x for x, y in zip(first, second, strict=True))
+        else:
+            made = first
+        return return_and_correct_aliasing(func, args, kwargs or {}, made)
+
+
+class State(torch.nn.Module):
+    """Parameters (what requires a gradient) and buffers, by name."""
+
+    def __init__(self, **tensors: Tensor) -> None:
+        super().__init__()
+        for name, tensor in tensors.items():
+            if tensor.requires_grad:
+                self.register_parameter(name, torch.nn.Parameter(tensor.detach()))
+            else:
+                self.register_buffer(name, tensor)
+
+
+class Scaled(torch.autograd.Function):
+    """x · factor, with a gradient that reads what was saved."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return gradient * ctx.factor + x * 0.25, None
+
+
+class Halves(torch.autograd.Function):
+    """Two results, one of which has no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        half = x / 2
+        sign = x > 0
+        ctx.mark_non_differentiable(sign)
+        return half, sign
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Any) -> Any:
+        return gradient * 0.5
+
+
+@functools.cache
+def mesh() -> Any:
+    """A mesh of this process alone."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    dist: Any = torch.distributed
+    if not dist.is_initialized():
+        backend = "gloo" if DEVICE == "cpu" else "nccl"
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    return init_device_mesh(DEVICE, (1,))
+
+
+def distributed(tensor: Tensor, placement: int | None) -> Tensor:
+    """The tensor as a DTensor: whole, or cut along a dimension."""
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    return DTensor.from_local(tensor, mesh(), [Replicate() if placement is None else Shard(placement)], run_check=False)
+
+
+def dynamic(tensor: Tensor, axis: int) -> Tensor:
+    """The tensor, whose size along an axis torch.compile is told to expect to change."""
+    torch._dynamo.maybe_mark_dynamic(tensor, axis)
+    return tensor
+
+
+NAMES: dict[str, Callable[..., Any]] = {
+    "Halves": Halves, "Pair": Pair, "Scaled": Scaled, "State": State, "checkpoint": checkpoint,
+    "distributed": distributed, "dynamic": dynamic, "numbers": numbers, "while_loop": while_loop,
+}  # fmt: skip
+"""What a program may call by its own name, besides `torch` and `F`."""
+
+
+def names() -> dict[str, Any]:
+    """The global names of a program."""
+    return {"torch": torch, "F": F, **NAMES}

@@ -1,0 +1,233 @@
+"""Looks for a program that gives, changes or refuses anything else compiled than in eager.
+
+    python -m tests.fuzz.search --programs 20000 --workers 14 --seed 1
+
+A program is a function of its seed. Workers are processes; one that ends or hangs is a finding. What is found is made
+smaller and printed as a script. What PyTorch's own `aot_eager` does, too, is counted apart ("capture").
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.calls.case import Case
+from tests.fuzz.calls.shrink import shrink
+
+HANG, START = 60.0, 180.0
+"""Seconds after which a program is said to hang; the first of a worker waits for imports."""
+SHRINK = 40.0
+"""Seconds spent on making a finding smaller."""
+SHRUNK = 3
+"""So many findings of one mechanism are made smaller."""
+TELL = 20.0
+"""Seconds between lines that say how far it is."""
+
+
+class Worker:
+    """One process that judges programs, started again when it ends."""
+
+    def __init__(self, device: str, errors: Path) -> None:
+        self.device, self.errors = device, errors
+        self.process: subprocess.Popen[str] | None = None
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """What the process answers; that it ended or hangs, where it does not."""
+        fresh = self.process is None
+        if self.process is None:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-X", "faulthandler", "-m", "tests.fuzz.calls.worker", self.device],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors.open("w"), text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "CUESTA_CACHE": "0"},
+            )  # fmt: skip
+        process = self.process
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(question) + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            ready, answer = [process.stdout], ""
+        else:
+            ready, _, _ = select.select([process.stdout], [], [], START if fresh else HANG)
+            answer = process.stdout.readline() if ready else ""
+        if answer:
+            return json.loads(answer)
+        self.close()
+        if not ready:
+            return {"verdict": "finding", "what": f"hangs for {HANG:.0f} s", "mechanism": "hangs"}
+        said = self.errors.read_text()
+        frames = re.findall(r'File "[^"]*/([^/"]+)", line (\d+)', said)
+        where = " < ".join(f"{name}:{line}" for name, line in frames[:4])
+        what = f"the process ended with {process.returncode} [{where}]"
+        return {"verdict": "finding", "what": f"{what}\n{said[-2000:]}", "mechanism": what}
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+@dataclass
+class Finding:
+    """A seed's program, made smaller."""
+
+    seed: int
+    mechanism: str
+    what: str
+    script: str
+
+
+@dataclass
+class Report:
+    """What came of a search."""
+
+    verdicts: Counter[str] = field(default_factory=Counter[str])
+    reasons: Counter[str] = field(default_factory=Counter[str])
+    """Of what was excluded, and of what PyTorch's capture does."""
+    examples: dict[str, int] = field(default_factory=dict[str, int])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    mechanisms: Counter[str] = field(default_factory=Counter[str])
+    seconds: float = 0.0
+    worker_seconds: float = 0.0
+    """Of drawing and judging, in all workers together."""
+
+    def line(self) -> str:
+        """How far it is."""
+        judged = sum(self.verdicts.values())
+        told = ", ".join(f"{count} {kind}" for kind, count in self.verdicts.most_common())
+        per_worker = judged / self.worker_seconds if self.worker_seconds else 0.0
+        rates = f"{judged / max(self.seconds, 1e-9):.1f} programs/s, {per_worker:.1f} per worker"
+        return f"{judged} programs in {self.seconds:.0f} s ({rates}): {told or 'none judged'}"
+
+    def text(self) -> str:
+        """As it is printed."""
+        rows = [f"{count:6}  {reason}  (seed {self.examples[reason]})" for reason, count in self.reasons.most_common()]
+        rows += [f"{count:6}  FINDING {mechanism}" for mechanism, count in self.mechanisms.most_common()]
+        scripts = [f"\n# seed {one.seed}: {one.what}\n{one.script}" for one in self.findings]
+        return "\n".join([self.line(), *rows, *scripts])
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "programs": sum(self.verdicts.values()), "seconds": self.seconds, "verdicts": dict(self.verdicts),
+            "reasons": dict(self.reasons), "mechanisms": dict(self.mechanisms),
+            "findings": [vars(finding) for finding in self.findings],
+        }  # fmt: skip
+
+
+class Search:
+    """Seeds, shared out among workers."""
+
+    def __init__(self, seeds: Iterator[int], workers: int, seconds: float, device: str = "cpu") -> None:
+        self.seeds, self.device, self.seconds, self.workers = seeds, device, seconds, workers
+        self.report, self.lock = Report(), threading.Lock()
+        self.start = time.monotonic()
+        self.told = self.start
+
+    def run(self) -> Report:
+        """Judges until there are no seeds or the time is over."""
+        with tempfile.TemporaryDirectory(prefix="cuesta-fuzz-") as folder:
+            threads = [
+                threading.Thread(target=self._serve, args=(Worker(self.device, Path(folder) / f"{number}.txt"),))
+                for number in range(self.workers)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.report.seconds = time.monotonic() - self.start
+        return self.report
+
+    def _serve(self, worker: Worker) -> None:
+        worker.ask({"seed": 0, "draw_only": True})  # imports, which are no part of a program's time
+        while True:
+            with self.lock:
+                seed = next(self.seeds, None) if time.monotonic() - self.start < self.seconds else None
+            if seed is None:
+                worker.close()
+                return
+            answer = worker.ask({"seed": seed})
+            with self.lock:
+                is_new = self._count(seed, answer)
+            if is_new:
+                found = self._shrunk(worker, seed, answer)
+                print(f"seed {seed}: {found.what}\n{found.script}", file=sys.stderr, flush=True)
+                with self.lock:
+                    self.report.findings.append(found)
+
+    def _count(self, seed: int, answer: dict[str, Any]) -> bool:
+        """Counts a verdict; whether it is a finding that is to be made smaller."""
+        report, kind = self.report, answer["verdict"]
+        report.verdicts[kind] += 1
+        report.worker_seconds += answer.get("seconds", 0.0)
+        report.seconds = time.monotonic() - self.start
+        if time.monotonic() - self.told > TELL:
+            self.told = time.monotonic()
+            print(report.line(), file=sys.stderr, flush=True)
+        if kind == "finding":
+            report.mechanisms[answer["mechanism"]] += 1
+            return report.mechanisms[answer["mechanism"]] <= SHRUNK
+        if kind in ("capture", "excluded"):
+            reason = f"{kind}: {answer['mechanism']}"
+            report.reasons[reason] += 1
+            report.examples.setdefault(reason, seed)
+        return False
+
+    def _shrunk(self, worker: Worker, seed: int, answer: dict[str, Any]) -> Finding:
+        if "case" not in answer:
+            answer["case"] = worker.ask({"seed": seed, "draw_only": True}).get("case")
+        if answer["case"] is None:
+            return Finding(seed, answer["mechanism"], answer["what"], "(it is drawing the program that ends so)")
+
+        def still_wrong(smaller: Case) -> bool:
+            again = worker.ask({"case": smaller.to_json()})
+            return again["verdict"] == "finding" and again["mechanism"] == answer["mechanism"]
+
+        case = Case.from_json(answer["case"])
+        hangs = answer["mechanism"] == "hangs"  # each trial would take as long
+        case = case if hangs else shrink(case, still_wrong, SHRINK)
+        return Finding(seed, answer["mechanism"], answer["what"], case.script())
+
+
+def main() -> int:
+    """The exit status is 1 if anything was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=int, default=20_000)
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--seed", type=int, default=0, help="of the first program; the next ones follow")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--json", type=Path, default=None, help="write the report here as well")
+    parser.add_argument("--print", action="store_true", help="print the programs, and run none")
+    chosen = parser.parse_args()
+    seeds = range(chosen.seed, chosen.seed + chosen.programs)
+    if chosen.print:
+        from tests.fuzz.calls.draw import case_of
+
+        for seed in seeds:
+            print(case_of(seed).script())
+        return 0
+    report = Search(iter(seeds), chosen.workers, chosen.seconds, chosen.device).run()
+    print(report.text())
+    if chosen.json:
+        chosen.json.write_text(json.dumps(report.as_json(), indent=1))
+    return 1 if report.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""Random programs with mutation, aliases, bits, subclasses, sizes that change and gradients; and the search for them.
+
+`make fuzz-programs` looks for as long as it is let.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.fuzz.calls.case import Case
+from tests.fuzz.calls.draw import case_of
+from tests.fuzz.calls.judge import judge, verdict_with
+from tests.fuzz.calls.shrink import shrink
+from tests.fuzz.search import Search, Worker
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Any:
+    """Programs are small."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def check_seed(seed: int) -> None:
+    case = case_of(seed)
+    verdict = judge(case)
+    assert verdict.kind != "finding", f"{verdict.what}\n{case.script()}"
+
+
+@pytest.mark.parametrize("seed", (1, 2, 3, 4, 5, 7))
+def test_a_few_programs(seed: int) -> None:
+    check_seed(seed)
+
+
+@pytest.mark.slow
+def test_a_short_search() -> None:
+    report = Search(iter(range(1000, 1200)), workers=1, seconds=20).run()
+    assert not report.findings, report.text()
+    assert report.verdicts["right"] > 20, report.text()
+
+
+def test_a_program_is_a_function_of_its_seed() -> None:
+    for seed in range(20):
+        torch.rand(3)
+        case = case_of(seed)
+        assert case == case_of(seed) == Case.from_json(json.dumps(json.loads(case.to_json())))
+        compile(case.script(), "script", "exec")
+
+
+def case_with(*statements: str, results: str, gradient: bool = False, calls: str = "3", base: bool = False) -> Case:
+    """A program of one input with `a` elements; with `base`, a view of another tensor."""
+    made = f"numbers(1, torch.float32, a){'.requires_grad_()' if gradient else ''}"
+    inputs = [f"base = {made}", "x = base[1:]"] if base else [f"x = {made}"]
+    sizes = [(int(one), 1, 1) for one in calls.split()]
+    return Case(inputs, ["x"], ["base"] * base, [*statements], results, sizes, {}, "all" * gradient)
+
+
+WRONG: dict[str, tuple[Case, str]] = {
+    "a value": (case_with("v = x + 1", results="v"), "output"),
+    "an input": (case_with("x.add_(1)", results="x + 1"), "argument[0]"),
+    "what an input is a view of": (case_with("x.add_(1)", results="x.sum()", base=True), "owner[0]"),
+    "an alias": (case_with(results="x[1:]"), "output shares memory with"),
+    "an object": (case_with("v = x + 1", results="(v, v)"), "output[1] is"),
+    "strides": (case_with("v = x.repeat(2, 1).t() + 1", results="v"), "output strides"),
+    "a part": (case_with(results="x[1:]"), "output begins"),
+    "the random generator": (case_with("torch.rand(3)", results="x + 1"), "random state"),
+    "a gradient": (case_with(results="x * 2", gradient=True), "gradient 0 of argument[0]"),
+    "no gradient": (case_with(results="x.detach() * 2", gradient=True), "output autograd"),
+    "another size": (case_with(results="x * 2", calls="3 4"), "output"),
+    "an error": (case_with("y = x[5]", results="x + 1"), "no error"),
+}
+"""Programs, and what is off about them in the hands of a compiler of `BROKEN`."""
+
+
+def _clones(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+BROKEN: dict[str, Any] = {
+    "a value": lambda run, x: run(x) * 1.001,
+    "an input": lambda run, x: run(x.clone()),
+    "what an input is a view of": lambda run, x: run(x.clone()),
+    "an alias": lambda run, x: run(x).clone(),
+    "an object": lambda run, x: tuple(_clones(one) for one in run(x)),
+    "strides": lambda run, x: run(x).contiguous(),
+    "a part": lambda run, x: x[: x.numel() - 1],
+    "the random generator": lambda run, x: x + 1,
+    "a gradient": lambda run, x: run(x) + x - x.detach(),
+    "no gradient": lambda run, x: x * 2,
+    "another size": lambda run, x: run(x) + (x.numel() > 3),
+    "an error": lambda run, x: x + 1,
+}
+"""Compilers that are wrong, each in another way."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, aspect = WRONG[name]
+    assert verdict_with(case, "eager").kind in ("right", "refused")
+    monkeypatch.setattr(torch, "compile", lambda run, **_: lambda x: BROKEN[name](run, x))
+    verdict = verdict_with(case, "broken")
+    assert verdict.kind == "finding" and aspect in verdict.aspects, verdict
+
+
+def test_findings_are_made_smaller() -> None:
+    case = Case(
+        ["x = numbers(1, torch.float32, a, b)", "y = numbers(2, torch.float32, b)"], ["x", "y"], [],
+        ["v1 = x + 1", "if a > 2:", "    v1 = v1 * 2", "v2 = v1.sin()", "v3 = y.cos()"], "(v1, v2, v3)",
+        [(4, 8, 3), (5, 8, 3)],
+    )  # fmt: skip
+    smaller = shrink(case, lambda one: "sin()" in one.source and "v1 = x + 1" in one.source and "v2" in one.results)
+    assert smaller.statements == ["v1 = x + 1", "v2 = v1.sin()"] and smaller.results == "v2"
+    assert smaller.calls == [(1, 1, 1)] and smaller.arguments == []
+
+
+@pytest.mark.slow
+def test_a_worker_that_ends_is_a_finding(tmp_path: Path) -> None:
+    case = Case(["import os", "x = os._exit(3)"], ["x"], [], [], "x", [(1, 1, 1)])
+    worker = Worker("cpu", tmp_path / "errors.txt")
+    try:
+        answer = worker.ask({"case": case.to_json()})
+        assert answer["verdict"] == "finding" and "ended with 3" in answer["what"]
+        assert worker.ask({"seed": 3})["verdict"] == "right"
+    finally:
+        worker.close()
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.search.HANG", 2.0)
+    case = Case(["import time", "x = time.sleep(100)"], ["x"], [], [], "x", [(1, 1, 1)])
+    worker = Worker("cpu", tmp_path / "errors.txt")
+    worker.ask({"seed": 3, "draw_only": True})
+    try:
+        assert worker.ask({"case": case.to_json()})["mechanism"] == "hangs"
+    finally:
+        worker.close()
