@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
@@ -84,6 +84,9 @@ class _Writer:
             return self.tensor(value)
         if isinstance(value, tuple | list):
             return f"[{self.arguments(value)}]"
+        if isinstance(value, dict):
+            pairs = cast("dict[Any, Any]", value).items()
+            return f"{{{','.join([f'{self.value(key)}:{self.value(one)}' for key, one in pairs])}}}"
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
             return f"{type(value).__name__}({self.symbolic(value)})"
         if isinstance(value, OpOverload | HigherOrderOperator):  # what `with_effects` calls
@@ -205,9 +208,12 @@ def _target_text(target: Any) -> str:
 
 _HIGHER_ORDER: Final = frozenset(
     {
+        "associative_scan",
         "auto_functionalized",
         "auto_functionalized_v2",
         "cond",
+        "flex_attention",
+        "flex_attention_backward",
         "invoke_subgraph",
         "run_and_save_rng_state",
         "run_with_rng_state",

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn, randn
 from torch import _higher_order_ops as higher_order
 from torch._higher_order_ops import while_loop
+from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -372,3 +373,52 @@ def test_a_map_trains() -> None:
     expected = torch.autograd.grad(_mapped(*inputs), inputs, tangents)
     actual = torch.autograd.grad(compiled_of(_mapped)(*inputs), inputs, tangents)
     torch.testing.assert_close(actual, expected)
+
+
+# -- associative scans -------------------------------------------------------------------------------------------------
+
+
+def _joined(factor: Tensor, term: Tensor, next_factor: Tensor, next_term: Tensor) -> list[Tensor]:
+    """x -> factor * x + term, one after the other."""
+    return [factor * next_factor, term * next_factor + next_term]
+
+
+def _recurrence(factors: Tensor, terms: Tensor) -> Tensor:
+    return associative_scan_op(_joined, [factors, terms * 1], ())[1]
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 16])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_associative_scan_is_written_out(length: int, reverse: bool) -> None:
+    def function(factors: Tensor, terms: Tensor) -> Tensor:
+        given = [one.flip(0) if reverse else one for one in (factors, terms)]
+        return _recurrence(*given)
+
+    factors, terms = inputs = torch.rand(length, 3), randn(length, 3)
+    steps = [terms[-1 if reverse else 0]]
+    for place in range(1, length):
+        here = -1 - place if reverse else place
+        steps.append(steps[-1] * factors[here] + terms[here])
+    torch.testing.assert_close(compiled_of(function)(*inputs), torch.stack(steps))
+    assert not fallbacks() and cuesta.records[-1].kernels
+
+
+def test_an_associative_scan_trains() -> None:
+    inputs = torch.rand(9, 3, requires_grad=True), randn(9, 3, requires_grad=True)
+    result, expected = compiled_of(_recurrence)(*inputs), _recurrence(*inputs)
+    tangents = torch.randn_like(expected)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(one, inputs, tangents) for one in (result, expected)))
+    assert not fallbacks() and all(record.kernels for record in cuesta.records)
+
+
+def test_an_associative_scan_of_a_length_that_is_a_symbol() -> None:
+    """How it is written out depends on the length: one graph for all of them is eager's."""
+    compiled = compiled_of(lambda x: associative_scan_op(_sum, [x * 2], ())[0] + 1)
+    for length in (5, 6, 7, 9):
+        torch.testing.assert_close(compiled(x := randn(length)), (x * 2).cumsum(0) + 1)
+    assert fallbacks() == {"higher_order.associative_scan": 1} and len(cuesta.records) == 2
+
+
+def _sum(a: Tensor, b: Tensor) -> list[Tensor]:
+    return [a + b]
