@@ -6,7 +6,7 @@ more value, and who wrote where is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -131,10 +131,7 @@ def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Generator[None]:
 
     Dynamo allows that only where it was told that numbers may come out of tensors, or `fullgraph=True`.
     """
-    loop: Any = torch.ops.higher_order.while_loop
-    modules = [module for module in gm.modules() if isinstance(module, GraphModule)]
-    found = any(module.graph.find_nodes(op="call_function", target=loop) for module in modules)
-    mode: Any = detect_fake_mode(inputs) if found else None
+    mode: Any = detect_fake_mode(inputs) if _calls(gm, torch.ops.higher_order.while_loop) else None
     if mode is None:
         yield
         return
@@ -144,3 +141,20 @@ def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Generator[None]:
         yield
     finally:
         mode.allow_scalar_outputs = before
+
+
+def decompositions_for(gm: GraphModule, table: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """The decompositions to trace a graph with: not that of `detach` where there is a `scan`.
+
+    Its gradient clones what its body gives twice, and knows it by the `detach` of what autograd saves: taken apart, that
+    is the tensor itself, and PyTorch refuses it as a possible alias.
+    """
+    if not _calls(gm, torch.ops.higher_order.scan):
+        return table
+    return {overload: rule for overload, rule in table.items() if overload is not torch.ops.aten.detach.default}
+
+
+def _calls(gm: GraphModule, target: Any) -> bool:
+    """Whether a graph, or one that it holds, calls an operator."""
+    modules = [module for module in gm.modules() if isinstance(module, GraphModule)]
+    return any(module.graph.find_nodes(op="call_function", target=target) for module in modules)

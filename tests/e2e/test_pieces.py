@@ -367,6 +367,26 @@ def test_loops_over_slices_have_compiled_bodies(name: str, layout: str) -> None:
     torch.testing.assert_close(compiled_of(function, dynamic=True)(*inputs), function(*inputs))
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_trains(reverse: bool) -> None:
+    def function(start: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        def step(carry: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+            new = torch.tanh(carry @ weight + row)
+            return new, new * 2 + carry
+
+        last, all_of_them = scan(step, start * 1, x, dim=0, reverse=reverse)
+        return all_of_them.sum(0) + last
+
+    inputs = [randn(size, requires_grad=True) for size in ((3, 5), (6, 3, 5), (5, 5))]
+    tangents = randn(3, 5)
+    expected = torch.autograd.grad(function(*inputs), inputs, tangents)
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        actual = torch.autograd.grad(compiled_of(function, dynamic=dynamic)(*inputs), inputs, tangents)
+        torch.testing.assert_close(actual, expected)
+    assert set(fallbacks()) == {"higher_order.scan"} and all(record.kernels for record in cuesta.records)
+
+
 def test_a_map_trains() -> None:
     inputs = torch.randn(6, 3, 5, requires_grad=True), torch.randn(5, requires_grad=True)
     tangents = torch.randn(3, 5)

@@ -350,10 +350,11 @@ def test_moves(lower):
             aten.copy(x, x[0]),
             x.detach(),
             aten.alias(x),
+            aten.detach_copy(x),
         ),
         x,
     )
-    assert lower.ops().count("loops.nest") == 3
+    assert lower.ops().count("loops.nest") == 4
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1, 1)], ids=str)
