@@ -146,12 +146,56 @@ def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Generator[None]:
 def decompositions_for(gm: GraphModule, table: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """The decompositions to trace a graph with: not that of `detach` where there is a `scan`.
 
-    Its gradient clones what its body gives twice, and knows it by the `detach` of what autograd saves: taken apart, that
-    is the tensor itself, and PyTorch refuses it as a possible alias.
+    Its gradient clones what its body gives twice, and knows it by the `detach` of what autograd saves: taken apart,
+    that is the tensor itself, and PyTorch refuses it as a possible alias.
     """
     if not _calls(gm, torch.ops.higher_order.scan):
         return table
     return {overload: rule for overload, rule in table.items() if overload is not torch.ops.aten.detach.default}
+
+
+def gather_where_a_tensor_says(gm: GraphModule) -> None:
+    """x.narrow(dim, start, length) -> x.index_select(dim, start + arange(length)), in place, where `start` is a tensor.
+
+    AOTAutograd would want the number, and Dynamo then runs the whole graph in eager. Near miss: memory that is written
+    to or handed out, for that the result is a view.
+    """
+    found = [node for node in gm.graph.nodes if node.target in (torch.narrow, "narrow") and _starts_at_tensor(node)]
+    if not found:
+        return
+    handed = [tensor for node in gm.graph.output_node().all_input_nodes for tensor in _tensors(node)]
+    written = [tensor for node in gm.graph.nodes for one in _written_by(node) for tensor in _tensors(one)]
+    visible = {tensor.untyped_storage()._cdata for tensor in (*handed, *written)}  # pyright: ignore[reportPrivateUsage]
+    for node in found:
+        if any(tensor.untyped_storage()._cdata in visible for tensor in _tensors(node)):  # pyright: ignore[reportPrivateUsage]
+            continue
+        node.op, node.target = "call_function", _gathered
+    gm.recompile()
+
+
+def _starts_at_tensor(node: Node) -> bool:
+    start = node.kwargs.get("start", node.args[2] if len(node.args) > 2 else None)
+    value = _value_of(start) if isinstance(start, Node) else None
+    whole = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+    return isinstance(value, torch.Tensor) and value.ndim == 0 and value.dtype in whole and bool(list(_tensors(node)))
+
+
+def _tensors(node: Node) -> Iterator[torch.Tensor]:
+    """The value of a node, if it is a tensor with memory of its own."""
+    value = _value_of(node)
+    if isinstance(value, torch.Tensor) and _has_memory(value):
+        yield value
+
+
+def _gathered(input: torch.Tensor, dim: int, start: torch.Tensor, length: int) -> torch.Tensor:
+    """What `narrow` sees, in memory of its own, in the same order. An index that there is not is an error as any is."""
+    from torch._prims_common import compute_elementwise_output_logical_to_physical_perm as order_in_memory
+
+    start = start.to(torch.int64)
+    places = torch.where(start < 0, start + input.shape[dim], start) + torch.arange(length, device=input.device)
+    order, _ = order_in_memory(input)
+    chosen = input.permute(order).index_select(order.index(dim % input.ndim), places)
+    return chosen.permute([order.index(axis) for axis in range(input.ndim)])
 
 
 def _calls(gm: GraphModule, target: Any) -> bool:

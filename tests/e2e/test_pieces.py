@@ -442,3 +442,46 @@ def test_an_associative_scan_of_a_length_that_is_a_symbol() -> None:
 
 def _sum(a: Tensor, b: Tensor) -> list[Tensor]:
     return [a + b]
+
+
+# -- where a tensor says where to begin --------------------------------------------------------------------------------
+
+NARROWED: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "function": lambda x, start: torch.narrow(x * 2, 1, start=start, length=3).sigmoid() + 1,
+    "method": lambda x, start: (x * 2).narrow(0, start, 3).sigmoid().sum() + x.sin().sum(),
+    "of an input": lambda x, start: x.narrow(-2, start, 3) * 2,
+    "turned": lambda x, start: x.t().narrow(0, start, 3) * 2,
+}
+
+
+@pytest.mark.parametrize("name", NARROWED)
+def test_a_narrow_from_a_tensor_on_is_compiled(name: str) -> None:
+    function = NARROWED[name]
+    compiled = compiled_of(function)
+    x = randn(11, 10, requires_grad=True)
+    for start in (2, 5, 0, 7, -4):
+        results = [one(x, torch.tensor(start)) for one in (compiled, function)]
+        torch.testing.assert_close(*results)
+        assert results[0].stride() == results[1].stride()
+        torch.testing.assert_close(*(torch.autograd.grad(one.sin().sum(), x) for one in results))
+    assert not fallbacks() and cuesta.records and all(record.kernels for record in cuesta.records)
+
+
+@pytest.mark.parametrize("start", [-12, -2, 9, 12])
+def test_a_narrow_from_beyond_the_end_is_an_error(start: int) -> None:
+    """In a function that was compiled before for a start of the same sign."""
+    begin = torch.tensor(-5 if start < 0 else 5)
+    compiled = compiled_of(NARROWED["of an input"])
+    compiled(x := randn(11, 10), begin)
+    begin.fill_(start)
+    with pytest.raises((IndexError, RuntimeError)):
+        compiled(x, begin)
+
+
+def test_what_a_narrow_from_a_tensor_on_sees_stays_a_view() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = compiled_of(lambda x, start: x.narrow(0, start, 3), fullgraph=False)
+        seen = compiled(x := torch.zeros(5), torch.tensor(1))
+    x += 1
+    assert seen.tolist() == [1, 1, 1]
