@@ -189,11 +189,11 @@ def _tensors(node: Node) -> Iterator[torch.Tensor]:
 
 def _gathered(input: torch.Tensor, dim: int, start: torch.Tensor, length: int) -> torch.Tensor:
     """What `narrow` sees, in memory of its own, in the same order. An index that there is not is an error as any is."""
-    from torch._prims_common import compute_elementwise_output_logical_to_physical_perm as order_in_memory
+    from torch import _prims_common as prims
 
     start = start.to(torch.int64)
     places = torch.where(start < 0, start + input.shape[dim], start) + torch.arange(length, device=input.device)
-    order, _ = order_in_memory(input)
+    order: list[int] = prims.compute_elementwise_output_logical_to_physical_perm(input)[0]  # pyright: ignore[reportUnknownMemberType]
     chosen = input.permute(order).index_select(order.index(dim % input.ndim), places)
     return chosen.permute([order.index(axis) for axis in range(input.ndim)])
 

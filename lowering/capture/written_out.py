@@ -112,7 +112,9 @@ def _meaning_of(node: Node, gm: GraphModule) -> _Meaning | None:
         structures.append(result_structure)
         return results
 
-    table = {**decomposition_table(), torch.ops.flex_lib.zeros_and_scatter.default: _zeros_and_scatter}
+    table = dict(decomposition_table())
+    if hasattr(torch.ops.flex_lib, "zeros_and_scatter"):  # there is none before something of it is imported
+        table[torch.ops.flex_lib.zeros_and_scatter.default] = _zeros_and_scatter
     env: Any = mode.shape_env
     ignored = env.counter["ignored_backward_guard"] if env is not None else 0
     with mode, whole_operators(), torch.no_grad():

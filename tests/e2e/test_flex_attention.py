@@ -82,7 +82,7 @@ def check(function: Callable[..., Any], inputs: list[Tensor], *learned: Tensor, 
         results = one(*inputs)
         results = list(results) if isinstance(results, tuple) else [results]
         if wanted := [value for value in (*inputs, *learned) if value.requires_grad]:
-            results += torch.autograd.grad(sum(value.sin().sum() for value in results), wanted)
+            results += torch.autograd.grad(torch.stack([value.sin().sum() for value in results]).sum(), wanted)
         found.append(results)
     torch.testing.assert_close(*found, equal_nan=True)
     assert [one.stride() for one in found[0]] == [one.stride() for one in found[1]]
