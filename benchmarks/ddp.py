@@ -142,29 +142,19 @@ def lines_of(name: str, found: Sequence[Row], options: argparse.Namespace) -> li
     return [*lines, ""]
 
 
-def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options, with `sides` (those that compile) and `sizes` by model. Errors: SystemExit names what is wrong."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.ddp", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def add_options(parser: argparse.ArgumentParser, *, steps: int, json: str) -> None:
+    """The options that benchmarks of several processes have in common; `choose_processes` goes on with them."""
     parser.add_argument("--devices", choices=list(SIZES), default="cuda")
     parser.add_argument("--processes", type=int, help="at least two; on CUDA all devices unless it is given")
-    parser.add_argument("--models", default=",".join(SIZES["cuda"]), help=f"some of {', '.join(MODELS)}")
-    for name in SIZE_OPTIONS:
-        parser.add_argument(f"--{name}", type=int, help="of the models, in place of that of the tables")
     parser.add_argument("--skip-inductor", action="store_true")
-    parser.add_argument("--bucket-mb", type=int, default=25, help="the most MiB of gradients that are reduced at once")
-    parser.add_argument("--bucket-views", action="store_true", help="gradient_as_bucket_view=True")
-    parser.add_argument("--whole", action="store_true", help="compile the model as one piece (optimize_ddp=False)")
     parser.add_argument("--rounds", type=int, default=20, help="samples of each side")
-    parser.add_argument("--steps", type=int, default=10, help="steps in a sample")
-    parser.add_argument("--profile", action="store_true", help="the largest kernels, and what NCCL's run beside")
+    parser.add_argument("--steps", type=int, default=steps, help="steps in a sample")
     parser.add_argument("--seconds", type=float, default=900, help="for everything together; then all is stopped")
-    parser.add_argument("--json", default="build/bench/ddp.json")
-    options = parser.parse_args(arguments)
-    options.models = options.models.split(",")
-    if unknown := [name for name in options.models if name not in MODELS]:
-        raise SystemExit(f"--models: there is no '{unknown[0]}'; there are {', '.join(MODELS)}")
+    parser.add_argument("--json", default=json)
+
+
+def choose_processes(options: argparse.Namespace) -> None:
+    """Says how many processes there are, and as `sides` those that compile. Errors: SystemExit names what is wrong."""
     if options.devices == "cuda":
         import torch
 
@@ -176,6 +166,26 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.processes < FEWEST:
         raise SystemExit(f"--processes: {options.processes} are fewer than {FEWEST}")
     options.sides = [*([] if options.skip_inductor else ["inductor"]), "cuesta"]
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options, with `sides` (those that compile) and `sizes` by model. Errors: SystemExit names what is wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.ddp", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_options(parser, steps=10, json="build/bench/ddp.json")
+    parser.add_argument("--models", default=",".join(SIZES["cuda"]), help=f"some of {', '.join(MODELS)}")
+    for name in SIZE_OPTIONS:
+        parser.add_argument(f"--{name}", type=int, help="of the models, in place of that of the tables")
+    parser.add_argument("--bucket-mb", type=int, default=25, help="the most MiB of gradients that are reduced at once")
+    parser.add_argument("--bucket-views", action="store_true", help="gradient_as_bucket_view=True")
+    parser.add_argument("--whole", action="store_true", help="compile the model as one piece (optimize_ddp=False)")
+    parser.add_argument("--profile", action="store_true", help="the largest kernels, and what NCCL's run beside")
+    options = parser.parse_args(arguments)
+    options.models = options.models.split(",")
+    if unknown := [name for name in options.models if name not in MODELS]:
+        raise SystemExit(f"--models: there is no '{unknown[0]}'; there are {', '.join(MODELS)}")
+    choose_processes(options)
     given: dict[str, Any] = {
         name: getattr(options, name) for name in SIZE_OPTIONS if getattr(options, name) is not None
     }

@@ -21,7 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from benchmarks.ddp import FEWEST, JOIN_SECONDS, gathered, started, stop
+from benchmarks.ddp import JOIN_SECONDS, add_options, choose_processes, gathered, started, stop
 from benchmarks.gpu import Row, side_table
 
 HOW = ("ddp", "fsdp", "tp", "2d")
@@ -145,33 +145,17 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.multi_gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--devices", choices=list(SIZES), default="cuda")
-    parser.add_argument("--processes", type=int, help="at least two; on CUDA all devices unless it is given")
+    add_options(parser, steps=5, json="build/bench/multi_gpu.json")
     parser.add_argument("--how", help=f"some of {', '.join(HOW)}; all that so many processes allow unless it is given")
     for name in SIZES["cuda"]:
         parser.add_argument(f"--{name}", type=int, help="in place of that of the table")
-    parser.add_argument("--skip-inductor", action="store_true")
-    parser.add_argument("--rounds", type=int, default=20, help="samples of each side")
-    parser.add_argument("--steps", type=int, default=5, help="steps in a sample")
-    parser.add_argument("--seconds", type=float, default=900, help="for everything together; then all is stopped")
-    parser.add_argument("--json", default="build/bench/multi_gpu.json")
     options = parser.parse_args(arguments)
-    if options.devices == "cuda":
-        import torch
-
-        count = torch.cuda.device_count()
-        options.processes = count if options.processes is None else options.processes
-        if count < max(FEWEST, options.processes):
-            raise SystemExit(f"there are {count} CUDA devices, not {max(FEWEST, options.processes)}; or --devices cpu")
-    options.processes = FEWEST if options.processes is None else options.processes
-    if options.processes < FEWEST:
-        raise SystemExit(f"--processes: {options.processes} are fewer than {FEWEST}")
+    choose_processes(options)
     possible = [how for how in HOW if how != "2d" or options.processes >= SMALLEST_OF_2D]
     options.how = possible if options.how is None else options.how.split(",")
     if unknown := [how for how in options.how if how not in possible]:
         there_are = f"there are {', '.join(possible)} for {options.processes} processes"
         raise SystemExit(f"--how: there is no {unknown[0]!r}; {there_are}")
-    options.sides = [*([] if options.skip_inductor else ["inductor"]), "cuesta"]
     table = SIZES[options.devices]
     options.sizes = {name: table[name] if (value := getattr(options, name)) is None else value for name in table}
     return options

@@ -21,6 +21,10 @@ def captured(
     from torch._dynamo.utils import counters
     from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
 
+    from cuesta.lowering.capture.dynamo_graph import decompositions_for, gather_where_a_tensor_says
+
+    gather_where_a_tensor_says(gm)
+    settings = {**settings, "decompositions": decompositions_for(gm, settings["decompositions"])}
     if any(
         isinstance(value, list | tuple | dict) for value in example_inputs
     ):  # of compiled autograd; it flattens them

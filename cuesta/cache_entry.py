@@ -1,13 +1,14 @@
 """What the cache holds of a compiled graph, as bytes: a line that checks the rest, a line of JSON, text, machine code.
 
-    cuesta graph 4
+    cuesta graph 5
     <SHA-256 of all that follows, in hexadecimal>
     {"key": …, "overloads": …, …}
     def call(args): …
     <object code> <machine code of each device kernel> <each library>
 
 A program is what `targets/program.py` says. What the graph at hand knows better than the one that was compiled first is
-left open, as numbers of its nodes: the lines of the model, which error messages name, and the tensors it holds.
+left open: as numbers of its nodes the lines of the model, which error messages name, and the tensors it holds; and
+which CUDA devices it is for.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from cuesta.targets.program import (
 if TYPE_CHECKING:
     import torch
 
-_MAGIC = b"cuesta graph 4\n"
+_MAGIC = b"cuesta graph 5\n"
 _DIGEST_LENGTH = 64
 
 
@@ -59,6 +60,8 @@ class Entry:
     library_calls: int = 0
     fallbacks: Counter[str] = field(default_factory=Counter[str])
     result_strides: Sequence[Strides] = ()
+    devices: tuple[int, ...] = ()
+    """The CUDA devices that the program names, in the order in which the key counts them."""
 
     @classmethod
     def of(cls, program: Program, gm: torch.fx.GraphModule, constants: Sequence[str], **facts: Any) -> Entry:
@@ -143,6 +146,7 @@ def encode(key: str, entry: Entry) -> bytes:
         "library_calls": entry.library_calls,
         "fallbacks": dict(entry.fallbacks),
         "result_strides": entry.result_strides,
+        "devices": entry.devices,
     }
     machine_code = [
         program.object_code or b"",
@@ -212,6 +216,7 @@ def _decode_body(key: str, body: bytes) -> Entry:
         library_calls=int(head["library_calls"]),
         fallbacks=Counter({str(name): int(count) for name, count in head["fallbacks"].items()}),
         result_strides=tuple(None if one is None else tuple(map(int, one)) for one in head["result_strides"]),
+        devices=tuple(map(int, head["devices"])),
     )
 
 

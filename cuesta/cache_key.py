@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from cuesta.device_numbers import name_of_graph
 from cuesta.dialects.core.extension import active
-from cuesta.graph_key import UnkeyableError, graph_text
+from cuesta.graph_key import UnkeyableError
 from cuesta.options import Options
 from cuesta.record import GraphKind
 from cuesta.saved_results import given_results
@@ -36,14 +37,19 @@ _FOLDERS = ("dialects", "transforms", "lowering", "targets")
 
 def key_of(gm: GraphModule, kind: GraphKind, options: Options) -> str | None:
     """The key of a graph, in hexadecimal; None when it cannot be named, or our sources have no files."""
+    return key_and_devices(gm, kind, options)[0]
+
+
+def key_and_devices(gm: GraphModule, kind: GraphKind, options: Options) -> tuple[str | None, tuple[int, ...]]:
+    """The key, and the numbers of the CUDA devices that it counts: see `device_numbers.py`."""
     try:
-        graph = graph_text(gm)
+        graph, numbers = name_of_graph(gm)
         device_lines = [line for kind in device_types() if kind in graph for line in _device_lines(kind)]
         settings = [*settings_lines(kind, options), *extension_lines()]
         text = "\n".join([*_process_lines(), *device_lines, *settings, graph])
     except UnkeyableError:
-        return None
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return None, ()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), numbers
 
 
 def compiler_lines() -> tuple[str, ...]:

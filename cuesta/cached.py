@@ -28,6 +28,8 @@ class Place:
     record: CompileRecord
     cache: DiskCache | None
     key: str | None
+    devices: tuple[int, ...] = ()
+    """The CUDA devices that the key counts."""
 
     @classmethod
     def of(cls, gm: torch.fx.GraphModule, record: CompileRecord, options: Options) -> Place:
@@ -38,12 +40,12 @@ class Place:
             cache = DiskCache.chosen_by(options)
             if cache is None:
                 return cls(gm, record, None, None)
-            from cuesta.cache_key import key_of, why_unnamable
+            from cuesta.cache_key import key_and_devices, why_unnamable
 
-            key = key_of(gm, record.kind, options)
+            key, devices = key_and_devices(gm, record.kind, options)
             if key is None:
                 record.not_kept = why_unnamable()
-            return cls(gm, record, cache, key)
+            return cls(gm, record, cache, key, devices)
 
     def look_up(self) -> BoxedFunction | None:
         """The function of a graph that was compiled before, here or in another process.
@@ -60,11 +62,12 @@ class Place:
             return None
         import torch
 
+        from cuesta.device_numbers import on_devices
         from cuesta.targets.cpu.machine_code import MachineCodeError
         from cuesta.targets.program import CudaError
 
         try:
-            program = entry.program_for(gm)
+            program = on_devices(entry.program_for(gm), entry.devices, self.devices)
             function = watched(load_program(program, record), program.overloads, record.kind)
             function = with_constants(function, entry.constants_for(gm))
         except (torch.cuda.OutOfMemoryError, CudaError):
@@ -113,4 +116,4 @@ class Place:
                 return  # edited since this process began to compile: who knows which version each module of it has
             told = ("aten_ops", "kernels", "library_calls", "fallbacks", "result_strides")
             facts = {name: getattr(self.record, name) for name in told}
-            self.cache.store(self.key, Entry.of(program, self.gm, constants, **facts))
+            self.cache.store(self.key, Entry.of(program, self.gm, constants, devices=self.devices, **facts))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
@@ -31,19 +31,21 @@ class UnkeyableError(Exception):
     """A graph that holds something we have no text for. It is compiled as if there were no cache."""
 
 
-def graph_text(gm: GraphModule) -> str:
-    """The graph as text, a line for each node.
+def graph_text(gm: GraphModule, numbers: dict[int, int] | None = None) -> str:
+    """The graph as text, a line for each node. With `numbers` CUDA devices are counted in order of appearance, and put
+    down there; otherwise they stand in the text as they are.
 
     Errors: UnkeyableError.
     """
-    writer = _Writer(gm)
+    writer = _Writer(gm, numbers)
     lines = [writer.line(number, node) for number, node in enumerate(gm.graph.nodes)]
     return "\n".join([*lines, *writer.symbol_lines()])
 
 
 class _Writer:
-    def __init__(self, gm: GraphModule, outer: _Writer | None = None) -> None:
+    def __init__(self, gm: GraphModule, devices: dict[int, int] | None, outer: _Writer | None = None) -> None:
         self.gm = gm
+        self.devices = devices
         self.numbers: dict[Node, str] = {}
         self.targets: dict[Any, str] = {}
         self.static_types: dict[Any, str] = {}
@@ -82,8 +84,13 @@ class _Writer:
             return constant(value)
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
+        if isinstance(value, torch.device):
+            return f"device({self.device(value)})"
         if isinstance(value, tuple | list):
             return f"[{self.arguments(value)}]"
+        if isinstance(value, dict):
+            pairs = cast("dict[Any, Any]", value).items()
+            return f"{{{','.join([f'{self.value(key)}:{self.value(one)}' for key, one in pairs])}}}"
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
             return f"{type(value).__name__}({self.symbolic(value)})"
         if isinstance(value, OpOverload | HigherOrderOperator):  # what `with_effects` calls
@@ -109,7 +116,7 @@ class _Writer:
         for part in name.split("."):
             value = getattr(value, part)
         if isinstance(value, torch.fx.GraphModule):
-            inner = _Writer(value, self)
+            inner = _Writer(value, self.devices, self)
             return f"graph{{{';'.join(inner.line(number, one) for number, one in enumerate(value.graph.nodes))}}}"
         if not isinstance(value, torch.Tensor) and not is_object(value):
             raise UnkeyableError(f"an attribute of type {type(value).__name__}")
@@ -136,12 +143,17 @@ class _Writer:
             if type(number) is not int:
                 dims = ",".join([self.value(number) for number in sizes])
                 steps = ",".join([self.value(number) for number in strides])
-                return f"{value.dtype}({dims})({steps}){value.device}"
+                return f"{value.dtype}({dims})({steps}){self.device(value.device)}"
         key = (sizes, strides, value.dtype, value.device)
         text = self.static_types.get(key)
         if text is None:
-            text = self.static_types[key] = f"{value.dtype}{sizes}{strides}{value.device}"
+            text = self.static_types[key] = f"{value.dtype}{sizes}{strides}{self.device(value.device)}"
         return text
+
+    def device(self, device: torch.device) -> str:
+        if self.devices is None or device.type != "cuda" or device.index is None:
+            return str(device)
+        return f"cuda {self.devices.setdefault(device.index, len(self.devices))}"
 
     # -- symbols ------------------------------------------------------------------------------------------------------
 
@@ -205,9 +217,12 @@ def _target_text(target: Any) -> str:
 
 _HIGHER_ORDER: Final = frozenset(
     {
+        "associative_scan",
         "auto_functionalized",
         "auto_functionalized_v2",
         "cond",
+        "flex_attention",
+        "flex_attention_backward",
         "invoke_subgraph",
         "run_and_save_rng_state",
         "run_with_rng_state",
@@ -225,7 +240,6 @@ _CONSTANTS: Final[dict[type, Callable[[Any], str]]] = {
     str: repr,
     type(None): repr,
     torch.dtype: str,
-    torch.device: lambda device: f"device({device})",
     torch.memory_format: str,
     torch.layout: str,
 }

@@ -90,9 +90,11 @@ def _pass(
         return value
     value = _number_or_tensor(value)
     if not isinstance(value, SSAValue):
-        to = types.get("r" if letter == "w" else letter)
+        to = types.get("r" if letter in "wm" else letter)
         if to is None:
             decline(f"{value} does not stand for a tensor")
+        if letter == "m" and not (kind_of(to) == "f" or (kind_of(to) in "iu" and isinstance(value, int | sym.Expr))):
+            decline(f"{value} is converted to {to}")
         return builder.constant(value if letter == "w" else round_number(value, to), compute_type(to))
     sizes = sizes_of_value(value)
     raw = builder.load_raw(value, broadcast_indices(sizes, out_sizes, indices))

@@ -264,6 +264,7 @@ def _second(_: object, x: Scalar) -> Scalar:
 
 _MOVES = (
     "clone.default",
+    "detach_copy.default",  # a graph that `scan` calls has it, where its gradients are wanted
     "lift_fresh_copy.default",
     "_to_copy.default",
     "positive.default",

@@ -6,9 +6,9 @@ more value, and who wrote where is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import combinations
+from itertools import pairwise
 from typing import Any, Final, cast
 
 import torch
@@ -43,7 +43,7 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
             continue
         for node in module.graph.nodes:
             written = list(_written_by(node)) if node.op in ("call_method", "call_function") else []
-            if len(written) > 1 and _meet([value for one in written if (value := _tensor_of(one)) is not None]):
+            if len(written) > 1 and _meet([tensor for one in written for tensor in _tensors(one)]):
                 return f"{_name_of(node)} writes to tensors that overlap"
             if any(_overlaps(one) for tensor in written for one in _views_behind(tensor)):
                 return f"{_name_of(node)} writes to a tensor of which several elements are one number in memory"
@@ -108,24 +108,30 @@ def _nodes(value: Any) -> Iterator[Node]:
             yield one
 
 
-def _tensor_of(node: Node) -> torch.Tensor | None:
-    value = _value_of(node)
-    return value if isinstance(value, torch.Tensor) and _has_memory(value) else None
-
-
 def _meet(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether the ranges of memory of two of them are known to overlap. (Views that interlace count as such.)"""
+    """Whether the ranges of memory of two of them are known to overlap. (Views that interlace count as such.) Where
+    sizes are symbols, neighbours in the order of the list are looked at.
+    """
     alike: dict[int, list[torch.Tensor]] = {}
     for tensor in tensors:
         alike.setdefault(tensor.untyped_storage()._cdata, []).append(tensor)  # pyright: ignore[reportPrivateUsage]
-    return any(_is_within(a, b) or _is_within(b, a) for one in alike.values() for a, b in combinations(one, 2))
+    for one in alike.values():
+        ranges = [_first_and_last(tensor) for tensor in one if _is_known(tensor.numel() > 0)]
+        if all(type(first) is int and type(last) is int for first, last in ranges):
+            ranges.sort()  # two meet where two neighbours do
+        if any(_begins_within(a, b) or _begins_within(b, a) for a, b in pairwise(ranges)):
+            return True
+    return False
 
 
-def _is_within(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the first element of `a` is known to lie in the range of `b`."""
-    last = sum(((size - 1) * step for size, step in zip(b.shape, b.stride(), strict=True)), start=b.storage_offset())
-    inside = a.storage_offset() >= b.storage_offset(), a.storage_offset() <= last, a.numel() > 0, b.numel() > 0
-    return all(map(_is_known, inside))
+def _begins_within(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:
+    return _is_known(a[0] >= b[0]) and _is_known(a[0] <= b[1])
+
+
+def _first_and_last(tensor: torch.Tensor) -> tuple[Any, Any]:
+    """The places of a tensor's first and last element in its storage."""
+    first = tensor.storage_offset()
+    return first, sum(((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)), first)
 
 
 def _is_known(fact: Any) -> bool:
@@ -179,10 +185,7 @@ def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Generator[None]:
 
     Dynamo allows that only where it was told that numbers may come out of tensors, or `fullgraph=True`.
     """
-    loop: Any = torch.ops.higher_order.while_loop
-    modules = [module for module in gm.modules() if isinstance(module, GraphModule)]
-    found = any(module.graph.find_nodes(op="call_function", target=loop) for module in modules)
-    mode: Any = detect_fake_mode(inputs) if found else None
+    mode: Any = detect_fake_mode(inputs) if _calls(gm, torch.ops.higher_order.while_loop) else None
     if mode is None:
         yield
         return
@@ -230,3 +233,64 @@ def tensors_stay(inputs: Sequence[Any]) -> Generator[None]:
 
 def _is_one_double(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype is torch.float64 and value.dim() == 0
+
+
+def decompositions_for(gm: GraphModule, table: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """The decompositions to trace a graph with: not that of `detach` where there is a `scan`.
+
+    Its gradient clones what its body gives twice, and knows it by the `detach` of what autograd saves: taken apart,
+    that is the tensor itself, and PyTorch refuses it as a possible alias.
+    """
+    if not _calls(gm, torch.ops.higher_order.scan):
+        return table
+    return {overload: rule for overload, rule in table.items() if overload is not torch.ops.aten.detach.default}
+
+
+def gather_where_a_tensor_says(gm: GraphModule) -> None:
+    """x.narrow(dim, start, length) -> x.index_select(dim, start + arange(length)), in place, where `start` is a tensor.
+
+    AOTAutograd would want the number, and Dynamo then runs the whole graph in eager. Near miss: memory that is written
+    to or handed out, for that the result is a view.
+    """
+    found = [node for node in gm.graph.nodes if node.target in (torch.narrow, "narrow") and _starts_at_tensor(node)]
+    if not found:
+        return
+    handed = [tensor for node in gm.graph.output_node().all_input_nodes for tensor in _tensors(node)]
+    written = [tensor for node in gm.graph.nodes for one in _written_by(node) for tensor in _tensors(one)]
+    visible = {tensor.untyped_storage()._cdata for tensor in (*handed, *written)}  # pyright: ignore[reportPrivateUsage]
+    for node in found:
+        if any(tensor.untyped_storage()._cdata in visible for tensor in _tensors(node)):  # pyright: ignore[reportPrivateUsage]
+            continue
+        node.op, node.target = "call_function", _gathered
+    gm.recompile()
+
+
+def _starts_at_tensor(node: Node) -> bool:
+    start = node.kwargs.get("start", node.args[2] if len(node.args) > 2 else None)
+    value = _value_of(start) if isinstance(start, Node) else None
+    whole = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+    return isinstance(value, torch.Tensor) and value.ndim == 0 and value.dtype in whole and bool(list(_tensors(node)))
+
+
+def _tensors(node: Node) -> Iterator[torch.Tensor]:
+    """The value of a node, if it is a tensor with memory of its own."""
+    value = _value_of(node)
+    if isinstance(value, torch.Tensor) and _has_memory(value):
+        yield value
+
+
+def _gathered(input: torch.Tensor, dim: int, start: torch.Tensor, length: int) -> torch.Tensor:
+    """What `narrow` sees, in memory of its own, in the same order. An index that there is not is an error as any is."""
+    from torch import _prims_common as prims
+
+    start = start.to(torch.int64)
+    places = torch.where(start < 0, start + input.shape[dim], start) + torch.arange(length, device=input.device)
+    order: list[int] = prims.compute_elementwise_output_logical_to_physical_perm(input)[0]  # pyright: ignore[reportUnknownMemberType]
+    chosen = input.permute(order).index_select(order.index(dim % input.ndim), places)
+    return chosen.permute([order.index(axis) for axis in range(input.ndim)])
+
+
+def _calls(gm: GraphModule, target: Any) -> bool:
+    """Whether a graph, or one that it holds, calls an operator."""
+    modules = [module for module in gm.modules() if isinstance(module, GraphModule)]
+    return any(module.graph.find_nodes(op="call_function", target=target) for module in modules)

@@ -42,6 +42,7 @@ from cuesta.lowering.capture.plan import (
 )
 from cuesta.lowering.capture.source_locations import location_of_stack_trace
 from cuesta.lowering.capture.sympy_to_sym import UnsupportedExpressionError
+from cuesta.lowering.capture.written_out import written_out
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ def import_program(gm: GraphModule) -> ImportedProgram:
 
 
 def _import(gm: GraphModule, names: set[str]) -> ImportedProgram:
+    if has_opaque_nodes(gm):
+        gm = written_out(gm)
     if has_opaque_nodes(gm):
         return _Importer(gm, names).run()
     imported = import_graph(gm)

@@ -69,7 +69,7 @@ def device_entry() -> Entry:
         for device, binary in enumerate((b"\x7fELF\ncubin", b""))
     )
     runs = (DeviceRun("run_1", 0, 3, (0, 1, 0)), DeviceRun("run_2", 1, 0, ()))
-    return replace(entry(), program=replace(entry().program, device_kernels=kernels, device_runs=runs))
+    return replace(entry(), devices=(0, 1), program=replace(entry().program, device_kernels=kernels, device_runs=runs))
 
 
 @pytest.mark.parametrize("one", [entry(), entry(code=None), entry(source="", code=b""), device_entry()])
@@ -99,7 +99,7 @@ def test_a_flipped_bit_anywhere_is_damage() -> None:
 def test_another_version_or_another_key() -> None:
     data = encode(KEY, entry())
     with pytest.raises(DamagedEntryError, match="does not begin as an entry does"):
-        decode(KEY, data.replace(b"cuesta graph 4\n", b"cuesta graph 2\n"))
+        decode(KEY, data.replace(b"cuesta graph 5\n", b"cuesta graph 2\n"))
     with pytest.raises(DamagedEntryError, match="it belongs to another key, aaa"):
         decode(OTHER_KEY, data)
 

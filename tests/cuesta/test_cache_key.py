@@ -17,12 +17,15 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import cuesta.cache_key
-from cuesta.cache_key import NOT_IN_KEY, key_of, loaded_sources, settings_lines, sources_on_disk
+from cuesta.cache_key import NOT_IN_KEY, key_and_devices, key_of, loaded_sources, settings_lines, sources_on_disk
+from cuesta.device_numbers import on_devices
 from cuesta.dialects.core.locations import print_text
 from cuesta.graph_key import UnkeyableError, graph_text
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.options import Options
+from cuesta.targets.program import Program
 from cuesta.targets.triton import target
+from tests.support.tensors import FakeOn
 
 pytestmark = pytest.mark.slow
 
@@ -221,8 +224,14 @@ def with_argument(value: Any) -> GraphModule:
     return edited(change)
 
 
+def test_a_dictionary_says_its_keys_and_values() -> None:
+    """As `flex_attention` is given options."""
+    texts = [graph_text(with_argument(value)) for value in ({"a": 1}, {"a": 2}, {"b": 1}, {"a": 1, "b": 1}, {})]
+    assert len(set(texts)) == len(texts)
+
+
 @pytest.mark.parametrize(
-    "value", [slice(1), object(), {"a": 1}, torch.Generator(), range(3)], ids=lambda value: type(value).__name__
+    "value", [slice(1), object(), {"a": object()}, torch.Generator(), range(3)], ids=lambda value: type(value).__name__
 )
 def test_what_we_have_no_text_for_has_no_key(value: Any) -> None:
     gm = with_argument(3)
@@ -348,7 +357,7 @@ def test_who_compiles_for_what(gm: GraphModule, monkeypatch: pytest.MonkeyPatch,
 
 def test_cuda_devices_are_in_the_key_of_their_graphs(gm: GraphModule, monkeypatch: pytest.MonkeyPatch) -> None:
     on_cuda = VARIANTS["as it is"]()
-    fake = SimpleNamespace(layout=torch.strided, shape=(4,), stride=lambda: (1,), dtype=torch.float32, device="cuda:0")
+    fake = FakeOn("cuda:0")
     monkeypatch.setattr("cuesta.graph_key._Writer.metadata", lambda writer, node: writer.tensor(fake))
     monkeypatch.setattr("importlib.metadata.version", lambda name: "1")
     keys: list[str | None] = []
@@ -361,6 +370,46 @@ def test_cuda_devices_are_in_the_key_of_their_graphs(gm: GraphModule, monkeypatc
     monkeypatch.undo()
     target._key_lines.cache_clear()
     assert None not in keys and len(set(keys)) == 3
+
+
+def on_cuda(*devices: str, said: str = "") -> GraphModule:
+    """A graph over tensors on some devices, one of which it makes itself."""
+    graph = torch.fx.Graph()
+    nodes = [graph.placeholder(f"x{number}") for number in range(len(devices))]
+    nodes.append(graph.call_function(aten.full.default, ([4], 1.0), {"device": torch.device(devices[-1])}))
+    for node, device in zip(nodes, (*devices, devices[-1]), strict=True):
+        node.meta["val"] = FakeOn(device)
+    if said:
+        nodes.append(graph.call_function(aten.div.Tensor_mode, (nodes[0], nodes[0]), {"rounding_mode": said}))
+        nodes[-1].meta["val"] = FakeOn(devices[0])
+    graph.output(tuple(nodes))
+    return GraphModule({}, graph)
+
+
+def test_the_number_of_a_device_is_in_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keyed(*devices: str, said: str = "") -> tuple[str | None, tuple[int, ...]]:
+        return key_and_devices(on_cuda(*devices, said=said), "inference", Options())
+
+    first, second = keyed("cuda:0"), keyed("cuda:5")
+    assert first[0] is not None and first[0] == second[0] and (first[1], second[1]) == ((0,), (5,))
+    assert keyed("cuda:1", "cuda:0") == (keyed("cuda:0", "cuda:1")[0], (1, 0))
+    assert keyed("cuda:0", "cuda:0")[0] not in (keyed("cuda:0", "cuda:1")[0], keyed("cuda:0", "cpu")[0])
+    # A string may be the name of a device: what it means to an operator nobody knows.
+    assert keyed("cuda:0", said="cuda:0")[0] != keyed("cuda:1", said="cuda:0")[0]
+    assert keyed("cuda:1", said="cuda:0")[1] == ()
+    # Devices that are not alike have machine code of their own.
+    monkeypatch.setattr("cuesta.device_numbers._are_alike", lambda: False)
+    assert keyed("cuda:0")[0] != keyed("cuda:5")[0] and keyed("cuda:5")[1] == ()
+
+
+def test_a_text_names_other_devices() -> None:
+    source = (
+        "a = empty_cuda_1((1,), (1,), torch.float32)\nb = f(current_stream(2), torch.device('cuda:1'), 'cuda:12', 1)"
+    )
+    program = on_devices(Program(source, {}, (), (), None), (1, 2), (2, 1))
+    assert program.source == (
+        "a = empty_cuda_2((1,), (1,), torch.float32)\nb = f(current_stream(1), torch.device('cuda:2'), 'cuda:12', 1)"
+    )
 
 
 def test_the_sources_are_all_files_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn, randn
 from torch import _higher_order_ops as higher_order
 from torch._higher_order_ops import while_loop
+from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -366,9 +367,121 @@ def test_loops_over_slices_have_compiled_bodies(name: str, layout: str) -> None:
     torch.testing.assert_close(compiled_of(function, dynamic=True)(*inputs), function(*inputs))
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_trains(reverse: bool) -> None:
+    def function(start: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        def step(carry: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+            new = torch.tanh(carry @ weight + row)
+            return new, new * 2 + carry
+
+        last, all_of_them = scan(step, start * 1, x, dim=0, reverse=reverse)
+        return all_of_them.sum(0) + last
+
+    inputs = [randn(size, requires_grad=True) for size in ((3, 5), (6, 3, 5), (5, 5))]
+    tangents = randn(3, 5)
+    expected = torch.autograd.grad(function(*inputs), inputs, tangents)
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        actual = torch.autograd.grad(compiled_of(function, dynamic=dynamic)(*inputs), inputs, tangents)
+        torch.testing.assert_close(actual, expected)
+    assert set(fallbacks()) == {"higher_order.scan"} and all(record.kernels for record in cuesta.records)
+
+
 def test_a_map_trains() -> None:
     inputs = torch.randn(6, 3, 5, requires_grad=True), torch.randn(5, requires_grad=True)
     tangents = torch.randn(3, 5)
     expected = torch.autograd.grad(_mapped(*inputs), inputs, tangents)
     actual = torch.autograd.grad(compiled_of(_mapped)(*inputs), inputs, tangents)
     torch.testing.assert_close(actual, expected)
+
+
+# -- associative scans -------------------------------------------------------------------------------------------------
+
+
+def _joined(factor: Tensor, term: Tensor, next_factor: Tensor, next_term: Tensor) -> list[Tensor]:
+    """x -> factor * x + term, one after the other."""
+    return [factor * next_factor, term * next_factor + next_term]
+
+
+def _recurrence(factors: Tensor, terms: Tensor) -> Tensor:
+    return associative_scan_op(_joined, [factors, terms * 1], ())[1]
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 16])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_associative_scan_is_written_out(length: int, reverse: bool) -> None:
+    def function(factors: Tensor, terms: Tensor) -> Tensor:
+        given = [one.flip(0) if reverse else one for one in (factors, terms)]
+        return _recurrence(*given)
+
+    factors, terms = inputs = torch.rand(length, 3), randn(length, 3)
+    steps = [terms[-1 if reverse else 0]]
+    for place in range(1, length):
+        here = -1 - place if reverse else place
+        steps.append(steps[-1] * factors[here] + terms[here])
+    torch.testing.assert_close(compiled_of(function)(*inputs), torch.stack(steps))
+    assert not fallbacks() and cuesta.records[-1].kernels
+
+
+def test_an_associative_scan_trains() -> None:
+    inputs = torch.rand(9, 3, requires_grad=True), randn(9, 3, requires_grad=True)
+    result, expected = compiled_of(_recurrence)(*inputs), _recurrence(*inputs)
+    tangents = torch.randn_like(expected)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(one, inputs, tangents) for one in (result, expected)))
+    assert not fallbacks() and all(record.kernels for record in cuesta.records)
+
+
+def test_an_associative_scan_of_a_length_that_is_a_symbol() -> None:
+    """How it is written out depends on the length: one graph for all of them is eager's."""
+    compiled = compiled_of(lambda x: associative_scan_op(_sum, [x * 2], ())[0] + 1)
+    for length in (5, 6, 7, 9):
+        torch.testing.assert_close(compiled(x := randn(length)), (x * 2).cumsum(0) + 1)
+    assert fallbacks() == {"higher_order.associative_scan": 1} and len(cuesta.records) == 2
+
+
+def _sum(a: Tensor, b: Tensor) -> list[Tensor]:
+    return [a + b]
+
+
+# -- where a tensor says where to begin --------------------------------------------------------------------------------
+
+NARROWED: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "function": lambda x, start: torch.narrow(x * 2, 1, start=start, length=3).sigmoid() + 1,
+    "method": lambda x, start: (x * 2).narrow(0, start, 3).sigmoid().sum() + x.sin().sum(),
+    "of an input": lambda x, start: x.narrow(-2, start, 3) * 2,
+    "turned": lambda x, start: x.t().narrow(0, start, 3) * 2,
+}
+
+
+@pytest.mark.parametrize("name", NARROWED)
+def test_a_narrow_from_a_tensor_on_is_compiled(name: str) -> None:
+    function = NARROWED[name]
+    compiled = compiled_of(function)
+    x = randn(11, 10, requires_grad=True)
+    for start in (2, 5, 0, 7, -4):
+        results = [one(x, torch.tensor(start)) for one in (compiled, function)]
+        torch.testing.assert_close(*results)
+        assert results[0].stride() == results[1].stride()
+        torch.testing.assert_close(*(torch.autograd.grad(one.sin().sum(), x) for one in results))
+    assert not fallbacks() and cuesta.records and all(record.kernels for record in cuesta.records)
+
+
+@pytest.mark.parametrize("start", [-12, -2, 9, 12])
+def test_a_narrow_from_beyond_the_end_is_an_error(start: int) -> None:
+    """In a function that was compiled before for a start of the same sign."""
+    begin = torch.tensor(-5 if start < 0 else 5)
+    compiled = compiled_of(NARROWED["of an input"])
+    compiled(x := randn(11, 10), begin)
+    begin.fill_(start)
+    with pytest.raises((IndexError, RuntimeError)):
+        compiled(x, begin)
+
+
+def test_what_a_narrow_from_a_tensor_on_sees_stays_a_view() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = compiled_of(lambda x, start: x.narrow(0, start, 3), fullgraph=False)
+        seen = compiled(x := torch.zeros(5), torch.tensor(1))
+    x += 1
+    assert seen.tolist() == [1, 1, 1]

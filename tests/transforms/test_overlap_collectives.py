@@ -5,6 +5,7 @@ The reference reads what is sent, and writes what is received, when somebody wai
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor
 from xdsl.dialects.builtin import ModuleOp
@@ -14,6 +15,7 @@ from cuesta.dialects.core.locations import CuestaParser
 from cuesta.dialects.host import ExternOp
 from cuesta.pipeline import run_pipeline, stages_of
 from cuesta.targets.reference import run
+from cuesta.transforms.host.overlap_collectives import OverlapCollectivesPass
 
 SCATTER = """
 kernel.func @scatter(%y : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) updates 1
@@ -69,3 +71,34 @@ host.func @main(%x : tensor<4xf32>, %y : tensor<2xf32>) -> (tensor<2x4xf32>) att
     x, y = torch.randn(4), torch.randn(2)
     (found,) = run(module, [x.clone(), y])
     torch.testing.assert_close(found, torch.stack([x, x]))
+
+
+def test_work_grows_as_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen times the calls, each of which stays near its place: sixteen times the work, not 256 times."""
+    tensor = "tensor<4xf32>"
+
+    def step(number: int) -> list[str]:
+        return [
+            f'%s{number} = host.extern "_c10d_functional::all_reduce.default"(%x{number}, "sum", "0")',
+            f'%w{number} = host.extern "_c10d_functional::wait_tensor.default"(%s{number})',
+            f'%x{number + 1} = host.extern "cuesta_test::meets.default"(%w{number})',
+        ]
+
+    def compared(count: int) -> int:
+        """How often ops are compared with each other: what looking one up in a list does."""
+        lines = [f"{line} : ({tensor}) -> {tensor}" for number in range(count) for line in step(number)]
+        text = "\n".join([f"host.func @main(%x0 : {tensor}) -> ({tensor}) {{", *lines])
+        module = CuestaParser(make_context(), f"{text}\nhost.return %x{count} : {tensor}\n}}").parse_module()
+        times = 0
+
+        def same(one: object, other: object) -> bool:
+            nonlocal times
+            times += 1
+            return one is other
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ExternOp, "__eq__", same)
+            OverlapCollectivesPass().apply(make_context(), module)
+        return times
+
+    assert compared(160) <= 20 * (compared(10) + 10)

@@ -37,6 +37,24 @@ def with_more_outs(nest: loops.NestOp, outs: Sequence[Attribute]) -> loops.NestO
     return new
 
 
+def begin_merge(producer: loops.NestOp, consumer: loops.NestOp, at_consumer: bool) -> loops.NestOp:
+    """The producer with the consumer's outs after its own, where the nest of both is to stand."""
+    if at_consumer:
+        producer.detach()
+        block = consumer.parent
+        assert block is not None
+        block.insert_op_before(producer, consumer)
+    return with_more_outs(producer, [result.type for result in consumer.results])
+
+
+def end_merge(merged: loops.NestOp, consumer: loops.NestOp) -> None:
+    """Gives the last results of the nest of both to whom the consumer's were for. The consumer is gone."""
+    kept = len(merged.results) - len(consumer.results)
+    for result in consumer.results:
+        replace_all_uses(result, merged.results[kept + result.index])
+    remove(consumer)
+
+
 def row_local(loads: Sequence[loops.LoadOp], sizes: Sequence[sym.IndexExpr], parallel: int) -> str | None:
     """Why not every load reads only what its own parallel point computes; None when it does. The first one computes.
 

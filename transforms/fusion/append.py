@@ -22,7 +22,7 @@ from cuesta.dialects.loops.surgery import (
     remove,
     stores_of,
 )
-from cuesta.transforms.fusion.absorb import with_more_outs
+from cuesta.transforms.fusion.absorb import begin_merge, end_merge
 from cuesta.transforms.fusion.space import Space, volume
 from cuesta.transforms.fusion.tiling import Tiling, tile_as_stored, tile_by_read, tile_like
 
@@ -53,17 +53,10 @@ def _merged(
     jam = _last_stage(producer, tiling) if is_pointwise(consumer) else None
     if plan.needs_own_stage:
         jam = None
-    if at_consumer:
-        producer.detach()
-        block = consumer.parent
-        assert block is not None
-        block.insert_op_before(producer, consumer)
     kept = len(producer.results)
-    merged = with_more_outs(producer, [result.type for result in consumer.results])
+    merged = begin_merge(producer, consumer, at_consumer)
     _add_stages(merged, consumer, tiling, jam, kept, plan)
-    for result in consumer.results:
-        replace_all_uses(result, merged.results[kept + result.index])
-    remove(consumer)
+    end_merge(merged, consumer)
     return merged
 
 

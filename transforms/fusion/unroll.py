@@ -8,11 +8,11 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import loops, sym
-from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.layout import sizes_of, tensor_type_of, traits_of
-from cuesta.dialects.loops.surgery import Substitution, clone_into, is_pointwise, loads_of, remove, stores_of
-from cuesta.transforms.fusion.absorb import with_more_outs
+from cuesta.dialects.loops.surgery import Substitution, clone_into, is_pointwise, loads_of, stores_of
+from cuesta.transforms.fusion.absorb import begin_merge, end_merge
 from cuesta.transforms.fusion.space import Space, volume
 
 _MOST_STORES = 4
@@ -128,13 +128,8 @@ def _merged(
     loads: Sequence[loops.LoadOp],
     at_consumer: bool,
 ) -> loops.NestOp:
-    if at_consumer:
-        producer.detach()
-        block = consumer.parent
-        assert block is not None
-        block.insert_op_before(producer, consumer)
     kept = len(producer.results)
-    merged = with_more_outs(producer, [result.type for result in consumer.results])
+    merged = begin_merge(producer, consumer, at_consumer)
     rest = [op for op in ops_of(consumer.body) if op not in loads]
     for indices, value in zip(points, values, strict=True):
         substitution = Substitution(merged.induction_variables)
@@ -145,7 +140,5 @@ def _merged(
         for load in loads:
             substitution.values[load.result] = value
         clone_into(rest, InsertPoint.at_end(merged.body), substitution)
-    for result in consumer.results:
-        replace_all_uses(result, merged.results[kept + result.index])
-    remove(consumer)
+    end_merge(merged, consumer)
     return merged

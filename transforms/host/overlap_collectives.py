@@ -67,6 +67,8 @@ class _Order:
     def __init__(self, ops: Sequence[Operation], kernels: Mapping[str, kernel.FuncOp]) -> None:
         self.ops = list(ops)
         self.kernels = kernels
+        self.places = {op: place for place, op in enumerate(self.ops)}
+        """Where each op stands in `ops`. A move says it anew for those it moves, and costs no more than they are."""
         self.moved = False
         self.roots: dict[SSAValue, frozenset[SSAValue]] = {}
         self.ahead: dict[Operation, int] = {}
@@ -78,7 +80,7 @@ class _Order:
         """Puts a start behind the last op that it needs, or must not pass."""
         group: list[Operation]
         passed: list[Operation]
-        end = place = self.ops.index(start)
+        place = self.places[start]
         read, needed = self.memory(start.operands), set(start.operands)
         group, passed = [start], []
         size = sum(host.buffer_bytes(result.type) or AHEAD for result in start.results)
@@ -96,8 +98,7 @@ class _Order:
                 passed.append(op)
             place -= 1
         if any(_works(op) for op in passed):
-            self.ops[place : end + 1] = [*group, *reversed(passed)]
-            self.moved = True
+            self.move(place, [*group, *reversed(passed)])
             for op in passed:
                 self.ahead[op] = self.ahead.get(op, 0) + size
 
@@ -105,17 +106,16 @@ class _Order:
         """Puts a wait in front of the first op that needs its result, or writes to what is still read."""
         group: list[Operation]
         passed: list[Operation]
-        place = self.ops.index(wait)
+        place = self.places[wait]
         start = start_behind(wait)
         read = frozenset[SSAValue]() if start is None else self.memory(start.operands)
         if start is not None:
-            between = self.ops[self.ops.index(start) + 1 : place]
+            between = self.ops[self.places[start] + 1 : place]
             if (writer := next((op for op in between if self.writes(op) & read), None)) is not None:
                 later = between[between.index(writer) :]
                 group = [op for op in later if op in _aliases(wait.operands[0])]
                 rest = [op for op in later if op not in group]
-                self.ops[place - len(later) : place + 1] = [*group, wait, *rest]
-                self.moved = True
+                self.move(place - len(later), [*group, wait, *rest])
                 return
         awaited = self.memory(wait.operands)
         group, passed = [wait], []
@@ -130,8 +130,13 @@ class _Order:
                 passed.append(op)
             end += 1
         if any(_works(op) for op in passed):
-            self.ops[place:end] = [*passed, *group]
-            self.moved = True
+            self.move(place, [*passed, *group])
+
+    def move(self, place: int, ops: Sequence[Operation]) -> None:
+        """Puts as many ops as stand there, the same in another order, where these begin."""
+        self.ops[place : place + len(ops)] = ops
+        self.places.update((op, place + number) for number, op in enumerate(ops))
+        self.moved = True
 
     # -- memory -------------------------------------------------------------------------------------------------------
 

@@ -334,6 +334,13 @@ def test_conversions(lower, source, target):
     lower.call("prims::convert_element_type.default", x, target)
 
 
+@pytest.mark.parametrize(("number", "target"), [(2, torch.float32), (0.1, torch.bfloat16), (3, torch.int32)])
+def test_a_number_is_converted(lower, number, target):
+    """What vmap makes of `x / 2`: the number as a tensor."""
+    lower(lambda x: x * aten._to_copy.default(number, dtype=target), torch.tensor([1.5, -2.0], dtype=torch.float32))
+    assert "aten._to_copy" not in "".join(lower.ops())
+
+
 def test_moves(lower):
     x = torch.randn(3, 4)
     lower(
@@ -343,10 +350,11 @@ def test_moves(lower):
             aten.copy(x, x[0]),
             x.detach(),
             aten.alias(x),
+            aten.detach_copy(x),
         ),
         x,
     )
-    assert lower.ops().count("loops.nest") == 3
+    assert lower.ops().count("loops.nest") == 4
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1, 1)], ids=str)

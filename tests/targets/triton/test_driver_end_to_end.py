@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
 import pytest
 import torch
 
-from cuesta.compiler import compile_module
+from cuesta.compiler import compile_graph, compile_module
+from cuesta.device_numbers import on_devices
 from cuesta.dump import Dump
 from cuesta.options import Options
 from cuesta.record import CompileRecord
 from cuesta.targets.program import Program
+from cuesta.targets.triton import driver, target
+from tests.cuesta.test_devices import doubled
 from tests.support.fake_cuda import FakeCuda, install
 from tests.support.triton_interpreter import on_cuda, parse
 
@@ -144,3 +148,35 @@ def test_in_eager_in_an_arena(fake: FakeCuda, without_code: tuple[str, ...]) -> 
     elif launched == ["back"]:
         ((_, _, (source, target, *_)),) = fake.launches
         assert target - source == 128
+
+
+@pytest.mark.parametrize("text", [PROGRAM, IN_AN_ARENA], ids=["program", "arena"])
+def test_a_program_for_one_device_is_that_for_another_but_for_its_number(fake: FakeCuda, text: str) -> None:
+    kept: list[Program] = []
+    for number in (1, 3):
+        on_device = re.sub(r"xf32>|xui8>|xi64>", rf'\g<0>, #aten.layout<device = "cuda:{number}">>', text)
+        on_device = on_device.replace(">, #", ", #")
+        compile_module(parse(on_device), Options(), CompileRecord(kind="inference"), None, kept.append)([randn()])
+    one, other = kept
+    assert "cuda_1" in one.source and [run.device for run in one.device_runs] == [1] * len(one.device_runs)
+    assert one != other and on_devices(one, (1,), (3,)) == other
+
+
+def randn() -> torch.Tensor:
+    return torch.randn(64, 100)
+
+
+def test_processes_on_different_devices_share_a_program(
+    fake: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUESTA_CACHE", "1")
+    monkeypatch.setenv("CUESTA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(target, "_key_lines", lambda: ())
+    streams: list[int] = []
+    monkeypatch.setattr(driver, "current_stream", lambda device: streams.append(device) or 70 + device)
+    for number, again in ((1, False), (0, True), (1, True)):
+        record = CompileRecord(kind="inference")
+        compile_graph(doubled(f"cuda:{number}"), record, Options())([torch.ones(4)])
+        assert record.from_cache == again and streams.pop() == number
+        assert fake.launches[-1][1][-1] == 70 + number
+    assert [name for name, _ in fake.compiled] == ["add_0"]
