@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import SSAValue
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.layout import is_contiguous, sizes_of, strides_of
@@ -17,6 +17,7 @@ from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
 from cuesta.lowering.aten.indexing import intersect, load_as_stored
 from cuesta.lowering.aten.operands import element_of, sizes_of_value, tensor_type_of
 from cuesta.lowering.aten.scalar import Scalar
+from cuesta.lowering.aten.storages import keeping_storage, storage_of
 
 
 def _as_strided(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -102,11 +103,10 @@ def _from_its_start(op: AtenCall) -> tuple[SSAValue, sym.IndexExpr]:
     source = op.tensor("self")
     if op.argument("storage_offset") is None:
         return source, 0
-    while isinstance(source.owner, loops.ViewOp) and source.owner.is_alias:
-        source = source.owner.source
-    if not isinstance(source, OpResult) or not isinstance(source.owner, loops.NestOp):
+    root = storage_of(source)
+    if root is None:
         decline("it is not known where the storage begins")
-    return source, op.index("storage_offset")
+    return root, op.index("storage_offset")
 
 
 def _dense_strides(source: SSAValue) -> Sequence[int] | None:
@@ -146,6 +146,6 @@ def _need_within(
 RULES: dict[str, Rule] = {
     "aten.as_strided.default": _as_strided,
     "aten.as_strided_copy.default": _as_strided_copy,
-    "aten.as_strided_scatter.default": _as_strided_scatter,
+    "aten.as_strided_scatter.default": keeping_storage(_as_strided_scatter),
 }
 """Views by addresses, and what is written through them."""

@@ -100,6 +100,8 @@ def test_strides_from_the_first_element_of_a_part() -> None:
     def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         y.as_strided((4,), (2,)).add_(1)
         y.as_strided((2,), (3,), 5).mul_(2)
+        y[1:2].sub_(3)
+        x[:, 1:].neg_()
         windows = x.as_strided((3, 2, 2), (1, 2, 1)) + 1
         return windows, x.as_strided((2, 2), (1, 2)), (x * 2)[1:].as_strided((2,), (3,), 1).exp()
 
