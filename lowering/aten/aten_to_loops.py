@@ -30,6 +30,7 @@ from cuesta.lowering.aten import (
     channel_norms,
     convolutions,
     creation,
+    distances,
     indexing,
     losses,
     normalization,
@@ -68,6 +69,7 @@ FAMILIES: Final[tuple[Mapping[str, Rule], ...]] = (
     upsampling.RULES,
     searching.RULES,
     convolutions.RULES,
+    distances.RULES,
 )
 """The tables of the families. An overload stands in one of them."""
 

@@ -96,7 +96,6 @@ ON_PURPOSE: Final[Mapping[str, str]] = {
     "aten.randperm.default": "a sort of eager's own random numbers",
     "aten._fft_r2c.default": "a library's, as products are",
     "aten._fft_c2r.default": "a library's, as products are",
-    "aten._cdist_forward.default": "a library's: a product of matrices where that pays",
     "aten._local_scalar_dense.default": _OF_THE_DATA,
     "aten.nonzero.default": _OF_THE_DATA,
 }
