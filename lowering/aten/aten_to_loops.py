@@ -31,6 +31,7 @@ from cuesta.lowering.aten import (
     convolutions,
     creation,
     distances,
+    grid_sampling,
     indexing,
     losses,
     normalization,
@@ -70,6 +71,7 @@ FAMILIES: Final[tuple[Mapping[str, Rule], ...]] = (
     searching.RULES,
     convolutions.RULES,
     distances.RULES,
+    grid_sampling.RULES,
 )
 """The tables of the families. An overload stands in one of them."""
 
