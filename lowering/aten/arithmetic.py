@@ -82,16 +82,22 @@ def divide(x: Scalar, y: Operand, rounding_mode: str | None = None) -> Scalar:
         y = x.like(y)
         return trunc(rounded_as_eager(x / y)) if rounding_mode == "trunc" else _floor_divide_floats(x, y)
     divisor, is_minus_one = checked_divisor(x, y)
-    quotient = trunc_div(x, divisor)
-    if rounding_mode == "floor" and x.kind == "i":
-        rest = x - quotient * divisor
-        quotient = where(rest.ne(0) & differs_in_sign(rest, divisor), quotient - 1, quotient)
+    quotient = floor_quotient(x, divisor) if rounding_mode == "floor" else trunc_div(x, divisor)
     return quotient if is_minus_one is None else where(is_minus_one, -x, quotient)
 
 
 def floor_divide(x: Scalar, y: Operand) -> Scalar:
     """torch.floor_divide"""
     return divide(x, y, "floor")
+
+
+def floor_quotient(x: Scalar, divisor: Scalar) -> Scalar:
+    """The quotient of integers, rounded down, by a divisor that the machine can divide by: neither 0 nor -1."""
+    quotient = trunc_div(x, divisor)
+    if x.kind == "u":
+        return quotient
+    rest = x - quotient * divisor
+    return where(rest.ne(0) & differs_in_sign(rest, divisor), quotient - 1, quotient)
 
 
 def checked_divisor(x: Scalar, y: Operand) -> tuple[Scalar, Scalar | None]:

@@ -30,6 +30,8 @@ from cuesta.lowering.aten import (
     channel_norms,
     convolutions,
     creation,
+    distances,
+    grid_sampling,
     indexing,
     losses,
     normalization,
@@ -68,6 +70,8 @@ FAMILIES: Final[tuple[Mapping[str, Rule], ...]] = (
     upsampling.RULES,
     searching.RULES,
     convolutions.RULES,
+    distances.RULES,
+    grid_sampling.RULES,
 )
 """The tables of the families. An overload stands in one of them."""
 

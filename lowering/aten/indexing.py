@@ -23,6 +23,7 @@ from cuesta.lowering.aten.operands import (
 )
 from cuesta.lowering.aten.pointwise import broadcast_indices
 from cuesta.lowering.aten.scalar import Scalar
+from cuesta.lowering.aten.storages import keeping_storage
 from cuesta.lowering.aten.view_maps import position_from_start, slice_start
 
 IndexList = list[sym.IndexExpr]
@@ -298,9 +299,13 @@ RULES: dict[str, Rule] = {
     "aten.gather.default": _gather,
     "aten.index.Tensor": _index,
     "aten._unsafe_index.Tensor": _index,
-    "aten.select_scatter.default": lambda op, b: _select_insert(op, b, op.tensor("src"), op.tensor("self")),
-    "aten.slice_scatter.default": lambda op, b: _slice_insert(op, b, op.tensor("src"), op.tensor("self")),
-    "aten.diagonal_scatter.default": _diagonal_insert,
+    "aten.select_scatter.default": keeping_storage(
+        lambda op, b: _select_insert(op, b, op.tensor("src"), op.tensor("self"))
+    ),
+    "aten.slice_scatter.default": keeping_storage(
+        lambda op, b: _slice_insert(op, b, op.tensor("src"), op.tensor("self"))
+    ),
+    "aten.diagonal_scatter.default": keeping_storage(_diagonal_insert),
     "aten.select_backward.default": lambda op, b: _select_insert(op, b, op.tensor("grad_output"), None),
     "aten.slice_backward.default": lambda op, b: _slice_insert(op, b, op.tensor("grad_output"), None),
     "aten.constant_pad_nd.default": _pad,

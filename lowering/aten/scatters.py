@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import IntegerType, Signedness, i64
+from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
@@ -16,6 +16,7 @@ from cuesta.dialects.core.reductions import identity
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type, traits_of
+from cuesta.lowering.aten.arithmetic import floor_quotient
 from cuesta.lowering.aten.atomics import Held
 from cuesta.lowering.aten.builder import (
     AtenCall,
@@ -77,24 +78,28 @@ class Scatter:
     include_self: bool = True
     """Whether what an element was before counts once it is changed."""
 
-    def split(self, result: SSAValue) -> Split:
+    def split(self, result: TensorType) -> Split:
         """The dims of the result, those that are walked and the others."""
-        return Split(sizes_of_value(result), tuple(sorted(self.walked)))
+        return Split(sizes_of(result), tuple(sorted(self.walked)))
 
 
 def scatter(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
-    """The result of a call.
+    """The result of a call."""
+    return scatter_to(tensor_type_of(op.results[0]), builder, what)
+
+
+def scatter_to(result: TensorType, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
+    """A tensor of this type.
 
     f16 and bf16 are combined in f32, and rounded once at the end.
     """
-    if traits_of(op.results[0]).atomics:
-        return _scatter_in_any_order(op, builder, what)
-    return _scatter_in_order(op, builder, what)
+    if builder.traits.atomics:
+        return _scatter_in_any_order(result, builder, what)
+    return _scatter_in_order(result, builder, what)
 
 
-def _scatter_in_order(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
-    result = op.results[0]
-    element = element_of(result)
+def _scatter_in_order(result: TensorType, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
+    element = result.element_type
     to, kind = element, what.kind
     if kind != "assign":
         # Of bools, as bytes: whether any is true, or all.
@@ -103,9 +108,9 @@ def _scatter_in_order(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequ
         if kind_of(to) not in "fiu":
             decline(f"{kind} of {to}")
     split = what.split(result)
-    outs: list[Attribute] = [result.type]
+    outs: list[Attribute] = [result]
     if to != element:
-        outs.append(tensor_type(split.sizes, to, device=device_of(tensor_type_of(result))))
+        outs.append(tensor_type(split.sizes, to, device=device_of(result)))
     with builder.nest(split.kept_sizes, outs) as nest:
         changed = nest.handles[-1]
         _combine(builder, nest, what, split, kind, "assign", to, lambda value: value.convert(to))
@@ -116,14 +121,13 @@ def _scatter_in_order(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequ
     return nest.results[:1]
 
 
-def _scatter_in_any_order(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
+def _scatter_in_any_order(result: TensorType, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
     """`scatter` on a GPU: in a type that there are atomics for, and back in a nest of its own.
 
     A device computes the points of a scan side by side, so where indices repeat in an assignment any of them wins, as
     in eager there.
     """
-    result = op.results[0]
-    element = element_of(result)
+    element = result.element_type
     if builder.deterministic:
         decline("deterministic algorithms are asked for: eager has one, or says that there is none")
     if what.kind == "prod":
@@ -132,13 +136,12 @@ def _scatter_in_any_order(op: AtenCall, builder: LoopBuilder, what: Scatter) -> 
         decline(f"{what.kind} of {element}")
     kind = "assign_any" if what.kind == "assign" else what.kind
     held = Held.of(kind, element)
-    buffer = result.type
+    buffer = result
     split = what.split(result)
-    if held.type != element and _is_sparse(sizes_of_value(result), (*split.kept_sizes, *what.domain)):
+    if held.type != element and _is_sparse(split.sizes, (*split.kept_sizes, *what.domain)):
         decline("most elements stay as they are, and eager does not write those in a wider type and back")
     if held.type != element:
-        given = tensor_type_of(result)
-        buffer = tensor_type(sizes_of(given), held.type, strides_of(given), device_of(given))
+        buffer = tensor_type(split.sizes, held.type, strides_of(result), device_of(result))
     with builder.nest(split.kept_sizes, [buffer]) as nest:
         _combine(
             builder, nest, what, split, kind, "assign_any", element, lambda value: held.hold(value.convert(element))
@@ -146,7 +149,7 @@ def _scatter_in_any_order(op: AtenCall, builder: LoopBuilder, what: Scatter) -> 
     (combined,) = nest.results
     if held.type == element:
         return [combined]
-    with builder.nest(sizes_of_value(result), [result.type]) as nest:
+    with builder.nest(split.sizes, [result]) as nest:
         builder.store(held.give(builder.load_raw(combined, nest.indices)), nest.handles[0], nest.indices)
     return nest.results
 
@@ -225,8 +228,8 @@ def _index_put(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     target, given, values = op.tensor("self"), op.tensors("indices"), op.tensor("values")
     sizes, value_sizes = sizes_of_value(target), sizes_of_value(values)
     tensors = [index for index in given if index is not None]
-    if len(tensors) == 1 and given[0] is not None and kind_of(element_of(tensors[0])) == "b":
-        return _masked_put(op, builder, tensors[0])
+    if len(tensors) == 1 and kind_of(element_of(tensors[0])) == "b":
+        return _masked_put(op, builder, given.index(tensors[0]), tensors[0])
     if not tensors or any(kind_of(element_of(index)) != "i" for index in tensors):
         decline("an index is a mask, and the number of values is only known from the data")
     indexed = [dim for dim, index in enumerate(given) if index is not None]
@@ -249,20 +252,31 @@ def _index_put(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     return scatter(op, builder, Scatter(indexed, shared, kind, _of(target, builder), update))
 
 
-def _masked_put(op: AtenCall, builder: LoopBuilder, mask: SSAValue) -> Sequence[SSAValue]:
-    """x[mask] = value, where one value serves every element: no index is needed."""
+def _masked_put(op: AtenCall, builder: LoopBuilder, dim: int, mask: SSAValue) -> Sequence[SSAValue]:
+    """x[:, mask] = values, where one value serves all that are chosen by the mask: no index is needed.
+
+    The dims of the mask, from `dim` on, are one in x[:, mask].
+    """
     target, values = op.tensor("self"), op.tensor("values")
-    if any(size != 1 for size in sizes_of_value(values)):
-        decline("the number of values is only known from the data")
-    if sizes_of_value(mask) != sizes_of_value(target)[: len(sizes_of_value(mask))]:
+    sizes, value_sizes, chosen_sizes = sizes_of_value(target), sizes_of_value(values), sizes_of_value(mask)
+    end = dim + len(chosen_sizes)
+    if not chosen_sizes:
+        decline("eager takes a mask without dims for no index at all")
+    if chosen_sizes != sizes[dim:end]:
         decline("the mask is of other sizes")
-    with builder.nest(sizes_of_value(op.results[0]), [op.results[0].type]) as nest:
+    block = (*sizes[:dim], 1, *sizes[end:])
+    if len(value_sizes) > len(block):
+        decline("the values have more dims than what they are put into")
+    if any(size not in (1, there) for size, there in zip(reversed(value_sizes), reversed(block), strict=False)):
+        decline("the number of values is only known from the data")
+    with builder.nest(sizes, [op.results[0].type]) as nest:
         old = builder.load_raw(target, nest.indices)
-        value = builder.load_raw(values, [0] * len(sizes_of_value(values)))
+        inside = [*nest.indices[:dim], 0, *nest.indices[end:]]
+        value = builder.load_raw(values, broadcast_indices(value_sizes, block, inside))
         if op.boolean("accumulate"):
             to = compute_type(old.type)
             value = (old.convert(to) + value.convert(to)).convert(old.type)
-        chosen = builder.load_raw(mask, nest.indices[: len(sizes_of_value(mask))])
+        chosen = builder.load_raw(mask, nest.indices[dim:end])
         builder.store(builder.select(chosen, value, old), nest.handles[0], nest.indices)
     return nest.results
 
@@ -273,20 +287,25 @@ _KINDS = {"sum": "sum", "add": "sum", "prod": "prod", "multiply": "prod", "amax"
 
 
 def _kind_called(op: AtenCall, name: str) -> str:
-    reduction = op.argument(name)
-    if reduction not in _KINDS:
+    reduction = str(op.argument(name))
+    if reduction != "mean" and reduction not in _KINDS:
         decline(f"the reduction {reduction}")
-    return _KINDS[str(reduction)]
+    return _KINDS.get(reduction, reduction)
 
 
 def _scatter_along(kind_of_call: Callable[[AtenCall], str]) -> Rule:
-    """x[…, index[…, j, …], …] ∘= src[…, j, …], or a number, along `dim`; the index may be smaller than x."""
+    """x[…, index[…, j, …], …] ∘= src[…, j, …], or a number, along `dim`; the index may be smaller than x.
+
+    What has no dims is in the place of what has one, of one element.
+    """
 
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         target, index = op.tensor("self"), op.tensor("index")
-        sizes, index_sizes = sizes_of_value(target), sizes_of_value(index)
-        if not sizes or len(sizes) != len(index_sizes):
-            decline("a 0-d target or index")
+        sizes, index_sizes = sizes_of_value(target) or (1,), sizes_of_value(index) or (1,)
+        if 0 in index_sizes:
+            return [builder.copy(target, op.results[0].type)]
+        if len(sizes) != len(index_sizes):
+            decline("the index has other dims")
         dim = dim_argument(op, "dim", len(sizes))
         kept = [position for position in range(len(sizes)) if position != dim]
         source = op.tensor("src") if op.has_argument("src") else None
@@ -304,20 +323,53 @@ def _scatter_along(kind_of_call: Callable[[AtenCall], str]) -> Rule:
 
             def load(tensor: SSAValue) -> Scalar:
                 zero = None if mask is None else builder.constant(0, element_of(tensor))
+<<<<<<< HEAD
                 # A source without dims is in the place of one with one, of one element.
+=======
+>>>>>>> helper-a
                 return builder.load_raw(tensor, place if sizes_of_value(tensor) else [], mask, zero)
 
             position = builder.bound(load(index), sizes[dim], wrap=False)
             value = builder.constant(number, element_of(target)) if source is None else load(source)
-            return Update([*place[:dim], position, *place[dim + 1 :]], value, mask)
+            changed = [*place[:dim], position, *place[dim + 1 :]]
+            return Update(changed if sizes_of_value(target) else [], value, mask)
 
-        initial = _of(target, builder)
-        kind = kind_of_call(op)
-        return scatter(
-            op, builder, Scatter((dim,), (index_sizes[dim],), kind, initial, update, include_self=include_self)
-        )
+        walked = (dim,) if sizes_of_value(target) else ()
+        kind, initial = kind_of_call(op), _of(target, builder)
+        what = Scatter(walked, (index_sizes[dim],), kind, initial, update, include_self=include_self)
+        return _mean(op, builder, what) if kind == "mean" else scatter(op, builder, what)
 
     return lower
+
+
+def _mean(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
+    """Sums, and how many numbers each is of; what nothing is scattered to stays. Means of integers are rounded down.
+
+    Source: `scatter_reduce_two` of aten/src/ATen/native/TensorAdvancedIndexing.cpp. As there the number of integers is
+    one of their type.
+    """
+    result = tensor_type_of(op.results[0])
+    to = compute_type(result.element_type)
+    if kind_of(to) == "b":
+        decline("eager knows no mean of bools")
+    wide = tensor_type(sizes_of(result), to, device=device_of(result))
+
+    def once(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Sequence[Update]:
+        return [Update(one.place, builder.constant(1, to), one.mask) for one in _each(what.update(outer, inner))]
+
+    def from_the_start(place: IndexList) -> Scalar:
+        return builder.constant(int(what.include_self), to)
+
+    sums = Scatter(what.walked, what.domain, "sum", what.initial, what.update, include_self=what.include_self)
+    counts = Scatter(what.walked, what.domain, "sum", from_the_start, once)
+    (total,), (number,) = scatter_to(wide, builder, sums), scatter_to(wide, builder, counts)
+    with builder.nest(sizes_of(result), [result]) as nest:
+        count = builder.load_raw(number, nest.indices)
+        count = where(count.eq(0), 1, count)
+        value = builder.load_raw(total, nest.indices)
+        mean = value / count if kind_of(to) == "f" else floor_quotient(value, count)
+        builder.store(mean, nest.handles[0], nest.indices)
+    return nest.results
 
 
 def _masked_scatter(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:

@@ -205,7 +205,7 @@ class Cubic:
         found: list[Tap] = []
         for offset, distance in ((-1, t + 1.0), (0, t), (1, 1.0 - t), (2, 2.0 - t)):
             here = maximum(minimum(first + offset, axis.source - 1), 0)
-            found.append(Tap(here, _outer_cubic(distance) if offset in (-1, 2) else _inner_cubic(distance)))
+            found.append(Tap(here, outer_cubic(distance) if offset in (-1, 2) else inner_cubic(distance)))
         return found
 
     def places(self, axis: Axis, place: int, to: Attribute) -> Sequence[int]:
@@ -214,11 +214,13 @@ class Cubic:
         return [max(min(first + offset, axis.source - 1), 0) for offset in (-1, 0, 1, 2)]
 
 
-def _inner_cubic(x: Scalar) -> Scalar:
+def inner_cubic(x: Scalar) -> Scalar:
+    """The weight of an element at a distance of at most 1."""
     return (x * 1.25 - 2.25) * x * x + 1.0
 
 
-def _outer_cubic(x: Scalar) -> Scalar:
+def outer_cubic(x: Scalar) -> Scalar:
+    """The weight of one at a distance of 1 to 2."""
     return ((x * -0.75 + 3.75) * x - 6.0) * x + 3.0
 
 

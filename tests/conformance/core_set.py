@@ -1,10 +1,13 @@
-"""How much of PyTorch's core operators is generated: `make core-set` prints the fraction, and names the rest.
+"""How much of PyTorch's core operators is generated: `make core-set` prints the fractions, and names the rest.
+
+    make core-set                          all of them: some minutes
+    make core-set ARGS="index_put gather"  of these operators only
 
 The core set is every overload of ATen with the tag `torch.Tag.core`. Calls of each are gathered from PyTorch's own
 operator database, as eager makes them, gradients included, in every dtype of `DTYPES`; what the database never calls
-stands in `calls_by_hand`. Each call is captured alone and lowered to `loops`: it is generated when nothing of it is
-left to a library or to eager. An overload is generated when every one of its calls is: one of which only some are
-counts as not generated.
+stands in `calls_by_hand`. Each call is captured alone and lowered to `loops`, for the CPU and, moved there, for a CUDA
+device, which need not be there: on either it is generated when nothing of it is left to a library or to eager. An
+overload is generated when every one of its calls is: one of which only some are counts as not generated.
 
 Products, convolutions and sorting, which belong to libraries, are left out of the fraction, and so is what asks for
 the layout of a tensor (`sym_size`), which is never a call in a graph. Everything else is in it. Complex numbers are
@@ -13,10 +16,11 @@ counted apart: an overload that is generated of real numbers only counts, and a 
 
 from __future__ import annotations
 
+import argparse
 import logging
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -26,7 +30,9 @@ from torch._functorch.aot_autograd import aot_function
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
+from xdsl.dialects.builtin import ModuleOp
 
+from benchmarks.on_cuda import on_cuda
 from cuesta.backend import Compilers, capturing, drop_aliases
 from cuesta.dialects import host, loops
 from cuesta.lowering.capture.as_eager import as_eager
@@ -49,6 +55,7 @@ DTYPES: Final = (
     torch.bool,
     torch.complex64,
 )
+TARGETS: Final = ("cpu", "cuda")
 SAMPLES: Final = 8
 """Of an operator of the database, in one dtype."""
 CALLS: Final = 5
@@ -80,7 +87,7 @@ KINDS: Final[Mapping[str, str]] = {
 LEFT_OUT: Final = ("product", "convolution", "sort", "layout")
 """The kinds that do not count."""
 
-_EAGERS_NUMBERS: Final = "eager's own random numbers on the CPU; kernels on a GPU, or with random=philox"
+_EAGERS_NUMBERS: Final = "eager's own random numbers on the CPU, unless random=philox"
 _OF_THE_DATA: Final = "what it gives, or how much of it, only the data says"
 ON_PURPOSE: Final[Mapping[str, str]] = {
     "aten.rand.default": _EAGERS_NUMBERS,
@@ -89,7 +96,6 @@ ON_PURPOSE: Final[Mapping[str, str]] = {
     "aten.randperm.default": "a sort of eager's own random numbers",
     "aten._fft_r2c.default": "a library's, as products are",
     "aten._fft_c2r.default": "a library's, as products are",
-    "aten._cdist_forward.default": "a library's: a product of matrices where that pays",
     "aten._local_scalar_dense.default": _OF_THE_DATA,
     "aten.nonzero.default": _OF_THE_DATA,
 }
@@ -109,8 +115,8 @@ def kind_of(overload: OpOverload) -> str:
     return _KIND_OF[str(overload.overloadpacket)]
 
 
-def core_overloads() -> list[OpOverload]:
-    """Every overload of ATen that is tagged as core."""
+def core_overloads(only: Collection[str] = ()) -> list[OpOverload]:
+    """Every overload of ATen that is tagged as core; of these operators, where any are named."""
     found: list[OpOverload] = []
     for name in sorted(torch._C._dispatch_get_all_op_names()):
         namespace, _, rest = name.partition("::")
@@ -118,7 +124,7 @@ def core_overloads() -> list[OpOverload]:
         op = (
             getattr(getattr(torch.ops.aten, packet, None), overload or "default", None) if namespace == "aten" else None
         )
-        if op is not None and torch.Tag.core in op.tags:
+        if op is not None and torch.Tag.core in op.tags and (not only or packet in only):
             found.append(op)
     return found
 
@@ -153,11 +159,11 @@ def add_call(calls: Calls, overload: OpOverload, dtype: torch.dtype, args: Any, 
         known[looks] = tree_map_only(torch.Tensor, lambda x: x.detach().clone(), (args, kwargs))
 
 
-def gather() -> Calls:
-    """The calls of every overload of the core set."""
+def gather(only: Collection[str] = ()) -> Calls:
+    """The calls of every overload of the core set, or of those of these operators."""
     from torch.testing._internal.common_methods_invocations import op_db
 
-    calls: Calls = {overload: {} for overload in core_overloads()}
+    calls: Calls = {overload: {} for overload in core_overloads(only)}
     for dtype in DTYPES:
         for op in op_db:
             if dtype in op.supported_dtypes("cpu") and "jiterator" not in op.name:
@@ -170,7 +176,8 @@ def gather() -> Calls:
     for name, args, kwargs in calls_by_hand():
         packet, _, overload = name.partition(".")
         op = getattr(getattr(torch.ops.aten, packet), overload)
-        add_call(calls, op, torch.float32, args, kwargs)
+        if op in calls:
+            add_call(calls, op, torch.float32, args, kwargs)
     return calls
 
 
@@ -207,11 +214,11 @@ def calls_by_hand() -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
     yield "var.dim", (x, [1]), {}
 
 
-def left_of(overload: OpOverload, call: Call, options: Options) -> Counter[str]:
-    """What is left to libraries and eager of one call, by overload: nothing when it is generated."""
+def left_of(overload: OpOverload, call: Call, options: Options) -> dict[str, Counter[str]]:
+    """What is left to libraries and eager of one call, by target and by overload: nothing when it is generated."""
     leaves, structure = tree_flatten(call)
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    left = Counter[str]()
+    left = {target: Counter[str]() for target in TARGETS}
 
     def function(*tensors: torch.Tensor) -> Any:
         filled = list(leaves)
@@ -225,19 +232,29 @@ def left_of(overload: OpOverload, call: Call, options: Options) -> Counter[str]:
         as_eager(gm, fills_memory=False)
         complete_metadata(gm)
         module = import_program(gm).module
-        stages = default_stages(random=options.random, pieces=host.is_in_pieces(module))
-        until = [stage.label for stage in stages].index("aten-to-loops") + 1
-        run_stages(module, options, CompileRecord("inference"), stages=stages[:until])
-        for op in module.walk():
-            if isinstance(op, loops.ExternOp) or (isinstance(op, host.EagerOp) and op.is_operator):
-                left[op.overload] += 1
+        # What runs piece by piece does so on every device.
+        moved = None if host.is_in_pieces(module) else on_cuda(module)
+        left["cpu"].update(_left_in(module, options))
+        left["cuda"].update(left["cpu"] if moved is None else _left_in(moved, options))
         return make_boxed_func(gm.forward)
 
     settings = {**Compilers(options).settings(), "fw_compiler": lower, "inference_compiler": lower}
     with torch.no_grad(), capturing():
         aot_function(function, **settings)(*[leaves[place].clone() for place in places])
-    if options.random == "philox":
-        del left["aten.randint.low"]  # the key of all the graph's random numbers, one number of eager's
+    return left
+
+
+def _left_in(module: ModuleOp, options: Options) -> Counter[str]:
+    """What is left of a program, which is lowered in place."""
+    stages = default_stages(random=options.random, pieces=host.is_in_pieces(module))
+    until = [stage.label for stage in stages].index("aten-to-loops") + 1
+    run_stages(module, options, CompileRecord("inference"), stages=stages[:until])
+    left = Counter[str]()
+    for op in module.walk():
+        if isinstance(op, loops.ExternOp) and op.overload == "aten.randint.low" and not op.operands:
+            continue  # the key of the graph's random numbers, one number of eager's: no call of the core set
+        if isinstance(op, loops.ExternOp) or (isinstance(op, host.EagerOp) and op.is_operator):
+            left[op.overload] += 1
     return left
 
 
@@ -248,13 +265,17 @@ def _chosen(calls: Mapping[str, Call]) -> list[Call]:
 
 
 class Found:
-    """What became of the calls of one overload, of real numbers and of complex ones."""
+    """What became of the calls of one overload, of real numbers and of complex ones, by target."""
 
     def __init__(self) -> None:
-        self.calls, self.generated = 0, 0
-        self.complex_calls, self.complex_generated = 0, 0
-        self.left = defaultdict[str, set[str]](set)
+        self.calls, self.complex_calls = 0, 0
+        self.generated, self.complex_generated = Counter[str](), Counter[str]()
+        self.left: dict[str, defaultdict[str, set[str]]] = {target: defaultdict(set) for target in TARGETS}
         """What was left of real calls: the overloads, and the dtypes of the database."""
+
+    def is_generated(self, target: str) -> bool:
+        """Whether all calls of real numbers are, and there are any."""
+        return self.generated[target] == self.calls > 0
 
 
 def measure(calls: Calls, options: Options) -> dict[OpOverload, Found]:
@@ -266,20 +287,21 @@ def measure(calls: Calls, options: Options) -> dict[OpOverload, Found]:
         one = found[overload] = Found()
         for dtype, known in by_dtype.items():
             for call in _chosen(known):
-                name = str(dtype).removeprefix("torch.")
                 try:
                     left = left_of(overload, call, options)
                 except NEEDS_DYNAMO as error:
-                    left = Counter({type(error).__name__: 1})
-                if any(map(_is_complex, tree_leaves(call))):
-                    one.complex_calls += 1
-                    one.complex_generated += not left
-                    continue
-                one.calls += 1
-                one.generated += not left
-                for key in left:
-                    one.left[key].add(name)
+                    left = {target: Counter({type(error).__name__: 1}) for target in TARGETS}
+                _count(one, left, str(dtype).removeprefix("torch."), any(map(_is_complex, tree_leaves(call))))
     return found
+
+
+def _count(one: Found, left: Mapping[str, Counter[str]], dtype: str, is_complex: bool) -> None:
+    one.calls += not is_complex
+    one.complex_calls += is_complex
+    for target in TARGETS:
+        (one.complex_generated if is_complex else one.generated)[target] += not left[target]
+        for key in () if is_complex else left[target]:
+            one.left[target][key].add(dtype)
 
 
 def _is_complex(leaf: object) -> bool:
@@ -289,36 +311,49 @@ def _is_complex(leaf: object) -> bool:
     return isinstance(leaf, complex)
 
 
-def not_generated(found: Mapping[OpOverload, Found]) -> list[OpOverload]:
+def not_generated(found: Mapping[OpOverload, Found], target: str) -> list[OpOverload]:
     """The overloads of which some call of real numbers is left, or none was found."""
-    return [overload for overload, one in found.items() if one.generated < one.calls or not one.calls]
+    return [overload for overload, one in found.items() if not one.is_generated(target)]
+
+
+def _described(overload: OpOverload, one: Found) -> str:
+    """A line on what is left on some target."""
+    parts: list[str] = []
+    for target in TARGETS:
+        left = ", ".join(f"{name} ({', '.join(sorted(kinds))})" for name, kinds in sorted(one.left[target].items()))
+        parts.append(f"{target} {one.generated[target]} of {one.calls} calls{left and f', left: {left}'}")
+    why = ON_PURPOSE.get(str(overload))
+    return f"{kind_of(overload):10} {overload!s:42} {'; '.join(parts)}{(why and f'; {why}') or ''}"
 
 
 def main() -> None:
-    """Prints what is not generated, the fractions by kind, and the fraction of all."""
-    gathered = gather()
-    found = measure(gathered, Options.parse())
-    rest = not_generated(found)
-    for overload in rest:
-        one = found[overload]
-        left = "; ".join(f"{name} ({', '.join(sorted(dtypes))})" for name, dtypes in sorted(one.left.items()))
-        why = f"; {ON_PURPOSE[str(overload)]}" if str(overload) in ON_PURPOSE else ""
-        print(f"{kind_of(overload):10} {overload!s:42} {one.generated} of {one.calls} calls; left: {left}{why}")
-    every, missing = Counter(map(kind_of, found)), Counter(map(kind_of, rest))
-    print(", ".join(f"{kind} {count - missing[kind]} of {count}" for kind, count in sorted(every.items())))
-    calls = sum(one.calls for one in found.values())
-    generated = sum(one.generated for one in found.values())
-    share = 1 - len(rest) / len(found)
-    print(f"{len(found) - len(rest)} of {len(found)} overloads: {share:.1%}; {generated} of {calls} calls")
-    drawn = {overload: gathered[overload] for overload in rest if ON_PURPOSE.get(str(overload)) == _EAGERS_NUMBERS}
-    still = not_generated(measure(drawn, Options.parse(options={"random": "philox"})))
-    count = len(rest) - len(drawn) + len(still)
-    print(f"with random numbers of our own, as on a GPU: {1 - count / len(found):.1%}")
-    complex_calls = sum(one.complex_calls for one in found.values())
-    complex_generated = sum(one.complex_generated for one in found.values())
-    print(f"of complex numbers {complex_generated} of {complex_calls} calls")
-    left_out = [str(overload) for overload in core_overloads() if kind_of(overload) in LEFT_OUT]
-    print(f"left out: {', '.join(left_out)}")
+    """Prints what is not generated, the fractions by kind, and the fraction of all, by target."""
+    parser = argparse.ArgumentParser(description="the fraction of PyTorch's core operators that is generated")
+    parser.add_argument("operators", nargs="*", help="only these: index_put gather")
+    only = parser.parse_args().operators
+    found = measure(gather(only), Options.parse())
+    if unknown := set(only) - {overload._opname for overload in found}:
+        parser.error(f"not in the core set, or left out: {', '.join(sorted(unknown))}")
+    for overload, one in found.items():
+        if not all(map(one.is_generated, TARGETS)):
+            print(_described(overload, one))
+    for target in TARGETS:
+        rest = not_generated(found, target)
+        every, missing = Counter(map(kind_of, found)), Counter(map(kind_of, rest))
+        kinds = ", ".join(f"{kind} {count - missing[kind]} of {count}" for kind, count in sorted(every.items()))
+        calls, generated = sum(one.calls for one in found.values()), sum(o.generated[target] for o in found.values())
+        share = 1 - len(rest) / len(found)
+        print(
+            f"{target}: {len(found) - len(rest)} of {len(found)} overloads: {share:.1%}; {generated} of {calls} calls"
+        )
+        print(f"{target}: {kinds}")
+        complex_generated = sum(one.complex_generated[target] for one in found.values())
+        print(
+            f"{target}: of complex numbers {complex_generated} of {sum(o.complex_calls for o in found.values())} calls"
+        )
+    if not only:
+        left_out = [str(overload) for overload in core_overloads() if kind_of(overload) in LEFT_OUT]
+        print(f"left out: {', '.join(left_out)}")
 
 
 if __name__ == "__main__":

@@ -35,36 +35,55 @@ X = torch.rand(3, 4)
         (aten.native_layer_norm.default, (X, [4], X[0], X[1], 1e-5), {}),
         (aten.view.default, (X, [2, 6]), {}),
         (aten.upsample_nearest2d.vec, (X[None, None], None, [2.0, 2.0]), {}),
-        (aten._pdist_forward.default, (X,), {"aten._pdist_forward.default": 1}),
-        (aten.native_dropout.default, (X, 0.5, True), {"aten.bernoulli.p": 1}),
+        (aten._fft_r2c.default, (X, [1], 0, True), {"aten._fft_r2c.default": 1}),
     ],
     ids=lambda value: str(value) if isinstance(value, torch._ops.OpOverload) else "",
 )
 def test_what_is_left_of_a_call(
     overload: torch._ops.OpOverload, arguments: tuple[object, ...], left: dict[str, int]
 ) -> None:
-    assert core_set.left_of(overload, (arguments, {}), Options.parse()) == left
+    found = core_set.left_of(overload, (arguments, {}), Options.parse())
+    assert found == dict.fromkeys(core_set.TARGETS, left)
+
+
+def test_targets_count_apart() -> None:
+    """Random numbers are eager's on the CPU, and our own on a GPU."""
+    call = ((X, 0.5, True), {})
+    assert core_set.left_of(aten.native_dropout.default, call, Options.parse()) == {
+        "cpu": {"aten.bernoulli.p": 1},
+        "cuda": {},
+    }
+    calls: core_set.Calls = {aten.native_dropout.default: {}}
+    core_set.add_call(calls, aten.native_dropout.default, torch.float32, *call)
+    found = core_set.measure(calls, Options.parse())
+    assert core_set.not_generated(found, "cpu") == [*calls] and not core_set.not_generated(found, "cuda")
 
 
 def test_one_call_that_is_left_is_enough() -> None:
     """An overload counts as generated only if every call of it is; complex numbers count apart."""
     scan = aten.cumsum.default
-    calls: core_set.Calls = {scan: {}, aten._pdist_forward.default: {}, aten.mm.default: {}}
+    calls: core_set.Calls = {scan: {}, aten._fft_r2c.default: {}, aten.mm.default: {}}
     core_set.add_call(calls, scan, torch.float32, (X, 0), {})
     core_set.add_call(calls, scan, torch.float32, (X, 0), {})
     core_set.add_call(calls, scan, torch.float32, (X.to(torch.complex64), 0), {})
-    core_set.add_call(calls, aten._pdist_forward.default, torch.float32, (X,), {})
+    core_set.add_call(calls, aten._fft_r2c.default, torch.float32, (X, [1], 0, True), {})
     found = core_set.measure(calls, Options.parse())
-    assert [(one.calls, one.generated, one.complex_calls) for one in found.values()] == [(1, 1, 1), (1, 0, 0)]
-    assert core_set.not_generated(found) == [aten._pdist_forward.default]
+    assert [(one.calls, one.generated["cpu"], one.complex_calls) for one in found.values()] == [(1, 1, 1), (1, 0, 0)]
+    assert core_set.not_generated(found, "cpu") == [aten._fft_r2c.default]
+
+
+def test_some_operators_are_measured_alone() -> None:
+    overloads = core_set.core_overloads(["scatter", "exp"])
+    assert list(map(str, overloads)) == ["aten.exp.default", "aten.scatter.src", "aten.scatter.value"]
 
 
 def test_what_was_never_called_is_not_generated() -> None:
-    assert core_set.not_generated({aten.exp.default: core_set.Found()}) == [aten.exp.default]
+    assert core_set.not_generated({aten.exp.default: core_set.Found()}, "cpu") == [aten.exp.default]
 
 
 def test_random_numbers_of_our_own_are_generated() -> None:
     options = Options.parse(options={"random": "philox"})
     for call in (((X, 0.5, True), {}), (([3, 4],), {})):
         overload = aten.native_dropout.default if len(call[0]) == 3 else aten.rand.default
-        assert not core_set.left_of(overload, call, options) and core_set.left_of(overload, call, Options.parse())
+        assert not core_set.left_of(overload, call, options)["cpu"]
+        assert core_set.left_of(overload, call, Options.parse())["cpu"]

@@ -10,7 +10,13 @@ from torch import Tensor
 from torch.nn import functional
 
 import cuesta
-from tests.support.differential import check
+from benchmarks.on_cuda import on_cuda
+from cuesta.context import make_context
+from cuesta.dialects import loops
+from cuesta.lowering.aten.aten_to_loops import AtenToLoopsPass
+from tests.support.differential import check, compiled_of
+from tests.support.levels import capture
+from tests.support.triton_interpreter import interpreted_cuda
 
 pytestmark = pytest.mark.slow
 
@@ -58,3 +64,40 @@ def test_padding(mode: str) -> None:
     cuesta.clear_records()
     check(lambda x: functional.pad(x * 2, (1, 2, 2, 0), mode=mode).exp(), torch.randn(2, 3, 5, 6, requires_grad=True))
     assert not any(record.fallbacks for record in cuesta.records)
+
+
+@pytest.mark.parametrize("corners", [True, False])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_the_places_of_a_grid(mode: str, padding: str, corners: bool) -> None:
+    """With gradients, which are a library's, and what stands around the sampling."""
+
+    def function(image: Tensor, grid: Tensor) -> Tensor:
+        sampled = functional.grid_sample(image * 2, grid, mode=mode, padding_mode=padding, align_corners=corners)
+        return sampled * 0.5 + 1
+
+    image, grid = torch.randn(2, 3, 9, 8, requires_grad=True), (torch.randn(2, 7, 6, 2) * 0.7).requires_grad_()
+    check(function, image, grid)
+    check(function, image.detach()[..., ::2], grid.detach().flip(2))
+    compiled = compiled_of(function, dynamic=True)
+    for size in (5, 8):
+        there = grid.detach()[:, :size]
+        torch.testing.assert_close(compiled(image.detach(), there), function(image.detach(), there))
+    with interpreted_cuda():
+        torch.testing.assert_close(compiled_of(function)(image.detach(), there), function(image.detach(), there))
+
+
+def test_where_channels_lie_together_a_library_samples() -> None:
+    """Unless the places are bicubic, on a processor; on a GPU never."""
+
+    def function(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
+        return tuple(
+            functional.grid_sample(image, grid, mode=mode, align_corners=True) for mode in ("nearest", "bicubic")
+        )
+
+    image, grid = torch.randn(2, 3, 9, 8).to(memory_format=torch.channels_last), torch.randn(2, 7, 6, 2) * 0.7
+    check(function, image, grid)
+    (program,) = capture(function, image, grid)
+    for module, left in ((program.module, 1), (on_cuda(program.module), 0)):
+        AtenToLoopsPass().apply(make_context(), module)
+        assert sum(isinstance(op, loops.ExternOp) for op in module.walk()) == left

@@ -47,6 +47,16 @@ def _before(x: Tensor) -> tuple[Tensor, ...]:
     return rows, columns * x, functional.pad(x.cumsum(1), (3, 0), value=2.0).relu()
 
 
+def _where_a_mask_holds(x: Tensor, mask: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    z = x.clone()
+    z[:, mask[0]] = 1
+    return x.index_put((mask[:, 0],), y) * 2, z, x.index_put((mask,), y[0], accumulate=True)
+
+
+def _means(x: Tensor, i: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    return x.scatter_reduce(1, i, y, "mean"), x[0, 0].scatter_reduce(0, i[0] * 0, y[0], "mean", include_self=False)
+
+
 PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (_rows_and_columns, (torch.randn(5, 37),)),
     (_rows_and_columns, (torch.randn(3, 128),)),
@@ -105,9 +115,21 @@ def test_gradients() -> None:
     check(function, torch.randn(6, 8, requires_grad=True), torch.randn(5, 8, requires_grad=True), i, truth=False)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
+def test_masks_and_means(dtype: torch.dtype) -> None:
+    x, y, mask = (torch.randn(6, 7) * 9).to(dtype), (torch.randn(7) * 9).to(dtype), torch.rand(6, 7) > 0.5
+    i, values = torch.randint(0, 7, (4, 5)), (torch.randn(4, 5) * 9).to(dtype)
+    for one in (x, y, values):
+        one.requires_grad_(dtype is torch.float32)
+    check(_where_a_mask_holds, x, mask, y)
+    check(_means, x, i, values)
+    check(_where_a_mask_holds, x.detach().t().contiguous().t(), mask, y.detach())
+
+
 def test_symbolic_sizes() -> None:
     def function(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
-        return x.cumsum(1), x.cumsum(0), x.scatter_add(0, i, x), torch.zeros_like(x).index_add(0, i[:, 0], x)
+        scattered = x.scatter_add(0, i, x), torch.zeros_like(x).index_add(0, i[:, 0], x)
+        return x.cumsum(1), x.cumsum(0), *scattered, *_where_a_mask_holds(x, x > 0, x[0]), *_means(x, i % 4, x)
 
     compiled = compiled_of(function, dynamic=True)
     for rows, columns in ((4, 9), (6, 5)):

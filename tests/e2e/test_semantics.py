@@ -92,6 +92,22 @@ def test_views_that_only_eager_can_say() -> None:
     check(function, randn(9)[2:], truth=False)
 
 
+def test_strides_from_the_first_element_of_a_part() -> None:
+    """Of an argument that is a part of a larger storage, dense in another order; reads and writes, with and without an
+    offset from the storage's start.
+    """
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        y.as_strided((4,), (2,)).add_(1)
+        y.as_strided((2,), (3,), 5).mul_(2)
+        y[1:2].sub_(3)
+        x[:, 1:].neg_()
+        windows = x.as_strided((3, 2, 2), (1, 2, 1)) + 1
+        return windows, x.as_strided((2, 2), (1, 2)), (x * 2)[1:].as_strided((2,), (3,), 1).exp()
+
+    check(function, randn(16)[4:].view(4, 3).t(), randn(20)[5:].view(3, 5))
+
+
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_equal_expressions_have_memory_of_their_own(requires_grad: bool) -> None:
     def function(x: Tensor) -> tuple[Tensor, ...]:

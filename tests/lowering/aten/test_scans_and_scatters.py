@@ -70,9 +70,34 @@ def test_scatter_of_nan(lower):
         lower.call("scatter_reduce.two", x, 0, torch.tensor([0, 1, 1]), source, reduction)
 
 
-def test_a_mean_is_left_to_eager(lower):
-    arguments = (torch.randn(3), 0, torch.tensor([1]), torch.randn(1), "mean")
-    lower.call("scatter_reduce.two", *arguments, externs=("aten.scatter_reduce.two",))
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES[:-1], ids=str)
+def test_mean(lower, dtype, include_self):
+    """Of integers it is rounded down, also of negative ones; what nothing is scattered to stays."""
+    x, source, index = values(dtype, 4, 5), values(dtype, 6, 5), torch.tensor([[0, 1, 1, 3, 0]] * 6)
+    lower.call("scatter_reduce.two", x, 0, index, source, "mean", include_self=include_self)
+    lower.call("scatter_reduce.two", x[0, 0], 0, index[0] * 0, source[0], "mean", include_self=include_self)
+
+
+def test_a_mean_of_bytes_counts_in_bytes(lower):
+    x, source = torch.full((1,), 9, dtype=torch.uint8), torch.ones(300, dtype=torch.uint8)
+    for count in (1, 254, 255, 256, 300):
+        lower.call("scatter_reduce.two", x, 0, torch.zeros(count, dtype=torch.int64), source, "mean")
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.uint8, torch.float16], ids=str)
+def test_scatters_without_dims(lower, dtype):
+    """A tensor without dims is one of one element; with fewer indices than dims there are none at all."""
+    x, source, zero = values(dtype), values(dtype, 3), torch.tensor(0)
+    for index, added in ((zero, source[1]), (torch.zeros(3, dtype=torch.int64), source), (zero, source)):
+        lower.call("scatter_add.default", x, 0, index, added)
+        lower.call("scatter.src", x, -1, index, added)
+        lower.call("scatter_reduce.two", x, 0, index, added, "amax", include_self=False)
+    lower.call("scatter_add.default", source, 0, zero + 1, source[2])
+    lower.call("scatter.value", source, 0, zero + 1, 1)
+    for empty in (torch.zeros(0, dtype=torch.int64), torch.zeros(3, 0, dtype=torch.int64)):
+        lower.call("scatter_add.default", values(dtype, 3, 2), 0, empty, values(dtype, 3, 2))
+        lower.call("scatter_reduce.two", source, 0, empty[:0], source, "sum", include_self=False)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -101,12 +126,26 @@ def test_index_put(lower, accumulate):
     lower.call("index_put.default", x, [None, i], torch.tensor(2.0), accumulate)
 
 
-def test_index_put_where_a_mask_holds(lower):
+@pytest.mark.parametrize("accumulate", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_index_put_where_a_mask_holds(lower, dtype, accumulate):
+    x, chosen = values(dtype, 3, 4), torch.rand(3, 4) > 0.4
+    one, row, column = values(dtype), values(dtype, 4), values(dtype, 3, 1)
+    for mask, put in ((chosen, one), (chosen, one[None]), (chosen[:, 0], row), (chosen[:, 0], row[None, :1])):
+        lower.call("index_put.default", x, [mask], put, accumulate)
+        lower.call("index_put.default", x.t().contiguous().t(), [mask], put, accumulate)
+    lower.call("index_put.default", x, [None, chosen[0]], column, accumulate)
+    lower.call("index_put.default", x, [None, chosen[0]], one, accumulate)
+    lower.call("index_put.default", values(dtype, 3, 2, 4), [chosen[:, 0]], row, accumulate)
+    lower.call("index_put.default", values(dtype, 2, 3, 4), [None, chosen], values(dtype, 2, 1), accumulate)
+    lower.call("index_put.default", x[:, :0], [chosen[:, 0]], row[:0], accumulate)
+    lower.call("index_put.default", x[:0], [chosen[:0]], one, accumulate)
+
+
+def test_index_put_of_as_many_values_as_the_mask_holds_is_left(lower):
     x = torch.randn(3, 4)
-    for mask in (x > 0, x[:, 0] > 0):
-        lower.call("index_put.default", x, [mask], torch.tensor(2.0))
-        lower.call("index_put.default", x, [mask], torch.tensor([2.0]), True)
-    lower.call("index_put.default", x, [x > 9], torch.ones(0), externs=("aten.index_put.default",))
+    for mask, put in ((x > 9, torch.ones(0)), (x < 9, torch.ones(12)), (x[:, 0] < 9, torch.ones(3, 4))):
+        lower.call("index_put.default", x, [mask], put, externs=("aten.index_put.default",))
 
 
 @pytest.mark.parametrize("padding", [-1, 2])

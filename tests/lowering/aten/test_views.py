@@ -78,14 +78,56 @@ def test_views_of_a_scalar(lower):
     lower(lambda x: (x.view(1, 1), x.expand(3), x.unsqueeze(0), x.flip([]), x.t()), torch.tensor(3.0))
 
 
+AS_STRIDED = "aten.as_strided.default"
+
+
 def test_as_strided_of_what_fills_its_storage(lower):
     lower(lambda x: torch.as_strided(x + 1, (2, 3), (6, 2), 1), torch.randn(3, 4))
     assert lower.ops() == ["loops.nest", "loops.view"]
 
 
-def test_as_strided_of_an_input_is_left_to_eager(lower):
+def test_as_strided_of_an_input_with_an_offset_is_left_to_eager(lower):
     # The input may be a part of a larger storage, from whose start the offset counts.
-    lower(lambda x: torch.as_strided(x, (2, 3), (6, 2), 1), torch.randn(3, 4), externs=("aten.as_strided.default",))
+    x = torch.randn(3, 4)
+    lower(lambda x: torch.as_strided(x, (2, 3), (6, 2), 1), x, externs=(AS_STRIDED,))
+    lower(lambda x: torch.as_strided_copy(x, (2, 3), (6, 2), 1), x, externs=("aten.as_strided_copy.default",))
+
+
+STRIDED = [((2, 3), (6, 2)), ((10,), (0,)), ((2, 4, 3), (4, 1, 2)), ((), ()), ((3, 0), (1, 1)), ((1, 5), (99, 2))]
+
+
+@pytest.mark.parametrize(("size", "stride"), STRIDED)
+def test_as_strided_without_an_offset_starts_where_the_tensor_does(lower, size, stride):
+    """Also where elements lie on one another, and where the source is dense in another order."""
+    x = torch.randn(5, 12)[2:4]
+    for source in (x, x.view(2, 3, 4), x.clone().t(), x.clone().view(4, 3, 2).permute(1, 0, 2)):
+        for dtype in (torch.float32, torch.bfloat16, torch.bool):
+            lower(lambda y: y.as_strided(size, stride), source.to(dtype))
+        lower(lambda y: torch.as_strided_copy(y, size, stride), source)
+        lower(lambda y: (y + 1).as_strided(size, stride) * 2, source)
+
+
+def test_as_strided_of_a_part_of_what_fills_its_storage(lower):
+    """An offset counts from the start of the storage, of whatever the tensor is a view."""
+    lower(lambda x: (x + 1)[1:].as_strided((2, 3), (4, 1), 1), torch.randn(3, 4))
+    lower(lambda x: (x + 1).t()[1:, ::2].as_strided((2, 3), (4, 1), 1), torch.randn(3, 4))
+    lower(lambda x: (x + 1).view(2, 6)[:, 2].as_strided((2, 3), (4, 1), 5), torch.randn(3, 4))
+    lower(lambda x: (x + 1).flip(0).as_strided((2, 3), (4, 1), 0), torch.randn(3, 4), externs=(AS_STRIDED,))
+
+
+def test_as_strided_across_gaps_is_left_to_eager(lower):
+    lower(lambda x: x.as_strided((2, 3), (4, 1)), torch.randn(5, 8)[:, 1:], externs=(AS_STRIDED,))
+    lower(lambda x: x.as_strided((2, 3), (0, 0)), torch.randn(1).expand(8), externs=(AS_STRIDED,))
+    with pytest.raises(RuntimeError, match="out of bounds"):  # the interpreter's tensors end where they end
+        lower(lambda x: x[:2].as_strided((2, 3), (4, 1)), torch.randn(20), externs=(AS_STRIDED,))
+
+
+def test_as_strided_of_symbolic_sizes(lower):
+    def windows(x):
+        rows, columns = x.shape
+        return x.as_strided((rows, columns - 1, 2), (columns, 1, 1)) * 2
+
+    lower(windows, torch.randn(5, 6), dynamic=True)
 
 
 def test_other_readings_of_the_bits_are_left_to_eager(lower):
@@ -125,7 +167,13 @@ def test_strides_that_are_not_nested_are_left_to_the_library(lower, size, stride
     lower(function, torch.randn(6, 8), torch.randn(size), externs=("aten.as_strided_scatter.default",))
 
 
+def test_what_is_written_through_strides_without_an_offset(lower):
+    for x in (torch.randn(9, 8)[3:], torch.randn(8, 6).t()):
+        for size, stride in (((3, 4), (8, 1)), ((3, 4), (1, 8)), ((2, 3, 2), (24, 8, 3)), ((), ())):
+            lower.call("as_strided_scatter.default", x, torch.randn(size), list(size), list(stride))
+
+
 def test_strides_over_an_argument_are_left_to_the_library(lower):
-    """Where its storage begins is not known."""
+    """Where its storage begins is not known, if there is an offset."""
     externs = ("aten.as_strided_scatter.default",)
     lower(lambda x, y: torch.as_strided_scatter(x, y, (2,), (3,), 1), torch.randn(8), torch.randn(2), externs=externs)

@@ -1,0 +1,57 @@
+"""Where a value's storage begins, for those who count addresses from there (`as_strided` with an offset).
+
+What a nest gives fills a storage of its own from the first element on. What eager gives need not: `slice_scatter` and
+its kin copy the whole storage of their operand, of which an argument may be a part anywhere (`x[0].add_(1)`, and then
+`x.as_strided(…, 5)`).
+
+Source: `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import OpResult, SSAValue
+
+from cuesta.dialects import loops
+from cuesta.dialects.aten import AtenOp, CallOp
+from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
+
+KEEP_STORAGE = tuple(
+    f"aten.{name}.default" for name in ("as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter")
+)
+_ADDRESSED_BY = ("aten.as_strided.default", "aten.as_strided_copy.default", "aten.as_strided_scatter.default")
+
+
+def storage_of(value: SSAValue) -> SSAValue | None:
+    """What fills the storage of a value from its first element on, if that is known."""
+    while isinstance(value.owner, loops.ViewOp) and value.owner.is_alias:
+        value = value.owner.source
+    return value if isinstance(value, OpResult) and isinstance(value.owner, loops.NestOp) else None
+
+
+def keeping_storage(rule: Rule) -> Rule:
+    """A rule for a call that copies the storage of `self`: where that matters to anybody, it must be known."""
+
+    def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+        if storage_of(op.tensor("self")) is None and _is_addressed(op.results[0]):
+            decline("addresses in the storage that it copies are asked for")
+        return rule(op, builder)
+
+    return lower
+
+
+def _is_addressed(value: SSAValue) -> bool:
+    """Whether addresses count from the start of a value's storage, under whatever name."""
+    for use in value.uses:
+        user = use.operation
+        if not isinstance(user, AtenOp | CallOp) or user.schema is None or use.index != 0:
+            continue
+        if user.overload in _ADDRESSED_BY and user.argument("storage_offset") is not None:
+            return True
+        if (user.schema.is_view or user.overload in KEEP_STORAGE) and any(map(_is_addressed, user.results)):
+            return True
+    return False
+
+
+__all__ = ["keeping_storage", "storage_of"]
