@@ -25,6 +25,7 @@ from cuesta.collection import collection_paused, pause_while_compiling
 from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen, seconds_for
+from cuesta.names_in_logs import find_names_when_logged
 from cuesta.options import Options
 from cuesta.record import CompileRecord, GraphKind
 
@@ -53,6 +54,7 @@ def cuesta(
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     pause_while_compiling()
+    find_names_when_logged()
     compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
     if (shared := update_of_shared_elements(gm)) is not None:
@@ -207,3 +209,4 @@ class _CallableModule(types.ModuleType):
 sys.modules[__name__].__class__ = _CallableModule
 # torch imports this when it is asked for the backend: before it compiles anything with it.
 pause_while_compiling()
+find_names_when_logged()
