@@ -86,6 +86,7 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any
     """PyTorch's min-cut partitioner. Importing it costs 0.1 s (networkx), which inference need not pay."""
     from functorch.compile import min_cut_rematerialization_partition
     from torch._functorch import config
+    from torch.fx._lazy_graph_module import _LazyGraphModule  # pyright: ignore[reportPrivateUsage]
 
     from cuesta.lowering.capture.as_eager import as_eager
     from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
@@ -94,7 +95,9 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any
     if config.cse:
         merge_equal_nodes(gm.graph)
     with config.patch(cse=False):
-        return min_cut_rematerialization_partition(gm, *arguments, **options)
+        forward, backward = min_cut_rematerialization_partition(gm, *arguments, **options)
+    # It is copied before it is compiled, and nobody calls the copy: no code for it either.
+    return forward, _LazyGraphModule.from_graphmodule(backward)
 
 
 def _fills_memory() -> bool:
