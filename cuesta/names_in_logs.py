@@ -28,9 +28,10 @@ def find_names_when_logged() -> None:
     Source: torch/_dynamo/funcname_cache.py, whose table of files this replaces.
     """
     module = sys.modules.get("torch._dynamo.funcname_cache")
-    logs = [getattr(sys.modules.get(name), variable, None) for name, variable in _LOGS]
+    found = [getattr(sys.modules.get(name), variable, None) for name, variable in _LOGS]
+    logs = [log for log in found if isinstance(log, logging.Logger)]
     known = getattr(module, "cache", None)
-    if type(known) is dict and all(isinstance(log, logging.Logger) for log in logs):
+    if type(known) is dict and len(logs) == len(_LOGS):
         setattr(module, "cache", _Names(known, logs))  # noqa: B010 - to a type checker modules have no variables
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -11,13 +12,15 @@ from torch._dynamo import funcname_cache
 
 import cuesta.backend  # noqa: F401 - which puts the table in its place
 
+set_logs: Any = torch._logging.set_logs  # pyright: ignore[reportPrivateImportUsage, reportUnknownMemberType]
+
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     torch._dynamo.reset()
     funcname_cache.clearcache()
     yield
-    torch._logging.set_logs()
+    set_logs()
     torch._dynamo.reset()
 
 
@@ -33,7 +36,7 @@ def test_nothing_is_read_for_a_log_that_is_off() -> None:
 
 @pytest.mark.parametrize("log", ["trace_call", "trace_source"])
 def test_a_log_that_is_on_says_the_name(log: str, caplog: pytest.LogCaptureFixture) -> None:
-    torch._logging.set_logs(**{log: True})
+    set_logs(**{log: True})
     for module in ("symbolic_convert", "output_graph"):
         logging.getLogger(f"torch._dynamo.{module}.__{log}").addHandler(caplog.handler)
     torch.compile(step, backend="cuesta", options={"cache": False})(torch.ones(3))
