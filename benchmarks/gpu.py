@@ -72,10 +72,10 @@ class Process:
         context = multiprocessing.get_context("spawn")
         self.pipe: Connection
         self.pipe, other = context.Pipe()
-        self.caches = tempfile.mkdtemp(prefix="cuesta-bench-")
+        self._folder = tempfile.TemporaryDirectory(prefix="cuesta-bench-", ignore_cleanup_errors=True)
         # No compiler finds what another run left behind.
-        os.environ["TRITON_CACHE_DIR"] = f"{self.caches}/triton"
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{self.caches}/inductor"
+        os.environ["TRITON_CACHE_DIR"] = f"{self._folder.name}/triton"
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{self._folder.name}/inductor"
         self.process = context.Process(target=serve, args=(other, tuple(sides), texts), daemon=False)
         self.process.start()
         other.close()

@@ -28,11 +28,11 @@ _device: Any = None
 """The lock of who has the device; of a worker process."""
 
 
-def begin(device: Any) -> None:
-    """Makes a process a worker."""
+def begin(device: Any, caches: str) -> None:
+    """Makes a process a worker. What it compiles is kept in a new folder in `caches`."""
     global _device
     _device = device
-    os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(prefix="cuesta-schedules-")
+    os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp(dir=caches)
     os.environ["CUESTA_CACHE"] = "0"
     os.environ["CUESTA_COMPILE_WORKERS"] = "0"  # as many processes as processors compile already
 
@@ -100,7 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     context = multiprocessing.get_context("spawn")
     rows: list[Row] = []
     start = perf_counter()
-    with context.Pool(options.workers, begin, (context.Lock(),)) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="cuesta-schedules-", ignore_cleanup_errors=True) as caches,
+        context.Pool(options.workers, begin, (context.Lock(), caches)) as pool,
+    ):
         results = pool.imap_unordered(measure, tasks)
         for _ in tasks:
             try:

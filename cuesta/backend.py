@@ -25,6 +25,7 @@ from cuesta.collection import collection_paused, pause_while_compiling
 from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen, seconds_for
+from cuesta.names_in_logs import find_names_when_logged
 from cuesta.options import Options
 from cuesta.record import CompileRecord, GraphKind
 
@@ -58,6 +59,7 @@ def cuesta(
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     pause_while_compiling()
+    find_names_when_logged()
     compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
     if (reason := update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)) is not None:
@@ -89,6 +91,7 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any
     """PyTorch's min-cut partitioner. Importing it costs 0.1 s (networkx), which inference need not pay."""
     from functorch.compile import min_cut_rematerialization_partition
     from torch._functorch import config
+    from torch.fx._lazy_graph_module import _LazyGraphModule  # pyright: ignore[reportPrivateUsage]
 
     from cuesta.lowering.capture.as_eager import as_eager
     from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
@@ -97,7 +100,9 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any
     if config.cse:
         merge_equal_nodes(gm.graph)
     with config.patch(cse=False):
-        return min_cut_rematerialization_partition(gm, *arguments, **options)
+        forward, backward = min_cut_rematerialization_partition(gm, *arguments, **options)
+    # It is copied before it is compiled, and nobody calls the copy: no code for it either.
+    return forward, _LazyGraphModule.from_graphmodule(backward)
 
 
 def _fills_memory() -> bool:
@@ -212,3 +217,4 @@ class _CallableModule(types.ModuleType):
 sys.modules[__name__].__class__ = _CallableModule
 # torch imports this when it is asked for the backend: before it compiles anything with it.
 pause_while_compiling()
+find_names_when_logged()

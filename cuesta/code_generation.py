@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuesta.record import DUMP, CompileRecord
@@ -150,13 +148,12 @@ def _begin_object_code(wrapper: Wrapper, builds: Mapping[Target, Build], record:
 def _tell(name: str, error: Exception, func: FuncOp, text: tuple[str, str] | None) -> None:
     """The one warning about a kernel, which says where its text is."""
     from cuesta.dialects.core.locations import format_location, print_text
+    from cuesta.targets.reports import kept
 
-    folder = Path(tempfile.mkdtemp(prefix="cuesta-kernel-"))
-    path = folder / f"{name}.mlir"
-    path.write_text(print_text(func, locations=True))
+    files = {f"{name}.mlir": print_text(func, locations=True), "error.txt": f"{type(error).__name__}: {error}\n"}
     if text is not None:
-        (folder / f"{name}{text[1]}").write_text(text[0])
-    (folder / "error.txt").write_text(f"{type(error).__name__}: {error}\n")
+        files[f"{name}{text[1]}"] = text[0]
+    path = kept(files) / f"{name}.mlir"
     where = format_location(func.location)
     first_line = str(error).strip().partition("\n")[0] or type(error).__name__
     warnings.warn(

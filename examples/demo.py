@@ -9,9 +9,9 @@ Every result is compared with float64: it must be as close to the truth as eager
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from cuesta.fallbacks import MEASURED_CALLS, WARM_CALLS, Fallback, watching
 from cuesta.testing import Comparison, assert_close_to_float64
 from examples.models import MODELS, inference_step, training_step
 
+LEVELS = Path(__file__).resolve().parent.parent / "build" / "demo"
 STEPS = ("inference", "training")
 
 
@@ -51,11 +52,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS), metavar="NAME")
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS), metavar="STEP")
-    parser.add_argument("--dump", type=Path, help="directory for the text of every level (default: a temporary one)")
+    parser.add_argument("--dump", type=Path, help=f"directory for the text of every level (default: {LEVELS}, emptied)")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=10, help="timed runs of each step")
     chosen = parser.parse_args()
-    dump: Path = chosen.dump or Path(tempfile.mkdtemp(prefix="cuesta-demo-"))
+    if chosen.dump is None:
+        shutil.rmtree(LEVELS, ignore_errors=True)
+    dump: Path = chosen.dump or LEVELS
 
     cases = [(model, step) for model in chosen.models for step in chosen.steps]
     rows: list[Row] = []

@@ -2,19 +2,21 @@
 
     python examples/tour.py [DIRECTORY]
 
-The texts are left in DIRECTORY (a new temporary one by default), to be read, edited, and fed to `cuesta-opt`.
+The texts are left in DIRECTORY (by default `build/tour` of the repository, which is emptied), to be read, edited, and
+fed to `cuesta-opt`.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import torch
 
 import cuesta
 
+LEVELS = Path(__file__).resolve().parent.parent / "build" / "tour"
 STOPS = {
     "fx.py": "what AOTAutograd captured",
     "aten": "what the model says: one op per ATen overload",
@@ -33,7 +35,9 @@ def layer(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Te
 
 
 def main() -> None:
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp(prefix="cuesta-tour-"))
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else LEVELS
+    if root == LEVELS:
+        shutil.rmtree(LEVELS, ignore_errors=True)
     compiled = torch.compile(layer, backend="cuesta", options={"dump": str(root)})
     arguments = torch.randn(64, 128), torch.randn(128, 256), torch.randn(256)
     torch.testing.assert_close(compiled(*arguments), layer(*arguments))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.targets.program import BoundSite, SharedLibrary
+from cuesta.targets.reports import kept
 from cuesta.targets.target import Build, Code, Run, Target
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ class LibraryTarget(Target, ABC):
             made = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
             if not made.returncode:
                 return path.read_bytes()
-            kept = Path(tempfile.mkdtemp(prefix="cuesta-"), f"kernels{self.suffix}")
-            kept.write_text(text)
+        name = f"kernels{self.suffix}"
+        path = kept({name: text}) / name
         said = "\n  ".join((made.stderr.strip() or f"exit status {made.returncode}").splitlines()[:10])
-        raise CuestaError(Diagnostic(f"{command[0]} refuses the text of a program, {kept}:\n  {said}"))
+        raise CuestaError(Diagnostic(f"{command[0]} refuses the text of a program, {path}:\n  {said}"))
 
     def obstacle(self, device: str) -> str | None:
         """The compiler may not be there."""

@@ -11,7 +11,6 @@ import functools
 import itertools
 import os
 import re
-import tempfile
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -223,9 +222,9 @@ def _passes() -> llvm.ModulePassManager:
 
 def _explain(llvm_text: str, message: str) -> str:
     """The message, with the lines around the offence quoted and the whole text saved."""
-    handle, path = tempfile.mkstemp(prefix="cuesta-", suffix=".ll")
-    with os.fdopen(handle, "w") as file:
-        file.write(llvm_text)
+    from cuesta.targets.reports import kept
+
+    path = kept({"kernels.ll": llvm_text}) / "kernels.ll"
     report = [f"LLVM refused the generated code: {message.strip()}", f"  text: {path}"]
     position = re.search(r"<string>:(\d+):\d+", message)
     if position is not None:

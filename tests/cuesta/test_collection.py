@@ -74,6 +74,29 @@ def test_a_collector_that_is_off_stays_off_and_an_error_changes_nothing() -> Non
     assert gc.isenabled()
 
 
+@pytest.mark.parametrize("afterwards", [True, False])
+def test_what_is_young_is_looked_at_once(afterwards: bool) -> None:
+    """Dynamo collects after it has compiled, if it is told to; all that it could look at has been looked at."""
+    young: list[tuple[str, int]] = []
+
+    def look(phase: str, details: dict[str, int]) -> None:
+        if phase == "start" and details["generation"] == 1:
+            file = sys._getframe(1).f_code.co_filename.rpartition("/")[2]
+            young.append((file, len(gc.get_objects(0)) + len(gc.get_objects(1))))
+
+    pause_while_compiling()
+    gc.set_threshold(700, 1_000_000)  # else objects are old before we look
+    gc.collect()
+    gc.callbacks.append(look)
+    try:
+        with torch._dynamo.config.patch(run_gc_after_compile=afterwards):
+            compiled(lambda x: x.sin() + 3)(torch.ones(3))
+    finally:
+        gc.callbacks.remove(look)
+    assert [file for file, _ in young] == (["collection.py", "convert_frame.py"] if afterwards else [])
+    assert not afterwards or young[1][1] < young[0][1] // 10
+
+
 def test_blocks_in_each_other_and_in_threads() -> None:
     with collection_paused():
         assert not gc.isenabled()

@@ -83,6 +83,25 @@ def sines(count: int) -> torch.fx.GraphModule:
         return make_fx(function)(mode.from_tensor(torch.ones(4)))
 
 
+def test_no_python_code_is_made_when_a_backward_graph_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AOTAutograd copies the graph then, and nobody calls the copy."""
+    made: list[torch.fx.Graph] = []
+    python_code = torch.fx.Graph.python_code
+
+    def noted(graph: torch.fx.Graph, *arguments: Any, **options: Any) -> Any:
+        made.append(graph)
+        return python_code(graph, *arguments, **options)
+
+    monkeypatch.setattr(torch.fx.Graph, "python_code", noted)
+    x = torch.randn(3, requires_grad=True)
+    y = torch.compile(lambda x: (x.sin() * x).sum(), backend="cuesta", options={"cache": False})(x)
+    assert made  # of Dynamo's graph
+    made.clear()
+    y.backward()
+    assert [record.kind for record in cuesta.records] == ["forward", "backward"]
+    assert made == []
+
+
 def test_what_two_threads_compile_at_once_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A backward pass is compiled in another thread, whatever this one compiles. Here one waits for all of another."""
     options = Options.parse(None, {"cache": False, "cuda_graphs": True})

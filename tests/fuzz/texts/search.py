@@ -13,7 +13,6 @@ import re
 import select
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -157,11 +156,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--corpus", type=Path, default=Path("build/fuzz-texts/corpus"), help="made when it is missing")
-    parser.add_argument("--keep", type=Path, default=None, help="where texts that do harm are kept")
+    parser.add_argument("--keep", type=Path, default=Path("build/fuzz-texts/found"), help="for texts that do harm")
     parser.add_argument("--unedited", action="store_true", help="only run the texts as they are: all must run")
     chosen = parser.parse_args()
-    folder = chosen.keep or Path(tempfile.mkdtemp(prefix="cuesta-texts-"))
-    report = search(corpus(chosen.corpus), chosen.runs, chosen.seed, folder, chosen.workers, not chosen.unedited)
+    report = search(corpus(chosen.corpus), chosen.runs, chosen.seed, chosen.keep, chosen.workers, not chosen.unedited)
     print(report.text())
     return 1 if report.findings else 0
 
