@@ -323,10 +323,7 @@ def _scatter_along(kind_of_call: Callable[[AtenCall], str]) -> Rule:
 
             def load(tensor: SSAValue) -> Scalar:
                 zero = None if mask is None else builder.constant(0, element_of(tensor))
-<<<<<<< HEAD
                 # A source without dims is in the place of one with one, of one element.
-=======
->>>>>>> helper-a
                 return builder.load_raw(tensor, place if sizes_of_value(tensor) else [], mask, zero)
 
             position = builder.bound(load(index), sizes[dim], wrap=False)

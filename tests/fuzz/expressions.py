@@ -277,4 +277,6 @@ WRITERS: tuple[Writer, ...] = (
     _write("{x}.index_fill_({axis}, {two}, 1)", exact=True, axes=1),
     _write("{x}.index_copy_({axis}, {one}, {x}.narrow({axis}, 0, 1) + 1)", axes=1),
     _write("{x}.index_add_({axis}, {two}, {x}.narrow({axis}, 0, 1).repeat_interleave(2, {axis}))", axes=1),
+    _write("{x}[torch.arange({x}.shape[0]) % 3 == 1] = {x}[0] + 1", axes=1),
+    _write("{x}.scatter_reduce_({axis}, torch.zeros_like({x}, dtype=torch.int64), {x} * 2, 'mean')", axes=1),
 )  # fmt: skip
