@@ -51,7 +51,9 @@ def _draw(
     result = op.results[0]
     sizes = sizes_of_value(result)
     count = sym.product_of(sizes)
-    pieces = sym.ceildiv(sym.ceildiv(count, group), _TOGETHER) * _TOGETHER
+    pieces: sym.IndexExpr = 1
+    if count != 1:  # one number has one place, which lanes cannot share
+        pieces = sym.ceildiv(sym.ceildiv(count, group), _TOGETHER) * _TOGETHER
     key = builder.random_key(device_of(tensor_type_of(result)))
     first = builder.next_draw() * _DRAW
     with builder.nest([pieces], [result.type]) as nest:
@@ -61,6 +63,8 @@ def _draw(
         words = tuple(builder.philox(word, seed, counter) for word in range(4))
         assert len(words) == 4
         for number, value in enumerate(numbers(words)):
+            if count == 1 and number:
+                break
             flat = piece + number * pieces
             whole = isinstance(count, int) and isinstance(pieces, int) and (number + 1) * pieces <= count
             mask = None if whole else builder.index(flat) < builder.constant(count, i64)

@@ -174,6 +174,7 @@ def _own_decompositions() -> DecompositionTable:
         aten._amp_foreach_non_finite_check_and_unscale.default: unscale,
         aten.index_add.default: index_add,
         aten.take.default: take,
+        aten.linalg_vector_norm.default: vector_norm,
         **{
             overload: copy_of(view)
             for overload, view in (
@@ -563,6 +564,25 @@ def take(self: Tensor, index: Tensor) -> Tensor:
     import torch
 
     return torch.ops.aten.index.Tensor(self.reshape(-1), [index])
+
+
+def vector_norm(
+    self: Tensor,
+    ord: float = 2,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """The same of dims that are counted from the first: of torch 2.11 the metadata of a norm over a dim of one element
+    that is counted from the last keep that dim.
+    """
+    if dim is None or all(one >= 0 for one in dim):
+        return NotImplemented
+    import torch
+
+    dims = [one % max(self.ndim, 1) for one in dim]
+    return torch.ops.aten.linalg_vector_norm.default(self, ord, dims, keepdim, dtype=dtype)
 
 
 def resize_as(self: Tensor, other: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor:

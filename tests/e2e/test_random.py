@@ -87,3 +87,15 @@ def test_philox_with_symbolic_sizes() -> None:
     for sizes in ((3, 5), (40, 30)):
         y = compiled(torch.zeros(sizes))
         assert y.shape == sizes and y.min() >= 0 and y.max() < 1 and len(y.unique()) == y.numel()
+
+
+@pytest.mark.parametrize("sizes", [(), (1,), (1, 1), (0, 3), (5,)])
+def test_philox_of_hardly_any_numbers(sizes: tuple[int, ...]) -> None:
+    """One number has one place: lanes that were to store it there were refused, and with them the graph."""
+
+    def draw(x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.rand_like(x) + x, torch.randn_like(x) + x, torch.rand_like(x.double())]
+
+    torch._dynamo.reset()
+    for y in compiled_of(draw, **PHILOX)(torch.zeros(sizes)):
+        assert y.shape == sizes and bool(y.isfinite().all()) and len(y.unique()) == y.numel()

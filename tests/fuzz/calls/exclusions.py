@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tests.fuzz.calls import scope
 from tests.fuzz.calls.case import Case
 
 RANDOM = ("rand", "dropout", "bernoulli", "rrelu", "normal_", "uniform_")
@@ -24,11 +25,18 @@ def _draws_for_nobody(case: Case, what: str) -> bool:
     return bool(drawn - returned) and all(one.startswith("random state") for one in what.splitlines())
 
 
+def _draws_on_a_gpu(case: Case, what: str) -> bool:
+    drawn = scope.DEVICE != "cpu" and any(word in case.source for word in RANDOM)
+    return drawn and all(re.search(r" values: |^random state of the device", one) for one in what.splitlines())
+
+
 EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
     # torch.cond traces its branches with Dynamo in eager, too, where a size becomes a symbol.
     ("eager's torch.cond refuses a condition that is a symbol", lambda case, what: "eager Unsupported" in what),
     # PyTorch takes operators for pure that draw numbers (`eliminate_dead_code` of AOTAutograd's graphs).
     ("random numbers that nobody reads are not drawn", _draws_for_nobody),
+    # docs/decisions/010-random-numbers.md
+    ("random numbers on a GPU are our own", _draws_on_a_gpu),
     # It is computed, in memory of its own; in eager it is a view of what it was made of.
     (
         "what has the negative bit is a result of its own",

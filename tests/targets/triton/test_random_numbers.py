@@ -84,3 +84,10 @@ def test_draws_compile() -> None:
     texts = texts_of(programs[0])
     assert len(texts) >= 8
     assert_compiles(texts)
+
+
+@pytest.mark.parametrize("sizes", [(), (1,)])
+def test_one_number(sizes: tuple[int, ...]) -> None:
+    with interpreted_cuda(run_it=True, lowered=True), torch.no_grad():
+        y = torch.compile(lambda x: torch.rand_like(x) + x, backend="cuesta", fullgraph=True)(torch.zeros(sizes))
+    assert y.shape == sizes and 0 <= float(y) < 1
