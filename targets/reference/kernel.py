@@ -64,6 +64,16 @@ class KernelBody(Body):
                     dim += 1
             self.values[name] = result
 
+    def alike(self, name: SSAValue, result: Tensor) -> Tensor:
+        """What was computed for each lane, once for the lanes that a value's type says are alike."""
+        shape, dim = shape_of(name), 0
+        for number, axis in enumerate(self.scope.axes):
+            if axis.lanes:
+                if dim < len(shape) and shape[dim] == 1 and result.shape[number] > 1:
+                    result = result.narrow(number, 0, 1)
+                dim += 1
+        return result
+
     def address(self, op: kernel.LoadOp | kernel.MemoryWriteOp, mask: Tensor | None) -> tuple[Pointer, Tensor]:
         """The memory that an op accesses, and the checked offsets into it."""
         pointer = self.pointers.get(op.pointer)

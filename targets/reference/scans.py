@@ -32,7 +32,8 @@ def define_running(body: Body, op: RunningOp, axes: int, position: Tensor) -> No
 
     active = None if scope.active is None else flatten(scope.active)
     results = running(op.kind, flatten(body.value(op, op.value)), active, flatten(position))
-    body.define(op, *(result.reshape(scope.shape) for result in results))
+    shaped = (result.reshape(scope.shape) for result in results)
+    body.define(op, *(body.alike(name, result) for name, result in zip(op.results, shaped, strict=True)))
 
 
 def running(kind: str, values: Tensor, active: Tensor | None, position: Tensor) -> tuple[Tensor, ...]:

@@ -310,3 +310,28 @@ def test_division_at_inactive_points_does_no_harm(launch):
     kernel.store %c, %y[%j] : vector<8xf32>
   }"""
     assert run_tensors(launch(body), [X, N])[0].tolist() == [1.0] * 10
+
+
+RUNNING = """
+kernel.func @cumsum_0() outs(%o : !kernel.ptr<i64>)
+    schedule #kernel.schedule<grid = [2], target = cuda, warps = 1, index = 32> {
+  %p = kernel.program_id 0
+  %one = elem.constant 1 : vector<1x8xi64>
+  kernel.for (%i = %p * 4 to min(%p * 4 + 4, 7) lanes 4) {
+    kernel.scan (%j = 0 to 5 lanes 8 dim 1) {
+      %r = kernel.running sum %one : vector<1x8xi64>
+      %b = kernel.broadcast %r : vector<1x8xi64> to vector<4x8xi64>
+      kernel.store %b, %o[%i + %j * 7] : vector<4x8xi64>
+    }
+  }
+}
+func.func @main() -> tensor<5x7xi64> {
+  %y = kernel.launch @cumsum_0() : () -> (tensor<5x7xi64>)
+  func.return %y : tensor<5x7xi64>
+}
+"""
+
+
+def test_a_running_value_that_is_the_same_in_all_columns() -> None:
+    (result,) = run_tensors(RUNNING, [])
+    assert torch.equal(result, torch.arange(1, 6)[:, None].expand(5, 7))
