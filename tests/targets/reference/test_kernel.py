@@ -332,6 +332,6 @@ func.func @main() -> tensor<5x7xi64> {
 """
 
 
-def test_a_running_value_that_is_the_same_in_all_columns() -> None:
-    (result,) = run_tensors(RUNNING, [])
+def test_a_running_value_that_is_the_same_in_all_columns(parse):
+    (result,) = run_tensors(parse(RUNNING), [])
     assert torch.equal(result, torch.arange(1, 6)[:, None].expand(5, 7))
