@@ -61,6 +61,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
     Stage("shift-scans", "a scan that is read further on would be stored in between: fusion takes in no such reader"),
     Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
+    Stage("nest-row-products", "who reads a product is final, and roundings between them can still go"),
     Stage("forward-stores", "fusion brought reads of a few elements next to what stores all of them"),
     Stage("elide-roundings", "fusion brought casts face to face that memory kept apart"),
     Stage("hoist-invariants", "what a row shares is computed once a row"),
@@ -127,7 +128,7 @@ def default_stages(
         options["tune-kernels"]["keep_roundings"] = "true"
         options["canonicalize"] = {"exact": "true"}
     if emulate_precision_casts:
-        left_out |= {"elide-roundings", "accumulate-products", "separate-biases"}
+        left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products"}
     if emulate_precision_casts or not relax_accuracy:
         left_out.add("relax-accuracy")
     return tuple(

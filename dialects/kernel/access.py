@@ -74,13 +74,19 @@ def _pointee(pointer: SSAValue) -> Attribute:
 
 EVICTIONS = ("evict_first", "evict_last")
 """What a cache may be told about elements that are read."""
+FURTHEST = 1 << 20
+"""How many elements further on memory may be asked for at most.
+
+Source: a definition: what a text may say; no cache takes in as much ahead.
+"""
 
 
 class LoadOp(AddressedOp, ElementReadOp):
     """Reads the elements at an address: a scalar, or a vector when an index has lanes.
 
     Where the mask is false nothing is read, and the value is `other`. What a cache should do with the elements may be
-    said: `evict_first`, nobody reads them again; `evict_last`, they are read again soon. It changes no value.
+    said: `evict_first`, nobody reads them again; `evict_last`, they are read again soon. So may how many elements
+    further on memory is read soon: `prefetch 4096`. Neither changes a value.
     """
 
     name = "kernel.load"
@@ -121,9 +127,23 @@ class LoadOp(AddressedOp, ElementReadOp):
         else:
             self.properties["eviction"] = StringAttr(policy)
 
+    @property
+    def prefetch(self) -> int | None:
+        """How many elements further on memory is read soon; None where nothing is said."""
+        return integer_property(self, "prefetch") if "prefetch" in self.properties else None
+
+    @prefetch.setter
+    def prefetch(self, ahead: int | None) -> None:
+        if ahead is None:
+            self.properties.pop("prefetch", None)
+        else:
+            self.properties["prefetch"] = IntegerAttr(ahead, i64)
+
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
-        """Parses `%p[%i * 64 + %j] if %m else %v : vector<8xf32> evict_first`; the last word may be left out."""
+        """Parses `%p[%i * 64 + %j] if %m else %v : vector<8xf32> evict_first prefetch 4096`; what comes after the type
+        may be left out.
+        """
         element = parse_element(parser, with_other=True)
         value = parser.parse_type()
         operands = [parser.resolve_operand(element.memory, PointerType(scalar_of(value)))]
@@ -137,6 +157,11 @@ class LoadOp(AddressedOp, ElementReadOp):
             properties={"map": sym.MapAttr.get(len(element.indices), element.results)},
         )
         new.eviction = next((policy for policy in EVICTIONS if parser.parse_optional_keyword(policy)), None)
+        if parser.parse_optional_keyword("prefetch"):
+            ahead = parser.parse_integer()
+            if not 0 < ahead <= FURTHEST:
+                parser.raise_error(f"prefetch is a number of elements from 1 to {FURTHEST}, not {ahead}")
+            new.prefetch = ahead
         return new
 
     def print(self, printer: Printer) -> None:
@@ -144,6 +169,8 @@ class LoadOp(AddressedOp, ElementReadOp):
         self.print_access(printer, self.result.type)
         if self.eviction is not None:
             printer.print_string(f" {self.eviction}")
+        if self.prefetch is not None:
+            printer.print_string(f" prefetch {self.prefetch}")
 
     def verify_(self) -> None:
         """Checks the address, the mask and the value's type."""
@@ -157,6 +184,8 @@ class LoadOp(AddressedOp, ElementReadOp):
             raise VerifyException("kernel.load: a mask is a bool of the value's shape, with a value to stand in")
         if self.eviction not in (None, *EVICTIONS):
             raise VerifyException(f"kernel.load: a cache knows {' and '.join(EVICTIONS)}, not {self.eviction}")
+        if self.prefetch is not None and not 0 < self.prefetch <= FURTHEST:
+            raise VerifyException(f"kernel.load: prefetch is from 1 to {FURTHEST} elements, not {self.prefetch}")
 
 
 def _resolve_indices(parser: Parser, indices: Sequence[UnresolvedOperand], value: Attribute) -> list[SSAValue]:

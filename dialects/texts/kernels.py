@@ -131,6 +131,7 @@ CHOICES: Mapping[str, Callable[[Choice], str]] = {
     "registers": _number(0, 255),
     "lanes": _power(1, MOST_LANES_GPU),
     "threads": _number(1, 1024),
+    "prefetch": _number(1, 1 << 20),
 }
 """What a `#kernel.schedule` may say beside the grid, and for each what its values are."""
 

@@ -34,7 +34,12 @@ CHOICES: Mapping[str, Choice] = {
         cpu="of the vectors, along the axis that suits them best",
         gpu="of the innermost loops: along what is reduced, or of a pointwise tile",
     ),
-    "rows": Choice(_POWER, gpu="lanes along the parallel axis around those loops; of a contraction, of its tile"),
+    "rows": Choice(
+        _POWER,
+        cpu="points of the last parallel axis whose sums are taken side by side, where the loops inside have lanes",
+        gpu="lanes along the parallel axis around those loops; of a contraction, of its tile",
+    ),
+    "prefetch": Choice(_COUNT, cpu="elements that memory is asked for ahead of what only one row reads: `hint-loads`"),
     "along": Choice(
         _NUMBER,
         gpu="the parallel axis of those lanes, as axes are when they are merged: 1 the last, 2 the one before it; "

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Block, BlockArgument, Operation
 
 from cuesta.dialects import elem, kernel
+from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_index import Index, IndexEmitter, Level
 from cuesta.targets.cpu.emit_ops import EMITTERS, emit_rows, emit_table_op
@@ -211,7 +212,9 @@ done:
     ) -> None:
         unroll = self.func.schedule.choices.get("unroll", 1)
         widths = [op.lanes, 1]
-        if self.rows == 1:
+        if accumulator is not None and self.rows > 1:
+            widths = [2 * op.lanes, op.lanes, 1]
+        elif self.rows == 1:
             widths = cascade_of_widths(op, static, host_features().f32_lanes, int(unroll))
         done = 0
         for width in widths:
@@ -390,12 +393,18 @@ _SIMPLE = (
 
 def is_simple_tile(op: kernel.LoopOp) -> bool:
     """Whether the rows of an outer axis can stand side by side: it is the one next to the lanes, and no op in it
-    carries anything or branches.
+    branches, or carries anything but one value for every row.
     """
     return all(
-        isinstance(inner, _SIMPLE) and not (isinstance(inner, kernel.LoopOp) and holds_lanes(inner))
+        (isinstance(inner, _SIMPLE) or _reduces_simply(inner))
+        and not (isinstance(inner, kernel.LoopOp) and holds_lanes(inner))
         for inner in op.body.walk()
     )
+
+
+def _reduces_simply(op: Operation) -> bool:
+    reduction = op.parent_op() if isinstance(op, kernel.YieldOp) else op
+    return isinstance(reduction, kernel.ReduceOp) and reduction.kind in JOINS and reduction.kind not in EXTREMES
 
 
 _LIGHT, _NESTED = 12, 100

@@ -17,6 +17,11 @@ from cuesta.targets.cpu.vector_text import vector_type
 if TYPE_CHECKING:
     from cuesta.targets.cpu.emit_kernel import KernelEmitter
 
+LINE = 64
+"""Bytes that memory is asked for at a time.
+
+Source: a definition: the line of a cache on x86 and on most of ARM.
+"""
 SINK = "@cuesta.sink"
 """Memory that a scalar access goes to when its mask is false: it is there, and nobody looks at it."""
 
@@ -44,6 +49,8 @@ def read(
     kind = f"<{lanes} x {element}>"
     if stride == 1:
         place = emitter.address(op.pointer, op.offset, op.indices)
+        if isinstance(op, kernel.LoadOp) and op.prefetch is not None:
+            _prefetch(emitter, place, op.prefetch, lanes, element, byte_width(scalar))
         if mask is None:
             value = emitter.instruction(f"load {kind}, ptr {place}, align {align}")
             return _from_memory(emitter, value, scalar, lanes)
@@ -73,6 +80,16 @@ def read(
         return value
     register = vector_type(scalar_text(scalar), lanes)
     return emitter.instruction(f"select <{lanes} x i1> {mask}, {register} {value}, {register} {other}")
+
+
+def _prefetch(emitter: KernelEmitter, place: str, ahead: int, lanes: int, element: str, width: int) -> None:
+    """Asks for memory that is read soon, once for every line; of what is left over after whole lines, for nothing. An
+    address beyond the end is no error.
+    """
+    per_line = LINE // width
+    for lane in range(0, lanes // per_line * per_line, per_line):
+        further = emitter.instruction(f"getelementptr {element}, ptr {place}, i64 {ahead + lane}")
+        emitter.line(f"call void @llvm.prefetch.p0(ptr {further}, i32 0, i32 3, i32 1)")
 
 
 def _load_one(

@@ -17,7 +17,7 @@ from cuesta.targets.cpu.bf16 import bf16_rounding
 from cuesta.targets.cpu.division import check_of_divisor, division, has_normal_reciprocal
 from cuesta.targets.cpu.emit_index import Index, pointee
 from cuesta.targets.cpu.emit_memory import load, load_rows, store, store_rows
-from cuesta.targets.cpu.emit_reduce import accumulator_for
+from cuesta.targets.cpu.emit_reduce import SimpleAccumulator, accumulator_for
 from cuesta.targets.cpu.emit_scan import ScanCarry, combine
 from cuesta.targets.cpu.emit_types import constant, conversion, memory_text, splat_integer, suffix, type_text
 from cuesta.targets.cpu.features import host_features
@@ -211,7 +211,13 @@ def _emit_reduce(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, kernel.ReduceOp)
     accumulator = accumulator_for(emitter, op)
     emitter.loop(op, accumulator)
-    for result, name in zip(op.results, accumulator.finish(emitter), strict=True):
+    names = accumulator.finish(emitter)
+    if isinstance(accumulator, SimpleAccumulator) and accumulator.rows > 1:
+        for row, name in enumerate(names):
+            with emitter.at_row(row):
+                emitter.names[op.results[0]] = name
+        return
+    for result, name in zip(op.results, names, strict=True):
         emitter.names[result] = name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i32, i64
@@ -84,23 +85,35 @@ class Accumulator:
 
 
 class SimpleAccumulator(Accumulator):
-    """One associative, commutative operation: sum, prod, maximum, minimum, any, all."""
+    """One associative, commutative operation: sum, prod, maximum, minimum, any, all. Where rows stand side by side,
+    there is a value for each.
+    """
 
     def __init__(self, emitter: KernelEmitter, op: kernel.ReduceOp) -> None:
+        self.rows = emitter.rows if emitter.varies_by_row(op.results[0]) else 1
         super().__init__(emitter, op)
         self.adds_up = op.kind == "sum" and kind_of(self.scalar) == "f"
 
+    def types(self, lanes: int) -> list[str]:
+        """The type of a value, for every row."""
+        return super().types(lanes) * self.rows
+
     def merge(self, emitter: KernelEmitter, before: list[str]) -> list[str]:
         """before ∘ values"""
-        return [self.combine(emitter, before[0], self.values[0], self.lanes)]
+        return [self.combine(emitter, a, b, self.lanes) for a, b in zip(before, self.values, strict=True)]
 
     def identity(self, lanes: int) -> list[str]:
-        """The neutral element."""
-        return [constant(identity(self.op.kind, self.scalar), self.scalar, lanes)]
+        """The neutral element, for every row."""
+        return [constant(identity(self.op.kind, self.scalar), self.scalar, lanes)] * self.rows
 
-    def step(self, emitter: KernelEmitter, value: str, lanes: int) -> list[str]:
-        """values ∘ value"""
-        return [self.combine(emitter, value, self.values[0], lanes)]
+    def update(self, emitter: KernelEmitter, op: kernel.LoopOp) -> None:
+        """values ∘ what the body yields"""
+        assert isinstance(op, kernel.ReduceOp)
+        updated: list[str] = []
+        for row, value in enumerate(self.values):
+            with emitter.at_row(row) if self.rows > 1 else nullcontext():
+                updated.append(self.combine(emitter, emitter.name(op.yielded), value, self.lanes))
+        self.values = updated
 
     def combine(self, emitter: KernelEmitter, a: str, b: str, lanes: int) -> str:
         """a ∘ b"""
@@ -120,7 +133,12 @@ class SimpleAccumulator(Accumulator):
 
     def across(self, emitter: KernelEmitter, lanes: int) -> list[str]:
         """Halves the vector until one lane is left: a tree, as accurate as any order."""
-        value = self.values[0]
+        return [
+            self.combine(emitter, self._halved(emitter, value, lanes), narrow, 1)
+            for value, narrow in zip(self.values, self._narrow, strict=True)
+        ]
+
+    def _halved(self, emitter: KernelEmitter, value: str, lanes: int) -> str:
         while lanes > 1:
             half = lanes // 2
             kind = type_text(self.scalar, lanes)
@@ -134,7 +152,7 @@ class SimpleAccumulator(Accumulator):
                 b = emitter.instruction(f"extractelement {kind} {value}, i64 1")
             value = self.combine(emitter, a, b, half)
             lanes = half
-        return [self.combine(emitter, value, self._narrow[0], 1)]
+        return value
 
 
 class ArgAccumulator(Accumulator):

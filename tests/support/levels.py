@@ -28,6 +28,7 @@ INEXACT = frozenset(
         "aten-to-loops",
         "elide-roundings",
         "fuse-products",
+        "nest-row-products",
         "relax-accuracy",
         "separate-biases",
         "split-reductions",

@@ -1,4 +1,4 @@
-"""`hint-loads`: what a GPU's cache is told about the elements that a kernel reads: whether somebody reads them again.
+"""`hint-loads`: what a cache is told about the elements that a kernel reads. On a GPU, whether they are read again:
 
     a part of a row that a program keeps in registers        evict_first
     a kernel whose schedule says `reread = 0`                evict_first
@@ -7,7 +7,11 @@
 Only of what each program reads for itself, in order: what many of them read is in the cache as it is. Where several
 stages read it, tile by tile, the reads of the last one are meant; those before are evict_last. What is not known is not
 said, nor is anything where the cache does better by itself: on an H200, kernels that read rows twice took longer with
-`evict_last` and `evict_first` than with neither (docs/decisions/016-programs-that-meet.md). No value depends on it.
+`evict_last` and `evict_first` than with neither (docs/decisions/016-programs-that-meet.md).
+
+On a CPU, that memory is read soon which lies further on, where the schedule says `prefetch = 4096`: a load that has
+lanes along the rows that are summed side by side and along the sums, which nobody else reads, says `prefetch 4096`. No
+value depends on any of it.
 """
 
 from __future__ import annotations
@@ -25,17 +29,22 @@ FIRST, LAST = "evict_first", "evict_last"
 
 
 class HintLoadsPass(ModulePass):
-    """Loads of kernels for a GPU say `evict_first` or `evict_last`. Exact.
+    """Loads of kernels for a GPU say `evict_first` or `evict_last`, those for a CPU `prefetch`. Exact.
 
-    Near misses: a kernel that says nothing of it and does not meet; what many programs read; an index made of data.
+    Near misses: a kernel that says nothing of it and does not meet; what many programs read; an index made of data;
+    what all rows share.
     """
 
     name = "hint-loads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in op.body.ops:
-            if isinstance(func, kernel.FuncOp) and "warps" in func.schedule.choices:
+            if not isinstance(func, kernel.FuncOp):
+                continue
+            if "warps" in func.schedule.choices:
                 hint_loads(func)
+            elif isinstance(ahead := func.schedule.choices.get("prefetch"), int):
+                prefetch_loads(func, ahead)
 
 
 def hint_loads(func: kernel.FuncOp) -> None:
@@ -57,6 +66,13 @@ def hint_loads(func: kernel.FuncOp) -> None:
             if isinstance(load, kernel.LoadOp):
                 again = reread or (looped and _stage(load, func) is not last)
                 load.eviction = LAST if again else FIRST
+
+
+def prefetch_loads(func: kernel.FuncOp, ahead: int) -> None:
+    """Lets the loads of whole tiles say that memory `ahead` elements further on is read soon."""
+    for op in func.walk():
+        if isinstance(op, kernel.LoadOp) and len(op.shape) > 1 and min(op.shape) > 1:
+            op.prefetch = ahead
 
 
 def _stage(op: Operation, func: kernel.FuncOp) -> Operation:

@@ -112,9 +112,16 @@ def products_of(block: Block, *, tf32: bool, untouched: Collection[loops.NestOp]
 
 
 def product_of(
-    call: loops.ExternOp, positions: dict[Operation, int], taken: set[loops.NestOp], tf32: bool
+    call: loops.ExternOp,
+    positions: dict[Operation, int],
+    taken: set[loops.NestOp],
+    tf32: bool,
+    *,
+    fewest: int = 2,
 ) -> Product | None:
-    """What a call multiplies, if it is a product that a nest could compute."""
+    """What a call multiplies, if it is a product that a nest could compute, with at least `fewest` rows, columns and
+    points: a vector is no matrix.
+    """
     names = _FACTORS.get(call.overload)
     if names is None or not call.results[0].uses:
         return None
@@ -135,7 +142,7 @@ def product_of(
     made = [nest for factor in (left, right) if (nest := producer_of(factor)) is not None and nest not in taken]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
     product = Product(call, consumer, is_kept, producers)
-    return product if min(product.sizes) > 1 else None  # a vector is no matrix
+    return product if min(product.sizes) >= fewest else None
 
 
 def is_one(call: CallLike, name: str) -> bool:
@@ -383,4 +390,4 @@ def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> No
             remove(product.producers[value])
 
 
-__all__ = ["Product", "fused_nest", "insert", "is_one", "load_in_f32", "products_of", "replace"]
+__all__ = ["Product", "fused_nest", "insert", "is_one", "load_in_f32", "product_of", "products_of", "replace"]

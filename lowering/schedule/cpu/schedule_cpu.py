@@ -30,6 +30,16 @@ BLOCK = (128, 16)
 
 Source: measured by `make bench-constants ARGS='--only schedule_cpu.BLOCK'`
 """
+SUMMED_ROWS = 16
+"""Rows of a program that takes their sums side by side, several at a time.
+
+Source: an assumption, not measured yet: a program is then some 30 KB of a product of one row, 3 µs of the memory's.
+"""
+MOST_ROWS = 8
+"""The most rows whose sums are taken side by side.
+
+Source: a definition: two vectors of each are in the 32 registers (`targets/cpu/emit_kernel.py`).
+"""
 TILE_ROWS, TILE_COLUMNS = 64, 256
 """Rows and columns of a program that transposes in registers.
 
@@ -131,7 +141,8 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
         raise CuestaError(
             Diagnostic.on(analysis.nest, "changes elements in any order, for which a processor has no way")
         )
-    for name, most in (("lanes", MOST_SIDE_BY_SIDE * machine.lanes), ("unroll", MOST_UNROLLED)):
+    most_of = {"lanes": MOST_SIDE_BY_SIDE * machine.lanes, "unroll": MOST_UNROLLED, "rows": MOST_ROWS}
+    for name, most in most_of.items():
         if analysis.nest.choices.get(name, 1) > most:
             problem = f"its schedule says {name} = {analysis.nest.choices[name]}; here there are {most} at most"
             raise CuestaError(Diagnostic.on(analysis.nest, problem))
@@ -161,8 +172,13 @@ class _Chooser:
         if best_cost == _FORBIDDEN:
             problem = f"its schedule says lanes = {self.stated}, but none of its axes can have lanes"
             raise CuestaError(Diagnostic.on(self.analysis.nest, problem))
-        schedule = self.rows(root) if best_axis is None else self.lanes_on(root, best_axis)
+        if self.choices.get("rows", 1) > 1:
+            schedule = self.rows_together(root, self.choices["rows"])
+        else:
+            schedule = self.rows(root) if best_axis is None else self.lanes_on(root, best_axis)
         self.share_among_threads(root, schedule)
+        if "prefetch" in self.choices:
+            schedule.choices["prefetch"] = self.choices["prefetch"]
         schedule.choices["unroll"] = self.choices.get("unroll") or self.unroll(root, schedule)
         return schedule
 
@@ -329,6 +345,17 @@ class _Chooser:
         if not root.loops and root.axes:
             # Nothing to vectorise: still let a program do a whole row.
             self.run_through(schedule, root.axes[-1:], {root.axes[-1]: TILE})
+        return schedule
+
+    def rows_together(self, root: Loop, rows: int) -> Schedule:
+        """As `rows`, but a program runs through a tile of the last axis, of which `rows` points are done together."""
+        schedule = self.rows(root)
+        if not root.axes or schedule.locals or all(lanes == 1 for _, lanes in schedule.loops.values()):
+            problem = f"its schedule says rows = {rows}, but it has no rows whose points are reduced in lanes"
+            raise CuestaError(Diagnostic.on(self.analysis.nest, problem))
+        last = schedule.parallel[-1]
+        last.loop, last.tile = True, tile_of(self.analysis.sizes[last.axis], SUMMED_ROWS, rows)
+        schedule.around = [(last.axis, rows)]
         return schedule
 
     def inner_lanes(self, loop: Loop, schedule: Schedule, *, free: bool) -> None:

@@ -103,3 +103,9 @@ def test_what_a_cache_does_not_know() -> None:
     load.eviction = "evict_some"
     with pytest.raises(Exception, match="a cache knows evict_first and evict_last, not evict_some"):
         module.verify()
+
+
+@pytest.mark.parametrize("ahead", [0, -1, 1 << 70])
+def test_how_far_ahead_memory_may_be_asked_for(ahead: int) -> None:
+    with pytest.raises(Exception, match="prefetch is a number of elements from 1 to 1048576"):
+        parse(MEETING.replace(" evict_first", f" prefetch {ahead}"))

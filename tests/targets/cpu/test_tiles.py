@@ -137,3 +137,18 @@ def test_stores_between_each_other(tmp_path: Path, first: str, second: str, coun
     expected = torch.stack([x, x + t] if first == "" else [x + t, x], 1).flatten()
     (actual,) = cuesta.load(path)(x, t, torch.zeros(1), torch.zeros(1))
     assert torch.equal(actual, expected)
+
+
+def test_memory_is_asked_for_once_a_line() -> None:
+    from cuesta.dialects import kernel
+    from cuesta.targets.cpu.emit_kernel import KernelEmitter
+    from tests.support.text import parse
+
+    load = "kernel.load %x[%i * 45 + %j] : vector<4x16xf32>"
+    body = ROW_SUMS.replace("0 to 37", "0 to 36").replace("lanes 8", "lanes 16").replace("4x8", "4x16")
+    body = body.replace("kernel.load %t[%j * 37 + %i] : vector<4x16xf32>", f"{load} prefetch 96")
+    func = next(op for op in parse(program(body, "tensor<37xf32>")).walk() if isinstance(op, kernel.FuncOp))
+    text = KernelEmitter(func, []).emit().text
+    # 45 points are a step of 32, two lines, of none of 16, and of 13 single ones, for four rows.
+    assert text.count("@llvm.prefetch") == 4 * 2
+    assert "i64 96" in text and "i64 112" in text

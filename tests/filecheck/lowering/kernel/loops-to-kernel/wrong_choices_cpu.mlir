@@ -1,6 +1,6 @@
 // RUN: not cuesta-opt %s -p "loops-to-kernel" --split-input-file
 
-// CHECK: warps means nothing on a processor; there are lanes, part, unroll, parallel
+// CHECK: warps means nothing on a processor; there are lanes, rows, prefetch, part, unroll, parallel
 func.func @main(%x : tensor<64xf32>) -> tensor<64xf32> {
   %y = loops.nest (%i : 64) outs(%o : tensor<64xf32>) schedule #loops.schedule<warps = 8> {
     %a = loops.load %x[%i] : tensor<64xf32>
@@ -10,7 +10,7 @@ func.func @main(%x : tensor<64xf32>) -> tensor<64xf32> {
 }
 
 // -----
-// CHECK: no scheduling choice is called lane; there are lanes, part, unroll, parallel
+// CHECK: no scheduling choice is called lane; there are lanes, rows, prefetch, part, unroll, parallel
 func.func @main(%x : tensor<64xf32>) -> tensor<64xf32> {
   %y = loops.nest (%i : 64) outs(%o : tensor<64xf32>) schedule #loops.schedule<lane = 8> {
     %a = loops.load %x[%i] : tensor<64xf32>
@@ -69,6 +69,16 @@ func.func @main(%x : tensor<64xf32>) -> tensor<64xf32> {
       %s = loops.running prod %a : f32
       loops.store %s, %o[%i] : tensor<64xf32>
     }
+  }
+  func.return %y : tensor<64xf32>
+}
+
+// -----
+// CHECK: its schedule says rows = 4, but it has no rows whose points are reduced in lanes
+func.func @main(%x : tensor<64xf32>) -> tensor<64xf32> {
+  %y = loops.nest (%i : 64) outs(%o : tensor<64xf32>) schedule #loops.schedule<rows = 4> {
+    %a = loops.load %x[%i] : tensor<64xf32>
+    loops.store %a, %o[%i] : tensor<64xf32>
   }
   func.return %y : tensor<64xf32>
 }
