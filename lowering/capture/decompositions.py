@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
 from cuesta.lowering.capture import quantization
+from cuesta.lowering.capture.corrections import take, vector_norm
 from cuesta.lowering.capture.gradients import weight_norm_backward
 
 if TYPE_CHECKING:
@@ -557,32 +558,6 @@ def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: f
                 f"Got self.shape = {sizes} source.shape = {added}"
             )
     return _of_pytorch(torch.ops.aten.index_add.default)(self, dim, index, source, alpha=alpha)
-
-
-def take(self: Tensor, index: Tensor) -> Tensor:
-    """PyTorch's ends in `self.reshape(-1)[index]`, which asks an index without dims for its number."""
-    import torch
-
-    return torch.ops.aten.index.Tensor(self.reshape(-1), [index])
-
-
-def vector_norm(
-    self: Tensor,
-    ord: float = 2,
-    dim: Sequence[int] | None = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> Tensor:
-    """The same of dims that are counted from the first: of torch 2.11 the metadata of a norm over a dim of one element
-    that is counted from the last keep that dim.
-    """
-    if dim is None or all(one >= 0 for one in dim):
-        return NotImplemented
-    import torch
-
-    dims = [one % max(self.ndim, 1) for one in dim]
-    return torch.ops.aten.linalg_vector_norm.default(self, ord, dims, keepdim, dtype=dtype)
 
 
 def resize_as(self: Tensor, other: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor:
