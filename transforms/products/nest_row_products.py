@@ -26,14 +26,14 @@ from cuesta.dialects.layout import strides_of, tensor_type_of
 from cuesta.transforms.products.products import Product, fused_nest, product_of, replace
 
 LEAST_BYTES = 1 << 18
-"""The bytes of a matrix from which it is worth a nest: at 256 KiB that took 0.80 (f32) and 0.28 (bf16) of MKL's time when
-the matrix came from memory, 0.85 and 0.5 when it was in the cache; smaller ones were not faster by much in f32.
+"""The bytes of a matrix from which it is worth a nest: at 256 KiB that took 0.80 (f32) and 0.28 (bf16) of MKL's time
+when the matrix came from memory, 0.85 and 0.5 when it was in the cache; smaller ones were not faster by much in f32.
 
 Source: products of one row beside MKL's, in turns, one thread of a Sapphire Rapids.
 """
 FEWEST_POINTS = 128
-"""The points of a sum from which it is worth a nest: 0.84 (f32) and 0.33 (bf16) of MKL's time with 128, and no more with
-256 to 16384.
+"""The points of a sum from which it is worth a nest: 0.84 (f32) and 0.33 (bf16) of MKL's time with 128, and no more
+with 256 to 16384.
 
 Source: as of LEAST_BYTES.
 """
