@@ -52,6 +52,9 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     if template is None:
         fail(op, f"there is no LLVM spelling for {operand_type}")
     kind = type_text(operand_type, lanes)
+    if lanes > 1 and _halves(op):
+        _emit_half(emitter, op, kind, lanes, scalar)
+        return
     if op.row.name in ("trunc_div", "fmod") and kind_of(operand_type) in "iu" and not _divides_well(op.operands[1]):
         _emit_any_division(emitter, op, template, kind, lanes, scalar)
         return
@@ -72,6 +75,33 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     )
     for line in text.split("\n"):
         emitter.line(line)
+
+
+def _halves(op: elem.TableOp) -> int:
+    """The divisor of a signed quotient by a constant 2 or −2; else 0."""
+    owner = op.operands[-1].owner
+    while isinstance(owner, kernel.BroadcastOp):
+        owner = owner.operands[0].owner
+    if op.row.name != "trunc_div" or kind_of(scalar_of(op.operands[0].type)) != "i":
+        return 0
+    return int(owner.value) if isinstance(owner, elem.ConstantOp) and owner.value in (2, -2) else 0
+
+
+def _emit_half(emitter: KernelEmitter, op: elem.TableOp, kind: str, lanes: int, scalar: Attribute) -> None:
+    """Half of an integer, towards 0: the floor of it, and 1 where it is odd and negative.
+
+    LLVM 22 gives the dividend itself as `sdiv` by 2 of a product of two vectors of i64 whose ranges are known to be
+    short, one of which may be negative (`x * (x − 1) / 2` of x in 0 … 8).
+    """
+    dividend = emitter.name(op.operands[0])
+    sign = constant(int(type_text(scalar, 1)[1:]) - 1, scalar, lanes)
+    negative = emitter.instruction(f"lshr {kind} {dividend}, {sign}")
+    odd = emitter.instruction(f"and {kind} {negative}, {dividend}")
+    floor = emitter.instruction(f"ashr {kind} {dividend}, {constant(1, scalar, lanes)}")
+    half = emitter.instruction(f"add {kind} {floor}, {odd}")
+    if _halves(op) < 0:
+        half = emitter.instruction(f"sub {kind} {constant(0, scalar, lanes)}, {half}")
+    emitter.names[op.results[0]] = half
 
 
 def _divides_well(divisor: SSAValue) -> bool:

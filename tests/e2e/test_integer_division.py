@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 import cuesta
 from cuesta.dialects import host, loops
+from tests.support.differential import check
 from tests.support.triton_interpreter import interpreted_cuda, to_host
 
 DIVISIONS: dict[str, Callable[[Any, Any], Tensor]] = {
@@ -142,3 +143,22 @@ def test_powers(dtype: torch.dtype) -> None:
     result, expected = compiled(function)(x, y), function(x, y)
     assert all(map(torch.equal, tree_leaves(result), tree_leaves(expected)))
     assert not cuesta.records[-1].fallbacks
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize("divisor", [2, -2, 4])
+def test_quotients_of_products_of_short_ranges(dtype: torch.dtype, divisor: int) -> None:
+    """LLVM 22 leaves out an i64's division by 2 there (`_emit_half` of targets/cpu/emit_ops.py)."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        x = x.clamp(0, 8)
+        products = x * (x - 1), x * (x - 5), (x - 3) * (x - 3)
+        rounded = [torch.div(one, divisor, rounding_mode=mode) for one in products for mode in ("trunc", "floor")]
+        return *rounded, *[one % divisor for one in products], *[one.fmod(divisor) for one in products]
+
+    check(function, (torch.arange(75) % 11 - 1).to(dtype), truth=False)
+
+
+def test_a_pair_is_found_by_halves_of_products() -> None:
+    for rows in (9, 20, 32):
+        check(torch.pdist, torch.randn(rows, 3))
