@@ -35,7 +35,10 @@ def test_nothing_is_read_for_a_log_that_is_off() -> None:
 
 
 @pytest.mark.parametrize("log", ["trace_call", "trace_source"])
-def test_a_log_that_is_on_says_the_name(log: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_is_on_says_the_name(
+    log: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.root.manager, "disable", logging.NOTSET)  # what runs benchmarks turns logs off
     set_logs(**{log: True})
     for module in ("symbolic_convert", "output_graph"):
         logging.getLogger(f"torch._dynamo.{module}.__{log}").addHandler(caplog.handler)
