@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import logging
+import subprocess
+import sys
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,15 +13,12 @@ from torch._dynamo import funcname_cache
 
 import cuesta.backend  # noqa: F401 - which puts the table in its place
 
-set_logs: Any = torch._logging.set_logs  # pyright: ignore[reportPrivateImportUsage, reportUnknownMemberType]
-
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     torch._dynamo.reset()
     funcname_cache.clearcache()
     yield
-    set_logs()
     torch._dynamo.reset()
 
 
@@ -34,15 +32,35 @@ def test_nothing_is_read_for_a_log_that_is_off() -> None:
     assert funcname_cache.get_funcname(__file__, step.__code__.co_firstlineno + 1) is None
 
 
+LOGGED = """
+import sys, logging, torch
+from torch._dynamo import funcname_cache
+import cuesta.backend
+
+said = []
+log = sys.argv[1]
+
+class Keep(logging.Handler):
+    def emit(self, record):
+        said.append(record.getMessage())
+
+def step(x):
+    return x.sin() + 1
+
+torch._logging.set_logs(**{log: True})
+for module in ("symbolic_convert", "output_graph"):
+    logging.getLogger(f"torch._dynamo.{module}.__{log}").addHandler(Keep())
+torch.compile(step, backend="cuesta", options={"cache": False})(torch.ones(3))
+line = step.__code__.co_firstlineno + 1
+assert any(f"{__file__}:{line} in step (step)" in one for one in said), said
+assert funcname_cache.get_funcname(__file__, line) == "step"
+"""
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("log", ["trace_call", "trace_source"])
-def test_a_log_that_is_on_says_the_name(
-    log: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logging.root.manager, "disable", logging.NOTSET)  # what runs benchmarks turns logs off
-    set_logs(**{log: True})
-    for module in ("symbolic_convert", "output_graph"):
-        logging.getLogger(f"torch._dynamo.{module}.__{log}").addHandler(caplog.handler)
-    torch.compile(step, backend="cuesta", options={"cache": False})(torch.ones(3))
-    said = [record.getMessage() for record in caplog.records]
-    assert any(f"{__file__}:{step.__code__.co_firstlineno + 1} in step (step)" in line for line in said), said
-    assert funcname_cache.get_funcname(__file__, step.__code__.co_firstlineno + 1) == "step"
+def test_a_log_that_is_on_says_the_name(log: str, tmp_path: Path) -> None:
+    """In a process of its own: whoever ran before may have turned logs off."""
+    script = tmp_path / "logged.py"
+    script.write_text(LOGGED)
+    subprocess.run([sys.executable, str(script), log], check=True)
