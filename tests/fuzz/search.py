@@ -48,10 +48,11 @@ class Worker:
         """What the process answers; that it ended or hangs, where it does not."""
         fresh = self.process is None
         if self.process is None:
+            alone = {"OMP_NUM_THREADS": "1", "CUESTA_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-X", "faulthandler", "-m", "tests.fuzz.calls.worker", self.device],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors.open("w"), text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "CUESTA_CACHE": "0"},
+                env={**os.environ, **alone},
             )  # fmt: skip
         process = self.process
         assert process.stdin is not None and process.stdout is not None
