@@ -23,6 +23,7 @@ from cuesta.lowering.aten.operands import (
 from cuesta.lowering.aten.pointwise_table import TABLE, Formula, Row
 from cuesta.lowering.aten.scalar import Number, Scalar
 from cuesta.lowering.aten.special import fraction_and_exponent
+from cuesta.lowering.aten.storages import keeping_storage
 
 Value: TypeAlias = "SSAValue | aten.Argument"
 
@@ -148,5 +149,6 @@ def _frexp(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 RULES: dict[str, Rule] = {
     **{overload: _rule(row) for overload, row in TABLE.items()},
     "aten.frexp.Tensor": _frexp,
+    "aten.copy.default": keeping_storage(_rule(TABLE["aten.copy.default"])),
 }
 """Every pointwise overload."""

@@ -4,7 +4,7 @@ What a nest gives fills a storage of its own from the first element on. What eag
 its kin copy the whole storage of their operand, of which an argument may be a part anywhere (`x[0].add_(1)`, and then
 `x.as_strided(…, 5)`).
 
-Source: `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
+Source: `clone_preserve_strides`, called in aten/src/ATen/native/TensorShape.cpp and (`copy`) Copy.cpp.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from cuesta.dialects.aten import AtenOp, CallOp
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
 
 KEEP_STORAGE = tuple(
-    f"aten.{name}.default" for name in ("as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter")
+    f"aten.{name}.default"
+    for name in ("as_strided_scatter", "copy", "diagonal_scatter", "select_scatter", "slice_scatter")
 )
 _ADDRESSED_BY = ("aten.as_strided.default", "aten.as_strided_copy.default", "aten.as_strided_scatter.default")
 
@@ -43,14 +44,16 @@ def keeping_storage(rule: Rule) -> Rule:
 
 def _is_addressed(value: SSAValue) -> bool:
     """Whether addresses count from the start of a value's storage, under whatever name."""
-    for use in value.uses:
-        user = use.operation
-        if not isinstance(user, AtenOp | CallOp) or user.schema is None or use.index != 0:
-            continue
-        if user.overload in _ADDRESSED_BY and user.argument("storage_offset") is not None:
-            return True
-        if (user.schema.is_view or user.overload in KEEP_STORAGE) and any(map(_is_addressed, user.results)):
-            return True
+    names = [value]
+    for name in names:
+        for use in name.uses:
+            user = use.operation
+            if not isinstance(user, AtenOp | CallOp) or user.schema is None or use.index != 0:
+                continue
+            if user.overload in _ADDRESSED_BY and user.argument("storage_offset") is not None:
+                return True
+            if user.schema.is_view or user.overload in KEEP_STORAGE:
+                names += user.results
     return False
 
 

@@ -570,8 +570,8 @@ def resize_as(self: Tensor, other: Tensor, *, memory_format: torch.memory_format
 
 
 def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """PyTorch's, with eager's checks (it would broadcast the slice, and write nothing where there is no such slice),
-    and in the order in memory that `self` has.
+    """A slice of one, with eager's checks. PyTorch's own, a choice by comparison, would forget of which storage `self`
+    is a part, broadcast what is inserted, and write nothing where there is no such place.
     """
     import torch
     from torch._prims_common import canonicalize_dim
@@ -590,5 +590,5 @@ def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
             f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
             f"slice size = {expected}"
         )
-    result = _of_pytorch(aten.select_scatter.default)(self, src, dim, index)
-    return result if result.stride() == self.stride() else aten.copy.default(self, result)
+    start = index + size if index < 0 else index
+    return aten.slice_scatter.default(self, aten.unsqueeze.default(src, place), place, start, start + 1)

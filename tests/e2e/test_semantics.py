@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -106,6 +107,22 @@ def test_strides_from_the_first_element_of_a_part() -> None:
         return windows, x.as_strided((2, 2), (1, 2)), (x * 2)[1:].as_strided((2,), (3,), 1).exp()
 
     check(function, randn(16)[4:].view(4, 3).t(), randn(20)[5:].view(3, 5))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda x: torch.select_scatter(x, x[0] * 2, 0, 1),
+        lambda x: torch.select_scatter(x.t(), x[:, 0] * 2, 0, -1),
+        lambda x: torch.slice_scatter(x, x[:2] * 2, 0, 0, 2),
+        lambda x: torch.diagonal_scatter(x, x[:, 0] * 2),
+        lambda x: torch.ops.aten.copy(x, x * 2),
+    ],
+    ids=["select", "select of a transpose", "slice", "diagonal", "copy"],
+)
+def test_what_copies_a_storage_is_addressed_from_its_start(changed: Callable[[Tensor], Tensor]) -> None:
+    for x in (randn(6, 5)[1:5], randn(4, 9)[:, 2:7], randn(4, 5)):
+        check(lambda x: changed(x).as_strided((3,), (1,), 2) * 2, x, truth=False)
 
 
 @pytest.mark.parametrize("requires_grad", [False, True])

@@ -51,6 +51,10 @@ def a_column(cache: Tensor, x: Tensor, where: Tensor) -> None:
     cache[..., 3].add_(x[..., 0])
 
 
+def the_last_rows(cache: Tensor, x: Tensor, where: Tensor) -> None:
+    cache[:, -1].mul_(x[:, 0])
+
+
 def a_row_set_to_zero(cache: Tensor, x: Tensor, where: Tensor) -> None:
     cache[1].zero_()
 
@@ -87,6 +91,7 @@ PARTS: tuple[Update, ...] = (
     by_index_put,
     a_slice,
     a_column,
+    the_last_rows,
     a_row_set_to_zero,
     a_slice_scaled,
     two_slices,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
-from cuesta.dialects import loops, sym
+from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.layout import sizes_of, tensor_type_of
@@ -32,7 +32,8 @@ def append(producer: loops.NestOp, consumer: loops.NestOp, at_consumer: bool) ->
 
     Law: row-locality. Every element of C that Q reads at the parallel point p was stored by C at p: either both walk
     the tensor in row-major order, or along some axes of the tensor the indices of both are the parallel indices (the
-    others may be data: a gather within the row), or Q reads each element just where C stores it.
+    others may be data: a gather within the row), or Q reads each element just where C stores it. Under a mask the value
+    is chosen: load t[p] if c else y -> select(c, value stored at p, y).
     Requires: nothing between the two uses C (when the result stands at the consumer) or is used by Q (when at the
     producer).
     Returns the new nest, or why not.
@@ -139,7 +140,7 @@ def _relation(
     goes, "own stage" to read it back in a stage of its own; any other text says why it may not.
     """
     walk, points, gathers = _tiled_expressions(load, consumer, tiling, Space(load), producer)
-    if not gathers and len(stores) == 1 and load.mask is None and stores[0].mask is None:
+    if not gathers and len(stores) == 1 and stores[0].mask is None:
         store = stores[0]
         stored = Space(store)
         written = stored.expressions(store)
@@ -147,9 +148,9 @@ def _relation(
             return "the producer scatters"
         if written == walk and (store.parent is producer.body or (jam is not None and store.parent is jam.body)):
             return store.value
-        if written == walk and stored.sizes == points:
+        if written == walk and stored.sizes == points and load.mask is None:
             return _where(False, jam, stores)
-        if stored.walks_in_order(store, sizes) and _in_order(walk, points, sizes):
+        if load.mask is None and stored.walks_in_order(store, sizes) and _in_order(walk, points, sizes):
             return _where(store.parent is producer.body, jam, stores)
     own = range(len(walk))
     for store in stores:
@@ -234,6 +235,16 @@ def _add_stages(
     for old, new in zip(consumer.handles, merged.handles[kept:], strict=True):
         substitution.values[old] = new
     for load, value in plan.forwarded.items():
-        replace_all_uses(load.result, value)
+        replace_all_uses(load.result, _as_read(load, value))
         remove(load)
     clone_into(consumer.body.ops, place, substitution)
+
+
+def _as_read(load: loops.LoadOp, value: SSAValue) -> SSAValue:
+    """What a load of a stored value gives: load t[p] if c else y -> select(c, value, y)."""
+    if load.mask is None or load.other is None:
+        return value
+    select = elem.SelectOp.build(load.mask, value, load.other)
+    select.location = load.location
+    Rewriter.insert_op(select, InsertPoint.before(load))
+    return select.result

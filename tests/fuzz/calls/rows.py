@@ -47,6 +47,8 @@ THEMES: dict[str, tuple[str, ...]] = {
         "!{out} = {n}.gather(0, torch.zeros_like({n}, dtype=torch.int64) + {low})", "!{out} = {n}[-1]",
         "{out} = F.embedding({i} % {f}.shape[0], {f})", "!{out} = {e}[{i} - {k}]", "!{out} = {e}[{e} > 0]",
         "!{out} = torch.select_scatter({n}, {n}.select({axis}, 0) + 1, {axis}, {low})",
+        "!{out} = torch.select_scatter({n}, {n}[0] + 1, 0, {low}).as_strided((1,), (1,), 0)",
+        "!{out} = torch.ops.aten.copy({n}, {n} + 1).as_strided((1,), (1,), {low})",
         "{out} = torch.slice_scatter({f}, {f2}[:1], 0, {low}, {low} + 1)", "!{out} = {e}.topk(1, {axis}).values",
         "!{out} = {i}.bincount(minlength=8)[:8]", "!{out} = F.one_hot({i} % 8, 8)", "!{out} = {e}.sort({axis}).values",
         "!{out} = {e}.argsort({axis}, stable=True)", "!{f}.masked_scatter_({b}, {f2})",

@@ -115,6 +115,15 @@ def test_as_strided_of_a_part_of_what_fills_its_storage(lower):
     lower(lambda x: (x + 1).flip(0).as_strided((2, 3), (4, 1), 0), torch.randn(3, 4), externs=(AS_STRIDED,))
 
 
+def test_a_long_chain_of_copies_of_a_storage(lower):
+    def function(x):
+        for k in range(600):
+            x = aten.slice_scatter(x, x[:1] + 1, 0, k % 4, k % 4 + 1)
+        return x
+
+    lower(function, torch.randn(8, 4)[1:5])
+
+
 def test_as_strided_across_gaps_is_left_to_eager(lower):
     lower(lambda x: x.as_strided((2, 3), (4, 1)), torch.randn(5, 8)[:, 1:], externs=(AS_STRIDED,))
     lower(lambda x: x.as_strided((2, 3), (0, 0)), torch.randn(1).expand(8), externs=(AS_STRIDED,))

@@ -423,3 +423,39 @@ func.func @main(%x : tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>, tensor
   }
   func.return %a, %b, %y : tensor<4x8xf32>, tensor<4xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// What a consumer reads under a mask, just where it was stored, is chosen, not read back.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %a, %y = loops.nest (%i : 4) outs(%o: tensor<4xf32>, %0: tensor<4x8xf32>) {
+// CHECK-NEXT:     %v = loops.load %x[%i, 3]
+// CHECK-NEXT:     %w = elem.exp %v
+// CHECK-NEXT:     loops.store %w, %o[%i]
+// CHECK-NEXT:     loops.for (%1 : 8) {
+// CHECK-NEXT:       %2 = loops.index [%1]
+// CHECK-NEXT:       %3 = elem.constant 3
+// CHECK-NEXT:       %4 = elem.eq %2, %3
+// CHECK-NEXT:       %5 = loops.load %x[%i, %1]
+// CHECK-NEXT:       %6 = elem.select %4, %w, %5
+// CHECK-NEXT:       loops.store %6, %0[%i, %1]
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return %y
+// CHECK-NEXT: }
+func.func @main(%x : tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %a = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %v = loops.load %x[%i, 3] : tensor<4x8xf32>
+    %w = elem.exp %v : f32
+    loops.store %w, %o[%i] : tensor<4xf32>
+  }
+  %y = loops.nest (%i : 4, %j : 8) outs(%o : tensor<4x8xf32>) {
+    %n = loops.index [%j] : i64
+    %three = elem.constant 3 : i64
+    %c = elem.eq %n, %three : i64
+    %v = loops.load %x[%i, %j] : tensor<4x8xf32>
+    %u = loops.load %a[%i] if %c else %v : tensor<4xf32>
+    loops.store %u, %o[%i, %j] : tensor<4x8xf32>
+  }
+  func.return %y : tensor<4x8xf32>
+}
