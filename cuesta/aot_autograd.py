@@ -21,8 +21,13 @@ def captured(
     from torch._dynamo.utils import counters
     from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
 
-    from cuesta.lowering.capture.dynamo_graph import decompositions_for, gather_where_a_tensor_says
+    from cuesta.lowering.capture.dynamo_graph import (
+        decompositions_for,
+        expand_nothing_by_views,
+        gather_where_a_tensor_says,
+    )
 
+    expand_nothing_by_views(gm)
     gather_where_a_tensor_says(gm)
     settings = {**settings, "decompositions": decompositions_for(gm, settings["decompositions"])}
     if any(

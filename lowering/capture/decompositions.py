@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
-from cuesta.lowering.capture import quantization
+from cuesta.lowering.capture import insertions, quantization
 from cuesta.lowering.capture.corrections import take, vector_norm
 from cuesta.lowering.capture.gradients import weight_norm_backward
 
@@ -188,7 +188,7 @@ def _own_decompositions() -> DecompositionTable:
         **quantization.of_aten(),
         aten._weight_norm_interface_backward.default: weight_norm_backward,
         aten.resize_as.default: resize_as,
-        aten.select_scatter.default: select_scatter,
+        **insertions.of_aten(),
     }
 
 
@@ -567,28 +567,3 @@ def resize_as(self: Tensor, other: Tensor, *, memory_format: torch.memory_format
     if memory_format is None:
         return torch.ops.aten.resize.default(self, other.shape)
     return _of_pytorch(torch.ops.aten.resize_as.default)(self, other, memory_format=memory_format)
-
-
-def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A slice of one, with eager's checks. PyTorch's own, a choice by comparison, would forget of which storage `self`
-    is a part, broadcast what is inserted, and write nothing where there is no such place.
-    """
-    import torch
-    from torch._prims_common import canonicalize_dim
-
-    aten = torch.ops.aten
-    if not self.dim():
-        raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    place = canonicalize_dim(self.dim(), dim)
-    size = self.shape[place]
-    if not -size <= index < size:
-        sizes = list(self.shape)
-        raise IndexError(f"select(): index {index} out of range for tensor of size {sizes} at dimension {place}")
-    expected = [extent for axis, extent in enumerate(self.shape) if axis != place]
-    if expected != list(src.shape):
-        raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
-            f"slice size = {expected}"
-        )
-    start = index + size if index < 0 else index
-    return aten.slice_scatter.default(self, aten.unsqueeze.default(src, place), place, start, start + 1)

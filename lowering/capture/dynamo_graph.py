@@ -265,6 +265,59 @@ def gather_where_a_tensor_says(gm: GraphModule) -> None:
     gm.recompile()
 
 
+def expand_nothing_by_views(gm: GraphModule) -> None:
+    """x.expand(1, *x.shape) -> x.unsqueeze(0), in place, where memory is written that it is about: no element becomes
+    several.
+
+    An update through `expand` AOTAutograd writes as x + sum(y - x), which is y only where all is finite and nothing
+    rounded.
+    Near miss: an element that is several, which `update_of_shared_elements` is about.
+
+    Source: `expand_copy_inverse` of FunctionalInverses.cpp.
+    """
+    for module in gm.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        found = [node for node in module.graph.nodes if node.target in _EXPANDS and _expands_nothing(node)]
+        if not found:
+            continue
+        updated = (one for node in module.graph.nodes for one in _written_by(node))
+        written = {tensor.untyped_storage()._cdata for one in updated for tensor in _tensors(one)}  # pyright: ignore[reportPrivateUsage]
+        for node in found:
+            (tensor,) = _tensors(node)
+            if tensor.untyped_storage()._cdata in written:  # pyright: ignore[reportPrivateUsage]
+                node.op, node.target, node.args, node.kwargs = (
+                    "call_function",
+                    _of_rank,
+                    (node.args[0], tensor.dim()),
+                    {},
+                )
+        module.recompile()
+
+
+_EXPANDS: Final = frozenset({"expand", "expand_as", "broadcast_to", torch.broadcast_to, torch.ops.aten.expand.default})
+
+
+def _expands_nothing(node: Node) -> bool:
+    if not node.args or not isinstance(source := node.args[0], Node):
+        return False
+    before, after = list(_tensors(source)), list(_tensors(node))
+    if not before or not after:
+        return False
+    old, new = before[0].shape, after[0].shape
+    added = len(new) - len(old)
+    return all(_is_known(size == 1) for size in new[:added]) and all(
+        _is_known(one == other) for one, other in zip(old, new[added:], strict=True)
+    )
+
+
+def _of_rank(input: torch.Tensor, rank: int) -> torch.Tensor:
+    """A view with dims of one element in front."""
+    for _ in range(rank - input.dim()):
+        input = input.unsqueeze(0)
+    return torch.ops.aten.alias.default(input)
+
+
 def _starts_at_tensor(node: Node) -> bool:
     start = node.kwargs.get("start", node.args[2] if len(node.args) > 2 else None)
     value = _value_of(start) if isinstance(start, Node) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -365,6 +366,53 @@ def test_an_update_of_elements_of_their_own(name: str) -> None:
     """Near misses: warnings are errors in tests, so that these are compiled."""
     check(NO_ELEMENT_SHARED[name], torch.ones(1, 4))
     assert cuesta.records
+
+
+# -- a rounded value is one number -------------------------------------------------------------------------------------
+
+OF_ONE_VALUE: dict[str, Callable[[Tensor], Tensor]] = {
+    "is the greatest": lambda y: (y == y.amax(-1, keepdim=True)).any(-1),
+    "at least the greatest": lambda y: (y >= y.max(-1, keepdim=True).values).any(-1),
+    "less the greatest": lambda y: (y - y.amax(-1, keepdim=True)).amax(-1),
+    "less itself in a sum": lambda y: y + (torch.zeros_like(y)[None] - y).sum((0,), True).view(y.shape),
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE_VALUE)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_rounded_value_is_one_number(name: str, dtype: torch.dtype) -> None:
+    """What is stored rounded and read back is not compared with, or taken from, what was not rounded."""
+    for function in (torch.sqrt, lambda x: x * 1.1, lambda x: torch.exp(x).sin() + 2):
+        for sizes in ((4, 16), (16, 512)):
+            x = torch.rand(sizes).to(dtype)
+            program = OF_ONE_VALUE[name]
+            result = compiled_of(lambda x, f=function, p=program: p(f(x)))(x)
+            expected = program(function(x))
+            assert torch.equal(result, expected)
+
+
+def _computed(x: Tensor) -> Tensor:
+    return (x * 3).sqrt()
+
+
+EXPANSIONS_OF_NOTHING: dict[str, Callable[[Tensor], Tensor]] = {
+    "one in front": lambda x: x.expand(1, *x.shape).zero_() + x,
+    "as it is": lambda x: x.expand(x.shape).fill_(1) + x,
+    "keyword": lambda x: torch.broadcast_to(x, size=(1, 1, 2, 3)).fill_(1) + x,
+    "as another": lambda x: x.expand_as(torch.empty(1, 2, 3)).copy_(x + 1) + x,
+    "overload": lambda x: aten.expand.default(x, [1, -1, 3]).zero_() + x,
+    "of what is computed": lambda x: (y := _computed(x)).expand(1, 2, 3)[..., 1:].zero_().sum() + y,
+    "strides": lambda x: x.t().expand(1, 3, 2).add_(1) * 2,
+}
+
+
+@pytest.mark.parametrize("name", EXPANSIONS_OF_NOTHING)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_update_through_an_expansion_of_nothing_is_exact(name: str, dynamic: bool) -> None:
+    """AOTAutograd's x + sum(y - x) would be 0 or NaN."""
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.tensor([[1e10, math.inf, 1.7], [2.3, math.nan, 3e8]], dtype=dtype)
+        check(EXPANSIONS_OF_NOTHING[name], x, truth=False, dynamic=dynamic)
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "{f}.expand(2, *{f}.shape)[0].mul_(2)", "{f}.exp_().clamp_(max=4)", "!{f}.fill_diagonal_({k})",
         "{out} = {f}.add_(1)", "{out} = {f}.mul_(2).view(-1)", "{f}.copy_({f2}.flip(0))", "{f}.set_({f2}.clone())",
         "!{n}.resize_({n}.shape)", "!{b}.logical_not_()", "!{i}.add_({i2})", "!{i}.bitwise_xor_({k})",
+        "!{n}.expand(1, *{n}.shape).fill_({k})",
     ),
     "foreach": (
         "torch._foreach_add_([{f}, {f2}], {w})", "torch._foreach_mul_([{f}, {f2}], [{f3}, {f4}])",
@@ -124,6 +125,7 @@ THEMES: dict[str, tuple[str, ...]] = {
         "!{out} = {e}.to(torch.int8) * 50", "!{out} = ({e}.to(torch.int8) * 50).sum()",
         "!{out} = {e}.float().view(torch.int32)", "!{out} = {b}.any({axis})", "!{out} = {b}.cumsum(0)",
         "{out} = {h}.sum({axis})", "{out} = {h}.softmax({axis})", "!{out} = ~{b}",
+        "{out} = ({h} == {h}.amax({axis}, keepdim=True)).any({axis})",
         "!{out} = {e}.to(torch.int16).float()", "{out} = torch.where({b}, {h}, {f})", "!{out} = {e}.type_as({n})",
         "{h}.add_({f})", "{out} = torch.mean({n}, dtype=torch.float64)", "!{out} = {i}.clamp(max={k}) > 1",
         "!{out} = torch.bucketize({e}, torch.arange(-2., 3., device={e}.device))",

@@ -115,6 +115,7 @@ def test_as_strided_of_a_part_of_what_fills_its_storage(lower):
     lower(lambda x: (x + 1).flip(0).as_strided((2, 3), (4, 1), 0), torch.randn(3, 4), externs=(AS_STRIDED,))
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_copies_of_a_storage(lower):
     def function(x):
         for k in range(600):

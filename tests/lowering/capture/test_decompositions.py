@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
 
-from cuesta.lowering.capture import decompositions
+from cuesta.lowering.capture import decompositions, insertions
 
 aten = torch.ops.aten
 
@@ -196,7 +197,7 @@ def test_select_scatter(dim: int, index: int) -> None:
     for x in (torch.randn(2, 3, 4), torch.randn(2, 4, 3).transpose(1, 2)):
         src = torch.randn(x.select(dim, index).shape)
         expected = aten.select_scatter(x, src, dim, index)
-        actual = decompositions.select_scatter(x, src, dim, index)
+        actual = insertions.select_scatter(x, src, dim, index)
         assert torch.equal(actual, expected)
         assert actual.stride() == expected.stride()
 
@@ -215,9 +216,41 @@ def test_select_scatter_refuses_what_eager_refuses(
     sizes: list[int], src_sizes: list[int], dim: int, index: int, error: type[Exception]
 ) -> None:
     arguments = (torch.zeros(sizes), torch.ones(src_sizes), dim, index)
-    for function in (aten.select_scatter, decompositions.select_scatter):
+    for function in (aten.select_scatter, insertions.select_scatter):
         with pytest.raises(error):
             function(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("overload", "src_sizes", "arguments"),
+    [
+        (aten.slice_scatter.default, [1, 5], (0, 0, 2)),
+        (aten.slice_scatter.default, [3, 5], (0, 0, 2)),
+        (aten.slice_scatter.default, [2, 1], (0, 0, 2)),
+        (aten.slice_scatter.default, [4, 2], (-1, 0, None, 2)),
+        (aten.slice_scatter.default, [5], (0, 0, 1)),
+        (aten.slice_scatter.default, [2, 5], (2, 0, 2)),
+        (aten.slice_scatter.default, [2, 5], (0, 0, 2, 0)),
+        (aten.diagonal_scatter.default, [1], ()),
+        (aten.diagonal_scatter.default, [5], ()),
+        (aten.diagonal_scatter.default, [4], (-1,)),
+    ],
+)
+def test_what_is_inserted_has_the_size_of_the_view(overload: Any, src_sizes: list[int], arguments: tuple[Any]) -> None:
+    inputs = (torch.zeros(4, 5), torch.ones(src_sizes), *arguments)
+    for function in (overload, insertions.of_aten()[overload]):
+        with pytest.raises((IndexError, RuntimeError)):
+            function(*inputs)
+
+
+@pytest.mark.parametrize("sizes", [[4, 5], [0, 5]])
+def test_what_is_inserted_fits(sizes: list[int]) -> None:
+    x = torch.zeros(sizes)
+    for start, end, step in ((0, None, 1), (None, -1, 1), (-2, 9, 1), (1, 4, 2), (3, 1, 1), (9, 12, 3)):
+        for dim in (0, 1, -1, -2):
+            src = aten.slice.Tensor(x, dim, start, end, step)
+            assert insertions.slice_scatter(x, src, dim, start, end, step) is NotImplemented
+    assert insertions.diagonal_scatter(x, x.diagonal(1), 1) is NotImplemented
 
 
 def test_a_backward_pass_keeps_two_numbers_of_each_row_of_a_cross_entropy() -> None:

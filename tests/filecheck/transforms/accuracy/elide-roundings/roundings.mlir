@@ -125,3 +125,65 @@ func.func @main(%x : tensor<?xf32, #aten.layout<sizes = [s0]>>) -> tensor<f32> a
   }
   func.return %y : tensor<f32>
 }
+
+// -----
+
+// Near miss: the nest reads back what it stored, and that is rounded; it is one number.
+// CHECK:      func.func @main
+// CHECK:          %c = elem.exp
+// CHECK-NEXT:     %d = elem.convert %c : f32 to bf16
+// CHECK-NEXT:     loops.store %d, %o[%i, %j]
+// CHECK-NEXT:     %e = elem.convert %d : bf16 to f32
+// CHECK-NEXT:     loops.yield %e
+// CHECK:          elem.sub %h, %s
+func.func @main(%x : tensor<4x8xbf16>) -> tensor<4x8xbf16> {
+  %y, %z = loops.nest (%i : 4) outs(%o : tensor<4x8xbf16>, %p : tensor<4x8xbf16>) {
+    %s = loops.reduce maximum (%j : 8) {
+      %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+      %b = elem.convert %a : bf16 to f32
+      %c = elem.exp %b : f32
+      %d = elem.convert %c : f32 to bf16
+      loops.store %d, %o[%i, %j] : tensor<4x8xbf16>
+      %e = elem.convert %d : bf16 to f32
+      loops.yield %e : f32
+    } : f32
+    loops.for (%j : 8) {
+      %g = loops.load %o[%i, %j] : tensor<4x8xbf16>
+      %h = elem.convert %g : bf16 to f32
+      %k = elem.sub %h, %s : f32
+      %l = elem.convert %k : f32 to bf16
+      loops.store %l, %p[%i, %j] : tensor<4x8xbf16>
+    }
+  }
+  func.return %z : tensor<4x8xbf16>
+}
+
+// -----
+
+// Near miss: a comparison with what another nest rounded. With a constant it is none.
+// CHECK:      func.func @main
+// CHECK:        %c = elem.exp
+// CHECK-NEXT:   %d = elem.convert %c : f32 to bf16
+// CHECK-NEXT:   %e = elem.convert %d : bf16 to f32
+// CHECK:        elem.eq %e, %n
+// CHECK:        elem.gt %v, %one
+func.func @main(%x : tensor<4xbf16>, %m : tensor<4xbf16>) -> (tensor<4xi1>, tensor<4xi1>) {
+  %y, %z = loops.nest (%i : 4) outs(%o : tensor<4xi1>, %p : tensor<4xi1>) {
+    %a = loops.load %x[%i] : tensor<4xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %c = elem.exp %b : f32
+    %d = elem.convert %c : f32 to bf16
+    %e = elem.convert %d : bf16 to f32
+    %l = loops.load %m[%i] : tensor<4xbf16>
+    %n = elem.convert %l : bf16 to f32
+    %q = elem.eq %e, %n : f32
+    loops.store %q, %o[%i] : tensor<4xi1>
+    %v = elem.sqrt %b : f32
+    %w = elem.convert %v : f32 to bf16
+    %r = elem.convert %w : bf16 to f32
+    %one = elem.constant 1.0 : f32
+    %t = elem.gt %r, %one : f32
+    loops.store %t, %p[%i] : tensor<4xi1>
+  }
+  func.return %y, %z : tensor<4xi1>, tensor<4xi1>
+}

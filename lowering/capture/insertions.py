@@ -1,0 +1,93 @@
+"""What is put in the place of a view, `select_scatter` and its kin: of the view's size, as eager wants it.
+
+PyTorch's fakes do not ask, so that a tensor of another size would be read beside its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+def slice_scatter(
+    self: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | torch.SymInt | None = None,
+    end: int | torch.SymInt | None = None,
+    step: int | torch.SymInt = 1,
+) -> Tensor:
+    """Itself, where `src` has the size of the slice.
+
+    Errors: eager's RuntimeError.
+    """
+    import torch
+
+    within: Any = tuple(self.shape[dim : dim + 1] if dim >= 0 else self.shape[dim:][:1])
+    numbers = (*within, *(bound for bound in (start, end) if bound is not None), step)
+    if within and step > 0 and all(type(number) is int for number in numbers):
+        expected: Sequence[Any] = list(self.shape)
+        expected[dim] = len(range(within[0])[start:end:step])
+    else:
+        expected = torch.ops.aten.slice.Tensor(self, dim, start, end, step).shape
+    _need_size(src, expected)
+    return NotImplemented
+
+
+def diagonal_scatter(self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Itself, where `src` has the size of the diagonal.
+
+    Errors: eager's RuntimeError.
+    """
+    import torch
+
+    _need_size(src, torch.ops.aten.diagonal.default(self, offset, dim1, dim2).shape)
+    return NotImplemented
+
+
+def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A slice of one. PyTorch's own decomposition, a choice by comparison, would forget of which storage `self` is a
+    part, broadcast what is inserted, and write nothing where there is no such place.
+
+    Errors: eager's IndexError and RuntimeError.
+    """
+    import torch
+    from torch._prims_common import canonicalize_dim
+
+    aten = torch.ops.aten
+    if not self.dim():
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    place = canonicalize_dim(self.dim(), dim)
+    size = self.shape[place]
+    if not -size <= index < size:
+        sizes = list(self.shape)
+        raise IndexError(f"select(): index {index} out of range for tensor of size {sizes} at dimension {place}")
+    _need_size(src, [extent for axis, extent in enumerate(self.shape) if axis != place])
+    start = index + size if index < 0 else index
+    return aten.slice_scatter.default(self, aten.unsqueeze.default(src, place), place, start, start + 1)
+
+
+def _need_size(src: Tensor, expected: Sequence[Any]) -> None:
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    found = list(src.shape)
+    if len(found) != len(expected) or any(guard_or_false(a != b) for a, b in zip(found, expected, strict=True)):
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {found}, slice size = {list(expected)}"
+        )
+
+
+def of_aten() -> Mapping[Any, Any]:
+    """The decompositions, by overload."""
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        aten.diagonal_scatter.default: diagonal_scatter,
+        aten.select_scatter.default: select_scatter,
+        aten.slice_scatter.default: slice_scatter,
+    }
