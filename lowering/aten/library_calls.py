@@ -16,6 +16,8 @@ LIBRARY_CALLS = frozenset(
         "aten.addmv",
         "aten._cdist_forward",
         "aten._cdist_backward",
+        "aten._pdist_forward",
+        "aten._pdist_backward",
         # Products of integers and of floats of 8 bits, and of groups of rows.
         "aten._int_mm",
         "aten._weight_int4pack_mm",

@@ -10,8 +10,8 @@ said, nor is anything where the cache does better by itself: on an H200, kernels
 `evict_last` and `evict_first` than with neither (docs/decisions/016-programs-that-meet.md).
 
 On a CPU, that memory is read soon which lies further on, where the schedule says `prefetch = 4096`: a load that has
-lanes along the rows that are summed side by side and along the sums, which nobody else reads, says `prefetch 4096`. No
-value depends on any of it.
+lanes along the rows that are summed side by side and along the sums, which nobody else reads, says `prefetch 4096`, and
+so does one that goes down columns, which have the lanes. No value depends on any of it.
 """
 
 from __future__ import annotations
@@ -69,10 +69,18 @@ def hint_loads(func: kernel.FuncOp) -> None:
 
 
 def prefetch_loads(func: kernel.FuncOp, ahead: int) -> None:
-    """Lets the loads of whole tiles say that memory `ahead` elements further on is read soon."""
+    """Lets loads of whole tiles, and of columns that are walked down, ask for memory `ahead` elements further on."""
     for op in func.walk():
-        if isinstance(op, kernel.LoadOp) and len(op.shape) > 1 and min(op.shape) > 1:
+        if isinstance(op, kernel.LoadOp) and min(op.shape, default=1) > 1 and (len(op.shape) > 1 or _walks_down(op)):
             op.prefetch = ahead
+
+
+def _walks_down(load: kernel.LoadOp) -> bool:
+    """Whether a vector is read that another one follows at every step of a reduction."""
+    around = load.parent_op()
+    if not isinstance(around, kernel.ReduceOp) or around.lanes > 1:
+        return False
+    return any(variable in load.indices for variable in around.induction_variables)
 
 
 def _stage(op: Operation, func: kernel.FuncOp) -> Operation:

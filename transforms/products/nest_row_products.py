@@ -9,6 +9,9 @@
 It is what a step of a decoder does: every weight is read once, and the memory is the limit. A library reads one row of
 the weight after the other, and waits; with several side by side, and memory asked for ahead, the memory is never idle.
 The nest that follows is done at once, as is a bias. Where the matrix lies row by row, the library's is as fast.
+
+Attention of one query in f32 is two such products (`row_attention.py`), of the keys and of the values, which are read
+as they come. In 16 bits the library's is faster.
 """
 
 from __future__ import annotations
@@ -17,13 +20,17 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import loops
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import strides_of, tensor_type_of
+from cuesta.dialects.loops.surgery import remove
 from cuesta.transforms.products.products import Product, fused_nest, product_of, replace
+from cuesta.transforms.products.row_attention import ATTENTION, Attention, attention_of, lies_in_rows, nests_of
 
 LEAST_BYTES = 1 << 18
 """The bytes of a matrix from which it is worth a nest: at 256 KiB that took 0.80 (f32) and 0.28 (bf16) of MKL's time
@@ -51,12 +58,26 @@ elements 0.88 and 0.92, with 8192 as with 4096.
 Source: as of LEAST_BYTES.
 """
 
+MOST_COLUMNS = 64
+"""The most columns of an attention's values that are summed side by side. Eight heads of 1024 keys of 64 elements took
+0.67 of eager's time so, with keys by ROWS and AHEAD (8 keys side by side 0.69, 2 keys 0.67), and 0.68 with 32 columns;
+32 heads of 128 elements 0.80 with 64 columns, 0.81 with 32, 0.78 with 128, for which not every machine has registers.
+
+Source: attention of one query beside eager's, in turns, one thread of a Sapphire Rapids, docs/decisions/041.
+"""
+FEWEST_COLUMNS_OF_VALUES = 16
+"""The elements of a key from which attention is worth nests: a vector of most machines.
+
+Source: a definition: fewer are no lanes for rows to be summed in; nothing was measured.
+"""
+
 
 class NestRowProductsPass(ModulePass):
-    """mm(x, w), where x is one row, and a pointwise nest that reads it  ->  one nest that sums and goes on.
+    """mm(x, w), where x is one row, and a pointwise nest that reads it  ->  one nest that sums and goes on;
+    attention(q, k, v), where q is one row of each head  ->  three nests.
 
     Reassociates; what follows takes the sum before it is rounded to 16 bits. Near misses: two rows; a matrix that is
-    small, or lies row by row; short sums; a size that only the call knows; a GPU.
+    small, or lies row by row; short sums; a size that only the call knows; a GPU; attention in 16 bits.
     """
 
     name = "nest-row-products"
@@ -68,6 +89,9 @@ class NestRowProductsPass(ModulePass):
         for call in list(block.ops):
             if not isinstance(call, loops.ExternOp):
                 continue
+            if call.overload == ATTENTION:
+                take_apart(call)
+                continue
             product = product_of(call, positions, taken, True, fewest=1)
             if product is None or product.sizes[0] > 1:
                 continue
@@ -77,6 +101,33 @@ class NestRowProductsPass(ModulePass):
             nest = fused_nest(product)
             positions[nest] = positions[product.consumer or call]
             replace(product, nest, {"rows": ROWS, "prefetch": AHEAD})
+
+
+def take_apart(call: loops.ExternOp) -> None:
+    """Puts nests in the place of an attention of one query, if it is one."""
+    attention = attention_of(call)
+    if isinstance(attention, str) or isinstance(attention := obstacle_of_attention(attention) or attention, str):
+        no_match(call, f"stays a library call: {attention}")
+        return
+    products, exponentials, weighted = nests_of(attention)
+    columns = 1 << min(attention.sizes[-1], MOST_COLUMNS).bit_length() - 1
+    products.properties["schedule"] = loops.ScheduleAttr.of({"rows": ROWS, "prefetch": AHEAD})
+    weighted.properties["schedule"] = loops.ScheduleAttr.of({"lanes": columns, "prefetch": AHEAD})
+    for nest in (products, exponentials, weighted):
+        Rewriter.insert_op(nest, InsertPoint.before(call))
+    weighted.results[0].name_hint = call.results[0].name_hint
+    replace_all_uses(call.results[0], weighted.results[0])
+    remove(call)
+
+
+def obstacle_of_attention(attention: Attention) -> str | None:
+    """Why an attention of one query stays a call."""
+    batch, heads, keys, width = attention.sizes
+    if 4 * batch * heads * keys * width < LEAST_BYTES:
+        return f"its keys have fewer than {LEAST_BYTES} bytes"
+    if width < FEWEST_COLUMNS_OF_VALUES:
+        return f"its keys have fewer than {FEWEST_COLUMNS_OF_VALUES} elements"
+    return None if lies_in_rows(attention.key) and lies_in_rows(attention.value) else "its keys do not lie in rows"
 
 
 def obstacle(product: Product) -> str | None:

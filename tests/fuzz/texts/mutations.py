@@ -46,6 +46,7 @@ _CHOICES = (
     "parallel = 1", "parallel = 0", "parallel = -1", "unroll = 0", "unroll = 3", "unroll = 1000000", "grain = 0",
     "grain = -5", "target = cuda", "target = moon", "warps = 0", "warps = 4", "lanes = 8", "nonsense = 1",
     "unroll = wide", "index = 32", "index = 64", "group = 3", "reversed = 1", "stages = 1", "warps = 3",
+    "prefetch = 64", "prefetch = 0", "prefetch = -1", "prefetch = 1000000000000", "rows = 4", "rows = 3", "rows = 0",
 )  # fmt: skip
 _WORDS = ("wrap", "pure", "if", "else", "outs", "mod", "floordiv", "min", "max", "lanes", "dim", "updates", "last")
 _EXPRESSIONS = (

@@ -67,6 +67,18 @@ def test_many_rows_are_a_product(lower):
     lower.call("_cdist_forward.default", x, y, 1.0, None)
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, torch.inf], ids=str)
+def test_pairs_of_long_rows_are_the_librarys_where_it_has_vectors(lower, p):
+    """The norms 1, 2 and infinity, from 8 columns on; the derivative of the norm 1 is a nest again from 128 on."""
+    for columns in (7, 8, 127, 128):
+        x = torch.randn(4, columns)
+        distances = aten._pdist_forward(x, p)
+        vectors = columns >= 8 and p in (1.0, 2.0, torch.inf)
+        lower.call("_pdist_forward.default", x, p, externs=("aten._pdist_forward.default",) if vectors else ())
+        left = ("aten._pdist_backward.default",) if vectors and (p != 1 or columns < 128) else ()
+        lower.call("_pdist_backward.default", torch.randn(distances.shape), x, p, distances, externs=left)
+
+
 def test_symbolic_sizes(lower):
     x, y = torch.randn(5, 4), torch.randn(3, 4)
     lower(lambda x, y: (torch.cdist(x, y, p=1.0), torch.nn.functional.pdist(x, 3.0)), x, y, dynamic=True)

@@ -35,3 +35,24 @@ func.func @main(%x : tensor<1x512xbf16>, %w : tensor<1024x512xbf16>) -> tensor<1
   %m = loops.extern pure "aten.mm.default"(%x, %t) : (tensor<1x512xbf16>, tensor<512x1024xbf16, #aten.layout<strides = [1, 512]>>) -> tensor<1x1024xbf16>
   func.return %m : tensor<1x1024xbf16>
 }
+
+// -----
+
+// Attention of one query: keys side by side, columns of values together, and a mask that all heads share.
+// CHECK-NOT:  loops.extern
+// CHECK:      %[[S:[^ ]+]] = loops.nest (%[[B:[0-9]+]] : 1, %[[H:[0-9]+]] : 4, %[[T:[0-9]+]] : 512)
+// CHECK-SAME: schedule #loops.schedule<rows = 4, prefetch = 4096>
+// CHECK:        loops.load %q[0, %[[H]], 0, %{{.*}}]
+// CHECK-NEXT:   loops.load %k[0, %[[H]], %[[T]], %{{.*}}]
+// CHECK:        elem.constant 0.25
+// CHECK:        loops.load %m[0, %[[T]]]
+// CHECK:      loops.reduce maximum
+// CHECK:      elem.exp
+// CHECK:      %[[O:[^ ]+]] = loops.nest (%{{.*}} : 1, %{{.*}} : 4, %{{.*}} : 32)
+// CHECK-SAME: schedule #loops.schedule<lanes = 32, prefetch = 4096>
+// CHECK:        elem.div
+// CHECK:      func.return %[[O]]
+func.func @main(%q : tensor<1x4x1x32xf32>, %k : tensor<1x4x512x32xf32>, %v : tensor<1x4x512x32xf32>, %m : tensor<1x512xf32>) -> tensor<1x4x1x32xf32> {
+  %o, %l = loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"(%q, %k, %v, attn_mask = %m, scale = 0.25) : (tensor<1x4x1x32xf32>, tensor<1x4x512x32xf32>, tensor<1x4x512x32xf32>, tensor<1x512xf32>) -> (tensor<1x4x1x32xf32>, tensor<1x4x1xf32>)
+  func.return %o : tensor<1x4x1x32xf32>
+}

@@ -77,3 +77,63 @@ func.func @main(%x : tensor<1x256xf32, #aten.layout<device = "cuda:0">>, %w : te
   %m = loops.extern pure "aten.mm.default"(%x, %w) : (tensor<1x256xf32, #aten.layout<device = "cuda:0">>, tensor<256x1024xf32, #aten.layout<strides = [1, 256], device = "cuda:0">>) -> tensor<1x1024xf32, #aten.layout<device = "cuda:0">>
   func.return %m : tensor<1x1024xf32, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// Attention of two queries.
+// CHECK:     loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"
+// CHECK-NOT: loops.nest
+func.func @main(%q : tensor<1x4x2x32xf32>, %k : tensor<1x4x512x32xf32>, %v : tensor<1x4x512x32xf32>) -> tensor<1x4x2x32xf32> {
+  %o, %l = loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"(%q, %k, %v) : (tensor<1x4x2x32xf32>, tensor<1x4x512x32xf32>, tensor<1x4x512x32xf32>) -> (tensor<1x4x2x32xf32>, tensor<1x4x2xf32>)
+  func.return %o : tensor<1x4x2x32xf32>
+}
+
+// -----
+
+// Of one that sees no further keys.
+// CHECK:     loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"
+// CHECK-NOT: loops.nest
+func.func @main(%q : tensor<1x4x1x32xf32>, %k : tensor<1x4x512x32xf32>, %v : tensor<1x4x512x32xf32>) -> tensor<1x4x1x32xf32> {
+  %o, %l = loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"(%q, %k, %v, is_causal = true) : (tensor<1x4x1x32xf32>, tensor<1x4x512x32xf32>, tensor<1x4x512x32xf32>) -> (tensor<1x4x1x32xf32>, tensor<1x4x1xf32>)
+  func.return %o : tensor<1x4x1x32xf32>
+}
+
+// -----
+
+// Whose logarithms are asked for.
+// CHECK:     loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"
+// CHECK-NOT: loops.nest
+func.func @main(%q : tensor<1x4x1x32xf32>, %k : tensor<1x4x512x32xf32>, %v : tensor<1x4x512x32xf32>) -> tensor<1x4x1xf32> {
+  %o, %l = loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"(%q, %k, %v) : (tensor<1x4x1x32xf32>, tensor<1x4x512x32xf32>, tensor<1x4x512x32xf32>) -> (tensor<1x4x1x32xf32>, tensor<1x4x1xf32>)
+  func.return %l : tensor<1x4x1xf32>
+}
+
+// -----
+
+// Of few keys.
+// CHECK:     loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"
+// CHECK-NOT: loops.nest
+func.func @main(%q : tensor<1x4x1x32xf32>, %k : tensor<1x4x511x32xf32>, %v : tensor<1x4x511x32xf32>) -> tensor<1x4x1x32xf32> {
+  %o, %l = loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"(%q, %k, %v) : (tensor<1x4x1x32xf32>, tensor<1x4x511x32xf32>, tensor<1x4x511x32xf32>) -> (tensor<1x4x1x32xf32>, tensor<1x4x1xf32>)
+  func.return %o : tensor<1x4x1x32xf32>
+}
+
+// -----
+
+// Of bf16.
+// CHECK:     loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"
+// CHECK-NOT: loops.nest
+func.func @main(%q : tensor<1x4x1x32xbf16>, %k : tensor<1x4x1024x32xbf16>, %v : tensor<1x4x1024x32xbf16>) -> tensor<1x4x1x32xbf16> {
+  %o, %l = loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"(%q, %k, %v) : (tensor<1x4x1x32xbf16>, tensor<1x4x1024x32xbf16>, tensor<1x4x1024x32xbf16>) -> (tensor<1x4x1x32xbf16>, tensor<1x4x1xf32>)
+  func.return %o : tensor<1x4x1x32xbf16>
+}
+
+// -----
+
+// Of keys that do not lie in rows.
+// CHECK:     loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"
+// CHECK-NOT: loops.nest
+func.func @main(%q : tensor<1x4x1x32xf32>, %k : tensor<1x4x512x32xf32, #aten.layout<strides = [65536, 16384, 1, 512]>>, %v : tensor<1x4x512x32xf32>) -> tensor<1x4x1x32xf32> {
+  %o, %l = loops.extern "aten._scaled_dot_product_flash_attention_for_cpu.default"(%q, %k, %v) : (tensor<1x4x1x32xf32>, tensor<1x4x512x32xf32, #aten.layout<strides = [65536, 16384, 1, 512]>>, tensor<1x4x512x32xf32>) -> (tensor<1x4x1x32xf32>, tensor<1x4x1xf32>)
+  func.return %o : tensor<1x4x1x32xf32>
+}
