@@ -169,6 +169,8 @@ _OF_TWO_TENSORS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "logaddexp.default": arithmetic.log_add_exp,
     "hypot.default": arithmetic.hypot,
     "nextafter.default": special.next_after,
+    "gcd.default": arithmetic.greatest_divisor,
+    "lcm.default": arithmetic.lcm,
     "heaviside.default": lambda x, y: where(x.eq(0), y, where(s.is_nan(x) | (x < 0), x.like(0), 1)),
     "_prelu_kernel.default": lambda x, weight: where(x > 0.0, x, x * weight),
     "sigmoid_backward.default": lambda gradient, y: gradient * (1.0 - y) * y,
