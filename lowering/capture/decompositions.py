@@ -124,8 +124,7 @@ def _table(with_quantized: bool) -> DecompositionTable:
         for overload in _overloads(packet):
             table.pop(overload, None)
     table.update(_own_decompositions())
-    if with_quantized:
-        table.update(quantization.of_quantized_decomposed())
+    table.update(quantization.decompositions(exported=with_quantized))
     return table
 
 
@@ -185,7 +184,6 @@ def _own_decompositions() -> DecompositionTable:
                 (aten.unbind_copy.int, aten.unbind.int),
             )
         },
-        **quantization.of_aten(),
         aten._weight_norm_interface_backward.default: weight_norm_backward,
         aten.resize_as.default: resize_as,
         aten.select_scatter.default: select_scatter,
