@@ -132,6 +132,7 @@ _NUMBERS = {
     "exponent": [0.5, 2.0, 3.0, -0.5, -1.0, -2.0, 1.0, 0.0],
     "other": [0.5, 2.0, -3.0, 0.0, 1e-6],
     "min": [-1.0],
+    "n": [-1.0, 0.0, 1.0, 2.0, 5.0, 10.0],
 }
 _BY_TYPE: dict[str, list[Any]] = {
     "Optional[str]": ["trunc", "floor", None],
