@@ -71,13 +71,12 @@ def gcd(a, b):
     """The greatest common divisor, as `targets/cpu/integer_functions.py` has it, one factor of two in a step: as many
     steps as two numbers have bits. The shared factors of two are those of the lowest bit of either.
     """
-    bits: tl.constexpr = a.dtype.primitive_bitwidth
-    unsigned: tl.constexpr = tl.core.get_int_dtype(bits, signed=False)
-    x, y = tl.abs(a).to(unsigned, bitcast=True), tl.abs(b).to(unsigned, bitcast=True)
+    x = tl.abs(a).to(tl.core.get_int_dtype(a.dtype.primitive_bitwidth, signed=False), bitcast=True)
+    y = tl.abs(b).to(x.dtype, bitcast=True)
     both = x | y
     shared = both & (0 - both)
     u, v = tl.where(x == 0, y, x), tl.where(x == 0, x, y)
-    for _ in range(2 * bits):
+    for _ in range(2 * a.dtype.primitive_bitwidth):
         even = (u & 1) == 0
         u = tl.where(even & (u != 0), u >> 1, u)
         odd = (v & 1) == 1
