@@ -170,6 +170,16 @@ _ROWS = (
         "{a} // {b}",
         {"i": "{r} = sdiv {t} {a}, {b}", "u": "{r} = udiv {t} {a}, {b}"},
     ),
+    # Never negative, but for what wraps: of the least integer and itself or 0. Of zeros 0.
+    Row(
+        "gcd",
+        2,
+        "iu",
+        "torch.gcd(a, b).abs()",
+        "functions.gcd({a}, {b})",
+        _same("math:gcd", "iu"),
+        commutes=True,
+    ),
     # Rounded once where the machine multiplies and adds at once, else twice: as eager's own kernels are, on the same
     # machine. What a sum of products may take, and those overloads of ATen that eager computes so.
     Row(

@@ -33,6 +33,10 @@ class TruncDivOp(TableOp, row=TABLE["trunc_div"]):
     """torch.div(a, b, rounding_mode='trunc')"""
 
 
+class GcdOp(TableOp, row=TABLE["gcd"]):
+    """torch.gcd(a, b).abs()"""
+
+
 class MultiplyAddOp(TableOp, row=TABLE["multiply_add"]):
     """a * b + c"""
 
@@ -238,6 +242,7 @@ OPS: dict[str, type[TableOp]] = {
         DivOp,
         FmodOp,
         TruncDivOp,
+        GcdOp,
         MultiplyAddOp,
         NegOp,
         AbsOp,

@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 from cuesta.dialects.elem.ops import OPS, BitcastOp, ConstantOp, ConvertOp, PhiloxOp, SelectOp
 from cuesta.dialects.elem.table import Row
 
-_DEAR = {"div": 3.0, "sqrt": 3.0, "rsqrt": 4.0, "fmod": 8.0, "trunc_div": 8.0, "pow": 16.0}
+_DEAR = {"div": 3.0, "sqrt": 3.0, "rsqrt": 4.0, "fmod": 8.0, "trunc_div": 8.0, "pow": 16.0, "gcd": 40.0}
 
 
 def work_of(row: Row) -> float:

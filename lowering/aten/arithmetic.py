@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from xdsl.dialects.builtin import bf16, f16, i16
 
-from cuesta.dialects import sym
+from cuesta.dialects import elem, sym
 from cuesta.lowering.aten.builder import decline, is_integer
 from cuesta.lowering.aten.scalar import (
     Number,
@@ -18,6 +18,7 @@ from cuesta.lowering.aten.scalar import (
     exp,
     floor,
     fmod,
+    gcd,
     is_nan,
     log1p,
     maximum,
@@ -98,6 +99,21 @@ def floor_quotient(x: Scalar, divisor: Scalar) -> Scalar:
         return quotient
     rest = x - quotient * divisor
     return where(rest.ne(0) & differs_in_sign(rest, divisor), quotient - 1, quotient)
+
+
+def greatest_divisor(x: Scalar, y: Scalar) -> Scalar:
+    """torch.gcd"""
+    if x.kind == "u" and elem.bits_of(x.type) != 8:
+        decline(f"eager has none of {x.type}")
+    return gcd(x, y)
+
+
+def lcm(x: Scalar, y: Scalar) -> Scalar:
+    """torch.lcm: |x / gcd(x, y) · y|, which wraps; 0 where one is 0. Of short integers C takes the magnitude first."""
+    divisor = greatest_divisor(x, y)
+    quotient = trunc_div(x, where(divisor.eq(0), 1, divisor))
+    width = elem.bits_of(x.type)
+    return abs(quotient) * abs(y) if width is not None and width < 32 else abs(quotient * y)
 
 
 def checked_divisor(x: Scalar, y: Operand) -> tuple[Scalar, Scalar | None]:

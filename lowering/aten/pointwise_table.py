@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from cuesta.dialects.core.structs import struct
-from cuesta.lowering.aten import activations, arithmetic, bessel, special
+from cuesta.lowering.aten import activations, arithmetic, bessel, orthogonal_polynomials, special
 from cuesta.lowering.aten import scalar as s
 from cuesta.lowering.aten.scalar import Operand, Scalar, where
 
@@ -45,6 +45,7 @@ _MODIFIED = [f"{scaled}modified_bessel_{name}" for scaled in ("", "scaled_") for
 _REFUSED = {
     **dict.fromkeys([f"{name}.default" for name in ("abs", "ceil", "floor", "relu", "round", "trunc")], "b"),
     **dict.fromkeys([f"special_{name}.default" for name in (*_BESSEL, *_MODIFIED, "erfcx", "ndtri")], "h"),
+    **dict.fromkeys([f"special_{name}.n_scalar" for name in orthogonal_polynomials.FORMULAS], "h"),
 }
 """The kinds of results that eager refuses, where the formula would do."""
 
@@ -169,6 +170,8 @@ _OF_TWO_TENSORS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "logaddexp.default": arithmetic.log_add_exp,
     "hypot.default": arithmetic.hypot,
     "nextafter.default": special.next_after,
+    "gcd.default": arithmetic.greatest_divisor,
+    "lcm.default": arithmetic.lcm,
     "heaviside.default": lambda x, y: where(x.eq(0), y, where(s.is_nan(x) | (x < 0), x.like(0), 1)),
     "_prelu_kernel.default": lambda x, weight: where(x > 0.0, x, x * weight),
     "sigmoid_backward.default": lambda gradient, y: gradient * (1.0 - y) * y,
@@ -281,6 +284,7 @@ TABLE: dict[str, Row] = {
     **_rows("", _WITH_A_NUMBER),
     **_rows("", _OF_TWO_TENSORS_AND_A_NUMBER),
     **_rows("", _OTHERS),
+    **_rows("", {f"special_{name}.n_scalar": formula for name, formula in orthogonal_polynomials.FORMULAS.items()}),
     **_rows("rr", _SHIFTS),
     **_rows("cc", _tensor_and_scalar(_COMPARISONS)),
     **_rows("bb", _default(_LOGICAL)),

@@ -156,7 +156,7 @@ sinh, cosh, tanh, asinh, acosh, atanh = map(_function, ("sinh", "cosh", "tanh", 
 erf, erfc, lgamma = map(_function, ("erf", "erfc", "lgamma"))
 maximum, minimum, fmod = map(_binary_function, ("maximum", "minimum", "fmod"))
 power, atan2, copysign = map(_binary_function, ("pow", "atan2", "copysign"))
-trunc_div, shift_left, shift_right = map(_binary_function, ("trunc_div", "shl", "shr"))
+trunc_div, gcd, shift_left, shift_right = map(_binary_function, ("trunc_div", "gcd", "shl", "shr"))
 
 
 def _rounding(name: str) -> Callable[[Scalar], Scalar]:

@@ -6,9 +6,10 @@ others, the points of the index come in row-major order, and where indices repea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, i64
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, Signedness, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
@@ -37,7 +38,7 @@ from cuesta.lowering.aten.operands import (
 )
 from cuesta.lowering.aten.pointwise import broadcast_indices
 from cuesta.lowering.aten.reductions import Split
-from cuesta.lowering.aten.scalar import Scalar, where
+from cuesta.lowering.aten.scalar import Scalar, minimum, where
 
 SPARSE = 2
 """With so many elements for each that is changed, a wider type costs more than it saves."""
@@ -391,6 +392,32 @@ def _masked_scatter(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     return nest.results
 
 
+def _histogram(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """How many numbers lie in each of so many equal parts of an interval that is given; its end is in the last part.
+
+    Source: the linear kind of aten/src/ATen/native/cpu/HistogramKernel.cpp.
+    """
+    source, result = op.tensor("self"), tensor_type_of(op.results[0])
+    low, high, (bins,) = number_argument(op, "min"), number_argument(op, "max"), sizes_of(result)
+    if not isinstance(result.element_type, Float32Type | Float64Type):
+        decline(f"a histogram in {result.element_type}")  # which cannot count far; eager has none of integers
+    if not isinstance(low, int | float) or not isinstance(high, int | float) or not isinstance(bins, int):
+        decline("the parts are not known")
+    if not -math.inf < low < high < math.inf or not 0 < bins < MANY:
+        decline("the interval is that of the numbers, or wrong")
+    sizes, to = sizes_of_value(source), result.element_type
+
+    def update(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Update:
+        x = builder.load_raw(source, inner if sizes else [])
+        first, last = x.like(float(low)), x.like(float(high))
+        inside = ~(x < first) & (x <= last)
+        part = minimum((x - first) * float(bins) / (last - first), float(bins - 1))
+        part = where(inside, part, 0.0).convert(i64)
+        return Update([builder.bound(part, bins, wrap=False)], builder.constant(1, to), inside)
+
+    return scatter(op, builder, Scatter((0,), sizes or (1,), "sum", zeros(to, builder), update))
+
+
 _assign = _scatter_along(lambda op: "assign")
 _reduce = _scatter_along(lambda op: _kind_called(op, "reduce"))
 
@@ -405,5 +432,6 @@ RULES: dict[str, Rule] = {
     "aten.scatter_add.default": _scatter_along(lambda op: "sum"),
     "aten.scatter_reduce.two": _reduce,
     "aten.masked_scatter.default": _masked_scatter,
+    "aten.histc.default": _histogram,
 }
 """Scatters."""

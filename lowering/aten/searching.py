@@ -18,8 +18,7 @@ LONGEST = 1 << 16
 def _search(table_name: str, values_name: str, *, several_rows: bool) -> Rule:
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         table, values = op.tensor(table_name), op.tensor(values_name)
-        if op.has_argument("sorter") and op.argument("sorter") is not None:
-            decline("the row is sorted by an index")
+        sorter = op.tensor("sorter") if op.has_argument("sorter") and op.argument("sorter") is not None else None
         if element_of(table) != element_of(values):
             decline("the row and the values are of different types")
         side = op.argument("side") if op.has_argument("side") else None
@@ -37,7 +36,10 @@ def _search(table_name: str, values_name: str, *, several_rows: bool) -> Rule:
 
             def goes_on(place: Scalar) -> Scalar:
                 """Whether the value belongs after an element. Not equal to `<`: a NaN belongs after everything."""
-                found = builder.load(table, [*row, builder.bound(place, length, wrap=False)], to)
+                at = [*row, builder.bound(place, length, wrap=False)]
+                if sorter is not None:
+                    at = [*row, builder.bound(builder.load(sorter, at), length, wrap=False)]
+                found = builder.load(table, at, to)
                 return ~(found > value) if right else ~(found >= value)
 
             builder.store(_halve(builder, length, goes_on), nest.handles[0], nest.indices)

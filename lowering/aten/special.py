@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import Float32Type, IntegerType
+from xdsl.dialects.builtin import Float32Type, IntegerType, i32
 
 from cuesta.dialects import elem
 from cuesta.lowering.aten.bessel import erfcx
@@ -15,6 +15,7 @@ from cuesta.lowering.aten.scalar import (
     erf,
     erfc,
     exp,
+    exp2,
     floor,
     is_nan,
     log,
@@ -88,8 +89,12 @@ def digamma(x: Scalar) -> Scalar:
     return where(x.eq(0.0), copysign(x.like(math.inf), -x), result)
 
 
+HIGHEST_ORDER = 20
+"""Of the derivatives of digamma: beyond, the factorial is soon more than f32 holds."""
+
+
 def polygamma(order: object, x: Scalar) -> Scalar:
-    """The derivatives of digamma: itself, trigamma, and ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x) up to the tenth.
+    """The derivatives of digamma: itself, trigamma, and ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x) up to the twentieth.
 
     Below a half by reflection: ψ⁽ⁿ⁾(x) = (−1)ⁿ ψ⁽ⁿ⁾(1 − x) − π dⁿ cot πx / dxⁿ, a polynomial of the cotangent.
     """
@@ -97,7 +102,7 @@ def polygamma(order: object, x: Scalar) -> Scalar:
         return digamma(x)
     if order == 1:
         return trigamma(x)
-    if not isinstance(order, int) or not 0 < order <= 10:
+    if not isinstance(order, int) or not 0 < order <= HIGHEST_ORDER:
         decline(f"the derivative {order} of digamma")
     sign = 1.0 if order % 2 else -1.0
     reflects = x < 0.5
@@ -139,7 +144,9 @@ def _zeta(power: int, x: Scalar) -> Scalar:
 
 
 _TERMS_OF_ZETA = 14
-"""So that seven terms of the rest are exact to the last place of a double for powers up to eleven."""
+"""So that seven terms of the rest are exact to the last place of a double for powers up to eleven; of higher ones the
+rest is the less of the sum.
+"""
 
 
 def _derivative_of_cotangent(order: int) -> list[float]:
@@ -262,9 +269,13 @@ def fraction_and_exponent(x: Scalar) -> tuple[Scalar, Scalar]:
 
 
 def times_power_of_two(x: Scalar, exponent: Scalar) -> Scalar:
-    """torch.ldexp with whole exponents: rounded once, also where the result is not normal."""
+    """torch.ldexp: of whole exponents rounded once, also where the result is not normal; of others x · 2^y."""
+    if exponent.kind == "f":
+        return x * exp2(exponent).convert(x.type)
+    if exponent.kind == "u" and elem.bits_of(exponent.type) == 8:
+        exponent = exponent.convert(i32)
     if exponent.kind != "i":
-        decline("an exponent that is no signed integer")
+        decline("an exponent that may be beyond all signed integers")
     fraction, own = fraction_and_exponent(x)
     most = 100 if elem.bits_of(x.type) == 32 else 1000
     total = own + _within(exponent, 3 * most).convert(own.type)

@@ -17,6 +17,17 @@ def take(self: Tensor, index: Tensor) -> Tensor:
     return torch.ops.aten.index.Tensor(self.reshape(-1), [index])
 
 
+def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Elements of what `self` is as one row, whose places an index of any shape gives."""
+    import torch
+
+    if index.numel() != source.numel() or self.dtype != source.dtype or self.numel() == 0:
+        return NotImplemented  # eager says what is wrong
+    given, row = [index.reshape(-1)], self.reshape(-1)
+    result = torch.ops.aten.index_put.default(row, given, source.reshape(-1), accumulate).reshape(self.shape)
+    return result if self.is_contiguous() else torch.ops.aten.copy.default(torch.empty_like(self), result)
+
+
 def vector_norm(
     self: Tensor,
     ord: float = 2,
@@ -36,4 +47,4 @@ def vector_norm(
     return torch.ops.aten.linalg_vector_norm.default(self, ord, dims, keepdim, dtype=dtype)
 
 
-__all__ = ["take", "vector_norm"]
+__all__ = ["put", "take", "vector_norm"]

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
 from cuesta.lowering.capture import insertions, quantization
-from cuesta.lowering.capture.corrections import take, vector_norm
-from cuesta.lowering.capture.gradients import weight_norm_backward
+from cuesta.lowering.capture.corrections import put, take, vector_norm
+from cuesta.lowering.capture.gradients import masked_scatter_backward, weight_norm_backward
 
 if TYPE_CHECKING:
     import torch
@@ -124,8 +124,7 @@ def _table(with_quantized: bool) -> DecompositionTable:
         for overload in _overloads(packet):
             table.pop(overload, None)
     table.update(_own_decompositions())
-    if with_quantized:
-        table.update(quantization.of_quantized_decomposed())
+    table.update(quantization.decompositions(exported=with_quantized))
     return table
 
 
@@ -146,6 +145,7 @@ def _own_decompositions() -> DecompositionTable:
         aten._unsafe_view.default: unsafe_view,
         # A view that says of its memory that it means the other sign. Machine code reads memory.
         aten._neg_view.default: aten.neg.default,
+        aten._efficientzerotensor.default: aten.zeros.default,
         aten.bernoulli.p: bernoulli,
         aten.native_dropout.default: native_dropout,
         aten.nll_loss_backward.default: nll_loss_backward,
@@ -175,6 +175,9 @@ def _own_decompositions() -> DecompositionTable:
         aten._amp_foreach_non_finite_check_and_unscale.default: unscale,
         aten.index_add.default: index_add,
         aten.take.default: take,
+        aten.put.default: put,
+        aten.masked_scatter_backward.default: masked_scatter_backward,
+        **{overload: _of_pytorch(overload) for overload in (aten.tril_indices.default, aten.triu_indices.default)},
         aten.linalg_vector_norm.default: vector_norm,
         **{
             overload: copy_of(view)
@@ -185,7 +188,6 @@ def _own_decompositions() -> DecompositionTable:
                 (aten.unbind_copy.int, aten.unbind.int),
             )
         },
-        **quantization.of_aten(),
         aten._weight_norm_interface_backward.default: weight_norm_backward,
         aten.resize_as.default: resize_as,
         **insertions.of_aten(),
@@ -480,6 +482,8 @@ def index_reduce(
     import torch
 
     aten = torch.ops.aten
+    if not self.dim() and not source.dim():
+        return index_reduce(self[None], 0, index, source[None], reduce, include_self=include_self)[0]
     if not self.dim() or index.dim() != 1 or source.dim() != self.dim() or self.dtype != source.dtype:
         return NotImplemented
     dim = dim % self.dim()

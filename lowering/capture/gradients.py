@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -25,3 +28,17 @@ def weight_norm_backward(
     along = (slope * v).sum(others, keepdim=True) if others else slope * v
     grad_v = g / norms * (slope - v * (along / (norms * norms)))
     return grad_v.to(saved_v.dtype), (along / norms).to(saved_g.dtype)
+
+
+def masked_scatter_backward(grad_output: Tensor, mask: Tensor, sizes: Sequence[int | torch.SymInt]) -> Tensor:
+    """The gradient of the source of `masked_scatter`, of these sizes: the elements where the mask holds, one after the
+    other in row-major order, and zeros after them.
+    """
+    import torch
+
+    chosen = mask.expand_as(grad_output).reshape(-1)
+    count = math.prod(sizes)
+    # Where nothing is chosen, to a place after the last; so are elements that the source did not have.
+    places = torch.where(chosen, chosen.to(torch.int64).cumsum(0) - 1, count).clamp_max(count)
+    found = grad_output.new_zeros([count + 1]).scatter(0, places, grad_output.reshape(-1))
+    return found[:count].reshape(sizes)

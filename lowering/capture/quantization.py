@@ -25,12 +25,20 @@ if TYPE_CHECKING:
     Parameter = Tensor | float | int | torch.SymInt | torch.SymFloat
 
 
-def of_aten() -> DecompositionTable:
-    """The operators of fake quantisation."""
+def is_imported() -> bool:
+    """Whether there are operators of exported programs: torch.ao defines them when it is imported."""
+    return "torch.ao.quantization.fx._decomposed" in sys.modules
+
+
+def decompositions(*, exported: bool) -> DecompositionTable:
+    """The operators of fake quantisation, and those that torch.ao puts into exported programs.
+
+    Requires: `is_imported` for the latter.
+    """
     import torch
 
     aten = torch.ops.aten
-    return {
+    table: DecompositionTable = {
         aten.fake_quantize_per_tensor_affine_cachemask.default: _fake_per_tensor,
         aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: _fake_per_tensor_if,
         aten.fake_quantize_per_channel_affine_cachemask.default: _fake_per_channel,
@@ -39,33 +47,24 @@ def of_aten() -> DecompositionTable:
         aten._fake_quantize_learnable_per_channel_affine.default: _learnable_per_channel,
         aten._fake_quantize_learnable_per_channel_affine_backward.default: _learnable_per_channel_backward,
     }
-
-
-def is_imported() -> bool:
-    """Whether there are operators of exported programs: torch.ao defines them when it is imported."""
-    return "torch.ao.quantization.fx._decomposed" in sys.modules
-
-
-def of_quantized_decomposed() -> DecompositionTable:
-    """The operators that torch.ao puts into exported programs. Requires: `is_imported`."""
-    import torch
-
-    ops = torch.ops.quantized_decomposed
-    return {
-        **{getattr(ops.quantize_per_tensor, name): _quantize for name in ("default", "tensor", "tensor2")},
-        **{getattr(ops.dequantize_per_tensor, name): _dequantize for name in ("default", "tensor", "tensor2")},
-        ops.quantize_per_channel.default: _quantize_per_channel,
-        ops.dequantize_per_channel.default: _dequantize_per_channel,
-        ops.quantize_per_token.default: _quantize_rows,
-        ops.dequantize_per_token.default: _dequantize_rows,
-        ops.quantize_per_channel_group.default: _quantize_groups,
-        ops.dequantize_per_channel_group.default: _dequantize_groups,
-        ops.choose_qparams.tensor: _choose_affine,
-        ops.choose_qparams_symmetric.tensor: _choose_symmetric,
-        ops.choose_qparams_per_token.default: _choose_per_token,
-        ops.choose_qparams_per_token_asymmetric.default: ops._choose_qparams_per_token_asymmetric_impl.default,
-        ops.convert_element_type.no_fuse: _convert,
-    }
+    if exported:
+        ops = torch.ops.quantized_decomposed
+        table |= {
+            **{getattr(ops.quantize_per_tensor, name): _quantize for name in ("default", "tensor", "tensor2")},
+            **{getattr(ops.dequantize_per_tensor, name): _dequantize for name in ("default", "tensor", "tensor2")},
+            ops.quantize_per_channel.default: _quantize_per_channel,
+            ops.dequantize_per_channel.default: _dequantize_per_channel,
+            ops.quantize_per_token.default: _quantize_rows,
+            ops.dequantize_per_token.default: _dequantize_rows,
+            ops.quantize_per_channel_group.default: _quantize_groups,
+            ops.dequantize_per_channel_group.default: _dequantize_groups,
+            ops.choose_qparams.tensor: _choose_affine,
+            ops.choose_qparams_symmetric.tensor: _choose_symmetric,
+            ops.choose_qparams_per_token.default: _choose_per_token,
+            ops.choose_qparams_per_token_asymmetric.default: ops._choose_qparams_per_token_asymmetric_impl.default,
+            ops.convert_element_type.no_fuse: _convert,
+        }
+    return table
 
 
 # -- what an exported program is made of -------------------------------------------------------------------------------

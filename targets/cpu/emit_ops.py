@@ -21,6 +21,7 @@ from cuesta.targets.cpu.emit_reduce import SimpleAccumulator, accumulator_for
 from cuesta.targets.cpu.emit_scan import ScanCarry, combine
 from cuesta.targets.cpu.emit_types import constant, conversion, memory_text, splat_integer, suffix, type_text
 from cuesta.targets.cpu.features import host_features
+from cuesta.targets.cpu.integer_functions import gcd
 from cuesta.targets.cpu.philox import philox
 from cuesta.targets.cpu.vector_math import math_function
 from cuesta.targets.cpu.vector_text import vector_type
@@ -59,7 +60,10 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
         _emit_any_division(emitter, op, template, kind, lanes, scalar)
         return
     if template.startswith("math:"):
-        function = math_function(template[5:], suffix(scalar, 1), lanes)
+        if op.row.name == "gcd":
+            function = gcd(suffix(scalar, 1), lanes, signed=kind_of(scalar) == "i")
+        else:
+            function = math_function(template[5:], suffix(scalar, 1), lanes)
         emitter.functions[function.symbol] = function
         emitter.line(f"{result} = call {kind} {function.symbol}({', '.join(f'{kind} {a}' for a in arguments)})")
         return

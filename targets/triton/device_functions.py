@@ -67,6 +67,26 @@ def multiply(a, b):
 
 
 @triton.jit
+def gcd(a, b):
+    """The greatest common divisor, as `targets/cpu/integer_functions.py` has it, one factor of two in a step: as many
+    steps as two numbers have bits. The shared factors of two are those of the lowest bit of either.
+    """
+    x = tl.abs(a).to(tl.core.get_int_dtype(a.dtype.primitive_bitwidth, signed=False), bitcast=True)
+    y = tl.abs(b).to(x.dtype, bitcast=True)
+    both = x | y
+    shared = both & (0 - both)
+    u, v = tl.where(x == 0, y, x), tl.where(x == 0, x, y)
+    for _ in range(2 * a.dtype.primitive_bitwidth):
+        even = (u & 1) == 0
+        u = tl.where(even & (u != 0), u >> 1, u)
+        odd = (v & 1) == 1
+        low, high = tl.minimum(u, v), tl.maximum(u, v)
+        v = tl.where(~even, tl.where(odd, (high - low) >> 1, v >> 1), v)
+        u = tl.where(~even & odd, low, u)
+    return (u * shared).to(a.dtype, bitcast=True)
+
+
+@triton.jit
 def either(a, b):
     """a or b."""
     return a | b

@@ -266,6 +266,24 @@ def test_the_order_of_what_an_index_finds() -> None:
     assert torch.equal(result, table[index])
 
 
+def test_random_numbers_that_nothing_uses() -> None:
+    def function(x: Tensor) -> Tensor:
+        F.dropout(x, 0.5, training=True)
+        return x + torch.rand(5)
+
+    x, found = torch.zeros(5), []
+    for one in (function, compiled_of(function), torch.compile(function, backend="aot_eager")):
+        torch._dynamo.reset()
+        torch.manual_seed(5)
+        found.append([one(x), torch.rand(3)])
+    torch.manual_seed(5)
+    undrawn = [torch.rand(5), torch.rand(3)]
+    assert not torch.equal(found[0][0], undrawn[0])
+    assert not torch.equal(found[0][1], undrawn[1])
+    for result in found[1:]:
+        assert all(map(torch.equal, result, undrawn))
+
+
 def test_filling_memory_is_decided_when_compiled() -> None:
     compiled = compiled_of(lambda: torch.empty(3))
     before = deterministic.fill_uninitialized_memory

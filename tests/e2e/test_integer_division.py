@@ -14,6 +14,7 @@ import cuesta
 from cuesta.dialects import host, loops
 from tests.support.differential import check
 from tests.support.triton_interpreter import interpreted_cuda, to_host
+from tests.support.triton_kernels import assert_compiles, texts_of
 
 DIVISIONS: dict[str, Callable[[Any, Any], Tensor]] = {
     "trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
@@ -114,6 +115,46 @@ def test_the_least_integer_by_minus_one(dtype: torch.dtype) -> None:
     x = torch.full((9,), torch.iinfo(dtype).min, dtype=dtype)
     quotients = compiled(lambda x, y: [divide(x, y) for divide in DIVISIONS.values()])(x, torch.full_like(x, -1))
     assert all(map(torch.equal, quotients, [x, x, x * 0, x * 0]))
+
+
+def divisors(x: Tensor, y: Tensor) -> list[Tensor]:
+    return [torch.gcd(x, y), torch.lcm(x, y), torch.gcd(x, torch.full_like(y, 12)), torch.gcd(y, y[:1])]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
+def test_common_divisors(dtype: torch.dtype) -> None:
+    ends = torch.iinfo(dtype)
+    few, least = [0, 1, 2, 3, 6, 35, 64, 97, ends.max, ends.max - 1], ends.min + 1 if ends.min else 0
+    values = torch.tensor(sorted({*few, *([-1, -6, -64, least] if least else [])}), dtype=dtype)
+    more = torch.randint(least, ends.max, (2, 300), dtype=dtype)
+    x = torch.cat([values.repeat_interleave(len(values)), more[0]])
+    y = torch.cat([values.repeat(len(values)), more[1]])
+    assert all(map(torch.equal, compiled(divisors)(x, y), divisors(x, y)))
+    assert not cuesta.records[-1].fallbacks
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int8], ids=str)
+def test_common_divisors_of_the_least_integer(dtype: torch.dtype) -> None:
+    """Eager's remainders of it have its sign: a row of docs/differences.md."""
+    least = torch.iinfo(dtype).min
+    x, y = torch.tensor([least] * 4, dtype=dtype), torch.tensor([6, 96, 0, least], dtype=dtype)
+    assert torch.gcd(x, y).tolist() == [-2, -32, least, least]
+    assert compiled(torch.gcd)(x, y).tolist() == [2, 32, least, least]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8], ids=str)
+def test_common_divisors_on_a_gpu(dtype: torch.dtype) -> None:
+    pytest.importorskip("triton")
+    x, y = torch.randint(0, 200, (2, 150)).to(dtype)
+    if dtype is torch.int64:
+        x, y = torch.cat([x - 100, torch.randint(0, 1 << 62, (50,))]), torch.cat([y, torch.randint(0, 1 << 62, (50,))])
+    with interpreted_cuda() as programs:
+        ours = torch.compile(divisors, backend="cuesta", fullgraph=True)
+        assert all(map(torch.equal, ours(x, y), divisors(x, y)))
+    for program in programs:
+        assert not any(isinstance(op, host.ExternOp) for op in to_host(program).walk())
+        assert_compiles(texts_of(program))
 
 
 @pytest.mark.slow

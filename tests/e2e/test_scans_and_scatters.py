@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+import cuesta
 from tests.support.differential import check, compiled_of
 from tests.support.levels import capture, check_levels
 
@@ -158,3 +159,70 @@ def test_an_index_out_of_range_raises(position: int) -> None:
     with pytest.raises(IndexError, match=f"index {position} is out of bounds for dimension with size 7"):
         compiled(torch.randn(7), torch.tensor([0, position]))
     torch.testing.assert_close(compiled(torch.zeros(7), torch.tensor([0, 0])), torch.eye(7)[0] * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_histograms_of_an_interval(dtype: torch.dtype) -> None:
+    cuesta.clear_records()
+
+    def function(x: Tensor) -> list[Tensor]:
+        parts = [torch.histc(x, bins, -1, 1) for bins in (1, 7, 100)]
+        return [*parts, torch.histc(x, 10, -0.3, 5.5), torch.histc(x[0, 0], 3, -4, 4), torch.histc(x[:0], 3, 0, 2)]
+
+    ends = torch.tensor([-1, 1, -0.3, 5.5, torch.inf, -torch.inf, torch.nan, 0, 1 - 2**-24, 1 + 2**-23], dtype=dtype)
+    x = torch.cat([ends, torch.randn(990, dtype=dtype), torch.linspace(-1, 1, 1000, dtype=dtype)]).view(40, 50)
+    assert all(map(torch.equal, compiled_of(function)(x), function(x)))
+    assert not cuesta.records[-1].fallbacks
+    for arguments in ((5,), (5, 2, 2)):  # the interval is that of the numbers: eager says so where they are not finite
+        assert torch.equal(compiled_of(torch.histc)(x[1:], *arguments), torch.histc(x[1:], *arguments))
+    with pytest.raises(RuntimeError, match="is not finite"):
+        compiled_of(torch.histc)(x, 5)
+    with pytest.raises(RuntimeError, match="max must be larger than min"):
+        compiled_of(torch.histc)(x, 5, 2, 1)
+
+
+def test_elements_that_are_put_and_taken() -> None:
+    cuesta.clear_records()
+
+    def function(x: Tensor, i: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        return x.put(i, v), x.put(i, v, accumulate=True), torch.take(x, i) * v
+
+    i, v = torch.randperm(60)[:21].view(7, 3) - 30, torch.randn(7, 3)
+    for x in (torch.randn(6, 10), torch.randn(10, 6).t()):
+        check(function, x, i, v)
+        check(function, x.requires_grad_(), i, v.requires_grad_())
+    assert not any(record.fallbacks for record in cuesta.records)
+    with pytest.raises(IndexError, match="source and index to have the same number of elements"):
+        compiled_of(lambda x, i, v: x.put(i, v))(x.detach(), i, v.detach()[:2])
+    for place in (60, -61):
+        with pytest.raises(IndexError):
+            compiled_of(lambda x, i, v: x.put(i, v))(x.detach(), i[0] * 0 + place, v.detach()[0])
+
+
+def test_the_gradient_of_a_masked_scatter() -> None:
+    cuesta.clear_records()
+
+    def function(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+        return x.masked_scatter(mask, source).sin()
+
+    for rows in (5, 6):
+        mask = torch.rand(rows, 6) > 0.5
+        for one in (mask, mask[:, :1], mask[0, 0], mask < 2, mask & False):
+            check(function, torch.randn(rows, 6, requires_grad=True), one, torch.randn(9, 8, requires_grad=True))
+    assert not any(record.fallbacks for record in cuesta.records)
+    check(lambda x: x.sgn(), torch.randn(9, requires_grad=True))
+    assert not cuesta.records[-1].fallbacks
+
+
+def test_places_of_triangles() -> None:
+    cuesta.clear_records()
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        lower, upper = torch.tril_indices(5, 7, 1), torch.triu_indices(9, 4, -2, dtype=torch.int32)
+        above = torch.triu_indices(x.shape[0], x.shape[1], 1)
+        return lower, upper, torch.tril_indices(0, 3), x[above[0], above[1]]
+
+    for size in (6, 9):
+        check(function, torch.randn(size, size))
+    check(lambda x, i, y: x.index_reduce(0, i, y, "mean"), torch.tensor(3.0), torch.tensor([0]), torch.tensor(5.0))
+    assert not any(record.fallbacks for record in cuesta.records)

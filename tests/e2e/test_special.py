@@ -126,7 +126,7 @@ def test_bessel_functions_at_the_edges(function: Any) -> None:
     torch.testing.assert_close(torch.compile(function, backend="cuesta")(x), function(x), equal_nan=True)
 
 
-@pytest.mark.parametrize("order", [2, 3, 5, 10])
+@pytest.mark.parametrize("order", [2, 3, 5, 10, 13, 20])
 def test_derivatives_of_digamma(order: int) -> None:
     torch._dynamo.reset()
     cuesta.clear_records()
@@ -183,6 +183,22 @@ def test_numbers_by_their_bits(dtype: torch.dtype) -> None:
         assert result.dtype is expected.dtype
         torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
         assert torch.equal(result.signbit() & (result == 0), expected.signbit() & (expected == 0))
+    assert not cuesta.records[-1].fallbacks
+
+
+@pytest.mark.parametrize("exponent", [torch.float32, torch.float64, torch.uint8], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+def test_powers_of_two_that_are_no_whole_numbers(dtype: torch.dtype, exponent: torch.dtype) -> None:
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    ends = ENDS.to(dtype)
+    y = torch.tensor([0.5, -3.25, 7, 40, 130, -150, 1030, 0, inf, -inf, nan], dtype=torch.float64)
+    y = (y.nan_to_num(1, 9, 2) if exponent is torch.uint8 else y).to(exponent)
+    x, y = ends.repeat_interleave(len(y)), y.repeat(len(ends))
+    ours, theirs = torch.compile(torch.ldexp, backend="cuesta")(x, y), torch.ldexp(x, y)
+    assert ours.dtype is theirs.dtype
+    eps = torch.finfo(ours.dtype).eps
+    torch.testing.assert_close(ours, theirs, rtol=4 * eps, atol=torch.finfo(ours.dtype).tiny * eps, equal_nan=True)
     assert not cuesta.records[-1].fallbacks
 
 

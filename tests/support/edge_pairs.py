@@ -27,7 +27,7 @@ APPROXIMATE = frozenset(
         *("acos", "acosh", "angle", "asin", "asinh", "atan", "atan2"),
         *("atanh", "celu", "cos", "cosh", "digamma", "elu", "elu_backward"),
         *("erf", "erfc", "erfinv", "exp", "exp2", "expm1", "gelu"),
-        *("gelu_backward", "hardswish", "hardswish_backward", "hypot", "lgamma", "log", "log10"),
+        *("gelu_backward", "hardswish", "hardswish_backward", "hypot", "ldexp", "lgamma", "log", "log10"),
         *("log1p", "log2", "logaddexp", "mish", "mish_backward", "polygamma", "pow"),
         *("rsqrt", "selu", "sigmoid", "silu", "silu_backward", "sin", "sinh"),
         *("softplus", "softplus_backward", "special_entr", "special_xlog1py", "sqrt", "tan", "tanh"),
@@ -132,6 +132,7 @@ _NUMBERS = {
     "exponent": [0.5, 2.0, 3.0, -0.5, -1.0, -2.0, 1.0, 0.0],
     "other": [0.5, 2.0, -3.0, 0.0, 1e-6],
     "min": [-1.0],
+    "n": [-1.0, 0.0, 1.0, 2.0, 5.0, 10.0],
 }
 _BY_TYPE: dict[str, list[Any]] = {
     "Optional[str]": ["trunc", "floor", None],

@@ -54,7 +54,7 @@ def _binary(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
 def _integers(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     return (
         x // y, x % y, x * y, x - y, torch.maximum(x, y), x & y, x | y, x ^ y, ~x, x < y, x.abs(), x.sum(), x.amax(0),
-        torch.fmod(x, y), x.float() / y,
+        torch.fmod(x, y), x.float() / y, torch.gcd(x, y), torch.lcm(x, y),
     )  # fmt: skip
 
 

@@ -100,6 +100,8 @@ def cases(device: str = "cpu") -> dict[str, Case]:
     special = floats.to(device)
     found["extremes of nan and infinities"] = (_extremes, (special[:9], index(9, 40, 5), special))
     found["histogram"] = (_histogram, (index(9, 3000),))
+    found["histogram of an interval"] = (lambda x: torch.histc(x, 7, -4, 4), (special,))
+    found["put"] = (lambda x, i, v: x.put(i, v, accumulate=True), (whole(6, 7), index(42, 3, 5) - 42, whole(3, 5)))
     found["joined"] = (_joined, (whole(50, 6), index(9, 50)))
     for dtype in (torch.float32, torch.bfloat16):
         gradient = whole(6, 7, 32, dtype=dtype)
