@@ -7,8 +7,9 @@ others, the points of the index come in row-major order, and where indices repea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
-from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, i32, i64
+from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
@@ -43,6 +44,12 @@ SPARSE = 2
 """With so many elements for each that is changed, a wider type costs more than it saves."""
 MANY = 1 << 22
 """Elements of a table of which it is not known how many are changed."""
+
+FEW = 32
+"""So many points are looked at by every element of a table on a GPU.
+
+Source: an estimate: two reads each, which neighbours share, beside a read and a write of the table.
+"""
 
 _BYTE = IntegerType(8, Signedness.UNSIGNED)
 _OF_BOOLS = {"sum": "maximum", "prod": "minimum", "maximum": "maximum", "minimum": "minimum"}
@@ -132,8 +139,6 @@ def _scatter_in_any_order(result: TensorType, builder: LoopBuilder, what: Scatte
     element, kind = result.element_type, what.kind
     if builder.deterministic:
         decline("deterministic algorithms are asked for: eager has one, or says that there is none")
-    if kind == "prod":
-        decline("there are no atomic products")
     to = element
     if kind == "assign" or 0 in what.domain:
         kind = "assign_any"
@@ -141,6 +146,8 @@ def _scatter_in_any_order(result: TensorType, builder: LoopBuilder, what: Scatte
         to, kind = _BYTE, _OF_BOOLS[kind]
     elif kind_of(element) not in "fiu":
         decline(f"{kind} of {element}")
+    if kind == "prod":
+        return _multiply_in_each(result, builder, what)
     held = Held.of(kind, element)
     buffer = result
     split = what.split(result)
@@ -215,6 +222,44 @@ def _scatter_beside(result: TensorType, builder: LoopBuilder, what: Scatter, kin
 
     writing = Scatter(what.walked, what.domain, "assign", what.initial, write)
     return scatter_to(result, builder, writing)
+
+
+def _multiply_in_each(result: TensorType, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
+    """Products on a GPU, for which there are no atomics: every element looks at all points, where these are few."""
+    split, to = what.split(result), compute_type(result.element_type)
+    points = sym.product_of(what.domain)
+    if not isinstance(points, int) or points > FEW:
+        decline("there are no atomic products, and too many points for every element to look at them all")
+    if any(not isinstance(size, int) or size == 0 for size in split.sizes):
+        decline("there are no atomic products, and without elements nothing looks at the index")
+
+    with builder.nest(split.sizes, [result]) as nest:
+        place = nest.indices
+        outer = [place[dim] for dim in split.kept]
+
+        def changes(inner: Sequence[sym.IndexExpr]) -> list[tuple[Scalar, Scalar]]:
+            """Values, and whether they are for this element."""
+            found: list[tuple[Scalar, Scalar]] = []
+            for one in _each(what.update(outer, inner)):
+                here = one.mask
+                for dim in split.reduced:
+                    here = intersect(here, builder.index(one.place[dim]).eq(builder.index(place[dim])))
+                found.append((one.value.convert(to), builder.true() if here is None else here))
+            return found
+
+        def product(inner: list[sym.IndexExpr]) -> Scalar:
+            factors = [where(here, value, 1) for value, here in changes(inner)]
+            return reduce(lambda left, right: left * right, factors)
+
+        def is_changed(inner: list[sym.IndexExpr]) -> Scalar:
+            return reduce(lambda left, right: left | right, [here for _, here in changes(inner)])
+
+        factor, old = builder.reduce("prod", what.domain, to, product), what.initial(place)
+        value = (old.convert(to) * factor).convert(old.type)
+        if not what.include_self:
+            value = where(builder.reduce("any", what.domain, i1, is_changed), factor.convert(old.type), old)
+        builder.store(value, nest.handles[0], place)
+    return nest.results
 
 
 def _combine(

@@ -153,6 +153,38 @@ def test_of_a_large_table_of_16_bits_only_what_changes_is_held_in_32() -> None:
     assert size < x.nbytes + 4 * rows + 4 * changes * columns + 1024
 
 
+@pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
+def test_products_of_few(dtype: torch.dtype, run_it: bool) -> None:
+    """There are no atomic products: every element looks at all that is scattered."""
+
+    def function(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (
+            x.scatter_reduce(0, i, v, "prod"),
+            x.scatter_reduce(0, i[:3, :2], v, "prod", include_self=False),
+            x.t().contiguous().scatter_reduce(1, i.t().contiguous(), v.t().contiguous(), "prod"),
+            x[0].scatter_reduce(0, i[0], v[0], "prod", include_self=False),
+        )
+
+    x, v = (torch.randint(0 if dtype is torch.bool else 1, 4, sizes).to(dtype) for sizes in ((4, 5), (9, 5)))
+    (lowered,) = check(function, (x, torch.randint(0, 4, (9, 5)), v), run_it=run_it)
+    if run_it:
+        pytest.importorskip("triton")
+        assert_compiles(emit_module(kernels_in(lowered)).values())
+
+
+def test_products_of_many_are_left_to_eager() -> None:
+    inputs = torch.randn(4), torch.randint(0, 4, (33,)), torch.randn(33)
+    (program,) = interpreted_programs(lambda x, i, v: x.scatter_reduce(0, i, v, "prod"), inputs)
+    assert [op.overload for op in to_host(program).walk() if isinstance(op, host.ExternOp)]
+
+
+def test_products_look_at_the_index_before_they_believe_it() -> None:
+    inputs = torch.randn(4), torch.tensor([0, 4]), torch.randn(2)
+    with interpreted_cuda(run_it=False, lowered=True), pytest.raises(IndexError, match="4"):
+        torch.compile(lambda x, i, v: x.scatter_reduce(0, i, v, "prod"), backend="cuesta", fullgraph=True)(*inputs)
+
+
 def test_rounded_once() -> None:
     """Of 1000 equal numbers that are added one by one, bf16 keeps 256."""
     inputs = torch.zeros(5000).bfloat16(), torch.zeros(1000, dtype=torch.int64), torch.ones(1000).bfloat16()
