@@ -113,7 +113,7 @@ def cases(device: str = "cpu") -> dict[str, Case]:
         found[f"sums {name}"] = (_sums, arguments)
         found[f"extremes {name}"] = (_extremes, arguments)
         found[f"assignments {name}"] = (_assignments, (arguments[0], distinct(7, 4), whole(4, 5, dtype=dtype)))
-        if dtype not in (torch.float32, torch.float64, torch.int32, torch.int64):
+        if dtype not in (torch.float64, torch.int32, torch.int64):
             found[f"few {name}"] = (_few, (whole(90, 5, dtype=dtype), index(7, 11, 5), whole(11, 5, dtype=dtype)))
     bools = whole(7, 5, low=0) > 4
     found["assignments bool"] = (_assignments, (bools, distinct(7, 4), bools[:4]))
@@ -127,6 +127,7 @@ def cases(device: str = "cpu") -> dict[str, Case]:
     floats[:, 4] = -torch.nan
     special = floats.to(device)
     found["extremes of nan and infinities"] = (_extremes, (special[:9], index(9, 40, 5), special))
+    found["few of nan and infinities"] = (_extremes, (floats.repeat(3, 1).to(device), index(120, 40, 5), special))
     found["histogram"] = (_histogram, (index(9, 3000),))
     found["joined"] = (_joined, (whole(50, 6), index(9, 50)))
     for dtype in (torch.float32, torch.bfloat16):

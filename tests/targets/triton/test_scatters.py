@@ -185,6 +185,14 @@ def test_products_look_at_the_index_before_they_believe_it() -> None:
         torch.compile(lambda x, i, v: x.scatter_reduce(0, i, v, "prod"), backend="cuesta", fullgraph=True)(*inputs)
 
 
+@pytest.mark.parametrize("position", [-91, 90])
+def test_an_index_outside_of_a_large_table_raises(position: int) -> None:
+    inputs = torch.randn(90, 4).half(), torch.tensor([3, position]), torch.randn(2, 4).half()
+    function = torch.compile(lambda x, i, v: x.index_put((i,), v, accumulate=True), backend="cuesta", fullgraph=True)
+    with interpreted_cuda(run_it=False, lowered=True), pytest.raises(IndexError, match=str(position)):
+        function(*inputs)
+
+
 def test_rounded_once() -> None:
     """Of 1000 equal numbers that are added one by one, bf16 keeps 256."""
     inputs = torch.zeros(5000).bfloat16(), torch.zeros(1000, dtype=torch.int64), torch.ones(1000).bfloat16()
