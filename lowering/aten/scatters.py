@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 
-from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, Signedness, TensorType, i64
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, Signedness, TensorType, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
@@ -45,6 +46,12 @@ SPARSE = 2
 MANY = 1 << 22
 """Elements of a table of which it is not known how many are changed."""
 
+FEW = 32
+"""So many points are looked at by every element of a table on a GPU.
+
+Source: an estimate: two reads each, which neighbours share, beside a read and a write of the table.
+"""
+
 _BYTE = IntegerType(8, Signedness.UNSIGNED)
 _OF_BOOLS = {"sum": "maximum", "prod": "minimum", "maximum": "maximum", "minimum": "minimum"}
 
@@ -78,6 +85,8 @@ class Scatter:
     update: UpdateAt
     include_self: bool = True
     """Whether what an element was before counts once it is changed."""
+    by_rows: bool = False
+    """Whether the walked dims of a place, and the mask, are the same at all points of the parallel domain."""
 
     def split(self, result: TensorType) -> Split:
         """The dims of the result, those that are walked and the others."""
@@ -128,30 +137,129 @@ def _scatter_in_any_order(result: TensorType, builder: LoopBuilder, what: Scatte
     A device computes the points of a scan side by side, so where indices repeat in an assignment any of them wins, as
     in eager there.
     """
-    element = result.element_type
+    element, kind = result.element_type, what.kind
     if builder.deterministic:
         decline("deterministic algorithms are asked for: eager has one, or says that there is none")
-    if what.kind == "prod":
-        decline("there are no atomic products")
-    if what.kind != "assign" and kind_of(element) not in "fiu":
-        decline(f"{what.kind} of {element}")
-    kind = "assign_any" if what.kind == "assign" else what.kind
+    to = element
+    if kind == "assign" or 0 in what.domain:
+        kind = "assign_any"
+    elif kind_of(element) == "b":
+        to, kind = _BYTE, _OF_BOOLS[kind]
+    elif kind_of(element) not in "fiu":
+        decline(f"{kind} of {element}")
+    if kind == "prod":
+        return _multiply_in_each(result, builder, what)
     held = Held.of(kind, element)
     buffer = result
     split = what.split(result)
     if held.type != element and _is_sparse(split.sizes, (*split.kept_sizes, *what.domain)):
-        decline("most elements stay as they are, and eager does not write those in a wider type and back")
+        return _scatter_beside(result, builder, what, kind)
     if held.type != element:
         buffer = tensor_type(split.sizes, held.type, strides_of(result), device_of(result))
     with builder.nest(split.kept_sizes, [buffer]) as nest:
-        _combine(
-            builder, nest, what, split, kind, "assign_any", element, lambda value: held.hold(value.convert(element))
-        )
+        _combine(builder, nest, what, split, kind, "assign_any", to, lambda value: held.hold(value.convert(element)))
     (combined,) = nest.results
     if held.type == element:
         return [combined]
     with builder.nest(split.sizes, [result]) as nest:
         builder.store(held.give(builder.load_raw(combined, nest.indices)), nest.handles[0], nest.indices)
+    return nest.results
+
+
+def _scatter_beside(result: TensorType, builder: LoopBuilder, what: Scatter, kind: str) -> Sequence[SSAValue]:
+    """A scatter to a table of few bits of which little changes: what does is combined beside it, in a wider type.
+
+    Of the points that change one element one is chosen, any of them: `chosen[place] = point`. The others are combined
+    with what it holds, and it writes the result.
+    """
+    split, device = what.split(result), device_of(result)
+    wide = compute_type(result.element_type) if kind_of(result.element_type) == "f" else i32
+    number = i32 if isinstance(count := sym.product_of(what.domain), int) and count < 1 << 31 else i64
+    walked = range(len(split.reduced_sizes)) if what.by_rows else what.walked
+    outer_count = len(split.kept_sizes)
+
+    def update(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Update:
+        one = what.update(outer, inner)
+        if not isinstance(one, Update):
+            decline("most elements stay as they are, and a point changes several")
+        return one
+
+    def address(place: IndexList) -> IndexList:
+        return IndexList(place[dim] for dim in sorted(what.walked)) if what.by_rows else place
+
+    def point(inner: Sequence[sym.IndexExpr]) -> Scalar:
+        return builder.index(sym.linearize(inner, what.domain), number)
+
+    def choose(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Update:
+        one = update(outer or [0] * outer_count, inner)
+        return Update(address(one.place), point(inner), one.mask)
+
+    sizes = split.reduced_sizes if what.by_rows else split.sizes
+    choosing = Scatter(walked, what.domain, "assign", zeros(number, builder), choose)
+    (chosen,) = scatter_to(tensor_type(sizes, number, device=device), builder, choosing)
+
+    def chosen_for(one: Update) -> Scalar:
+        nothing = None if one.mask is None else builder.constant(0, number)
+        return builder.load_raw(chosen, address(one.place), one.mask, nothing)
+
+    def start(place: IndexList) -> Scalar:
+        if not what.include_self:
+            return builder.constant(identity(kind, wide), wide)
+        return what.initial(update(place[:outer_count], place[outer_count:]).place).convert(wide)
+
+    def change(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Update:
+        one = update(outer, inner)
+        position = builder.bound(chosen_for(one).convert(i64), sym.product_of(what.domain), wrap=False)
+        return Update([*outer, *sym.delinearize(position, what.domain)], one.value.convert(wide), one.mask)
+
+    beside = tensor_type((*split.kept_sizes, *what.domain), wide, device=device)
+    along = range(outer_count, outer_count + len(what.domain))
+    (combined,) = scatter_to(beside, builder, Scatter(along, what.domain, kind, start, change))
+
+    def write(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Update:
+        one = update(outer, inner)
+        value = builder.load_raw(combined, [*outer, *inner]).convert(result.element_type)
+        return Update(one.place, value, intersect(one.mask, chosen_for(one).eq(point(inner))))
+
+    writing = Scatter(what.walked, what.domain, "assign", what.initial, write)
+    return scatter_to(result, builder, writing)
+
+
+def _multiply_in_each(result: TensorType, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValue]:
+    """Products on a GPU, for which there are no atomics: every element looks at all points, where these are few."""
+    split, to = what.split(result), compute_type(result.element_type)
+    points = sym.product_of(what.domain)
+    if not isinstance(points, int) or points > FEW:
+        decline("there are no atomic products, and too many points for every element to look at them all")
+    if any(not isinstance(size, int) or size == 0 for size in split.sizes):
+        decline("there are no atomic products, and without elements nothing looks at the index")
+
+    with builder.nest(split.sizes, [result]) as nest:
+        place = nest.indices
+        outer = [place[dim] for dim in split.kept]
+
+        def changes(inner: Sequence[sym.IndexExpr]) -> list[tuple[Scalar, Scalar]]:
+            """Values, and whether they are for this element."""
+            found: list[tuple[Scalar, Scalar]] = []
+            for one in _each(what.update(outer, inner)):
+                here = one.mask
+                for dim in split.reduced:
+                    here = intersect(here, builder.index(one.place[dim]).eq(builder.index(place[dim])))
+                found.append((one.value.convert(to), builder.true() if here is None else here))
+            return found
+
+        def product(inner: list[sym.IndexExpr]) -> Scalar:
+            factors = [where(here, value, 1) for value, here in changes(inner)]
+            return reduce(lambda left, right: left * right, factors)
+
+        def is_changed(inner: list[sym.IndexExpr]) -> Scalar:
+            return reduce(lambda left, right: left | right, [here for _, here in changes(inner)])
+
+        factor, old = builder.reduce("prod", what.domain, to, product), what.initial(place)
+        value = (old.convert(to) * factor).convert(old.type)
+        if not what.include_self:
+            value = where(builder.reduce("any", what.domain, i1, is_changed), factor.convert(old.type), old)
+        builder.store(value, nest.handles[0], place)
     return nest.results
 
 
@@ -221,7 +329,8 @@ def _embedding_backward(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue
         return Update([builder.bound(row, rows, wrap=False), *outer], value, mask)
 
     initial = zeros(element_of(gradient), builder)
-    return scatter(op, builder, Scatter((0,), sizes_of_value(indices), "sum", initial, update))
+    what = Scatter((0,), sizes_of_value(indices), "sum", initial, update, by_rows=True)
+    return scatter(op, builder, what)
 
 
 def _index_put(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -250,7 +359,7 @@ def _index_put(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         return Update(place, builder.load_raw(values, broadcast_indices(value_sizes, block, block)))
 
     kind = "sum" if op.boolean("accumulate") else "assign"
-    return scatter(op, builder, Scatter(indexed, shared, kind, _of(target, builder), update))
+    return scatter(op, builder, Scatter(indexed, shared, kind, _of(target, builder), update, by_rows=True))
 
 
 def _masked_put(op: AtenCall, builder: LoopBuilder, dim: int, mask: SSAValue) -> Sequence[SSAValue]:
@@ -371,24 +480,43 @@ def _mean(op: AtenCall, builder: LoopBuilder, what: Scatter) -> Sequence[SSAValu
 
 
 def _masked_scatter(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
-    """Where the mask holds, the elements of the source one after the other, in row-major order."""
+    """Where the mask holds, the elements of the source one after the other, in row-major order.
+
+    On a GPU what counts them is a nest of its own, a scan along one axis that can be made in parts.
+    """
     target, mask, source = op.tensor("self"), op.tensor("mask"), op.tensor("source")
     sizes, source_sizes = sizes_of_value(op.results[0]), sizes_of_value(source)
-    count = sym.product_of(source_sizes)
-    if traits_of(target).blocks:
+    points, count = sym.product_of(sizes), sym.product_of(source_sizes)
+    blocks = traits_of(target).blocks
+    if blocks and not isinstance(points, int):
         decline("on a GPU one program would go through all of the mask")
     if not isinstance(count, int) or count == 0:
         decline("the source may have no elements")
     if kind_of(element_of(mask)) != "b":
         decline("eager wants a mask of bools")
-    with builder.nest((), [op.results[0].type]) as nest, builder.scan(sizes or (1,)) as inner:
-        place = inner if sizes else []
-        chosen = builder.load_raw(mask, broadcast_indices(sizes_of_value(mask), sizes, place))
-        (seen,) = builder.running("sum", chosen.convert(i64))
-        position = builder.bound(where(chosen, seen - 1, 0), count, wrap=False)
+
+    def chosen(place: Sequence[sym.IndexExpr]) -> Scalar:
+        return builder.load_raw(mask, broadcast_indices(sizes_of_value(mask), sizes, place))
+
+    def put(seen: Scalar, out: SSAValue, place: Sequence[sym.IndexExpr]) -> None:
+        is_chosen = chosen(place)
+        position = builder.bound(where(is_chosen, seen - 1, 0), count, wrap=False)
         old = builder.load_raw(target, broadcast_indices(sizes_of_value(target), sizes, place))
-        value = builder.load_raw(source, sym.delinearize(position, source_sizes), chosen, old)
-        builder.store(value, nest.handles[0], place)
+        builder.store(builder.load_raw(source, sym.delinearize(position, source_sizes), is_chosen, old), out, place)
+
+    if not blocks:
+        with builder.nest((), [op.results[0].type]) as nest, builder.scan(sizes or (1,)) as inner:
+            place = inner if sizes else []
+            (seen,) = builder.running("sum", chosen(place).convert(i64))
+            put(seen, nest.handles[0], place)
+        return nest.results
+    counts = tensor_type((points,), i64, device=device_of(tensor_type_of(op.results[0])))
+    with builder.nest((), [counts]) as nest, builder.scan((points,)) as inner:
+        (seen,) = builder.running("sum", chosen(sym.delinearize(inner[0], sizes) if sizes else []).convert(i64))
+        builder.store(seen, nest.handles[0], inner)
+    (numbers,) = nest.results
+    with builder.nest(sizes, [op.results[0].type]) as nest:
+        put(builder.load_raw(numbers, [sym.linearize(nest.indices, sizes)]), nest.handles[0], nest.indices)
     return nest.results
 
 

@@ -45,6 +45,30 @@ def _assignments(x: Tensor, i: Tensor, v: Tensor) -> tuple[Tensor, ...]:
     )
 
 
+def _few(x: Tensor, i: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    """Of a large table little changes."""
+    rows = i[:, 0]
+    return (
+        x.index_put((rows - 3,), v, accumulate=True),
+        x.index_put((rows - 3, i[:, 1] % 5), v[:, 0], accumulate=True),
+        x.scatter_add(0, i, v),
+        x.t().contiguous().scatter_add(1, i[:, :3].t().contiguous(), v.t().contiguous()),
+        x.scatter_reduce(0, i[:, :2], v, "sum", include_self=False),
+        x.scatter_reduce(0, i, v, "amax"),
+        x.scatter_reduce(0, i[:4], v, "amin", include_self=False),
+        torch.ops.aten.embedding_dense_backward(v, rows, 90, 3, False),
+    )
+
+
+def _of_bools(x: Tensor, i: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    return (
+        x.scatter_add(0, i, v),
+        x.scatter_reduce(0, i, v, "amax"),
+        x.scatter_reduce(0, i, v, "amin", include_self=False),
+        x.index_put((i[:, 0],), v, accumulate=True),
+    )
+
+
 def _histogram(i: Tensor) -> tuple[Tensor, ...]:
     """Every lane adds the same number; and all to one element."""
     ones = torch.ones(i.shape, device=i.device)
@@ -89,8 +113,12 @@ def cases(device: str = "cpu") -> dict[str, Case]:
         found[f"sums {name}"] = (_sums, arguments)
         found[f"extremes {name}"] = (_extremes, arguments)
         found[f"assignments {name}"] = (_assignments, (arguments[0], distinct(7, 4), whole(4, 5, dtype=dtype)))
+        if dtype not in (torch.float64, torch.int32, torch.int64):
+            found[f"few {name}"] = (_few, (whole(90, 5, dtype=dtype), index(7, 11, 5), whole(11, 5, dtype=dtype)))
     bools = whole(7, 5, low=0) > 4
     found["assignments bool"] = (_assignments, (bools, distinct(7, 4), bools[:4]))
+    found["few bool"] = (_of_bools, (whole(90, 5, low=0) > 4, index(7, 11, 5), whole(11, 5, low=0) > 4))
+    found["many bool"] = (_of_bools, (bools, index(7, 11, 5), whole(11, 5, low=0) > 4))
     floats = torch.randn(40, 5, generator=generator)
     floats[::7] = torch.nan
     floats[1::7] = torch.inf
@@ -99,6 +127,7 @@ def cases(device: str = "cpu") -> dict[str, Case]:
     floats[:, 4] = -torch.nan
     special = floats.to(device)
     found["extremes of nan and infinities"] = (_extremes, (special[:9], index(9, 40, 5), special))
+    found["few of nan and infinities"] = (_extremes, (floats.repeat(3, 1).to(device), index(120, 40, 5), special))
     found["histogram"] = (_histogram, (index(9, 3000),))
     found["histogram of an interval"] = (lambda x: torch.histc(x, 7, -4, 4), (special,))
     found["put"] = (lambda x, i, v: x.put(i, v, accumulate=True), (whole(6, 7), index(42, 3, 5) - 42, whole(3, 5)))

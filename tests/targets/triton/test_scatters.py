@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import pytest
@@ -138,15 +139,78 @@ def test_what_is_written_to_an_argument_is_written_there() -> None:
     assert torch.equal(written[0], expected)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
-def test_a_large_table_of_16_bits_of_which_little_changes_is_left_to_eager() -> None:
-    def function(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return x.scatter_add(0, i, v)
+def test_of_a_large_table_of_16_bits_only_what_changes_is_held_in_32() -> None:
+    """The table itself is copied as it is, as eager does."""
 
-    for dtype, rows, expected in ((torch.bfloat16, 8, 0), (torch.bfloat16, 9, 1), (torch.float32, 90, 0)):
-        inputs = torch.zeros(rows, 4, dtype=dtype), torch.randint(0, rows, (4, 4)), torch.ones(4, 4, dtype=dtype)
-        (program,) = interpreted_programs(function, inputs)
-        assert sum(isinstance(op, host.ExternOp) for op in to_host(program).walk()) == expected
+    def function(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return x.index_put((i,), v, accumulate=True)
+
+    rows, columns, changes = 1000, 16, 4
+    x, v = torch.zeros(rows, columns).bfloat16(), torch.ones(changes, columns).bfloat16()
+    (lowered,) = check(function, (x, torch.randint(0, rows, (changes,)), v), run_it=False)
+    allocated = [tensor_type_of(op.results[0]) for op in lowered.walk() if isinstance(op, host.AllocOp)]
+    size = sum(prod(one.get_shape()) * one.element_type.size for one in allocated)  # pyright: ignore[reportAttributeAccessIssue]
+    assert size < x.nbytes + 4 * rows + 4 * changes * columns + 1024
+
+
+@pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
+def test_products_of_few(dtype: torch.dtype, run_it: bool) -> None:
+    """There are no atomic products: every element looks at all that is scattered."""
+
+    def function(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (
+            x.scatter_reduce(0, i, v, "prod"),
+            x.scatter_reduce(0, i[:3, :2], v, "prod", include_self=False),
+            x.t().contiguous().scatter_reduce(1, i.t().contiguous(), v.t().contiguous(), "prod"),
+            x[0].scatter_reduce(0, i[0], v[0], "prod", include_self=False),
+        )
+
+    x, v = (torch.randint(0 if dtype is torch.bool else 1, 4, sizes).to(dtype) for sizes in ((4, 5), (9, 5)))
+    (lowered,) = check(function, (x, torch.randint(0, 4, (9, 5)), v), run_it=run_it)
+    if run_it:
+        pytest.importorskip("triton")
+        assert_compiles(emit_module(kernels_in(lowered)).values())
+
+
+def test_products_of_many_are_left_to_eager() -> None:
+    inputs = torch.randn(4), torch.randint(0, 4, (33,)), torch.randn(33)
+    (program,) = interpreted_programs(lambda x, i, v: x.scatter_reduce(0, i, v, "prod"), inputs)
+    assert [op.overload for op in to_host(program).walk() if isinstance(op, host.ExternOp)]
+
+
+def test_products_look_at_the_index_before_they_believe_it() -> None:
+    inputs = torch.randn(4), torch.tensor([0, 4]), torch.randn(2)
+    with interpreted_cuda(run_it=False, lowered=True), pytest.raises(IndexError, match="4"):
+        torch.compile(lambda x, i, v: x.scatter_reduce(0, i, v, "prod"), backend="cuesta", fullgraph=True)(*inputs)
+
+
+@pytest.mark.parametrize("position", [-91, 90])
+def test_an_index_outside_of_a_large_table_raises(position: int) -> None:
+    inputs = torch.randn(90, 4).half(), torch.tensor([3, position]), torch.randn(2, 4).half()
+    function = torch.compile(lambda x, i, v: x.index_put((i,), v, accumulate=True), backend="cuesta", fullgraph=True)
+    with interpreted_cuda(run_it=False, lowered=True), pytest.raises(IndexError, match=str(position)):
+        function(*inputs)
+
+
+def test_rounded_once() -> None:
+    """Of 1000 equal numbers that are added one by one, bf16 keeps 256."""
+    inputs = torch.zeros(5000).bfloat16(), torch.zeros(1000, dtype=torch.int64), torch.ones(1000).bfloat16()
+    with interpreted_cuda(run_it=False, lowered=True):
+        function = torch.compile(lambda x, i, v: x.index_put((i,), v, accumulate=True), backend="cuesta")
+        assert function(*inputs)[0] == 1000
+
+
+@pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_where_a_mask_holds(run_it: bool) -> None:
+    def function(x: torch.Tensor, mask: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.masked_scatter(mask, y), x.masked_scatter(mask[:1], y) * 2, x[0, 0].masked_scatter(mask[0, 0], y)
+
+    x, y = torch.randn(7, 900), torch.randn(5, 3000)
+    with interpreted_cuda(run_it=run_it, lowered=True) as programs:
+        actual = torch.compile(function, backend="cuesta", fullgraph=True)(x, x > 0, y)
+    assert_same(as_list(actual), as_list(function(x, x > 0, y)))
+    assert not any(isinstance(op, host.ExternOp) for op in to_host(programs[0]).walk())
 
 
 @pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
