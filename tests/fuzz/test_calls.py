@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import case_of
 from tests.fuzz.calls.judge import judge, verdict_with
+from tests.fuzz.calls.rows import THEMES
 from tests.fuzz.calls.shrink import shrink
 from tests.fuzz.search import Search, Worker
 
@@ -52,6 +54,17 @@ def test_a_program_is_a_function_of_its_seed() -> None:
         case = case_of(seed)
         assert case == case_of(seed) == Case.from_json(json.dumps(json.loads(case.to_json())))
         compile(case.script(), "script", "exec")
+
+
+def test_what_is_no_fault_of_a_compilers_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = "{f}.set_({f2}.clone())", "{f}.add_(1)"
+    monkeypatch.setattr("tests.fuzz.calls.draw.THEMES", dict.fromkeys(THEMES, rows))
+    monkeypatch.setattr("tests.fuzz.calls.draw.DTYPES", ("bool", "float32"))
+    sources = [case_of(seed).source for seed in range(80)]
+    subclasses = [source for source in sources if re.search(r"\b(Pair|distributed)\(", source)]
+    assert len(subclasses) > 3 and not any(".set_(" in source for source in subclasses)
+    assert any(".set_(" in source for source in sources) and any("torch.bool" in source for source in sources)
+    assert not any(re.search(r"_neg_view\(numbers\(\d+, torch\.bool", source) for source in sources)
 
 
 def case_with(*statements: str, results: str, gradient: bool = False, calls: str = "3", base: bool = False) -> Case:

@@ -14,7 +14,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -75,8 +75,10 @@ def judge(case: Case) -> Verdict:
         return verdict
     if reason := exclusions.reason(case, verdict.what):
         return Verdict("excluded", reason)
-    captured = verdict_with(case, "aot_eager")
-    return Verdict("capture", verdict.what) if verdict.aspects <= captured.aspects else verdict
+    captured = verdict_with(case, "aot_eager").aspects
+    if case.backward and "error" in captured:  # it may be of the backward pass, and hide what is off before
+        captured |= verdict_with(replace(case, backward=""), "aot_eager").aspects
+    return Verdict("capture", verdict.what) if verdict.aspects <= captured else verdict
 
 
 def verdict_with(case: Case, backend: str) -> Verdict:
