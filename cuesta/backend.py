@@ -87,7 +87,7 @@ def _wants_to_save() -> bool:
     return bool(getattr(config, "bundled_autograd_cache", False)) and bool(config.force_non_lazy_backward_lowering)
 
 
-def _partition(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
+def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, **options: Any) -> Any:
     """PyTorch's min-cut partitioner. Importing it costs 0.1 s (networkx), which inference need not pay."""
     from functorch.compile import min_cut_rematerialization_partition
     from torch._functorch import config
@@ -95,12 +95,16 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any
 
     from cuesta.lowering.capture.as_eager import as_eager
     from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
+    from cuesta.saved_results import tell_saved_results
 
     as_eager(gm, fills_memory=_fills_memory())
     if config.cse:
         merge_equal_nodes(gm.graph)
     with config.patch(cse=False):
-        forward, backward = min_cut_rematerialization_partition(gm, *arguments, **options)
+        forward, backward = min_cut_rematerialization_partition(
+            gm, *arguments, num_fwd_outputs=num_fwd_outputs, **options
+        )
+    tell_saved_results(forward, num_fwd_outputs)
     # It is copied before it is compiled, and nobody calls the copy: no code for it either.
     return forward, _LazyGraphModule.from_graphmodule(backward)
 
@@ -164,7 +168,12 @@ class Compilers:
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.lowering.capture.objects import hold_real_objects
-            from cuesta.saved_results import report_strides, save_what_was_read, take_example_inputs
+            from cuesta.saved_results import (
+                count_visible_results,
+                report_strides,
+                save_what_was_read,
+                take_example_inputs,
+            )
             from cuesta.values_of_inputs import given_memory, given_plain, read_memory, read_plain
 
             drop_aliases(gm)
@@ -172,6 +181,7 @@ class Compilers:
             if kind == "inference":
                 as_eager(gm, fills_memory=_fills_memory())
             if kind == "forward":
+                count_visible_results(gm)
                 save_what_was_read(gm)
             if kind == "backward":
                 take_example_inputs(gm, example_inputs)

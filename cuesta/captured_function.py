@@ -309,8 +309,9 @@ class CapturedFunction:
             value = output.value
             if output.source is not None:
                 value = args[output.source]
-                if output.view is not None:
-                    value = _reinterpret(value, *output.view)
+                if output.view is not None:  # one that autograd knows of: it counts changes of both as one
+                    sizes, strides, offset = output.view
+                    value = value.as_strided(sizes, strides, value.storage_offset() + offset)
             elif isinstance(value, torch.Tensor):
                 value = value.clone()
             results.insert(position, value)

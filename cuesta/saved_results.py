@@ -17,6 +17,28 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
+_SAVED = "results saved for the backward pass"
+
+
+def tell_saved_results(forward: torch.fx.GraphModule, visible: int) -> None:
+    """Writes on a forward graph how many of its results are saved: all but the first, which are visible."""
+    forward.meta[_SAVED] = len(cast("Sequence[Any]", forward.graph.output_node().args[0])) - visible
+
+
+def count_visible_results(forward: torch.fx.GraphModule) -> None:
+    """Corrects AOTAutograd's count of visible results, of a graph that was told.
+
+    The count leaves out what was written to tensor subclasses that require a gradient, which the graph returns, too.
+    Source: `num_forward` against `num_inner_fwd_outputs` of torch/_functorch/_aot_autograd/graph_compile.py (2.13).
+    """
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None and _SAVED in forward.meta:
+        results = cast("Sequence[Any]", forward.graph.output_node().args[0])
+        context.fw_metadata.num_forward = len(results) - forward.meta[_SAVED]
+
+
 def visible_results(kind: GraphKind) -> int | None:
     """How many of a graph's results, the first, a user sees. The others are saved for the backward pass, or gradients.
     None says all.
@@ -85,15 +107,6 @@ def take_example_inputs(gm: torch.fx.GraphModule, example_inputs: Sequence[Any])
             node.meta["val"] = example
 
 
-__all__ = [
-    "given_results",
-    "report_strides",
-    "strides_of_results",
-    "take_example_inputs",
-    "visible_results",
-]
-
-
 def save_what_was_read(gm: torch.fx.GraphModule) -> None:
     """Saves copies of the inputs that a forward pass overwrites, where it would save the inputs themselves.
 
@@ -146,3 +159,15 @@ def _storage(node: torch.fx.Node) -> int | None:
 
     value = node.meta.get("val")
     return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None  # pyright: ignore[reportPrivateUsage]
+
+
+__all__ = [
+    "count_visible_results",
+    "given_results",
+    "report_strides",
+    "save_what_was_read",
+    "strides_of_results",
+    "take_example_inputs",
+    "tell_saved_results",
+    "visible_results",
+]

@@ -27,6 +27,7 @@ from cuesta.dialects.host.ops import (
     arena_type,
     buffer_bytes,
     only_launched,
+    shared_results,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "is_in_pieces",
     "only_launched",
     "programs_of",
+    "shared_results",
 ]

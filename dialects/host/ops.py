@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Dialect, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -374,6 +374,23 @@ class ReturnOp(PlainOperation):
     def verify_(self) -> None:
         """Checks that it gives no results; @main checks the types."""
         verify_counts(self, operands=len(self.operands), results=0)
+
+
+def shared_results(function: FuncOp) -> set[SSAValue]:
+    """The aliases that a function returns, or makes what it returns of, and whose memory its caller knows by another
+    tensor, too: an argument, or another result.
+
+    Whoever writes to one of the two later has changed both, and autograd has to know.
+    """
+    chains: dict[SSAValue, list[list[SSAValue]]] = {}
+    terminator = function.body.last_op
+    for result in terminator.operands if isinstance(terminator, ReturnOp) else ():
+        chain = [result]
+        while isinstance(owner := chain[-1].owner, ReinterpretOp):
+            chain.append(owner.source)
+        chains.setdefault(chain.pop(), []).append(chain)
+    shared = [found for root, found in chains.items() if isinstance(root, BlockArgument) or len(found) > 1]
+    return {alias for found in shared for chain in found for alias in chain}
 
 
 def only_launched(buffer: SSAValue) -> bool:

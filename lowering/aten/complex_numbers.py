@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import ComplexType, Float32Type, Float64Type, f64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from cuesta.dialects import aten, loops, sym
 from cuesta.dialects.aten import CallArguments, Operand
@@ -103,8 +103,7 @@ class ComplexValues:
         return self.builder.view(pairs, [*indices, 0], plane), self.builder.view(pairs, [*indices, 1], plane)
 
     def _view_as_real(self, value: SSAValue) -> SSAValue:
-        owner = value.owner
-        if isinstance(owner, loops.ExternOp) and owner.may_alias:
+        if _may_have_bit(value):
             value = self._call("aten.resolve_conj.default", value, value.type)
         return self._call("aten.view_as_real.default", value, _pairs_type(value.type))
 
@@ -279,6 +278,17 @@ class ComplexValues:
         planes = self._planewise(op, indexing.RULES["aten.constant_pad_nd.default"])[0]
         assert isinstance(planes, tuple)
         return self._made(op, 0, planes, False)
+
+
+def _may_have_bit(value: SSAValue) -> bool:
+    """Whether a tensor may come with the bit of a conjugate: from eager, which is told to make views, or from another
+    piece of a program, which may have been. The arguments of a whole program come without (`values_of_inputs.py`).
+    """
+    if isinstance(value, BlockArgument):
+        function = value.block.parent_op()
+        module = None if function is None else function.parent_op()
+        return module is not None and module.parent_op() is not None
+    return isinstance(value.owner, loops.ExternOp) and value.owner.may_alias
 
 
 def _stands(value: SSAValue) -> bool:

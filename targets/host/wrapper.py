@@ -151,6 +151,7 @@ class WrapperWriter:
         self.known_runs: dict[tuple[str, int, tuple[str, ...], tuple[Launch, ...]], Run] = {}
         self.pending = _PendingRun()
         self.positions: dict[Operation, int] = {}
+        self.shared: set[SSAValue] = set()
         self.launches = 0
         self.without_code = frozenset(in_eager)
         self.checked = checked
@@ -174,6 +175,7 @@ class WrapperWriter:
     def function(self, main: host.FuncOp) -> str:
         """One function of the program."""
         self.main, self.lines, self.queues, self.reports = main, [], {}, {}
+        self.shared = host.shared_results(main)
         self.positions = {op: position for position, op in enumerate(main.body.ops)}
         arguments = [self.define(argument, "arg") for argument in main.body.args]
         if arguments:
@@ -365,7 +367,11 @@ class WrapperWriter:
         offset = expression(op.offset)
         if self.checked:
             self.lines.append(f"check_storage({source}, {sizes}, {strides}, {offset}, {self.place_of(op)!r})")
-        self.lines.append(f"{name} = reinterpret({source}, {sizes}, {strides}, {offset})")
+        if op.results[0] in self.shared:  # a view that autograd knows of: it counts changes of both as one
+            begin = f"{source}.storage_offset()" + (f" + {offset}" if offset != "0" else "")
+            self.lines.append(f"{name} = {source}.as_strided({sizes}, {strides}, {begin})")
+        else:
+            self.lines.append(f"{name} = reinterpret({source}, {sizes}, {strides}, {offset})")
 
     def place(self, op: host.PlaceOp) -> None:
         """A buffer in an arena: a tensor, or only an address where that is enough."""

@@ -49,6 +49,33 @@ def test_memory_is_shared_as_in_eager(name: str) -> None:
         assert ours.numel() == 0 or ours.stride() == theirs.stride()
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_changes_are_counted_as_in_eager(name: str) -> None:
+    torch._dynamo.reset()
+    function = PROGRAMS[name]
+    counts: list[list[int]] = []
+    for run in (function, torch.compile(function, backend="cuesta", fullgraph=True)):
+        x = torch.randn(8, 4)
+        results = run(x)
+        torch.autograd.graph.increment_version(results[0])
+        counts.append([one._version for one in (x, *results)])
+    assert counts[0] == counts[1]
+
+
+def test_a_view_of_a_result_that_changes_goes_on_with_all_sizes() -> None:
+    def function(x: Tensor) -> Tensor:
+        whole = x * 2
+        part = whole.split([1, whole.shape[1] - 1], 1)[0]
+        torch._dynamo.graph_break()
+        whole.mul_(2)
+        return part + 1
+
+    torch._dynamo.reset()
+    x = torch.randn(5, 4)
+    torch._dynamo.maybe_mark_dynamic(x, 0)
+    torch.testing.assert_close(torch.compile(function, backend="cuesta", dynamic=True)(x), function(x))
+
+
 def swap(x: Tensor, y: Tensor) -> None:
     kept = x.clone()
     x.copy_(y)

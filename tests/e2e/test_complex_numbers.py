@@ -201,3 +201,26 @@ def test_columns_that_are_stacked_are_one_kernel(dtype: torch.dtype) -> None:
 def test_a_call_whose_parts_have_no_rule_stays_one() -> None:
     index = torch.tensor(0)
     check(lambda x: x.scatter_add(0, index, x * 2) + 1, numbers())
+
+
+def _crosses(z: Tensor) -> Tensor:
+    conjugate = (z * 2).conj()
+    picked = torch.cond(z.real.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (z.real,))
+    return torch.view_as_real(conjugate * picked)
+
+
+def _crosses_in_backward(z: Tensor) -> Tensor:
+    turned = torch.view_as_real(z * (1 - 2j)).flatten()
+    return turned * torch.cond(turned.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (turned,))
+
+
+@pytest.mark.parametrize("function", (_crosses, _crosses_in_backward))
+def test_a_conjugate_may_be_of_another_piece(function: Callable[[Tensor], Tensor]) -> None:
+    """What eager runs parts a program in pieces, which hand each other tensors that may have the bit."""
+    torch._dynamo.reset()
+    found: list[tuple[Tensor, ...]] = []
+    for run in (function, torch.compile(function, backend="cuesta", fullgraph=True)):
+        z = torch.randn(3, dtype=torch.complex64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        result = run(z)
+        found.append((result.detach(), *torch.autograd.grad(result.sum(), z)))
+    torch.testing.assert_close(found[1], found[0])

@@ -312,3 +312,21 @@ def test_communication_keeps_its_order_in_a_program_in_pieces(mesh: DeviceMesh, 
     run = "".join(pieces[name.removesuffix("(inputs)")] for name in order)
     assert len(order) == 2
     assert run.index("'sum'") < run.index("'max'")
+
+
+@pytest.mark.parametrize("rows", (1, 2))
+def test_parts_written_to_beside_what_is_saved(rows: int) -> None:
+    """What AOTAutograd counts as visible leaves out the parts that are written to, so that strides are of others."""
+
+    def function(x: Any) -> Any:
+        x.detach().add_(1)
+        return x.ravel() * x.sin()[0, 0]
+
+    found: list[Any] = []
+    for run in (function, compiled_of(function)):
+        a = torch.arange(rows * 2.0).view(rows, 2)
+        x = TwoTensor(a, a + 1).requires_grad_()
+        result = run(x)
+        gradient = torch.autograd.grad(result.sum(), x)[0]
+        found.append([one.detach() for pair in (x, result, gradient) for one in (pair.a, pair.b)])
+    torch.testing.assert_close(found[1], found[0])

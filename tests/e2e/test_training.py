@@ -305,6 +305,18 @@ def test_an_input_saved_for_backward_and_changed_where_autograd_sees_it() -> Non
         torch.testing.assert_close(actual.grad, expected.grad)
 
 
+@pytest.mark.parametrize("saved", ("weight.t()", "weight[:, :2]", "weight.view(-1).view(4, 4)"))
+def test_a_view_of_an_input_saved_for_backward_and_then_changed_is_an_error(saved: str) -> None:
+    function = eval(f"lambda x, weight: (x @ {saved}).sin()")
+    for run in (function, compiled_of(function)):
+        x, weight = leaf(4, 4), leaf(4, 4)
+        result = run(x, weight)
+        with torch.no_grad():
+            weight.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            result.sum().backward()
+
+
 def test_spectral_normalisation() -> None:
     model = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4))
     twin = copy.deepcopy(model)

@@ -1,7 +1,9 @@
 """What random programs are made of: expressions and statements of PyTorch over the values that a program has so far.
 
 Rounding decides nothing: comparisons, floors, sorts and arg-reductions are drawn only on values that are exact (inputs,
-their views and copies, integers), since a last bit may turn them over. Saturating functions are drawn where they do
+their views and copies, integers), since a last bit may turn them over. So may it the derivative of `abs` or `clamp`:
+where a value is not exact, they bend beside the numbers that results often are (an element that is the mean of its row
+is 0 in a layer norm; in float64, too, the sign is a rounding's). Saturating functions are drawn where they do
 not saturate: their gradients would be differences of nearly equal numbers.
 """
 
@@ -56,6 +58,19 @@ def _unary(template: str, suits: Callable[[Value], bool] = _floating, *, keeps_e
     def make(rng: Random, pool: list[Value]) -> tuple[str, bool] | None:
         value = _one(rng, pool, suits)
         return None if value is None else (template.format(x=value.name), keeps_exact and value.exact)
+
+    return make
+
+
+def _bent(exact: str, otherwise: str) -> Maker:
+    """An op whose derivative rounding may turn over: another, that bends elsewhere, on values that are not exact."""
+
+    def make(rng: Random, pool: list[Value]) -> tuple[str, bool] | None:
+        value = _one(rng, pool, _number)
+        if value is None:
+            return None
+        integral = not value.tensor.is_floating_point()
+        return (exact if value.exact or integral else otherwise).format(x=value.name), value.exact
 
     return make
 
@@ -186,23 +201,25 @@ def _matmul(rng: Random, pool: list[Value]) -> tuple[str, bool] | None:
 
 MAKERS: tuple[Maker, ...] = (
     *(_unary(text) for text in (
-        "torch.exp({x}.clamp(-4, 3))", "torch.log({x}.abs() + 1.5)", "torch.sqrt({x}.abs() + 0.5)",
-        "torch.tanh({x}.clamp(-1, 1))",
-        "torch.sigmoid({x}.clamp(-3, 3))", "torch.erf({x})", "torch.sin({x})", "torch.nn.functional.gelu({x})",
-        "torch.nn.functional.silu({x})", "torch.rsqrt({x}.abs() + 0.5)", "torch.expm1({x}.clamp(-3, 3))",
-        "torch.nn.functional.softplus({x})", "torch.nn.functional.elu({x})", "{x} / 3", "1.0 / ({x}.abs() + 1)",
+        "torch.exp({x}.clamp(-3.97, 2.93))", "torch.log(({x} - 0.03).abs() + 1.5)", "{x} / 3", "torch.erf({x})",
+        "torch.tanh({x}.clamp(-0.97, 0.93))", "torch.sqrt(({x} - 0.03).abs() + 0.5)", "torch.sin({x})",
+        "torch.sigmoid({x}.clamp(-2.97, 2.93))", "torch.nn.functional.gelu({x})", "torch.nn.functional.silu({x})",
+        "torch.rsqrt(({x} + 0.03).abs() + 0.5)", "torch.expm1({x}.clamp(-2.97, 2.93))",
+        "torch.nn.functional.softplus({x})", "torch.nn.functional.elu({x})", "1.0 / (({x} - 0.03).abs() + 1)",
         "{x}.double().cos().to({x}.dtype)", "{x}.float()", "{x} ** 2",
-        "torch.view_as_real(torch.polar({x}.double(), {x}.double()) * (1 - 2j)).flatten()",
+        "torch.view_as_real(torch.polar({x}.double() + 0.03, {x}.double()) * (1 - 2j)).flatten()",
         "(torch.complex({x}.float(), {x}.float() + 1).conj() * 1j).imag.to({x}.dtype)",
     )),
-    *(_unary(text, _number, keeps_exact=True) for text in (
-        "{x}.abs()", "-{x}", "{x}.clone()", "{x}.clamp(-2, 2)", "torch._neg_view({x})",
-    )),
+    _bent("{x}.abs()", "({x} - 0.03).abs()"),
+    _unary("-{x}", _number, keeps_exact=True),
+    _unary("{x}.clone()", _number, keeps_exact=True),
+    _bent("{x}.clamp(-2, 2)", "{x}.clamp(-1.97, 1.93)"),
+    _unary("torch._neg_view({x})", _number, keeps_exact=True),
     *(_decided(text) for text in (
         "{x} > 0", "{x}.floor()", "{x} == {x}.abs()", "{x}.sign()", "{x}.to(torch.int32)", "{x}.to(torch.int64)",
     )),
     *(_binary(text) for text in (
-        "{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / ({y}.abs() + 1)", "torch.maximum({x}, {y})",
+        "{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / (({y} - 0.03).abs() + 1)", "torch.maximum({x}, {y})",
         "torch.addcmul({x}, {y}, {y}, value=0.5)",
     )),
     *(_binary(text, exact_only=True) for text in ("{x} < {y}", "torch.minimum({x}, {y})", "{x} != {y}")),

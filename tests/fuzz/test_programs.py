@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from random import Random
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from cuesta.context import make_context
 from cuesta.dialects.core.entry import entry_block
 from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import Watched
-from cuesta.testing import effects
+from cuesta.testing import Float64Mode, effects
+from tests.fuzz.expressions import MAKERS, Value
 from tests.fuzz.programs import Program, compare, programs
 from tests.support.differential import copied
 from tests.support.levels import INEXACT, captured_graphs
@@ -65,6 +67,29 @@ def check_program(program: Program) -> None:
                 watched = Watched(module, graph.inputs)
             else:
                 watched.check(module, exact=is_exact, pass_name=stage.name)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rounding_decides_no_derivative(seed: int) -> None:
+    """Beside numbers that results often are, what is drawn on values that are not exact has one derivative."""
+    rng = Random(seed)
+    x = torch.arange(-32, 33, dtype=torch.float64)[1:].view(8, 8) / 8
+    checked = 0
+    for make in MAKERS * 8:
+        drawn = make(rng, [Value("x", x.float(), exact=False)])
+        if drawn is None or "torch.mm" in drawn[0]:
+            continue
+        found: list[torch.Tensor] = []
+        for step in (-1e-9, 1e-9):
+            leaf = (x + step).requires_grad_()
+            with Float64Mode():
+                result = eval(drawn[0], {"torch": torch, "x": leaf})
+            if result.is_floating_point():
+                found += torch.autograd.grad(result.sum(), leaf)
+                checked += 1
+        if found:
+            torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-5, msg=drawn[0])
+    assert checked > 400
 
 
 @settings(max_examples=4, derandomize=True, database=None, **COMMON)

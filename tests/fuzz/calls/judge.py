@@ -1,8 +1,9 @@
 """One random program, called in eager and compiled: is everything that a caller can see the same?
 
 Compared are values (by the rules of `cuesta.testing`: float64 is the judge of roundings), dtypes, sizes, strides,
-offsets, which tensors are one object or share memory, inputs and what they are views of after the call, gradients,
-what requires one, the state of the random generator; and that there is an error where eager has one.
+offsets, which tensors are one object, share memory or count changes together, inputs and what they are views of after
+the call, gradients, what requires one, the state of the random generator; and that there is an error where eager has
+one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -74,8 +75,10 @@ def judge(case: Case) -> Verdict:
         return verdict
     if reason := exclusions.reason(case, verdict.what):
         return Verdict("excluded", reason)
-    captured = verdict_with(case, "aot_eager")
-    return Verdict("capture", verdict.what) if verdict.aspects <= captured.aspects else verdict
+    captured = verdict_with(case, "aot_eager").aspects
+    if case.backward and "error" in captured:  # it may be of the backward pass, and hide what is off before
+        captured |= verdict_with(replace(case, backward=""), "aot_eager").aspects
+    return Verdict("capture", verdict.what) if verdict.aspects <= captured else verdict
 
 
 def verdict_with(case: Case, backend: str) -> Verdict:
@@ -151,6 +154,20 @@ def _effects(program: Callable[..., Any], arguments: list[Any], owners: list[Any
                 allow_unused=True, retain_graph=backward == "twice",
             )  # fmt: skip
             results |= _seen([(f"gradient {time} of {n}", g) for n, g in zip(wanted, gradients, strict=True)], False)
+    return results | _versions([*given, *found])
+
+
+def _versions(values: list[tuple[str, Any]]) -> Results:
+    """Which tensors that share memory count their changes together: autograd looks there for what was written to."""
+    results: Results = {}
+    owners: dict[int, Tensor] = {}
+    plain = [one for name, value in values for one in _parts(name, value)]
+    for name, value in plain:
+        if isinstance(value, Tensor) and value.layout is torch.strided and value.numel():
+            owner = owners.setdefault(value.untyped_storage()._cdata, value)
+            before = value._version
+            torch.autograd.graph.increment_version(owner)
+            results[f"{name} version"] = value._version != before
     return results
 
 
