@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +37,7 @@ def masked_scatter_backward(grad_output: Tensor, mask: Tensor, sizes: Sequence[i
     import torch
 
     chosen = mask.expand_as(grad_output).reshape(-1)
-    count = math.prod(sizes)
+    count = cast("int", math.prod(sizes))
     # Where nothing is chosen, to a place after the last; so are elements that the source did not have.
     places = torch.where(chosen, chosen.to(torch.int64).cumsum(0) - 1, count).clamp_max(count)
     found = grad_output.new_zeros([count + 1]).scatter(0, places, grad_output.reshape(-1))

@@ -325,8 +325,8 @@ def test_parts_written_to_beside_what_is_saved(rows: int) -> None:
     found: list[Any] = []
     for run in (function, compiled_of(function)):
         a = torch.arange(rows * 2.0).view(rows, 2)
-        x = TwoTensor(a, a + 1).requires_grad_()
+        x: Any = TwoTensor(a, a + 1).requires_grad_()
         result = run(x)
-        gradient = torch.autograd.grad(result.sum(), x)[0]
+        gradient: Any = torch.autograd.grad(result.sum(), x)[0]
         found.append([one.detach() for pair in (x, result, gradient) for one in (pair.a, pair.b)])
     torch.testing.assert_close(found[1], found[0])
