@@ -30,6 +30,8 @@ SECONDS = 0.1
 """For the samples of each side."""
 STARTING = 120
 """Seconds in which a process has to say that it is ready."""
+LINE = 200
+"""The most characters of a line that tells of progress."""
 ERROR = 600
 """The most characters of an error's text."""
 
@@ -54,8 +56,9 @@ class Run:
     def measure(self, lines: Sequence[str]) -> None:
         """Measures programs, one after the other. One that takes too long has a row that says so."""
         for line in lines:
-            self.rows[line] = self._answer(line)
-        self.told(f"{len(lines)} programs measured")
+            row = self.rows[line] = self._answer(line)
+            against, problem = better(row), row.get("error") or row.get("unsuitable") or row["errors"] or ""
+            self.told(f"{'-' if against is None else f'{against:.2f}'}  {line}  {problem}".replace("\n", " ")[:LINE])
 
     def _answer(self, line: str) -> Row:
         if self._process is None or not self._process.is_alive():
@@ -87,6 +90,7 @@ class Run:
         """Ends the process."""
         if self._process is not None:
             self._process.kill()
+            self._process.join()
             self._process = None
 
 

@@ -22,6 +22,7 @@ from cuesta.targets.cpu.emit_scan import ScanCarry, combine
 from cuesta.targets.cpu.emit_types import constant, conversion, memory_text, splat_integer, suffix, type_text
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.philox import philox
+from cuesta.targets.cpu.remainders import remainder
 from cuesta.targets.cpu.vector_math import math_function
 from cuesta.targets.cpu.vector_text import vector_type
 from cuesta.targets.program import BoundSite
@@ -58,8 +59,10 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     if op.row.name in ("trunc_div", "fmod") and kind_of(operand_type) in "iu" and not _divides_well(op.operands[1]):
         _emit_any_division(emitter, op, template, kind, lanes, scalar)
         return
-    if template.startswith("math:"):
-        function = math_function(template[5:], suffix(scalar, 1), lanes)
+    is_remainder = op.row.name == "fmod" and lanes > 1 and scalar in (f32, f64)
+    if template.startswith("math:") or (is_remainder and host_features().has_fused_multiply_add):
+        dtype = suffix(scalar, 1)
+        function = remainder(dtype, lanes) if is_remainder else math_function(template[5:], dtype, lanes)
         emitter.functions[function.symbol] = function
         emitter.line(f"{result} = call {kind} {function.symbol}({', '.join(f'{kind} {a}' for a in arguments)})")
         return
