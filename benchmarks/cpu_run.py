@@ -28,6 +28,8 @@ from benchmarks.timing import copy_of, in_turns
 
 SECONDS = 0.1
 """For the samples of each side."""
+BETWEEN = 2**22
+"""Bytes that are moved before each call whose cost is told: what the second-level cache holds, and more."""
 STARTING = 120
 """Seconds in which a process has to say that it is ready."""
 LINE = 200
@@ -38,7 +40,7 @@ ERROR = 600
 
 class Run:
     """Rows of programs by line, as those of `gpu.Run`: `eager_ms`, `cuesta_ms`, `inductor_ms`, `copy_ms`;
-    `call_ms` is what calling any compiled function costs.
+    `call_ms` is what any compiled function costs to call.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -97,15 +99,31 @@ class Run:
 def serve(connection: Connection, sides: tuple[str, ...], threads: int, below: float) -> None:
     """Answers lines with rows until there are no more."""
     torch.set_num_threads(threads)
-    one, function = torch.ones(8), torch.compile(lambda x: x + 1, backend="cuesta")
-    function(one)
-    call = _times({"call": lambda: function(one)}, threads)
+    calls = {training: call_cost(training, threads) for training in (False, True)}
     connection.send({})
     while (line := connection.recv()) is not None:
         try:
-            connection.send(row_of(line, sides, threads, below) | call)
+            training = "train" in Program.parse(line).marks
+            connection.send(row_of(line, sides, threads, below) | {"call_ms": calls[training]})
         except Exception as error:  # noqa: BLE001 - told, and the next program is tried
             connection.send({"error": f"{type(error).__name__}: {error}"[:ERROR]})
+
+
+def call_cost(training: bool, threads: int) -> float:
+    """What a call of a compiled function costs beside eager, where data has taken the caches from Python: twice as much
+    as where it has not.
+    """
+    prepared = Prepared(Program.parse("f32 8 train | relu" if training else "f32 8 | relu").case("cpu"))
+    sides = {"eager": prepared.function, "cuesta": torch.compile(prepared.function, backend="cuesta")}
+    steps = {side: prepared.step(function) for side, function in sides.items()}
+    copy = copy_of(BETWEEN)
+
+    def after_a_copy(step: Step) -> Step:
+        return lambda: (copy(), step())
+
+    with torch.set_grad_enabled(training):
+        times = _times({side: after_a_copy(step) for side, step in steps.items()}, threads)
+    return max(0.0, times["cuesta_ms"] - times["eager_ms"])
 
 
 def row_of(line: str, sides: Sequence[str], threads: int, below: float) -> Row:
