@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks import cpu_run
+from benchmarks.gpu import lines_of
 from benchmarks.random_programs import DTYPES, EXTENTS, LAYOUTS, STEPS, Program, draw
 from benchmarks.search import slowness
 
@@ -30,6 +32,17 @@ def test_odd_programs_have_every_type_layout_and_most_steps() -> None:
     assert len({name for program in programs for name, _ in program.steps}) > 0.9 * (len(STEPS) - 6)
 
 
+def inputs_of(line: str) -> list[torch.Tensor]:
+    _, inputs = Program.parse(line).case("cpu").make()
+    return [one for one in inputs if isinstance(one, torch.Tensor)]
+
+
+def test_the_lines_that_are_kept_are_programs() -> None:
+    lines = lines_of(Path(cpu_run.__file__).with_name("cpu_cliffs.txt"))
+    assert len(lines) == len(set(lines)) > 10
+    assert all(Program.parse(line).made() and str(Program.parse(line)) == line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("mark", "strides"),
     [
@@ -41,14 +54,13 @@ def test_odd_programs_have_every_type_layout_and_most_steps() -> None:
     ],
 )
 def test_a_mark_says_how_the_input_lies(mark: str, strides: tuple[int, ...]) -> None:
-    _, inputs = Program.parse(f"i8 4x6x5x7 {mark} | negate").case("cpu").make()
+    inputs = inputs_of(f"i8 4x6x5x7 {mark} | negate")
     assert [one.stride() for one in inputs] == [strides]
     assert inputs[0].shape == (4, 6, 5, 7)
 
 
 def test_indices_are_inputs_within_their_bounds() -> None:
-    _, inputs = Program.parse("f32 30x4 train | scatter_add 0").case("cpu").make()
-    x, source, index = inputs
+    x, source, index = inputs_of("f32 30x4 train | scatter_add 0")
     assert index.dtype == torch.int64 and index.shape == (30, 4) and int(index.max()) < 30
     assert x.requires_grad and source.requires_grad and not index.requires_grad
 
