@@ -107,8 +107,11 @@ bench-ddp: $(READY) ## a training step under DistributedDataParallel, one proces
 bench-multi-gpu: $(READY) ## training steps with DDP, FSDP2, TP and 2-D on several devices, beside eager and TorchInductor
 	$(RUN) -m benchmarks.multi_gpu $(ARGS)
 
+bench-search: $(READY) ## random programs on the CPU: which are slower than eager or TorchInductor (ARGS="--seeds 0-39 --skip-inductor")
+	$(RUN) -m benchmarks.search --device cpu $(ARGS)
+
 bench-gpu-search: $(READY) ## random programs on a CUDA device: which are slower than eager, TorchInductor or memory (ARGS="--seeds 0-39")
-	$(RUN) -m benchmarks.gpu_search $(ARGS)
+	$(RUN) -m benchmarks.search $(ARGS)
 
 bench-gpu-schedules: $(READY) ## random nests on a CUDA device: how near the best of their tilings the chosen ones are (ARGS="--seeds 0-39")
 	$(RUN) -m benchmarks.gpu_schedules $(ARGS)

@@ -179,6 +179,16 @@ class Run:
         for name, process in self.owners.items():
             self.rows[name] |= process.ask("measure", name)
 
+    def measure(self, lines: Sequence[str]) -> None:
+        """Compiles and measures random programs, whose processes end with that."""
+        self.owners.clear()
+        self.compile_all(lines, fresh=False)
+        self.told(f"{len(lines)} programs compiled and checked")
+        self.measure_all()
+        self.told("measured")
+        self.stop()
+        self.processes.clear()
+
     def add(self, other: Run) -> None:
         """What another run found out about its sides."""
         for name, row in other.rows.items():

@@ -55,6 +55,7 @@ FINITE = {
     "targets/cpu/emit_types.py:scalar_text": TYPES,
     "targets/cpu/jit.py:_target_machine": "one for each set of features that the host is said to have",
     "targets/cpu/philox.py:philox": TEXTS,
+    "targets/cpu/remainders.py:remainder": TEXTS,
     "targets/cpu/vector_math.py:_math_function": TEXTS,
     "targets/library.py:_version": "one for each library that a key names",
     "targets/lookup.py:_made": "one for each target of the process",

@@ -23,12 +23,23 @@ from cuesta.targets.cpu.emit_types import constant, conversion, memory_text, spl
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.integer_functions import gcd
 from cuesta.targets.cpu.philox import philox
-from cuesta.targets.cpu.vector_math import math_function
+from cuesta.targets.cpu.remainders import remainder
+from cuesta.targets.cpu.vector_math import MathFunction, math_function
 from cuesta.targets.cpu.vector_text import vector_type
 from cuesta.targets.program import BoundSite
 
 if TYPE_CHECKING:
     from cuesta.targets.cpu.emit_kernel import KernelEmitter
+
+
+def _function_of(name: str, template: str, scalar: Attribute, lanes: int) -> MathFunction | None:
+    """The function that an op of the table is a call of, where it is one."""
+    dtype = suffix(scalar, 1)
+    if name == "gcd":
+        return gcd(dtype, lanes, signed=kind_of(scalar) == "i")
+    if name == "fmod" and lanes > 1 and scalar in (f32, f64) and host_features().has_fused_multiply_add:
+        return remainder(dtype, lanes)
+    return math_function(template[5:], dtype, lanes) if template.startswith("math:") else None
 
 
 def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
@@ -59,11 +70,8 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     if op.row.name in ("trunc_div", "fmod") and kind_of(operand_type) in "iu" and not _divides_well(op.operands[1]):
         _emit_any_division(emitter, op, template, kind, lanes, scalar)
         return
-    if template.startswith("math:"):
-        if op.row.name == "gcd":
-            function = gcd(suffix(scalar, 1), lanes, signed=kind_of(scalar) == "i")
-        else:
-            function = math_function(template[5:], suffix(scalar, 1), lanes)
+    function = _function_of(op.row.name, template, scalar, lanes)
+    if function is not None:
         emitter.functions[function.symbol] = function
         emitter.line(f"{result} = call {kind} {function.symbol}({', '.join(f'{kind} {a}' for a in arguments)})")
         return

@@ -57,8 +57,8 @@ _INLINE_F32: dict[str, Callable[[VectorText, str], str]] = {
 _INLINE_F64: dict[str, Callable[[VectorText, str], str]] = {"rsqrt": polynomials.rsqrt, "sqrt": polynomials.sqrt}
 _LIBRARY_FOR_LARGE_ANGLES = frozenset({"sin", "cos", "tan"})
 
-# SLEEF overflows early here (sinh of 710, asinh of 1e155), so f64 goes to libm.
-_SCALAR_F64 = frozenset({"acosh", "asinh", "cosh", "sinh"})
+# SLEEF overflows early here (sinh of 710, asinh of 1e155): where a lane is beyond these, all go to libm.
+_LARGEST_F64 = {"acosh": 1e150, "asinh": 1e150, "cosh": 700.0, "sinh": 700.0}
 
 FUNCTIONS = frozenset(_INLINE_F32) | frozenset(SLEEF_SUFFIX)
 
@@ -112,6 +112,8 @@ def _math_function(name: str, dtype: str, lanes: int, features: HostFeatures) ->
     inline = (_INLINE_F32 if dtype == "f32" else _INLINE_F64).get(name)
     if inline is None and name == "sigmoid":
         return _sigmoid_f64(lanes, features)
+    if inline is None and dtype == "f64" and name in _LARGEST_F64:
+        return _near_or_far(name, lanes, features)
     if inline is None:
         return _library_function(name, dtype, lanes, features, "alwaysinline")
     text = VectorText(dtype, lanes, avx512=has_avx512(features))
@@ -121,7 +123,7 @@ def _math_function(name: str, dtype: str, lanes: int, features: HostFeatures) ->
     library = _library_function(name, dtype, lanes, features, "noinline cold")
     text.declarations.update(library.declarations)
     result = inline(text, "%x")
-    _branch_on_large_angles(text, library.symbol)
+    _branch_on_large(text, polynomials.LARGEST_ANGLE)
     ending = (
         f"near:\n  ret {text.real} {result}\nfar:\n  %far.result = call {text.real} {library.symbol}({text.real} %x)\n"
     )
@@ -129,9 +131,25 @@ def _math_function(name: str, dtype: str, lanes: int, features: HostFeatures) ->
     return function._replace(definition=library.definition + function.definition)
 
 
-def _branch_on_large_angles(text: VectorText, library: str) -> None:
+def _near_or_far(name: str, lanes: int, features: HostFeatures) -> MathFunction:
+    """SLEEF's function of f64 where no lane is beyond what it can do, else libm's, lane by lane."""
+    far = _library_function(name, "f64", lanes, features, "noinline cold", widths=())
+    if lanes == 1 or not features.library_widths("f64"):
+        return _library_function(name, "f64", lanes, features, "alwaysinline", widths=())
+    near = _library_function(name, "f64", lanes, features, "alwaysinline", suffix=".near")
+    text = VectorText("f64", lanes)
+    text.declarations.update(near.declarations | far.declarations)
+    _branch_on_large(text, _LARGEST_F64[name])
+    for label, function in (("near", near), ("far", far)):
+        text.statement(f"{label}:\n  %{label}.result = call {text.real} {function.symbol}({text.real} %x)")
+        text.statement(f"  ret {text.real} %{label}.result")
+    both = _define(name, text, "", set(near.external_symbols | far.external_symbols))
+    return both._replace(definition=near.definition + far.definition + both.definition)
+
+
+def _branch_on_large(text: VectorText, largest: float) -> None:
     size = text.intrinsic("fabs", "%x")
-    far = text.compare("ogt", size, text.constant(polynomials.LARGEST_ANGLE))
+    far = text.compare("ogt", size, text.constant(largest))
     if text.lanes > 1:
         any_of = f"@llvm.vector.reduce.or.v{text.lanes}i1"
         text.declarations.add(f"declare i1 {any_of}({text.boolean})")
@@ -165,11 +183,22 @@ def _sigmoid_f64(lanes: int, features: HostFeatures) -> MathFunction:
     return function._replace(definition=(exp.definition + function.definition).replace(exp.symbol + "(", renamed + "("))
 
 
-def _library_function(name: str, dtype: str, lanes: int, features: HostFeatures, attributes: str) -> MathFunction:
-    """Calls of SLEEF on registers of the machine, the last one padded; of libm for one lane or an unknown machine."""
+def _library_function(
+    name: str,
+    dtype: str,
+    lanes: int,
+    features: HostFeatures,
+    attributes: str,
+    *,
+    widths: tuple[int, ...] | None = None,
+    suffix: str = "",
+) -> MathFunction:
+    """Calls of SLEEF on registers of the machine, or of these widths, the last one padded; of libm for one lane, or
+    where there are no widths.
+    """
     text = VectorText(dtype, lanes)
     arguments = ["%x", "%y"] if name in TWO_ARGUMENTS else ["%x"]
-    widths = () if dtype == "f64" and name in _SCALAR_F64 else features.library_widths(dtype)
+    widths = features.library_widths(dtype) if widths is None else widths
     # The narrowest register that holds all lanes, else the widest there is.
     width = min((w for w in widths if w >= lanes), default=max(widths, default=1)) if lanes > 1 else 1
     callee = scalar_symbol(name, dtype) if width == 1 else sleef_symbol(name, dtype, width)
@@ -178,7 +207,7 @@ def _library_function(name: str, dtype: str, lanes: int, features: HostFeatures,
         f"declare {register} @{callee}({', '.join([register] * len(arguments))}) nounwind willreturn memory(none)"
     )
     result = _call_by_parts(text, callee, arguments, width)
-    symbol = _symbol(name, dtype, lanes, ".library" if "noinline" in attributes else "")
+    symbol = _symbol(name, dtype, lanes, ".library" if "noinline" in attributes else suffix)
     parameters = ", ".join(f"{text.real} {argument}" for argument in arguments)
     header = f"define private {text.real} {symbol}({parameters}) {attributes} nounwind {{"
     body = "\n".join([*text.lines, f"  ret {text.real} {result}"])

@@ -11,14 +11,15 @@ import torch
 import cuesta
 from benchmarks import gpu
 from benchmarks.case import Prepared
-from benchmarks.gpu_search import programs, shrunk, slowness
-from benchmarks.random_programs import DTYPES, KINDS, STEPS, Program, Unsuitable, draw
+from benchmarks.random_programs import ALL_KINDS, DTYPES, KINDS, Program, Unsuitable, draw
+from benchmarks.random_steps import USUAL_STEPS
+from benchmarks.search import programs, shrunk, slowness
 from cuesta.testing import assert_close_to_float64
 from tests.support.triton_interpreter import interpreted_cuda
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_a_line_says_the_program(kind: str) -> None:
     for seed in range(6):
         program = draw(kind, seed)
@@ -146,7 +147,7 @@ SEEDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["operator", "neighbourhood"])
+@pytest.mark.parametrize("kind", ["operator", "neighbourhood", "odd"])
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
 def test_small_ones_on_the_processor(kind: str, seeds: range) -> None:
     for program in small_programs(kind, seeds):
@@ -167,4 +168,4 @@ def test_small_ones_as_triton_kernels(kind: str, seeds: range) -> None:
 @pytest.mark.slow
 def test_every_step_is_drawn() -> None:
     drawn = {name for kind in KINDS for seed in range(60) for name, _ in draw(kind, seed).steps}
-    assert len(drawn) > 0.8 * len(STEPS)
+    assert len(drawn) > 0.8 * len(USUAL_STEPS)

@@ -271,6 +271,13 @@ class _Chooser:
         near = stride is not None and abs(stride) * access.width <= self.machine.line // 2
         return (NEAR_LANE if near else FAR_LANE) * self.lanes(lane) * (2.0 if access.is_store else 1.0)
 
+    def is_spread(self, access: Access, lane: int) -> bool:
+        """Whether lanes are loaded or stored one by one: there are no stretches to read, and all must be kept."""
+        if not access.width or not access.varies >> lane & 1:
+            return False
+        stride = self.stride(access, lane)
+        return stride is None or abs(stride) > SHUFFLED_STRIDE
+
     @staticmethod
     def stride(access: Access, lane: int) -> int | None:
         """By how many elements an access moves from lane to lane; None when that is not one number."""
@@ -311,6 +318,8 @@ class _Chooser:
         if lanes < self.max_lanes or heaviest > SIDE_BY_SIDE_WORK:
             return lanes
         if all(self.iterations(inner) <= WINDOW_POINTS for inner in root.loops):
+            return lanes
+        if any(self.is_spread(access, lane) for loop in root.walk() for access in loop.accesses):
             return lanes
         best, best_time = lanes, math.inf
         width = lanes
@@ -427,8 +436,12 @@ class _Chooser:
         return any(self.runs_along(access, lane, axis) for axis in self.analysis.root.axes)
 
     def runs_along(self, access: Access, lane: int, axis: int) -> bool:
-        """Whether an access that the lanes `lane` would spread is contiguous along `axis`."""
-        if axis == lane or not access.width or not access.varies >> lane & 1 or access.indirect:
+        """Whether an access that the lanes `lane` would spread is contiguous along `axis`. What is looked up along
+        another axis is one place in memory for all points of a tile.
+        """
+        if axis == lane or not access.width or not access.varies >> lane & 1:
+            return False
+        if (access.indirect >> lane | access.indirect >> axis) & 1:
             return False
         return self.stride(access, lane) != 1 and sym.coefficient(access.address, axis) == 1
 

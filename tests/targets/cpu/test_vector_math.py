@@ -151,6 +151,27 @@ def test_large_angles_use_the_library() -> None:
     assert "noinline cold" in function.definition
 
 
+@pytest.mark.parametrize("name", ["sinh", "cosh", "asinh", "acosh"])
+def test_hyperbolic_functions_of_f64_are_vectors_where_those_do_not_overflow(name: str) -> None:
+    function = vector_math.math_function(name, "f64", 8)
+    if vector_math.host_features().library_widths("f64"):
+        assert {symbol.startswith("Sleef_") for symbol in function.external_symbols} == {True, False}
+    edges = [0.0, 1.0, 20.0, 699.0, 701.0, 709.9, 710.2, 711.0, 1e149, 1e151, 1e155, 1.7e308, math.inf, math.nan]
+    edges = [x for edge in edges for x in (edge, -edge) if name != "acosh" or not x < 1]
+
+    def exact(x: float) -> float:
+        try:
+            return getattr(math, name)(x)
+        except OverflowError:
+            return math.copysign(math.inf, x) if name == "sinh" else math.inf
+
+    alike = torch.tensor(edges, dtype=torch.float64).repeat_interleave(16)
+    for x in (alike, torch.tensor(edges * 16, dtype=torch.float64)):
+        actual = load_math_functions([name], "f64", 8)(name, x)
+        truth = torch.tensor([exact(value) for value in x.tolist()], dtype=torch.float64)
+        torch.testing.assert_close(actual, truth, rtol=1e-15, atol=0, equal_nan=True)
+
+
 def test_a_machine_without_vector_library_calls_libm() -> None:
     plain = describe("x86_64-unknown-linux-gnu", {"sse2": True, "avx2": False})
     function = vector_math.math_function("atan", "f32", 4, plain)
