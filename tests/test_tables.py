@@ -53,6 +53,7 @@ FINITE = {
     "targets/cpu/emit_types.py:byte_width": TYPES,
     "targets/cpu/emit_types.py:memory_text": TYPES,
     "targets/cpu/emit_types.py:scalar_text": TYPES,
+    "targets/cpu/integer_functions.py:gcd": TEXTS,
     "targets/cpu/jit.py:_target_machine": "one for each set of features that the host is said to have",
     "targets/cpu/philox.py:philox": TEXTS,
     "targets/cpu/remainders.py:remainder": TEXTS,
