@@ -57,11 +57,14 @@ class ComplexValues:
         self.builder = builder
         self._planes: dict[SSAValue, Planes] = {}
         self._pairs: dict[SSAValue, SSAValue] = {}
+        self._views: dict[SSAValue, tuple[SSAValue, Sequence[sym.IndexExpr]]] = {}
+        """Views of complex values: of which, and where an index of the view is in it."""
 
     def forget_erased(self) -> None:
         """What was rolled back in the builder goes here, too."""
         self._pairs = {value: pairs for value, pairs in self._pairs.items() if _stands(pairs)}
         self._planes = {value: planes for value, planes in self._planes.items() if all(map(_stands, planes))}
+        self._views = {value: view for value, view in self._views.items() if _stands(value)}
 
     def lower(self, op: AtenCall, overload: str) -> list[SSAValue]:
         """The results of a complex call. Errors: Declined; VerifyException, as rules raise it."""
@@ -91,7 +94,12 @@ class ComplexValues:
         known = self._pairs.get(value)
         if known is None:
             planes = self._planes.get(value)
-            known = self._view_as_real(value) if planes is None else self._interleaved(value.type, planes)
+            if value in self._views:  # a view of the pairs: who has both has one memory
+                whole, place = self._views[value]
+                last = sym.dim(len(sizes_of_value(value)))
+                known = self.builder.view(self.pairs(whole), [*place, last], _pairs_type(value.type))
+            else:
+                known = self._view_as_real(value) if planes is None else self._interleaved(value.type, planes)
             self._pairs[value] = known
         return known
 
@@ -120,6 +128,9 @@ class ComplexValues:
         result_type = op.results[position].type
         if in_place:
             value = self._same_call(op, op.operands, [result.type for result in op.results])[position]
+            view = planes[0].owner
+            if isinstance(view, loops.ViewOp) and view.source is self._planes.get(op.operands[0], (None,))[0]:
+                self._views[value] = op.operands[0], view.map.results
         else:
             pairs = self._interleaved(result_type, planes)
             value = self._call("aten.view_as_complex.default", pairs, result_type)

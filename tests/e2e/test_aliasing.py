@@ -27,6 +27,11 @@ PROGRAMS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
     "views of the input": lambda x: (x.t(), x[1:], x.view(-1)),
     "a view, and a flip of it": lambda x: (x.t(), x.t().flip(0)),
     "an expression and its view": lambda x: ((y := x + 1), y.t()),
+    "parts of views of complex numbers": lambda x: (
+        (z := torch.complex(x, x * 2)).view(4, 8).real[None],
+        z.view(-1).imag,
+        torch.view_as_real(z.t()[1:]),
+    ),
 }
 
 
