@@ -8,9 +8,11 @@ from __future__ import annotations
 import gc
 import io
 import os
+import random
 import re
 import shlex
 import sys
+import zlib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -45,6 +47,15 @@ def pytest_collection_finish() -> None:
     guards: Any = sys.modules.get("torch._dynamo.guards")
     if hasattr(guards, "profile_guard_manager"):
         guards.profile_guard_manager = lambda *_: 0.0
+
+
+@pytest.fixture(autouse=True)
+def _seeded(request: pytest.FixtureRequest) -> None:
+    """What a test draws depends on its name alone: a failure comes back. Looking for failures is the fuzzers' work."""
+    seed = zlib.crc32(request.node.nodeid.encode())
+    random.seed(seed)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(seed)
 
 
 pytest.register_assert_rewrite("tests.support.levels", "tests.support.text")

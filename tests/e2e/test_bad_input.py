@@ -103,14 +103,24 @@ def test_integer_division_by_zero(function: Callable[..., Any]) -> None:
         compiled_of(function)(torch.tensor([1, 2]), torch.tensor([3, 0]))
 
 
-def test_an_error_of_a_library_call_is_that_of_eager() -> None:
+def test_put_outside() -> None:
     def function(x: Tensor, i: Tensor) -> Tensor:
         return x.put(i, torch.ones(1)) * 2
 
     compiled = compiled_of(function)
-    with pytest.raises(IndexError, match="tried to access index 7 on a tensor of 3 elements"):
+    with pytest.raises(IndexError, match="index 7 is out of bounds for dimension with size 3"):
         compiled(randn(3), torch.tensor([7]))
     check_call(compiled, function, randn(3), torch.tensor([1]))
+
+
+def test_an_error_of_a_library_call_is_that_of_eager() -> None:
+    def function(x: Tensor) -> Tensor:
+        return torch.linalg.cholesky(x) * 2
+
+    compiled = compiled_of(function)
+    with pytest.raises(torch.linalg.LinAlgError, match="the input is not positive-definite"):
+        compiled(-torch.eye(3))
+    check_call(compiled, function, torch.eye(3) * 4)
 
 
 # -- options and devices -----------------------------------------------------------------------------------------------
