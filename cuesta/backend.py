@@ -187,19 +187,27 @@ class Compilers:
                 take_example_inputs(gm, example_inputs)
             plain = read_plain(gm) if kind == "backward" else ()
             flipped = read_memory(gm)
-            compiled = self.compile(gm, record)
+            compiled, parts = self._captured(gm, record)
             if kind == "forward":
-                report_strides(record.result_strides)
-            if self.options.captures:
-                from cuesta.cuda_graphs import captured
-
-                compiled = captured(compiled, gm, kind, record)
+                report_strides(() if parts else record.result_strides)
             compiled = given_plain(given_memory(compiled, flipped), plain)
         seconds = perf_counter() - start
         # What no stage has counted: importing the compiler, most of it.
-        record.seconds["load-compiler"] = seconds - sum(record.seconds.values())
+        record.seconds["load-compiler"] = seconds - sum(sum(one.seconds.values()) for one in (record, *parts))
         self.seconds += seconds
         return compiled
+
+    def _captured(self, gm: torch.fx.GraphModule, record: CompileRecord) -> tuple[BoxedFunction, list[CompileRecord]]:
+        """A graph, compiled, and captured if wished; of one compiled in parts, the records of all but the first."""
+        if self.options.captures:
+            from cuesta.cuda_graphs import captured, compiled_in_parts
+
+            if (found := compiled_in_parts(gm, record, self.compile)) is not None:
+                compiled, parts = found
+                self.records.extend(parts[1:])
+                return compiled, parts[1:]
+            return captured(self.compile(gm, record), gm, record.kind, record), []
+        return self.compile(gm, record), []
 
 
 def drop_aliases(gm: torch.fx.GraphModule) -> None:

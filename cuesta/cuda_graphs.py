@@ -12,14 +12,17 @@ every stream has a capture of its own. Nothing that a user can see changes, but 
   backward pass reads it.) What nobody refers to may be overwritten: work on *another stream* that reads a result has to
   be waited for before the result is dropped (`Tensor.record_stream` tells the allocator, and does not tell a capture).
 
-A graph that cannot be captured runs as ever, and says why: with a warning, and in its `CompileRecord`.
+A graph of which some calls cannot be captured is captured in parts around them, where that can be done
+(`cuda_graph_parts.py`); its `CompileRecord` says which. One that cannot be captured runs as ever, and says why: with a
+warning, and in its record.
 """
 
 from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +30,15 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from cuesta.captured_function import Capture, CapturedFunction, Function, Refused
+from cuesta.cuda_graph_parts import divided, joined, move_numbers, tensors_of
 from cuesta.dialects.core.devices import TRAITS
 from cuesta.lowering.capture.stack_traces import innermost_frame
+from cuesta.record import CompileRecord
 from cuesta.saved_results import visible_results
 from cuesta.targets.triton.driver import current_stream
 
 if TYPE_CHECKING:
-    from cuesta.record import CompileRecord, GraphKind
+    from cuesta.record import GraphKind
 
 
 class CudaDevice:
@@ -152,6 +157,47 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
+def compiled_in_parts(
+    gm: torch.fx.GraphModule,
+    record: CompileRecord,
+    compile_part: Callable[[torch.fx.GraphModule, CompileRecord], Function],
+) -> tuple[Function, list[CompileRecord]] | None:
+    """A graph that cannot be captured as a whole, compiled and captured in parts, and the parts' records, of which
+    `record` is the first. None if it can be captured, or cannot be divided.
+    """
+    devices = _devices(gm)
+    if not any(map(_can_capture, devices)) or not (reason := _obstacle(gm, devices)):
+        return None
+    counts = Counter(value.device for node in gm.graph.nodes for value in tensors_of(node))
+    device = max(filter(_can_capture, devices), key=lambda one: (counts[one], str(one)))
+    gm = _copy(gm)
+    move_numbers(gm, device)
+    if (parts := divided(gm, lambda node: _obstacle_of(node, device))) is None:
+        return None
+    functions: list[Function] = []
+    records: list[CompileRecord] = []
+    for number, part in enumerate(parts, 1):
+        one = record if number == 1 else CompileRecord(kind="inference")
+        # All that a part returns lies as it did in the graph: the next part is compiled for that.
+        one.kind, kind = "inference", record.kind
+        function = compile_part(part.gm, one)
+        if part.captured:
+            function = captured(function, part.gm, "inference", one)
+        else:
+            one.cuda_graph = f"not captured: {reason}"
+        one.kind = kind
+        one.cuda_graph = f"{one.cuda_graph} (part {number} of {len(parts)})"
+        functions.append(function)
+        records.append(one)
+    return joined(gm, parts, functions), records
+
+
+def _copy(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(gm.graph, {}))
+    return torch.fx.GraphModule(gm, graph)
+
+
 def captured(function: Function, gm: torch.fx.GraphModule, kind: GraphKind, record: CompileRecord) -> Function:
     """The function of a compiled graph, captured where that can be; otherwise as it is, and the record says why."""
     devices = _devices(gm)
@@ -189,32 +235,41 @@ def _can_capture(device: torch.device) -> bool:
     return device.type in TRAITS and TRAITS[device.type].captures
 
 
-def _tensors(node: torch.fx.Node) -> list[torch.Tensor]:
-    value = node.meta.get("val")
-    values = value if isinstance(value, tuple | list) else (value,)
-    return [one for one in values if isinstance(one, torch.Tensor)]
-
-
 def _devices(gm: torch.fx.GraphModule) -> set[torch.device]:
-    return {value.device for node in gm.graph.nodes for value in _tensors(node)}
+    return {value.device for node in gm.graph.nodes for value in tensors_of(node)}
 
 
 def _obstacle(gm: torch.fx.GraphModule, devices: set[torch.device]) -> str:
     """Why a graph cannot be captured, as far as its text tells; empty when nothing is in the way."""
     for node in gm.graph.nodes:
-        for value in _tensors(node):
+        for value in tensors_of(node):
             if not _can_capture(value.device):
                 what = "its input" if node.op == "placeholder" else "the result of"
                 return f"{what} {_name(node)} is on the {value.device.type.upper()}"
-        if isinstance(node.target, torch._ops.OpOverload):
-            for tag in ("dynamic_output_shape", "data_dependent_output", "cudagraph_unsafe"):
-                # `index` is said to have dynamic shapes: it has where a mask of bools is among its indices.
-                is_index = node.target is torch.ops.aten.index.Tensor
-                known = is_index and not any(map(free_unbacked_symbols, _tensors(node)))
-                if not known and getattr(torch.Tag, tag, None) in node.target.tags:
-                    return f"{_name(node)} is one of the operators that cannot be captured ({tag})"
+        if reason := _unsafe(node):
+            return reason
     if len(devices) > 1:
         return f"it runs on several devices: {', '.join(sorted(map(str, devices)))}"
+    return ""
+
+
+def _obstacle_of(node: torch.fx.Node, device: torch.device) -> str:
+    """Why a call cannot be captured with others on a device; empty when nothing is in the way."""
+    for one in (node, *node.all_input_nodes):
+        for value in tensors_of(one):
+            if value.device != device:
+                return f"{_name(one)} is on the {value.device}"
+    return _unsafe(node)
+
+
+def _unsafe(node: torch.fx.Node) -> str:
+    if isinstance(node.target, torch._ops.OpOverload):
+        for tag in ("dynamic_output_shape", "data_dependent_output", "cudagraph_unsafe"):
+            # `index` is said to have dynamic shapes: it has where a mask of bools is among its indices.
+            is_index = node.target is torch.ops.aten.index.Tensor
+            known = is_index and not any(map(free_unbacked_symbols, tensors_of(node)))
+            if not known and getattr(torch.Tag, tag, None) in node.target.tags:
+                return f"{_name(node)} is one of the operators that cannot be captured ({tag})"
     return ""
 
 

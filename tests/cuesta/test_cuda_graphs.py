@@ -59,7 +59,7 @@ class FakeDevice:
             self.log.append("replay")
             again = function(list(inside))
             for position in fresh:
-                results[position].copy_(again[position])
+                results[position].untyped_storage().copy_(again[position].untyped_storage())
 
         return Capture(replay, results, self.share)
 

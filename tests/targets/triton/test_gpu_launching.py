@@ -298,6 +298,24 @@ def _(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
+@pytest.mark.parametrize("name", ["a number of the CPU", "a size of the data"])
+def test_a_graph_is_captured_in_parts(name: str) -> None:
+    def function(x: torch.Tensor, step: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = ((x + 1) * step - x).sin()
+        if name == "a size of the data":
+            y = y + y.nonzero().sum()
+        return (y.cos() * x + y).abs(), step + 1
+
+    run = graphs(function)
+    step = torch.tensor(1.0)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        for _ in range(5):
+            x = torch.randn(64, device="cuda")
+            for ours, theirs in zip(run(x, step), function(x, step), strict=True):
+                assert torch.allclose(ours, theirs, atol=1e-4) and ours.device == theirs.device
+    assert any(str(record.cuda_graph).startswith("captured (part") for record in cuesta.records)
+
+
 @torch.library.custom_op("cuesta_tests::waits", mutates_args=())
 def waits(x: torch.Tensor) -> torch.Tensor:
     torch.cuda.synchronize()  # which no debug mode of torch sees
