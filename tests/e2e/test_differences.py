@@ -266,6 +266,14 @@ def test_the_order_of_what_an_index_finds() -> None:
     assert torch.equal(result, table[index])
 
 
+def test_the_order_of_complex_angles() -> None:
+    z = torch.randn(9, 5, dtype=torch.complex64).t()
+    assert z.angle().stride() == (9, 1)
+    result = ours(torch.angle, z)
+    assert result.stride() == z.to("meta").angle().stride() == (1, 5)
+    torch.testing.assert_close(result, z.angle())
+
+
 def test_random_numbers_that_nothing_uses() -> None:
     def function(x: Tensor) -> Tensor:
         F.dropout(x, 0.5, training=True)

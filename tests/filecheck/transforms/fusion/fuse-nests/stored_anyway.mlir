@@ -1,4 +1,5 @@
 // RUN: cuesta-opt %s --split-input-file -p fuse-nests
+// SLOW
 
 // What is next to nothing to compute, but is stored for others: the sum of its rows computes it, and stores it. Both
 // would read %x.
