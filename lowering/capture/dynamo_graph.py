@@ -170,9 +170,25 @@ def _has_memory(tensor: torch.Tensor) -> bool:
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
-    """Whether eager sees that elements are one: along a dim with a stride of 0."""
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    return any(type(step) is int and step == 0 and _is_several(size) for size, step in pairs)
+    """Whether elements are one: along a dim with a stride of 0, or because a dim steps to within what the dims of
+    smaller strides extend over. (What interlaces there, and does not meet, counts as well.) Where that depends on
+    symbols, what holds in this call is guarded.
+    """
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    pairs = [pair for pair in zip(tensor.stride(), tensor.shape, strict=True) if _is_several(pair[1])]
+    extent: Any = 0
+    for step, size in sorted(pairs, key=lambda pair: _now(pair[0])):
+        if guard_or_false(step <= extent):
+            return True
+        extent = extent + step * (size - 1)
+    return False
+
+
+def _now(number: Any) -> int:
+    """What a number is in this call; 0 if nobody can say."""
+    hint = number if type(number) is int else number.node.hint
+    return hint if type(hint) is int else 0
 
 
 def _is_several(size: Any) -> bool:

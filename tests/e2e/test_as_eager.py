@@ -260,6 +260,25 @@ def test_an_update_that_eager_does(name: str) -> None:
     check(lambda x: x[1].add_(1) * 2, torch.ones(1, 4).expand(3, 4))
 
 
+@LEFT_TO_EAGER
+@pytest.mark.parametrize("dynamic", (None, True))
+def test_an_update_of_rows_that_meet(dynamic: bool | None) -> None:
+    """Eager computes all new numbers before it writes one; a kernel that writes in place would read what it wrote."""
+
+    def function(x: Tensor) -> Tensor:
+        doubled = x * 2
+        x.copy_(-x.clamp(-2, 2))
+        return doubled
+
+    torch._dynamo.reset()
+    bases = [torch.arange(24.0) - 4, torch.arange(24.0) - 4]
+    for call, base in zip((torch.compile(function, backend="cuesta", dynamic=dynamic), function), bases, strict=True):
+        call(base.as_strided((4, 3), (1, 1), 2))
+        call(base.as_strided((4, 3), (2, 3), 2))
+        call(base.as_strided((4, 3), (3, 1), 2))
+    assert torch.equal(*bases)
+
+
 def _write_beside(x: Tensor) -> Tensor:
     seen = x.expand(3, 4)
     x.add_(1)
