@@ -22,11 +22,13 @@ def captured(
     from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
 
     from cuesta.lowering.capture.dynamo_graph import (
+        copy_what_is_resolved,
         decompositions_for,
         expand_nothing_by_views,
         gather_where_a_tensor_says,
     )
 
+    copy_what_is_resolved(gm)
     expand_nothing_by_views(gm)
     gather_where_a_tensor_says(gm)
     settings = {**settings, "decompositions": decompositions_for(gm, settings["decompositions"])}

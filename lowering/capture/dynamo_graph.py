@@ -327,6 +327,25 @@ def _expands_nothing(node: Node) -> bool:
     )
 
 
+def copy_what_is_resolved(gm: GraphModule) -> None:
+    """x.resolve_neg() -> x.clone(), in place, of what has the negative bit: the same to eager.
+
+    To AOTAutograd it is x itself, once `_neg_view` is decomposed into a negation, and an update of it one of x's memory.
+    """
+    for module in gm.modules():
+        found = [node for node in module.graph.nodes if _resolves(node)] if isinstance(module, GraphModule) else []
+        for node in found:
+            node.op, node.target, node.args, node.kwargs = "call_method", "clone", node.args[:1], {}
+        if found:
+            module.recompile()
+
+
+def _resolves(node: Node) -> bool:
+    if node.target not in ("resolve_neg", torch.resolve_neg, torch.ops.aten.resolve_neg.default) or not node.args:
+        return False
+    return isinstance(node.args[0], Node) and any(tensor.is_neg() for tensor in _tensors(node.args[0]))
+
+
 def _of_rank(input: torch.Tensor, rank: int) -> torch.Tensor:
     """A view with dims of one element in front."""
     for _ in range(rank - input.dim()):

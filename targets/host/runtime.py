@@ -51,16 +51,33 @@ def resolve_overload(name: str) -> Callable[..., Any]:
 
     if name in _METHODS_OF_TORCH:
         return getattr(torch, _METHODS_OF_TORCH[name])
+    if name == "aten.view_as_complex.default":
+        return _view_as_complex
     namespace, _, rest = name.partition("::") if "::" in name else name.partition(".")
     packet, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+
+
+def _view_as_complex(pairs: torch.Tensor) -> torch.Tensor:
+    """`torch.view_as_complex`. What lies in memory of real numbers is given as no view of those.
+
+    AOTAutograd makes the view that a result is of an input as the result is of its own base, which it takes to be of
+    the input's type. Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils.py.
+    """
+    import torch
+
+    made = torch.view_as_complex(pairs)
+    base = made._base  # pyright: ignore[reportPrivateUsage]
+    if base is None or base.is_complex():
+        return made
+    return reinterpreter()(made, made.size(), made.stride(), 0)
 
 
 def is_overload(name: str) -> bool:
     """Whether torch has an operator of that overload name."""
     import torch
 
-    if name in _METHODS_OF_TORCH:
+    if name in _METHODS_OF_TORCH or name == "aten.view_as_complex.default":
         return True
     try:
         found = resolve_overload(name)

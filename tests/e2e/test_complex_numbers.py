@@ -178,6 +178,15 @@ def test_inputs_with_the_conjugate_bit() -> None:
         torch.testing.assert_close(leaf.grad, tangents * (2 * z).conj())
 
 
+def test_a_view_of_a_conjugate_whose_size_is_a_symbol() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda z: z.expand(2, *z.shape), backend="cuesta", dynamic=True)
+    for size in (5, 4):
+        z = numbers(size).conj()
+        result = compiled(z)
+        assert torch.equal(result, z.expand(2, size)) and result.data_ptr() == z.data_ptr()
+
+
 @pytest.mark.slow
 def test_state_space_kernel_of_many_exponentials() -> None:
     def kernel(rates: Tensor, weights: Tensor, steps: Tensor) -> Tensor:

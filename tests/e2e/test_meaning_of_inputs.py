@@ -49,6 +49,8 @@ def negated(*sizes: int) -> Tensor:
         lambda z: (z.conj() * z).imag + z.conj().imag,
         lambda z: z.conj().imag.add_(1),
         lambda z: neg_view(z.real).mul_(2).sum(),
+        lambda z: (neg_view(z.real).resolve_neg().mul_(2), z.real * 1),
+        lambda z: (torch.resolve_neg(z.conj().imag)[None].add_(1), z.imag * 1),
     ],
 )
 def test_bits_of_values(function: Callable[[Tensor], Any]) -> None:
