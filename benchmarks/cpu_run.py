@@ -14,7 +14,7 @@ import os
 import statistics
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from time import perf_counter, process_time
 from typing import Any
@@ -80,10 +80,14 @@ class Run:
             self.pipe.recv()
         try:
             self.pipe.send(line)
-            if self.pipe.poll(self.options.program_seconds):
-                return self.pipe.recv()
+            stage, until = "eager", perf_counter() + self.options.program_seconds
+            while self.pipe.poll(max(0.0, until - perf_counter())):
+                answer = self.pipe.recv()
+                if not isinstance(answer, str):
+                    return answer
+                stage = answer
             self.stop()
-            return {"error": f"it took longer than {self.options.program_seconds} s"}
+            return {"error": f"it took longer than {self.options.program_seconds} s; at last: {stage}"}
         except (EOFError, OSError):
             self.stop()
             return {"error": "the process died"}
@@ -106,7 +110,8 @@ def serve(connection: Connection, sides: tuple[str, ...], threads: int, below: f
     while (line := connection.recv()) is not None:
         try:
             training = "train" in Program.parse(line).marks
-            connection.send(row_of(line, sides, threads, below) | {"call_ms": calls[training]})
+            row = row_of(line, sides, threads, below, connection.send)
+            connection.send(row | {"call_ms": calls[training]})
         except Exception as error:  # noqa: BLE001 - told, and the next program is tried
             connection.send({"error": f"{type(error).__name__}: {error}"[:ERROR]})
 
@@ -128,9 +133,9 @@ def call_cost(training: bool, threads: int) -> float:
     return max(0.0, times["cuesta_ms"] - times["eager_ms"])
 
 
-def row_of(line: str, sides: Sequence[str], threads: int, below: float) -> Row:
+def row_of(line: str, sides: Sequence[str], threads: int, below: float, told: Callable[[str], None]) -> Row:
     """What a program takes on every side, and what is wrong with what Cuesta gives. `unsuitable` says why eager cannot
-    run it; then there is nothing else.
+    run it; then there is nothing else. What is done next is `told`, for who waits in vain.
     """
     torch._dynamo.reset()
     prepared = Prepared(Program.parse(line).case("cpu"))
@@ -143,7 +148,9 @@ def row_of(line: str, sides: Sequence[str], threads: int, below: float) -> Row:
         except (RuntimeError, TypeError, IndexError, ValueError) as error:
             return {"unsuitable": f"{type(error).__name__}: {error}"[:ERROR]}
         for side in sides:
+            told(f"compiling and comparing {side}")
             _compile(prepared, side, steps, result)
+        told("measuring")
         moved = prepared.bytes_moved()
         steps["copy"] = copy_of(moved)
         result["bytes"] = moved

@@ -211,11 +211,13 @@ done:
         accumulator: Accumulator | None,
     ) -> None:
         unroll = self.func.schedule.choices.get("unroll", 1)
-        widths = [op.lanes, 1]
-        if accumulator is not None and self.rows > 1:
-            widths = [2 * op.lanes, op.lanes, 1]
-        elif self.rows == 1:
+        if self.rows == 1:
             widths = cascade_of_widths(op, static, host_features().f32_lanes, int(unroll))
+        else:
+            halvings = op.lanes.bit_length() if _goes_by_halves(op, static) else 0
+            widths = [op.lanes >> step for step in range(halvings)] or [op.lanes, 1]
+            if accumulator is not None:
+                widths.insert(0, 2 * op.lanes)
         done = 0
         for width in widths:
             last = width == 1
@@ -254,24 +256,29 @@ done:
         static: int | None,
         accumulator: Accumulator | None,
     ) -> None:
-        """An outer lane axis of a tile: all its rows side by side where the body is that simple, then one by one."""
+        """An outer lane axis of a tile: its rows side by side where the body is that simple. What whole sets of rows
+        leave over comes by halves, or one by one (`_goes_by_halves`).
+        """
         rows = op.lanes if accumulator is None and self.rows == 1 and is_simple_tile(op) else 1
-        start, trip = low, static
-        if rows > 1:
+        by_halves = rows > 1 and _goes_by_halves(op, static)
+        start = low
+        while rows > 1:
             if static is None:
-                length = self.instruction(f"sub nsw i64 {high}, {low}")
+                length = self.instruction(f"sub nsw i64 {high}, {start}")
                 left = self.instruction(f"srem i64 {length}, {rows}")
-                start = self.instruction(f"sub nsw i64 {high}, {left}")
-                start = self.instruction(f"call i64 @llvm.smax.i64(i64 {low}, i64 {start})")
-                whole = None
+                stop = self.instruction(f"sub nsw i64 {high}, {left}")
+                stop = self.instruction(f"call i64 @llvm.smax.i64(i64 {start}, i64 {stop})")
+                whole, rest, following = None, None, 1
             else:
                 whole = static // rows * rows
-                start, trip = _plus(self, low, whole), static - whole
-            with self.side_by_side(rows):
-                strip = Strip(variable, low, start, rows, whole, row=True)
-                self._strip(strip, lambda: self._body(op, None), None)
+                stop, rest, following = _plus(self, start, whole), static - whole, rows // 2 if by_halves else 1
+            if whole != 0:
+                with self.side_by_side(rows):
+                    strip = Strip(variable, start, stop, rows, whole, row=True)
+                    self._strip(strip, lambda: self._body(op, None), None)
+            start, static, rows = stop, rest, following
         with self.side_by_side(1):
-            strip = Strip(variable, start, high, 1, trip)
+            strip = Strip(variable, start, high, 1, static)
             self._long_strip(strip, lambda: self._body(op, accumulator), accumulator)
 
     def _long_strip(self, strip: Strip, body: Callable[[], None], accumulator: Accumulator | None) -> None:
@@ -420,6 +427,14 @@ def _registers(op: Operation) -> int:
     if isinstance(op, elem.TableOp) and any(text.startswith("math:") for text in op.row.llvm.values()):
         return 6 if op.row.name == "exp" else 12
     return 1
+
+
+def _goes_by_halves(op: kernel.LoopOp, static: int | None) -> bool:
+    """Whether what whole sets of rows or lanes of a tile leave over comes by halves: as in `cascade_of_widths`."""
+    ops = [inner for inner in op.body.walk() if not isinstance(inner, kernel.ForOp)]
+    return static is not None and (
+        any(isinstance(inner, kernel.ReduceOp) for inner in ops) or sum(map(_registers, ops)) <= _LIGHT
+    )
 
 
 def cascade_of_widths(op: kernel.LoopOp, static: int | None, machine_lanes: int, unroll: int) -> list[int]:

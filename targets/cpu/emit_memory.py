@@ -68,6 +68,13 @@ def read(
     elif stride is not None and is_shuffled(stride):
         place = emitter.address(op.pointer, op.offset, op.indices)
         value = load_strided(emitter, place, stride, lanes, element, align, mask, host_features().f32_lanes)
+    elif stride is not None and mask is None and has_plain_lanes(emitter, value_type):
+        place, value = emitter.address(op.pointer, op.offset, op.indices), "poison"
+        for lane in range(lanes):
+            here = emitter.further(place, stride * lane, op.pointer)
+            one = emitter.instruction(f"load {element}, ptr {here}, align {align}")
+            value = emitter.instruction(f"insertelement {kind} {value}, {element} {one}, i64 {lane}")
+        return value
     else:
         places = _places(emitter, op.pointer, op, element)
         every = f"<{lanes} x i1> {mask}" if mask is not None else f"<{lanes} x i1> splat (i1 true)"
@@ -80,6 +87,12 @@ def read(
         return value
     register = vector_type(scalar_text(scalar), lanes)
     return emitter.instruction(f"select <{lanes} x i1> {mask}, {register} {value}, {register} {other}")
+
+
+def has_plain_lanes(emitter: KernelEmitter, value_type: Attribute) -> bool:
+    """Whether lanes that lie apart are better loaded and changed one by one: no machine gathers less than 4 bytes."""
+    scalar = scalar_of(value_type)
+    return emitter.lanes_of(value_type) > 1 and kind_of(scalar) in "iu" and byte_width(scalar) < 4
 
 
 def _prefetch(emitter: KernelEmitter, place: str, ahead: int, lanes: int, element: str, width: int) -> None:

@@ -21,9 +21,9 @@ from cuesta.dialects import kernel
 from cuesta.dialects.core.reductions import JOINS, identity
 from cuesta.dialects.core.scans import ASSIGNMENTS
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
-from cuesta.targets.cpu.emit_memory import read, write
+from cuesta.targets.cpu.emit_memory import has_plain_lanes, read, write
 from cuesta.targets.cpu.emit_reduce import Accumulator
-from cuesta.targets.cpu.emit_types import constant, suffix, type_text
+from cuesta.targets.cpu.emit_types import byte_width, constant, scalar_text, suffix, type_text
 from cuesta.targets.cpu.vector_math import math_function
 from cuesta.targets.cpu.vector_text import vector_type
 
@@ -215,12 +215,31 @@ def table_op(emitter: KernelEmitter, name: str, scalar: Attribute, a: str, b: st
 
 def combine(emitter: KernelEmitter, op: kernel.CombineOp, stride: int | None) -> None:
     """Emits a `kernel.combine`: reads, computes and writes. No two lanes have the same element."""
+    if stride not in (None, 0, 1) and op.mask is None and has_plain_lanes(emitter, op.value.type):
+        _combine_one_by_one(emitter, op, stride)
+        return
     value = emitter.name(op.value)
     if op.kind not in ASSIGNMENTS:
         scalar, lanes = scalar_of(op.value.type), emitter.lanes_of(op.value.type)
         old = read(emitter, op, op.value.type, stride, constant(0, scalar, lanes))
         value = table_op(emitter, JOINS[op.kind], scalar, old, value, lanes)
     write(emitter, op, value, stride)
+
+
+def _combine_one_by_one(emitter: KernelEmitter, op: kernel.CombineOp, stride: int) -> None:
+    """As `combine`, of lanes that are `stride` elements apart: each is a scalar's change, and no vector is put together
+    only to be taken apart.
+    """
+    scalar, lanes = scalar_of(op.value.type), emitter.lanes_of(op.value.type)
+    kind, width = scalar_text(scalar), byte_width(scalar)
+    values, first = emitter.name(op.value), emitter.address(op.pointer, op.offset, op.indices)
+    for lane in range(lanes):
+        value = emitter.instruction(f"extractelement {vector_type(kind, lanes)} {values}, i64 {lane}")
+        place = emitter.further(first, stride * lane, op.pointer)
+        if op.kind not in ASSIGNMENTS:
+            old = emitter.instruction(f"load {kind}, ptr {place}, align {width}")
+            value = table_op(emitter, JOINS[op.kind], scalar, old, value, 1)
+        emitter.line(f"store {kind} {value}, ptr {place}, align {width}")
 
 
 __all__ = ["ScanCarry", "combine"]

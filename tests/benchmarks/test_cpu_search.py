@@ -67,16 +67,18 @@ def test_indices_are_inputs_within_their_bounds() -> None:
 
 def test_a_row_says_the_times_and_what_eager_cannot_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_run, "SECONDS", 0.001)
-    row = cpu_run.row_of("f32 50x30 reversed | sum 0", ["cuesta"], 1, 0.0)
+    told: list[str] = []
+    row = cpu_run.row_of("f32 50x30 reversed | sum 0", ["cuesta"], 1, 0.0, told.append)
+    assert told == ["compiling and comparing cuesta", "measuring"]
     assert row["errors"] == {} and row["kernels"] == 1 and row["bytes"] == 4 * (50 * 30 + 30)
     assert min(row["eager_ms"], row["cuesta_ms"], row["copy_ms"]) > 0
-    assert set(cpu_run.row_of("c64 50x30 | cummin 0", ["cuesta"], 1, 0.0)) == {"unsuitable"}
+    assert set(cpu_run.row_of("c64 50x30 | cummin 0", ["cuesta"], 1, 0.0, told.append)) == {"unsuitable"}
 
 
 def test_what_is_slow_is_measured_twice_and_the_better_time_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = iter([{"eager_ms": 1.0, "cuesta_ms": 3.0}, {"eager_ms": 2.0, "cuesta_ms": 1.0}])
     monkeypatch.setattr(cpu_run, "_times", lambda steps, threads: next(taken))
-    row = cpu_run.row_of("f32 50x30 | relu", ["cuesta"], 1, 0.7)
+    row = cpu_run.row_of("f32 50x30 | relu", ["cuesta"], 1, 0.7, lambda stage: None)
     assert (row["eager_ms"], row["cuesta_ms"]) == (1.0, 1.0)
 
 
@@ -95,5 +97,5 @@ def test_a_program_that_takes_too_long_is_stopped_and_the_next_one_runs() -> Non
         run.measure(["f32 8x9 | relu"])
     finally:
         run.stop()
-    assert run.rows["f32 8x8 | relu"] == {"error": "it took longer than 0.0 s"}
+    assert run.rows["f32 8x8 | relu"] == {"error": "it took longer than 0.0 s; at last: eager"}
     assert run.rows["f32 8x9 | relu"]["cuesta_ms"] > 0

@@ -9,9 +9,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from cuesta.testing import assert_close_to_float64
+
 pytestmark = pytest.mark.slow
 
 Case = tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]
+
+
+def reverse(x: torch.Tensor) -> torch.Tensor:
+    """The same sizes, in memory the axes in reverse."""
+    return x.permute(*reversed(range(x.dim()))).contiguous().permute(*reversed(range(x.dim())))
 
 
 def ramp(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -31,6 +38,7 @@ CASES: dict[str, Case] = {
     "backwards": (lambda a: a.flip(1) * 2, (ramp(5, 101),)),
     "padded, every second": (lambda a: F.pad(a[:, ::2], (3, 2)) * 2, (ramp(5, 101),)),
     "window": (lambda a: F.max_pool2d(a, 3, 2, 1), (ramp(2, 3, 17, 28),)),
+    "a tile with rows and columns left over": (lambda a: a.permute(2, 0, 1) + 1, (ramp(3, 23, 47),)),
     "window without padding": (lambda a: F.max_pool2d(a, 2), (ramp(2, 3, 16, 34),)),
 }
 
@@ -44,6 +52,24 @@ def test_the_order_of_memory_makes_no_difference(case: str, dynamic: bool) -> No
         actual, expected = torch.compile(function, backend="cuesta", dynamic=dynamic)(*inputs), function(*inputs)
     assert actual.stride() == expected.stride()
     torch.testing.assert_close(actual, expected, rtol=1e-6, atol=0)
+
+
+REDUCED: dict[str, Case] = {
+    "rows that lie along each other": (F.instance_norm, (reverse(ramp(11, 3, 7, 5)),)),
+    "groups": (lambda a: F.group_norm(a, 2), (reverse(ramp(10, 6, 4, 5, 3, dtype=torch.bfloat16)),)),
+    "a middle axis": (lambda a: F.softmax(a, 1), (reverse(ramp(10, 6, 5, 19)),)),
+    "length": (lambda a: a.norm(dim=1, keepdim=True) * a, (reverse(ramp(13, 6, 5, 19)),)),
+    "extreme": (lambda a: a.amax((1, 2)), (reverse(ramp(13, 6, 5, 19, dtype=torch.int64)),)),
+}
+"""Reductions over memory that lies along other axes: it is transposed in registers."""
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("case", REDUCED)
+def test_reductions_of_what_lies_along_other_axes(case: str, dynamic: bool) -> None:
+    function, inputs = REDUCED[case]
+    torch._dynamo.reset()
+    assert_close_to_float64(torch.compile(function, backend="cuesta", dynamic=dynamic), function, inputs)
 
 
 def test_a_maximum_over_a_window_is_nan_where_the_window_has_one() -> None:

@@ -16,8 +16,9 @@ import math
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.machine import Machine
-from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
+from cuesta.dialects.loops.split_axes import split_axes
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 
 TILE = 4096
@@ -146,6 +147,7 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
         if analysis.nest.choices.get(name, 1) > most:
             problem = f"its schedule says {name} = {analysis.nest.choices[name]}; here there are {most} at most"
             raise CuestaError(Diagnostic.on(analysis.nest, problem))
+    split_axes(analysis)
     return _Chooser(analysis, machine).choose()
 
 
@@ -159,6 +161,8 @@ class _Chooser:
         self.points = [size if isinstance(size, int) else max(1, analysis.estimate(size)) for size in analysis.sizes]
         self.lane_choice: dict[Loop, tuple[int | None, float]] = {}
         self.tiled = not analysis.root.loops and self.suits_tiles(analysis.root)
+        self.beside: int | None = None
+        """The parallel axis of which several points are reduced side by side, what lies along it being transposed."""
 
     def choose(self) -> Schedule:
         root = self.analysis.root
@@ -173,7 +177,11 @@ class _Chooser:
             problem = f"its schedule says lanes = {self.stated}, but none of its axes can have lanes"
             raise CuestaError(Diagnostic.on(self.analysis.nest, problem))
         if self.choices.get("rows", 1) > 1:
-            schedule = self.rows_together(root, self.choices["rows"])
+            schedule = self.rows_together(root, root.axes[-1:], self.choices["rows"])
+        elif (found := self.cheapest_beside(root, best_cost)) is not None:
+            beside, lane = found
+            rows = self.rows_of(beside)
+            schedule = self.rows_together(root, [beside], rows) if lane is None else self.blocks(root, beside, lane)
         else:
             schedule = self.rows(root) if best_axis is None else self.lanes_on(root, best_axis)
         self.share_among_threads(root, schedule)
@@ -268,6 +276,8 @@ class _Chooser:
             return SHUFFLED * abs(stride) * weight
         if self.tiled and self.is_read_across(access, lane):
             return TRANSPOSED * weight
+        if self.beside is not None and self.runs_along(access, lane, self.beside):
+            return TRANSPOSED * weight
         near = stride is not None and abs(stride) * access.width <= self.machine.line // 2
         return (NEAR_LANE if near else FAR_LANE) * self.lanes(lane) * (2.0 if access.is_store else 1.0)
 
@@ -356,16 +366,74 @@ class _Chooser:
             self.run_through(schedule, root.axes[-1:], {root.axes[-1]: TILE})
         return schedule
 
-    def rows_together(self, root: Loop, rows: int) -> Schedule:
-        """As `rows`, but a program runs through a tile of the last axis, of which `rows` points are done together."""
+    def rows_together(self, root: Loop, axes: list[int], rows: int) -> Schedule:
+        """As `rows`, but a program runs through a tile of one axis, of which `rows` points are done together."""
         schedule = self.rows(root)
-        if not root.axes or schedule.locals or all(lanes == 1 for _, lanes in schedule.loops.values()):
+        if not axes or schedule.locals or all(lanes == 1 for _, lanes in schedule.loops.values()):
             problem = f"its schedule says rows = {rows}, but it has no rows whose points are reduced in lanes"
             raise CuestaError(Diagnostic.on(self.analysis.nest, problem))
-        last = schedule.parallel[-1]
-        last.loop, last.tile = True, tile_of(self.analysis.sizes[last.axis], SUMMED_ROWS, rows)
-        schedule.around = [(last.axis, rows)]
+        (axis,) = axes
+        parallel = next(one for one in schedule.parallel if one.axis == axis)
+        parallel.loop, parallel.tile = True, tile_of(self.analysis.sizes[axis], SUMMED_ROWS, rows)
+        schedule.around = [(axis, rows)]
         return schedule
+
+    def cheapest_beside(self, root: Loop, best_cost: float) -> tuple[int, int | None] | None:
+        """The parallel axis of which several points are best reduced side by side, and the one with the lanes (None:
+        inner loops have them), if that costs less: what lies along the first is transposed in registers.
+        Afterwards the lanes of inner loops are chosen for it.
+        """
+        if self.stated is not None or "unroll" in self.choices or not self.suits_rows(root):
+            return None
+        found: tuple[int, int | None] | None = None
+        before = dict(self.lane_choice)
+        reduced = [access for loop in root.loops if isinstance(loop.op, loops.ReduceOp) for access in loop.accesses]
+        for axis in root.axes:
+            if self.rows_of(axis) == 1 or all(sym.coefficient(access.address, axis) != 1 for access in reduced):
+                continue
+            self.beside = axis
+            cost = self.cost(root, None)
+            if cost < best_cost and all(self.lane_choice[loop][0] is not None for loop in root.loops):
+                found, best_cost, before = (axis, None), cost, dict(self.lane_choice)
+            for lane in root.axes:
+                if lane != axis and self.lanes(lane) > 1 and (cost := self.cost_with_lanes(root, lane)) < best_cost:
+                    found, best_cost = (axis, lane), cost
+        self.beside, self.lane_choice = None if found is None else found[0], before
+        return found
+
+    def blocks(self, root: Loop, beside: int, lane: int) -> Schedule:
+        """Two parallel axes have lanes around serial loops: a program runs through blocks of them."""
+        schedule = Schedule([ParallelAxis(axis) for axis in root.axes], lanes=self.lanes(lane))
+        self.inner_lanes(root, schedule, free=False)
+        schedule.around, schedule.order = [(beside, self.rows_of(beside))], [lane]
+        for parallel in schedule.parallel:
+            if parallel.axis in (beside, lane):
+                parallel.loop = True
+                step = self.rows_of(beside) if parallel.axis == beside else schedule.lanes
+                wanted = SUMMED_ROWS if parallel.axis == beside else self.machine.line
+                parallel.tile = tile_of(self.analysis.sizes[parallel.axis], wanted, step)
+        return schedule
+
+    def rows_of(self, axis: int) -> int:
+        """The points of an axis that are reduced side by side."""
+        size = self.analysis.sizes[axis]
+        return min(MOST_ROWS, 1 << size.bit_length() - 1) if isinstance(size, int) and size > 1 else 1
+
+    def suits_rows(self, root: Loop) -> bool:
+        """Whether points can be reduced side by side: each has one value for a reduction, nothing branches, nothing is
+        kept in memory of its own.
+        """
+        if self.analysis.local_sizes or not root.loops or any(loop.loops for loop in root.loops):
+            return False
+        reductions = [loop.op for loop in root.loops if isinstance(loop.op, loops.ReduceOp)]
+        kinds = {op.kind for op in reductions}
+        return (
+            bool(kinds)
+            and kinds <= JOINS.keys() - EXTREMES.keys()
+            and all(isinstance(loop.op, loops.ReduceOp | loops.ForOp) for loop in root.loops)
+            and not any(isinstance(op, loops.BoundOp | loops.MeetOp) for op in root.op.walk())
+            and not any(access.ordered for loop in root.walk() for access in loop.accesses)
+        )
 
     def inner_lanes(self, loop: Loop, schedule: Schedule, *, free: bool) -> None:
         """Fills `schedule.loops` for the loops inside `loop`; `free` says that no axis further out has the lanes."""

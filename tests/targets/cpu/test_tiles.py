@@ -149,6 +149,26 @@ def test_memory_is_asked_for_once_a_line() -> None:
     body = body.replace("kernel.load %t[%j * 37 + %i] : vector<4x16xf32>", f"{load} prefetch 96")
     func = next(op for op in parse(program(body, "tensor<37xf32>")).walk() if isinstance(op, kernel.FuncOp))
     text = KernelEmitter(func, []).emit().text
-    # 45 points are a step of 32, two lines, of none of 16, and of 13 single ones, for four rows.
+    # 45 points are a step of 32, two lines, and of 8, 4 and a single one, none, for four rows.
     assert text.count("@llvm.prefetch") == 4 * 2
     assert "i64 96" in text and "i64 112" in text
+
+
+REST = """
+    kernel.for (%i = 0 to 24 lanes 16) {
+      kernel.for (%j = 0 to 44 lanes 16 dim 1) {
+        %d = kernel.load %t[%j * 37 + %i] : vector<16x16xf32>
+        kernel.store %d, %o[%i * 45 + %j] : vector<16x16xf32>
+      }
+    }"""
+
+
+def test_what_is_left_over_of_a_tile_comes_by_halves() -> None:
+    from cuesta.dialects import kernel
+    from cuesta.targets.cpu.emit_kernel import KernelEmitter
+    from tests.support.text import parse
+
+    func = next(op for op in parse(program(REST, "tensor<37x45xf32>")).walk() if isinstance(op, kernel.FuncOp))
+    text = KernelEmitter(func, []).emit().text
+    # 24 rows are 16 and 8, 44 lanes are 32, 8 and 4: no element is moved by itself.
+    assert "load float," not in text and "store float " not in text and "gather" not in text
