@@ -330,7 +330,7 @@ def _expands_nothing(node: Node) -> bool:
 def copy_what_is_resolved(gm: GraphModule) -> None:
     """x.resolve_neg() -> x.clone(), in place, of what has the negative bit: the same to eager.
 
-    To AOTAutograd it is x itself, once `_neg_view` is decomposed into a negation, and an update of it one of x's memory.
+    To AOTAutograd it is x itself once `_neg_view` is decomposed into a negation, and an update of it is one of x.
     """
     for module in gm.modules():
         found = [node for node in module.graph.nodes if _resolves(node)] if isinstance(module, GraphModule) else []
