@@ -31,7 +31,10 @@ def random_words(count: int, bits: int) -> torch.Tensor:
 
     Where another thread draws in eager at the same time, both may get the same words: between reading the state and
     writing it, only those are kept out who need Python's lock to begin.
+    Errors: ValueError for words of other sizes, as only an edited text asks for.
     """
+    if bits not in (32, 64):
+        raise ValueError(f"random words have 32 bits or 64, not {bits}")
     function = _function()
     if function is None:
         from cuesta.targets.reference.random_words import random_words as by_torch

@@ -52,3 +52,11 @@ def test_without_llvm_torch_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_llvm_believes_the_module() -> None:
     assert compile_module(module_text(), verify=True)
+
+
+def test_words_of_other_sizes_are_refused() -> None:
+    """A text may say anything, and memory is made for these."""
+    with pytest.raises(ValueError, match="random words have 32 bits or 64, not 128"):
+        runtime.random_words(10, 128)
+    with pytest.raises(RuntimeError, match="negative dimension"):
+        runtime.random_words(-1, 32)
