@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 
 import torch
 
+from cuesta.dialects.core.process_lock import ProcessLock
 from cuesta.targets.cpu.mersenne_twister import STATE_BYTES, machine_function
 
-_one_at_a_time = threading.Lock()
+_one_at_a_time = ProcessLock()
 """Two programs must not draw from one state. (torch's own lock of a generator cannot be held from Python.)"""
 
 
@@ -42,7 +42,7 @@ def random_words(count: int, bits: int) -> torch.Tensor:
         return by_torch(count, bits)
     words = torch.empty(count, dtype=torch.int64 if bits == 64 else torch.int32)
     generator = torch.default_generator
-    with _one_at_a_time:
+    with _one_at_a_time.here:
         state = generator.get_state()
         function(state.data_ptr(), words.data_ptr(), count * (bits // 32))
         generator.set_state(state)
