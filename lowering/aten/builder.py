@@ -29,6 +29,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.aten import AtenOp, CallArguments, CallOp, Device, DType, LiteralOp
 from cuesta.dialects.core.devices import CPU, DeviceTraits
+from cuesta.dialects.core.random_words import RANDOM_WORDS
 from cuesta.dialects.core.rounding import rounded
 from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, tensor_type, tensor_type_of
 from cuesta.lowering.aten import float8
@@ -281,6 +282,14 @@ class LoopBuilder:
             key = self._keys[device] = op.results[0]
             key.name_hint = "key"
         return key
+
+    def random_words(self, count: sym.IndexExpr, element: Attribute) -> SSAValue:
+        """So many i32 or i64 of eager's next random words on the CPU. Requires: no nest is open."""
+        arguments = CallArguments.of((count, 64 if element == i64 else 32))
+        op = loops.ExternOp.of(RANDOM_WORDS, (), arguments, [tensor_type((count,), element)], pure=False)
+        self.emit(op)
+        op.results[0].name_hint = "words"
+        return op.results[0]
 
     def next_draw(self) -> int:
         """A number that no other draw of the graph has."""

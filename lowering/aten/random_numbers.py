@@ -1,4 +1,5 @@
-"""Random numbers of our own, where eager's stream is not asked for: Philox4x32-10, one call of it for four numbers.
+"""Random numbers of our own, where eager's stream is not asked for (`eager_random.py`): Philox4x32-10, one call of it
+for four numbers.
 
 A graph draws one 64-bit key from torch's default generator of the device (a call of `randint`, which advances the
 generator as any call of eager's does; `torch.manual_seed` repeats it). Every draw of the graph counts on its own:
@@ -19,7 +20,9 @@ from xdsl.ir import Attribute, SSAValue
 from cuesta.dialects import sym
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import device_of, traits_of
+from cuesta.lowering.aten import eager_random
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, compute_type, decline
+from cuesta.lowering.aten.eager_random import known_number
 from cuesta.lowering.aten.operands import element_of, sizes_of_value, tensor_type_of
 from cuesta.lowering.aten.pointwise import broadcast_indices
 from cuesta.lowering.aten.scalar import Scalar, cos, log, maximum, sin, sqrt, where
@@ -125,16 +128,18 @@ def _box_muller(u: Scalar, v: Scalar) -> tuple[Scalar, Scalar]:
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
-def _philox(rule: Rule) -> Rule:
-    """The rule, where eager's stream is not asked for."""
+def _by_stream(philox: Rule, eagers: Rule | None) -> Rule:
+    """The rule of the stream that is asked for."""
 
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
-        eager = builder.random == "device" and traits_of(op.results[0]).eager_random
-        if eager or builder.random == "eager":
-            decline("random numbers are drawn from eager's stream")
         if op.has_argument("generator") and op.argument("generator") is not None:
             decline("it has a generator of its own")
-        return rule(op, builder)
+        eager = builder.random == "device" and traits_of(op.results[0]).eager_random
+        if not eager and builder.random != "eager":
+            return philox(op, builder)
+        if eagers is None:
+            decline("random numbers are drawn from eager's stream")
+        return eagers(op, builder)
 
     return lower
 
@@ -147,16 +152,9 @@ def _randn(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     return _draw(op, builder, *_normal_of(element_of(op.results[0])))
 
 
-def _static(op: AtenCall, name: str) -> float:
-    value = op.argument(name)
-    if not isinstance(value, int | float):
-        decline(f"{name} is only known at run time")
-    return value
-
-
 def _bernoulli_of_number(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """Whether a word is below p · 2^32."""
-    p = _static(op, "p")
+    p = known_number(op, "p")
     if not 0 <= p <= 1:
         decline("eager has an error for such a probability")
     element = element_of(op.results[0])
@@ -180,7 +178,7 @@ def _bernoulli(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 
 def _uniform(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """from + u · (to − from), never rounded up to `to`."""
-    low, high = _static(op, "from"), _static(op, "to")
+    low, high = known_number(op, "from"), known_number(op, "to")
     element = element_of(op.results[0])
 
     def finish(number: Scalar, place: Sequence[sym.IndexExpr], mask: Scalar | None) -> Scalar:
@@ -220,7 +218,7 @@ def _tensor_or_number(op: AtenCall, name: str) -> SSAValue | float:
 
 def _exponential(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """−ln u / λ, which is never 0."""
-    rate, element = _static(op, "lambd"), element_of(op.results[0])
+    rate, element = known_number(op, "lambd"), element_of(op.results[0])
     if kind_of(element) != "f" or element == f64 or rate <= 0:
         decline(f"exponential numbers of {element}, with a rate of {rate}")
 
@@ -232,8 +230,8 @@ def _exponential(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 
 def _integers(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     """low + ⌊word · range / 2^32⌋; of long ranges the remainder of 63 bits."""
-    low = _static(op, "low") if op.has_argument("low") else 0
-    high, element = _static(op, "high"), element_of(op.results[0])
+    low = known_number(op, "low") if op.has_argument("low") else 0
+    high, element = known_number(op, "high"), element_of(op.results[0])
     extent = int(high - low)
     if extent <= 0 or kind_of(element) not in "fiu":
         decline("eager has an error for such a range, or such a type")
@@ -253,7 +251,7 @@ def _integers(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 
 
 RULES: dict[str, Rule] = {
-    name: _philox(rule)
+    name: _by_stream(rule, eager_random.RULES.get(name))
     for name, rule in {
         "aten.rand.default": _rand,
         "aten.rand_like.default": _rand,

@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from cuesta.dialects.core.process_lock import ProcessLock
+from cuesta.dialects.core.random_words import RANDOM_WORDS
 from cuesta.targets.cpu.libraries import free_record
 from cuesta.targets.program import BoundSite, Program, SharedLibrary
 from cuesta.targets.python_functions import define
@@ -49,6 +50,10 @@ def resolve_overload(name: str) -> Callable[..., Any]:
         return resolve_operator(name.removeprefix("operator "))
     import torch
 
+    if name == RANDOM_WORDS:
+        from cuesta.targets.host.random_words import random_words
+
+        return random_words
     if name in _METHODS_OF_TORCH:
         return getattr(torch, _METHODS_OF_TORCH[name])
     if name == "aten.view_as_complex.default":
@@ -77,7 +82,7 @@ def is_overload(name: str) -> bool:
     """Whether torch has an operator of that overload name."""
     import torch
 
-    if name in _METHODS_OF_TORCH or name == "aten.view_as_complex.default":
+    if name in _METHODS_OF_TORCH or name in ("aten.view_as_complex.default", RANDOM_WORDS):
         return True
     try:
         found = resolve_overload(name)

@@ -12,9 +12,11 @@ from xdsl.ir import SSAValue
 
 from cuesta.dialects import aten, layout, sym
 from cuesta.dialects.aten import Argument, CallLike
+from cuesta.dialects.core.random_words import RANDOM_WORDS
 from cuesta.targets.reference.bindings import Symbols, size_equations
 from cuesta.targets.reference.errors import InterpreterError, describe, fail
 from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_named, restride
+from cuesta.targets.reference.random_words import random_words
 
 _CPU = torch.device("cpu")
 
@@ -29,7 +31,7 @@ def call(op: CallLike, operands: Sequence[object], symbols: Symbols, numerics: N
     if overload is None:
         fail(op, f"torch has no operator {op.overload}")
     positional, keywords = arguments_of(op, operands, symbols, numerics)
-    if numerics.precise and "half_to_float" in overload._schema.__str__():
+    if numerics.precise and "half_to_float" in str(getattr(overload, "_schema", "")):
         _keep_float64(overload, positional, keywords)
     try:
         result = overload(*positional, **keywords)
@@ -62,6 +64,8 @@ def arguments_of(
 @lru_cache(maxsize=8192)
 def find_overload(name: str) -> Any:
     """torch's overload of a name such as `aten.add.Tensor` or `mylib::foo.default`; None when there is none."""
+    if name == RANDOM_WORDS:
+        return random_words
     namespace, separator, rest = name.partition("::" if "::" in name else ".")
     packet_name, _, overload_name = rest.rpartition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name, None) if separator else None

@@ -58,8 +58,8 @@ def test_only_the_draw_is_a_call_and_a_byte_an_element_is_kept() -> None:
     x = torch.randn(64, 100, requires_grad=True)
     compiled_of(dropout)(x).sum().backward()
     forward, backward = cuesta.records[-2:]
-    assert dict(forward.fallbacks) == {"aten.bernoulli.p": 1} and not backward.fallbacks
-    assert backward.kernels == 1
+    assert not forward.fallbacks and not backward.fallbacks
+    assert (forward.library_calls, forward.kernels, backward.kernels) == (1, 1, 1)
     saved = [tensor for tensor in compiled_of(dropout)(x).grad_fn.saved_tensors if tensor.dtype is torch.bool]  # type: ignore[union-attr]
     assert [tuple(mask.shape) for mask in saved] == [(64, 100)]
 
