@@ -85,6 +85,7 @@ RESHAPES: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
     "flat": lambda x: (x.reshape(-1),),
     "a part of a flat one": lambda x: (x.reshape(-1).squeeze()[None, 1:],),
     "two dims as one, and what is computed": lambda x: (x.view(x.shape[0], -1), x * 2),
+    "every second one": lambda x: (x[..., ::2].reshape(-1), x[..., ::2].flatten()[1:]),
     "a view of what is computed": lambda x: ((y := x + 1), y.view(-1)),
 }
 
