@@ -275,7 +275,8 @@ def _strided_view(
     address: IndexExpr = 0
     for index, stride in zip(map.results, strides_of(source), strict=True):
         address = address + index * stride
-    address = simplify(address, result_sizes, symbol_ranges)
+    # An index that is read is one of the source: neither has a dimension of size 0 where the other has a point.
+    address = simplify(address, (*result_sizes, *sizes_of(source)), symbol_ranges)
     strides: list[IndexExpr] = []
     offset = address
     for k in range(map.num_dims):

@@ -25,7 +25,7 @@ from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.elem import kind_of
-from cuesta.dialects.layout import device_of, is_tensor_type
+from cuesta.dialects.layout import device_of, is_tensor_type, sizes_of, strides_of
 from cuesta.lowering.aten import (
     channel_norms,
     convolutions,
@@ -48,8 +48,9 @@ from cuesta.lowering.aten import (
     upsampling,
     views,
 )
-from cuesta.lowering.aten.builder import AtenCall, Declined, LoopBuilder, Rule
+from cuesta.lowering.aten.builder import AtenCall, Declined, LoopBuilder, Rule, decline
 from cuesta.lowering.aten.complex_numbers import ComplexValues, has_rule, is_complex_call
+from cuesta.lowering.aten.operands import tensor_type_of
 
 FAMILIES: Final[tuple[Mapping[str, Rule], ...]] = (
     pointwise.RULES,
@@ -159,7 +160,12 @@ def _lower_call(op: AtenCall, builder: LoopBuilder, complex_values: ComplexValue
             if is_complex:
                 return complex_values.lower(op, name)
             assert rule is not None
-            return list(rule(op, builder)) if added is None else _lower_by(rule, op, builder)
+            if added is not None:
+                return _lower_by(rule, op, builder)
+            values = list(rule(op, builder))
+            if _loses_an_alias(op, values):
+                decline("sizes that are symbols hide how it lies in the memory that the caller gets")
+            return values
         # VerifyException: an argument is of another kind than the rule expects, such as a symbolic dim.
         except (Declined, VerifyException) as refusal:
             builder.roll_back(start)
@@ -187,6 +193,30 @@ def _lower_by(rule: Rule, op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
         if value.owner is op:
             accuse(rule, "gives a result of the call itself, which goes", op)
     return values
+
+
+def _loses_an_alias(op: AtenCall, values: Iterable[SSAValue]) -> bool:
+    """Whether the caller gets a view of eager's, or a view of it, as a copy: only because strides are symbols."""
+    if op.schema is None or not op.schema.is_view or not _is_given_out(op):
+        return False
+    views = (value.owner for value in values if isinstance(value.owner, loops.ViewOp))
+    return any(not view.is_alias and not _is_static(view) for view in views)
+
+
+def _is_given_out(op: AtenCall) -> bool:
+    users = (use.operation for result in op.results for use in result.uses)
+    return any(
+        (user.schema is None or user.schema.is_view or user.overload == "aten._unsafe_view.default")
+        and _is_given_out(user)
+        if isinstance(user, AtenOp | CallOp)
+        else user.has_trait(IsTerminator)
+        for user in users
+    )
+
+
+def _is_static(view: loops.ViewOp) -> bool:
+    kind = tensor_type_of(view.source)
+    return all(isinstance(number, int) for number in (*sizes_of(kind), *strides_of(kind)))
 
 
 def _keep(op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:

@@ -147,3 +147,13 @@ def test_symbolic_strided_view():
     source = layout.tensor_type((s0, 4, s1), f32)
     merge = MapAttr.get(2, (d0 // 4, d0 % 4, d1))
     assert layout.strided_view(merge, source, (s0 * 4, s1)) == ((s1, 1), 0)
+
+
+def test_a_reshape_of_strides_that_are_symbols_is_a_view():
+    """The sizes of what is read are positive, too: the divisions of a reshape need it."""
+    step, s2 = symbol("s9"), symbol("s2")
+    source = layout.tensor_type((s0, s1, s2), f32, (s1 * s2 * step, s2 * step, step))
+    flat = MapAttr.get(1, sym.delinearize(d0, (s0, s1, s2)))
+    assert layout.strided_view(flat, source, (s0 * s1 * s2,)) == ((step,), 0)
+    gaps = layout.tensor_type((s0, s1, s2), f32, (s1 * s2 * 2 * step, s2 * step, step))
+    assert layout.strided_view(flat, gaps, (s0 * s1 * s2,)) is None

@@ -81,6 +81,29 @@ def test_a_view_of_a_result_that_changes_goes_on_with_all_sizes() -> None:
     torch.testing.assert_close(torch.compile(function, backend="cuesta", dynamic=True)(x), function(x))
 
 
+RESHAPES: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
+    "flat": lambda x: (x.reshape(-1),),
+    "a part of a flat one": lambda x: (x.reshape(-1).squeeze()[None, 1:],),
+    "two dims as one, and what is computed": lambda x: (x.view(x.shape[0], -1), x * 2),
+    "every second one": lambda x: (x[..., ::2].reshape(-1), x[..., ::2].flatten()[1:]),
+    "a view of what is computed": lambda x: ((y := x + 1), y.view(-1)),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPES)
+@pytest.mark.parametrize("step", (1, 2))
+def test_reshapes_share_memory_where_strides_are_symbols(name: str, step: int) -> None:
+    torch._dynamo.reset()
+    function = RESHAPES[name]
+    compiled = torch.compile(function, backend="cuesta")
+    for sizes in ((1, 2, 1), (2, 3, 4), (5, 2, 3)):
+        x = torch.randn(*sizes, step)[..., step - 1]
+        expected, found = function(x), compiled(x)
+        assert owners(x, found) == owners(x, expected)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
+
+
 def swap(x: Tensor, y: Tensor) -> None:
     kept = x.clone()
     x.copy_(y)
