@@ -13,9 +13,9 @@ Everything not named here is as in PyTorch. An op that is in neither table and t
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
@@ -110,7 +110,7 @@ def _overload_of_extension(name: str, rule: Lowering) -> OpOverload:
     return found
 
 
-@cache
+@functools.cache
 def _table(with_quantized: bool) -> DecompositionTable:
     """The table without extensions. Built once, in about 5 ms, and again when there are operators of torch.ao."""
     from torch._decomp import (
@@ -123,9 +123,25 @@ def _table(with_quantized: bool) -> DecompositionTable:
     for packet in KEPT_WHOLE:
         for overload in _overloads(packet):
             table.pop(overload, None)
+    table = {overload: _unless_refused(formula) for overload, formula in table.items()}
     table.update(_own_decompositions())
     table.update(quantization.decompositions(exported=with_quantized))
     return table
+
+
+def _unless_refused(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """One of PyTorch's decompositions, but what it refuses stays a call: eager may do it (`nan_to_num` of complex
+    numbers). What eager refuses, too, its metadata function does.
+    """
+
+    @functools.wraps(formula)
+    def apply(*arguments: Any, **named: Any) -> Any:
+        try:
+            return formula(*arguments, **named)
+        except (RuntimeError, TypeError, ValueError):
+            return NotImplemented
+
+    return apply
 
 
 def _overloads(packet: str) -> list[OpOverload]:

@@ -333,10 +333,9 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
     To AOTAutograd it is x itself once `_neg_view` is decomposed into a negation, and an update of it is one of x.
     """
     for module in gm.modules():
-        found = [node for node in module.graph.nodes if _resolves(node)] if isinstance(module, GraphModule) else []
-        for node in found:
-            node.op, node.target, node.args, node.kwargs = "call_method", "clone", node.args[:1], {}
-        if found:
+        if isinstance(module, GraphModule) and (found := [node for node in module.graph.nodes if _resolves(node)]):
+            for node in found:
+                node.op, node.target, node.args, node.kwargs = "call_method", "clone", node.args[:1], {}
             module.recompile()
 
 

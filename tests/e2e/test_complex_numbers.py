@@ -178,6 +178,13 @@ def test_inputs_with_the_conjugate_bit() -> None:
         torch.testing.assert_close(leaf.grad, tangents * (2 * z).conj())
 
 
+def test_what_a_decomposition_of_pytorch_refuses_stays_a_call() -> None:
+    nan, inf = float("nan"), float("inf")
+    z = torch.tensor([complex(nan, 1), complex(1, -inf), complex(inf, nan)])
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(lambda z: z.nan_to_num() * 2, backend="cuesta")(z), z.nan_to_num() * 2)
+
+
 def test_a_view_of_a_conjugate_whose_size_is_a_symbol() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(lambda z: z.expand(2, *z.shape), backend="cuesta", dynamic=True)
