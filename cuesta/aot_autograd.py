@@ -22,6 +22,7 @@ def captured(
     from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
 
     from cuesta.lowering.capture.dynamo_graph import (
+        copy_negative_results,
         copy_what_is_resolved,
         decompositions_for,
         expand_nothing_by_views,
@@ -29,6 +30,7 @@ def captured(
     )
 
     copy_what_is_resolved(gm)
+    copy_negative_results(gm)
     expand_nothing_by_views(gm)
     gather_where_a_tensor_says(gm)
     settings = {**settings, "decompositions": decompositions_for(gm, settings["decompositions"])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from xdsl.dialects.builtin import (
     FixedBitwidthType,
@@ -386,11 +387,24 @@ def shared_results(function: FuncOp) -> set[SSAValue]:
     terminator = function.body.last_op
     for result in terminator.operands if isinstance(terminator, ReturnOp) else ():
         chain = [result]
-        while isinstance(owner := chain[-1].owner, ReinterpretOp):
-            chain.append(owner.source)
+        while (source := _memory_of(chain[-1])) is not None:
+            chain.append(source)
         chains.setdefault(chain.pop(), []).append(chain)
     shared = [found for root, found in chains.items() if isinstance(root, BlockArgument) or len(found) > 1]
     return {alias for found in shared for chain in found for alias in chain}
+
+
+_AS_OTHER_NUMBERS: Final = frozenset({"aten.view_as_complex.default", "aten.view_as_real.default"})
+
+
+def _memory_of(value: SSAValue) -> SSAValue | None:
+    """What a value is an alias of, or shows as numbers of another type."""
+    owner = value.owner
+    if isinstance(owner, ReinterpretOp):
+        return owner.source
+    if isinstance(owner, ExternOp) and owner.overload in _AS_OTHER_NUMBERS and owner.operands:
+        return owner.operands[0]
+    return None
 
 
 def only_launched(buffer: SSAValue) -> bool:

@@ -199,9 +199,11 @@ def _is_several(size: Any) -> bool:
 def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Generator[None]:
     """Lets a backward pass of `while_loop` be traced in a `with` block: it asks how often the loop ran.
 
-    Dynamo allows that only where it was told that numbers may come out of tensors, or `fullgraph=True`.
+    Dynamo allows that only where it was told that numbers may come out of tensors, or `fullgraph=True`. Without a
+    backward pass it is not asked, and an index that is a tensor breaks the graph, as for every backend.
     """
-    mode: Any = detect_fake_mode(inputs) if _calls(gm, torch.ops.higher_order.while_loop) else None
+    wanted = any(isinstance(one, torch.Tensor) and one.requires_grad for one in inputs) and torch.is_grad_enabled()
+    mode: Any = detect_fake_mode(inputs) if wanted and _calls(gm, torch.ops.higher_order.while_loop) else None
     if mode is None:
         yield
         return
@@ -337,6 +339,24 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
             for node in found:
                 node.op, node.target, node.args, node.kwargs = "call_method", "clone", node.args[:1], {}
             module.recompile()
+
+
+def copy_negative_results(gm: GraphModule) -> None:
+    """Returns a copy of what has the negative bit, in place: numbers in memory of their own, which need no bit.
+
+    AOTAutograd makes a view that is returned anew, of its base's memory, and may forget the bit on the way.
+    """
+    output = gm.graph.output_node()
+    for node in output.all_input_nodes:
+        for value in _tensors(node):
+            if not value.is_neg():
+                continue
+            with gm.graph.inserting_before(output):
+                copy = gm.graph.call_function(torch.clone, (node,))
+            copy.meta = {name: value for name, value in node.meta.items() if name != "example_value"}
+            copy.meta["example_value"] = value.clone()
+            output.replace_input_with(node, copy)
+            gm.recompile()
 
 
 def _resolves(node: Node) -> bool:

@@ -64,18 +64,14 @@ def resolve_overload(name: str) -> Callable[..., Any]:
 
 
 def _view_as_complex(pairs: torch.Tensor) -> torch.Tensor:
-    """`torch.view_as_complex`. What lies in memory of real numbers is given as no view of those.
+    """`torch.view_as_complex`, but what it gives is a view of nothing; it counts changes with its memory's tensor.
 
     AOTAutograd makes the view that a result is of an input as the result is of its own base, which it takes to be of
     the input's type. Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils.py.
     """
     import torch
 
-    made = torch.view_as_complex(pairs)
-    base = made._base  # pyright: ignore[reportPrivateUsage]
-    if base is None or base.is_complex():
-        return made
-    return reinterpreter()(made, made.size(), made.stride(), 0)
+    return torch.view_as_complex(pairs).detach()
 
 
 def is_overload(name: str) -> bool:

@@ -32,6 +32,7 @@ PROGRAMS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
         z.view(-1).imag,
         torch.view_as_real(z.t()[1:]),
     ),
+    "complex numbers and their real parts": lambda x: ((z := torch.complex(x, x).exp().roll(4, 1)), z.real),
 }
 
 

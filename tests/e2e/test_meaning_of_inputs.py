@@ -61,6 +61,26 @@ def test_bits_of_values(function: Callable[[Tensor], Any]) -> None:
     torch.testing.assert_close(actual_z, expected_z)
 
 
+@pytest.mark.parametrize("dynamic", (None, True))
+def test_results_with_the_negative_bit(dynamic: bool | None) -> None:
+    def of_an_input(x: Tensor) -> tuple[Tensor, ...]:
+        flat = x.view(x.size(0) * x.size(1))
+        return neg_view(flat), flat == flat.abs(), neg_view(flat)[1:]
+
+    def of_what_is_computed(x: Tensor) -> tuple[Tensor, ...]:
+        sums = neg_view(x.cumsum(-1)).view(-1)
+        return sums, sums.detach()
+
+    x = torch.randn(4, 3, requires_grad=True)
+    for function in (of_an_input, of_what_is_computed):
+        torch._dynamo.reset()
+        found = torch.compile(function, backend="cuesta", dynamic=dynamic)(x)
+        for ours, theirs in zip(found, function(x), strict=True):
+            assert torch.equal(ours, theirs) and ours.requires_grad == theirs.requires_grad
+        ours, theirs = (torch.autograd.grad(each[0].sum(), x)[0] for each in (found, function(x)))
+        assert torch.equal(ours, theirs)
+
+
 def test_gradients_through_bits() -> None:
     z = complex_numbers(5).requires_grad_()
     check(lambda z: z.conj().imag.sin() * z.real, z, truth=False)

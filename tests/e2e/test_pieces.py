@@ -149,6 +149,24 @@ def test_cond() -> None:
 
 
 @pytest.mark.slow
+def test_an_index_that_a_loop_computes() -> None:
+    """Without gradients, too: the graph breaks there."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        count, looped = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 0.5), (torch.tensor(0), x))
+        written = x * 1
+        written[count % 4] = 4
+        return looped, x[count - 1], written
+
+    torch._dynamo.reset()
+    x = torch.arange(5.0)
+    with torch._dynamo.config.patch(capture_scalar_outputs=False):
+        results = torch.compile(function, backend="cuesta")(x)
+    for ours, theirs in zip(results, function(x), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.slow
 def test_while_loop() -> None:
     def function(x: Tensor) -> Tensor:
         start = (torch.tensor(0), x + 1)
