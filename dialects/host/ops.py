@@ -394,15 +394,20 @@ def shared_results(function: FuncOp) -> set[SSAValue]:
     return {alias for found in shared for chain in found for alias in chain}
 
 
-_AS_OTHER_NUMBERS: Final = frozenset({"aten.view_as_complex.default", "aten.view_as_real.default"})
+_VIEWS: Final = frozenset(
+    "aten." + name
+    for name in "alias as_strided detach diagonal expand permute select slice squeeze t transpose unfold unsqueeze view "
+    "view_as_complex view_as_real".split()
+)
+"""The operators that show their argument's memory, by name."""
 
 
 def _memory_of(value: SSAValue) -> SSAValue | None:
-    """What a value is an alias of, or shows as numbers of another type."""
+    """What a value is an alias of."""
     owner = value.owner
     if isinstance(owner, ReinterpretOp):
         return owner.source
-    if isinstance(owner, ExternOp) and owner.overload in _AS_OTHER_NUMBERS and owner.operands:
+    if isinstance(owner, ExternOp) and owner.overload.rpartition(".")[0] in _VIEWS and owner.operands:
         return owner.operands[0]
     return None
 

@@ -32,6 +32,11 @@ PROGRAMS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
         z.view(-1).imag,
         torch.view_as_real(z.t()[1:]),
     ),
+    "complex numbers as pairs, and in another shape": lambda x: (
+        torch.view_as_real(z := torch.complex(x, x).repeat_interleave(2, -1)),
+        z.view(-1),
+        z,
+    ),
     "complex numbers and their real parts": lambda x: ((z := torch.complex(x, x).exp().roll(4, 1)), z.real),
 }
 
