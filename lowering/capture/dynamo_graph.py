@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Final, cast
 
 import torch
@@ -31,7 +31,8 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     view of such.
 
     x.expand(3, 4).add_(1) raises in eager, and x.expand(3, 4).fill_(1) or x.expand(3, 4)[0].add_(1) write to x.
-    AOTAutograd makes neither of it: x becomes the *sum* of what the three rows are after the update.
+    AOTAutograd makes neither of it: x becomes the *sum* of what the three rows are after the update. And where
+    x = y.as_strided((2, 2), (1, 1)), x[0].neg_() changes x[1, 0], but AOTAutograd writes x[1] back as it was.
 
     Likewise of a list of tensors that overlap, which eager updates one after the other: torch._foreach_add_([x, x], 1)
     adds 2. AOTAutograd computes all updates first, of what the tensors were before.
@@ -170,9 +171,21 @@ def _has_memory(tensor: torch.Tensor) -> bool:
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
-    """Whether eager sees that elements are one: along a dim with a stride of 0."""
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    return any(type(step) is int and step == 0 and _is_several(size) for size, step in pairs)
+    """Whether elements are one number: along a dim with a stride of 0, or where a dim begins again inside of what those
+    of smaller strides reach. (Views that interlace count as such.) Of strides that are symbols, equal ones are known.
+    """
+    dims = [(step, size) for size, step in zip(tensor.shape, tensor.stride(), strict=True) if _is_several(size)]
+    if any(_is_known(size == 0) for size in tensor.shape):
+        return False
+    if not all(type(step) is int and type(size) is int for step, size in dims):
+        steps = [step for step, _ in dims]
+        return any(_is_known(a == 0) for a in steps) or any(_is_known(a == b) for a, b in combinations(steps, 2))
+    reach = 0
+    for step, size in sorted(dims):
+        if step <= reach:
+            return True
+        reach += step * (size - 1)
+    return False
 
 
 def _is_several(size: Any) -> bool:
