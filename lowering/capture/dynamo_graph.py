@@ -197,15 +197,25 @@ def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Generator[None]:
     """Lets a backward pass of `while_loop` be traced in a `with` block: it asks how often the loop ran.
 
     Dynamo allows that only where it was told that numbers may come out of tensors, or `fullgraph=True`.
+
+    Errors: DataDependentOutputException where such a number would have to be known (x[i], by an `i` of the loop), as if
+    none came out: Dynamo runs the graph in eager.
     """
     mode: Any = detect_fake_mode(inputs) if _calls(gm, torch.ops.higher_order.while_loop) else None
     if mode is None:
         yield
         return
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
     before = mode.allow_scalar_outputs
     mode.allow_scalar_outputs = True
     try:
         yield
+    except GuardOnDataDependentSymNode as error:
+        if before:
+            raise
+        raise DataDependentOutputException(torch.ops.aten._local_scalar_dense.default) from error
     finally:
         mode.allow_scalar_outputs = before
 

@@ -469,6 +469,25 @@ def test_a_loop_with_gradients(fullgraph: bool) -> None:
     assert {"forward", "backward"} <= {record.kind for record in cuesta.records}
 
 
+def _last_row(x: Tensor) -> Tensor:
+    count, y = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 0.5 + 1), (torch.tensor(0), x))
+    return y[count % y.shape[0]] + 1
+
+
+def _written_row(x: Tensor) -> Tensor:
+    count, y = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 0.5 + 1), (torch.tensor(0), x))
+    z = x * 2
+    z[count % 2] = 4
+    return y + z
+
+
+@pytest.mark.parametrize("function", [_last_row, _written_row])
+def test_an_index_that_a_loop_counts(function: Callable[[Tensor], Tensor]) -> None:
+    """PyTorch would have to know the number; Dynamo runs what asks for it in eager."""
+    x = torch.randn(4, 3)
+    assert torch.equal(compiled_of(function, fullgraph=False)(x), function(x))
+
+
 @pytest.mark.slow
 def test_a_loop_over_a_number() -> None:
     check(lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0, x)), torch.randn(5))
