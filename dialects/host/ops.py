@@ -395,9 +395,11 @@ def shared_results(function: FuncOp) -> set[SSAValue]:
 
 
 _VIEWS: Final = frozenset(
-    "aten." + name
-    for name in "alias as_strided detach diagonal expand permute select slice squeeze t transpose unfold unsqueeze view "
-    "view_as_complex view_as_real".split()
+    {
+        *("aten.alias", "aten.as_strided", "aten.detach", "aten.diagonal", "aten.expand", "aten.permute"),
+        *("aten.select", "aten.slice", "aten.squeeze", "aten.t", "aten.transpose", "aten.unfold", "aten.unsqueeze"),
+        *("aten.view", "aten.view_as_complex", "aten.view_as_real"),
+    }
 )
 """The operators that show their argument's memory, by name."""
 

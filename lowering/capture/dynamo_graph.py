@@ -31,7 +31,8 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     view of such.
 
     x.expand(3, 4).add_(1) raises in eager, and x.expand(3, 4).fill_(1) or x.expand(3, 4)[0].add_(1) write to x.
-    AOTAutograd makes neither of it: x becomes the *sum* of what the three rows are after the update.
+    AOTAutograd makes neither of it: x becomes the *sum* of what the three rows are after the update. And where
+    x = y.as_strided((2, 2), (1, 1)), x[0].neg_() changes x[1, 0], but AOTAutograd writes x[1] back as it was.
 
     Likewise of a list of tensors that overlap, which eager updates one after the other: torch._foreach_add_([x, x], 1)
     adds 2. AOTAutograd computes all updates first, of what the tensors were before.
@@ -176,6 +177,8 @@ def _overlaps(tensor: torch.Tensor) -> bool:
     """
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
+    if any(_is_known(size == 0) for size in tensor.shape):
+        return False
     pairs = [pair for pair in zip(tensor.stride(), tensor.shape, strict=True) if _is_several(pair[1])]
     extent: Any = 0
     for step, size in sorted(pairs, key=lambda pair: _now(pair[0])):
@@ -199,18 +202,26 @@ def _is_several(size: Any) -> bool:
 def numbers_of_loops(gm: GraphModule, inputs: Sequence[Any]) -> Generator[None]:
     """Lets a backward pass of `while_loop` be traced in a `with` block: it asks how often the loop ran.
 
-    Dynamo allows that only where it was told that numbers may come out of tensors, or `fullgraph=True`. Without a
-    backward pass it is not asked, and an index that is a tensor breaks the graph, as for every backend.
+    Dynamo allows that only where it was told that numbers may come out of tensors, or `fullgraph=True`.
+
+    Errors: DataDependentOutputException where such a number would have to be known (x[i], by an `i` of the loop), as if
+    none came out: Dynamo runs the graph in eager.
     """
-    wanted = any(isinstance(one, torch.Tensor) and one.requires_grad for one in inputs) and torch.is_grad_enabled()
-    mode: Any = detect_fake_mode(inputs) if wanted and _calls(gm, torch.ops.higher_order.while_loop) else None
+    mode: Any = detect_fake_mode(inputs) if _calls(gm, torch.ops.higher_order.while_loop) else None
     if mode is None:
         yield
         return
+    from torch._subclasses.fake_tensor import DataDependentOutputException
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
     before = mode.allow_scalar_outputs
     mode.allow_scalar_outputs = True
     try:
         yield
+    except GuardOnDataDependentSymNode as error:
+        if before:
+            raise
+        raise DataDependentOutputException(torch.ops.aten._local_scalar_dense.default) from error
     finally:
         mode.allow_scalar_outputs = before
 

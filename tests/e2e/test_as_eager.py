@@ -279,6 +279,34 @@ def test_an_update_of_rows_that_meet(dynamic: bool | None) -> None:
     assert torch.equal(*bases)
 
 
+DIAGONALS: dict[str, Callable[[Tensor], Tensor]] = {
+    "a row": lambda x: x[0].neg_() + x,
+    "a column": lambda x: x.t()[1].neg_().sum() + x,
+    "windows": lambda x: x[0].unfold(0, 2, 1)[0].mul_(2) + x.sum(),
+    "all": lambda x: x.add_(1) * 2,
+}
+
+
+@LEFT_TO_EAGER
+@pytest.mark.parametrize("name", DIAGONALS)
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_an_update_of_a_tensor_whose_rows_overlap(name: str, dynamic: bool) -> None:
+    function = DIAGONALS[name]
+    compiled = compiled_of(function, dynamic=dynamic)
+    for size in (2, 3):
+        bases = [torch.arange(1.0, 9.0) for _ in range(2)]
+        calls = zip((compiled, function), bases, strict=True)
+        results = [call(base.as_strided((2, size), (1, 1), 1)) for call, base in calls]
+        assert torch.equal(*results) and torch.equal(*bases)
+
+
+def test_an_update_where_no_element_is_another_is_compiled() -> None:
+    """Strides of 1 along 1 element, of 3 past 3, of 0 along none."""
+    for sizes, strides in (((1, 3), (1, 1)), ((3, 3), (1, 3)), ((0, 3), (0, 1))):
+        x, y = (torch.arange(9.0).as_strided(sizes, strides) for _ in range(2))
+        assert torch.equal(compiled_of(lambda x: x.mul_(2) + 1)(x), y * 2 + 1) and torch.equal(x, y * 2)
+
+
 def _write_beside(x: Tensor) -> Tensor:
     seen = x.expand(3, 4)
     x.add_(1)
@@ -458,6 +486,25 @@ def test_a_loop_with_gradients(fullgraph: bool) -> None:
         compiled(x).sum().backward()
         torch.testing.assert_close(x.grad, y.grad)
     assert {"forward", "backward"} <= {record.kind for record in cuesta.records}
+
+
+def _last_row(x: Tensor) -> Tensor:
+    count, y = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 0.5 + 1), (torch.tensor(0), x))
+    return y[count % y.shape[0]] + 1
+
+
+def _written_row(x: Tensor) -> Tensor:
+    count, y = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 0.5 + 1), (torch.tensor(0), x))
+    z = x * 2
+    z[count % 2] = 4
+    return y + z
+
+
+@pytest.mark.parametrize("function", [_last_row, _written_row])
+def test_an_index_that_a_loop_counts(function: Callable[[Tensor], Tensor]) -> None:
+    """PyTorch would have to know the number; Dynamo runs what asks for it in eager."""
+    x = torch.randn(4, 3)
+    assert torch.equal(compiled_of(function, fullgraph=False)(x), function(x))
 
 
 @pytest.mark.slow

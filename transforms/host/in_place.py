@@ -53,12 +53,15 @@ def may_overwrite(func: kernel.FuncOp, source: int, out: int) -> bool:
 def copies_only(func: kernel.FuncOp) -> bool:
     """Whether all that a kernel does is to copy its only input, each element to its own place in its only out.
 
+    Near miss: what it stores comes by way of scratch memory, which others of its ops may write to.
+
     Requires: `may_overwrite` of the two.
     """
     if len(func.body.args) != 2 or may_fail(func):
         return False
-    stores = [op for op in func.walk() if isinstance(op, kernel.StoreOp)]
-    return all(isinstance(store.value.owner, kernel.LoadOp) and not store.value.owner.rest for store in stores)
+    source, out = func.body.args
+    values = [use.operation.value.owner for use in out.uses if isinstance(use.operation, kernel.StoreOp)]
+    return all(isinstance(load, kernel.LoadOp) and load.pointer is source and not load.rest for load in values)
 
 
 def may_fail(func: kernel.FuncOp) -> bool:

@@ -198,3 +198,33 @@ host.func @main(%x : tensor<1xf32>, %y : tensor<4xf32>) -> (tensor<1xf32>) attri
   %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<1xf32>, tensor<1xf32>) -> tensor<1xf32>
   host.return %b : tensor<1xf32>
 }
+
+// -----
+
+// What is copied back has been written to in scratch memory.
+kernel.func @scatter(%x : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [1]> {
+  %m = kernel.local 3 : !kernel.ptr<f32>
+  kernel.for (%i = 0 to 3) {
+    %a = kernel.load %x[%i] : f32
+    kernel.store %a, %m[%i] : f32
+  }
+  %z = elem.constant 0 : i64
+  %n = kernel.bound %z, 3 checked : i64
+  %f = elem.constant 4.0 : f32
+  kernel.scan (%p = 0 to 1) {
+    kernel.combine assign %f, %m[%n] : f32
+  }
+  kernel.for (%i = 0 to 3) {
+    %a = kernel.load %m[%i] : f32
+    kernel.store %a, %o[%i] : f32
+  }
+}
+// CHECK:      host.func @main
+// CHECK:        host.launch @scatter(%x, %
+// CHECK:        host.return
+host.func @main(%x : tensor<3xf32>) -> () attributes {aten.writes_to = [0]} {
+  %o = host.alloc : tensor<3xf32>
+  host.launch @scatter(%x, %o) : tensor<3xf32>, tensor<3xf32>
+  %r = host.extern "aten.copy_.default"(%x, %o) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  host.return
+}
