@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops import while_loop
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import cuesta
 from tests.support.differential import check, compiled_of
@@ -258,6 +259,18 @@ def test_an_update_that_eager_does(name: str) -> None:
     """AOTAutograd would make the sum of the three rows of it."""
     check(WRITTEN[name], torch.ones(1, 4))
     check(lambda x: x[1].add_(1) * 2, torch.ones(1, 4).expand(3, 4))
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager")
+def test_a_dropout_beside_it_is_computed_again_with_the_same_numbers() -> None:
+    def function(x: Tensor) -> Tensor:
+        x.detach().clone().expand(3, 64)[1].add_(1)
+        return checkpoint(lambda x: F.dropout(x, 0.5) * x, x, use_reentrant=False)
+
+    x = torch.ones(64, requires_grad=True)
+    result = compiled_of(function)(x)
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    assert torch.equal(gradient, result * 2) and 0 < int((result == 0).sum()) < 64
 
 
 DIAGONALS: dict[str, Callable[[Tensor], Tensor]] = {
