@@ -386,11 +386,20 @@ def shared_results(function: FuncOp) -> set[SSAValue]:
     terminator = function.body.last_op
     for result in terminator.operands if isinstance(terminator, ReturnOp) else ():
         chain = [result]
-        while isinstance(owner := chain[-1].owner, ReinterpretOp):
-            chain.append(owner.source)
+        while (source := _viewed_by(chain[-1])) is not None:
+            chain.append(source)
         chains.setdefault(chain.pop(), []).append(chain)
     shared = [found for root, found in chains.items() if isinstance(root, BlockArgument) or len(found) > 1]
     return {alias for found in shared for chain in found for alias in chain}
+
+
+def _viewed_by(value: SSAValue) -> SSAValue | None:
+    """What a value is a view of: one of ours, or of a library's."""
+    owner = value.owner
+    if isinstance(owner, ReinterpretOp):
+        return owner.source
+    is_view = isinstance(owner, ExternOp) and owner.schema is not None and owner.schema.is_view
+    return owner.operands[0] if is_view and owner.operands else None
 
 
 def only_launched(buffer: SSAValue) -> bool:
