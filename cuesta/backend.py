@@ -52,6 +52,7 @@ def cuesta(
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import (
         numbers_of_loops,
+        run_in_eager,
         tensors_stay,
         update_beside_bits,
         update_of_shared_elements,
@@ -64,7 +65,7 @@ def cuesta(
     start = perf_counter()
     if (reason := update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)) is not None:
         warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=2)
-        return gm.forward
+        return run_in_eager(gm)
     if _wants_to_save():
         from cuesta.packages.precompiled import precompiled
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from xdsl.dialects.builtin import (
     FixedBitwidthType,
@@ -387,31 +386,20 @@ def shared_results(function: FuncOp) -> set[SSAValue]:
     terminator = function.body.last_op
     for result in terminator.operands if isinstance(terminator, ReturnOp) else ():
         chain = [result]
-        while (source := _memory_of(chain[-1])) is not None:
+        while (source := _viewed_by(chain[-1])) is not None:
             chain.append(source)
         chains.setdefault(chain.pop(), []).append(chain)
     shared = [found for root, found in chains.items() if isinstance(root, BlockArgument) or len(found) > 1]
     return {alias for found in shared for chain in found for alias in chain}
 
 
-_VIEWS: Final = frozenset(
-    {
-        *("aten.alias", "aten.as_strided", "aten.detach", "aten.diagonal", "aten.expand", "aten.permute"),
-        *("aten.select", "aten.slice", "aten.squeeze", "aten.t", "aten.transpose", "aten.unfold", "aten.unsqueeze"),
-        *("aten.view", "aten.view_as_complex", "aten.view_as_real"),
-    }
-)
-"""The operators that show their argument's memory, by name."""
-
-
-def _memory_of(value: SSAValue) -> SSAValue | None:
-    """What a value is an alias of."""
+def _viewed_by(value: SSAValue) -> SSAValue | None:
+    """What a value is a view of: one of ours, or of a library's."""
     owner = value.owner
     if isinstance(owner, ReinterpretOp):
         return owner.source
-    if isinstance(owner, ExternOp) and owner.overload.rpartition(".")[0] in _VIEWS and owner.operands:
-        return owner.operands[0]
-    return None
+    is_view = isinstance(owner, ExternOp) and owner.schema is not None and owner.schema.is_view
+    return owner.operands[0] if is_view and owner.operands else None
 
 
 def only_launched(buffer: SSAValue) -> bool:

@@ -6,7 +6,7 @@ more value, and who wrote where is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Final, cast
@@ -67,6 +67,32 @@ def update_beside_bits(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
         if node.op in ("call_method", "call_function") and any(_written_by(node)):
             return f"{_name_of(node)} writes, and inputs that share memory have the negative or the conjugate bit"
     return None
+
+
+def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
+    """The graph as a function that eager runs; the graph is changed.
+
+    Checkpoints are those of torch.utils: the operator that stands for one in a graph draws other random numbers when it
+    computes again, where no compiler sees to it, and gradients would be of another dropout.
+
+    Source: `tag_activation_checkpoint_impl` of torch/_higher_order_ops/wrap.py (`preserve_rng_state`).
+    """
+    operator = torch.ops.higher_order.tag_activation_checkpoint
+    for module in gm.modules():
+        found = module.graph.find_nodes(op="call_function", target=operator) if isinstance(module, GraphModule) else []
+        for node in found:
+            node.target = _checkpoint
+        if found:
+            cast("GraphModule", module).recompile()
+    return gm.forward
+
+
+def _checkpoint(body: GraphModule, *arguments: Any, **settings: Any) -> Any:
+    from torch.utils.checkpoint import checkpoint
+
+    if (contexts := body.meta.get("_checkpoint_context_fn")) is not None:
+        settings["context_fn"] = contexts
+    return checkpoint(body, *arguments, **{**settings, "use_reentrant": False})
 
 
 def _name_of(node: Node) -> str:

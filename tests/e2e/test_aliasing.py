@@ -27,6 +27,10 @@ PROGRAMS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
     "views of the input": lambda x: (x.t(), x[1:], x.view(-1)),
     "a view, and a flip of it": lambda x: (x.t(), x.t().flip(0)),
     "an expression and its view": lambda x: ((y := x + 1), y.t()),
+    "complex numbers repeated, and a part of them": lambda x: (
+        (z := torch.complex(x, x * 2).repeat_interleave(2, 0)),
+        z.real,
+    ),
     "parts of views of complex numbers": lambda x: (
         (z := torch.complex(x, x * 2)).view(4, 8).real[None],
         z.view(-1).imag,

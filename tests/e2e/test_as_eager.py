@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch._higher_order_ops import while_loop
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import cuesta
 from tests.support.differential import check, compiled_of
@@ -277,6 +278,18 @@ def test_an_update_of_rows_that_meet(dynamic: bool | None) -> None:
         call(base.as_strided((4, 3), (2, 3), 2))
         call(base.as_strided((4, 3), (3, 1), 2))
     assert torch.equal(*bases)
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager")
+def test_a_dropout_beside_it_is_computed_again_with_the_same_numbers() -> None:
+    def function(x: Tensor) -> Tensor:
+        x.detach().clone().expand(3, 64)[1].add_(1)
+        return checkpoint(lambda x: F.dropout(x, 0.5) * x, x, use_reentrant=False)
+
+    x = torch.ones(64, requires_grad=True)
+    result = compiled_of(function)(x)
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    assert torch.equal(gradient, result * 2) and 0 < int((result == 0).sum()) < 64
 
 
 DIAGONALS: dict[str, Callable[[Tensor], Tensor]] = {
