@@ -398,8 +398,9 @@ def _viewed_by(value: SSAValue) -> SSAValue | None:
     owner = value.owner
     if isinstance(owner, ReinterpretOp):
         return owner.source
-    is_view = isinstance(owner, ExternOp) and owner.schema is not None and owner.schema.is_view
-    return owner.operands[0] if is_view and owner.operands else None
+    if isinstance(owner, ExternOp) and owner.schema is not None and owner.schema.is_view and owner.operands:
+        return owner.operands[0]
+    return None
 
 
 def only_launched(buffer: SSAValue) -> bool:

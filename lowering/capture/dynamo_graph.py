@@ -88,8 +88,9 @@ def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
 
 
 def _checkpoint(body: GraphModule, *arguments: Any, **settings: Any) -> Any:
-    from torch.utils.checkpoint import checkpoint
+    import torch.utils.checkpoint as checkpoints
 
+    checkpoint: Any = getattr(checkpoints, "checkpoint")  # noqa: B009  # its parameters have no types
     if (contexts := body.meta.get("_checkpoint_context_fn")) is not None:
         settings["context_fn"] = contexts
     return checkpoint(body, *arguments, **{**settings, "use_reentrant": False})
