@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
 from cuesta.dialects.elem import kind_of
-from cuesta.dialects.layout import device_of, is_contiguous, tensor_type_of
+from cuesta.dialects.layout import is_contiguous, tensor_type_of
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
 from cuesta.lowering.aten.operands import element_of, sizes_of_value
 from cuesta.lowering.aten.scalar import Scalar, fmod, shift_left, shift_right, where
@@ -42,7 +42,7 @@ def _draw(
     result = op.results[0]
     kind, sizes = tensor_type_of(result), sizes_of_value(result)
     count = sym.product_of(sizes)
-    if device_of(kind) != "cpu" or not is_contiguous(kind):
+    if not is_contiguous(kind):
         decline("random numbers are drawn in the order of memory")
     if isinstance(count, int) and count < LEAST:
         decline(f"reading and writing the generator's state costs more than {count} random numbers")

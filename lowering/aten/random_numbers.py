@@ -134,10 +134,10 @@ def _by_stream(philox: Rule, eagers: Rule | None) -> Rule:
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         if op.has_argument("generator") and op.argument("generator") is not None:
             decline("it has a generator of its own")
-        eager = builder.random == "device" and traits_of(op.results[0]).eager_random
-        if not eager and builder.random != "eager":
+        known = traits_of(op.results[0]).eager_random
+        if builder.random != "eager" and not (builder.random == "device" and known):
             return philox(op, builder)
-        if eagers is None:
+        if eagers is None or not known:
             decline("random numbers are drawn from eager's stream")
         return eagers(op, builder)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from xdsl.context import Context
 
@@ -73,6 +74,14 @@ def test_integers() -> None:
 )
 def test_what_stays_eagers(function: Callable[[], torch.Tensor]) -> None:
     assert RANDOM_WORDS not in calls(lowered(function)) and calls(lowered(function))
+
+
+def test_a_gpu_has_other_words() -> None:
+    """Its generator is not the one whose words we know: the call stays."""
+    with FakeTensorMode():
+        x = torch.empty(N, device="cuda")
+    module = lowered(torch.rand_like, x, random="eager")
+    assert calls(module) == ["aten.rand_like.default"]
 
 
 def test_symbolic_sizes() -> None:
