@@ -34,10 +34,18 @@ def assert_same(actual: Any, expected: Any) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
 
 
+def _eagers(function: Any, inputs: tuple[torch.Tensor, ...]) -> Any:
+    """Eager's results: the CPU's where CUDA has no kernel for the type (gradients in integers, extremes of bools)."""
+    try:
+        return function(*inputs)
+    except NotImplementedError:
+        return tuple(result.cuda() for result in function(*(x.cpu() for x in inputs)))
+
+
 @pytest.mark.parametrize("name", cases())
 def test_as_eager(name: str) -> None:
     function, inputs = cases("cuda")[name]
-    assert_same(compiled(function)(*inputs), function(*inputs))
+    assert_same(compiled(function)(*inputs), _eagers(function, inputs))
     (record,) = cuesta.records
     assert record.kernels >= 2 and not record.fallbacks
 
