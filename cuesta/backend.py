@@ -51,6 +51,7 @@ def cuesta(
     """
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import (
+        lost_negative_bit,
         numbers_of_loops,
         run_in_eager,
         tensors_stay,
@@ -63,7 +64,8 @@ def cuesta(
     find_names_when_logged()
     compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
-    if (reason := update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)) is not None:
+    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost_negative_bit(gm)
+    if reason is not None:
         warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=2)
         return run_in_eager(gm)
     if _wants_to_save():

@@ -379,15 +379,33 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
             module.recompile()
 
 
-def copy_negative_results(gm: GraphModule) -> None:
-    """Returns a copy of what has the negative bit, in place: numbers in memory of their own, which need no bit.
-
-    AOTAutograd makes a view that is returned anew, of its base's memory, and may forget the bit on the way.
+def lost_negative_bit(gm: GraphModule) -> str | None:
+    """The result, if there is one, with a negative bit that AOTAutograd forgets when it makes the view anew of its
+    base's memory: where sizes are symbols, or several results share what the graph computes.
     """
     output = gm.graph.output_node()
+    inputs = _memory_of(gm.graph.find_nodes(op="placeholder"))
+    results = _memory_of(output.all_input_nodes)
     for node in output.all_input_nodes:
         for value in _tensors(node):
-            if not value.is_neg():
+            memory = value.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]
+            symbolic = not all(
+                isinstance(size, int) for size in (*value.shape, *value.stride(), value.storage_offset())
+            )
+            if value.is_neg() and (symbolic if memory in inputs else results.count(memory) > 1):
+                return f"{node.name} is returned, which shares memory and has the negative bit"
+    return None
+
+
+def copy_negative_results(gm: GraphModule) -> None:
+    """Returns a copy of what is computed and has the negative bit, in place: numbers in memory of their own, which need
+    no bit.
+    """
+    output = gm.graph.output_node()
+    inputs = _memory_of(gm.graph.find_nodes(op="placeholder"))
+    for node in output.all_input_nodes:
+        for value in _tensors(node):
+            if not value.is_neg() or value.untyped_storage()._cdata in inputs:  # pyright: ignore[reportPrivateUsage]
                 continue
             with gm.graph.inserting_before(output):
                 copy = gm.graph.call_function(torch.clone, (node,))
@@ -395,6 +413,11 @@ def copy_negative_results(gm: GraphModule) -> None:
             copy.meta["example_value"] = value.clone()
             output.replace_input_with(node, copy)
             gm.recompile()
+
+
+def _memory_of(nodes: Sequence[Node]) -> list[int]:
+    """The storages of their tensors."""
+    return [tensor.untyped_storage()._cdata for node in nodes for tensor in _tensors(node)]  # pyright: ignore[reportPrivateUsage]
 
 
 def _resolves(node: Node) -> bool:

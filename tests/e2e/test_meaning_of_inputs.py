@@ -62,6 +62,7 @@ def test_bits_of_values(function: Callable[[Tensor], Any]) -> None:
 
 
 @pytest.mark.parametrize("dynamic", (None, True))
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager")
 def test_results_with_the_negative_bit(dynamic: bool | None) -> None:
     def of_an_input(x: Tensor) -> tuple[Tensor, ...]:
         flat = x.view(x.size(0) * x.size(1))
@@ -79,6 +80,24 @@ def test_results_with_the_negative_bit(dynamic: bool | None) -> None:
             assert torch.equal(ours, theirs) and ours.requires_grad == theirs.requires_grad
         ours, theirs = (torch.autograd.grad(each[0].sum(), x)[0] for each in (found, function(x)))
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dynamic", (None, True))
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager")
+def test_results_with_the_negative_bit_share_memory(dynamic: bool | None) -> None:
+    def of_an_input(x: Tensor) -> tuple[Tensor, ...]:
+        return neg_view(x)[1:], x * 2
+
+    def of_one_memory(x: Tensor) -> tuple[Tensor, ...]:
+        return (y := x * 2), neg_view(y)
+
+    for function in (of_an_input, of_one_memory):
+        torch._dynamo.reset()
+        results = [(x := torch.arange(12.0).view(4, 3)), *torch.compile(function, backend="cuesta", dynamic=dynamic)(x)]
+        expected = [(x := torch.arange(12.0).view(4, 3)), *function(x)]
+        for values in (results, expected):
+            values[1].add_(5)
+        assert all(torch.equal(ours, theirs) for ours, theirs in zip(results, expected, strict=True))
 
 
 def test_gradients_through_bits() -> None:
