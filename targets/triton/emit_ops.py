@@ -249,9 +249,18 @@ def _load_text(emitter: KernelEmitter, op: kernel.LoadOp) -> tuple[str, str, Sha
     elif mask is not None and (emitter.zero_masked or op in emitter.inside):
         arguments.append("other=0")
     text = f"tl.load({', '.join(arguments)})"
+    if _has_ones(emitter, op, mask):
+        arguments.append("other=1")
     if op.eviction is not None:
-        return text, f'tl.load({", ".join(arguments)}, eviction_policy="{op.eviction}")', real
-    return text, text, real
+        arguments.append(f'eviction_policy="{op.eviction}"')
+    return text, f"tl.load({', '.join(arguments)})", real
+
+
+def _has_ones(emitter: KernelEmitter, op: kernel.LoadOp, mask: str | None) -> bool:
+    """Whether a load gives 1 where its lanes are inactive."""
+    if mask is None or op.other is not None or emitter.zero_masked or op in emitter.inside:
+        return False
+    return emitter.one_masked and kind_of(op.result.type) == "f"
 
 
 def _load_together(emitter: KernelEmitter, op: kernel.LoadOp) -> bool:
@@ -272,6 +281,8 @@ def _load_together(emitter: KernelEmitter, op: kernel.LoadOp) -> bool:
         rest += f", other={f'({other})[:, None]' if column else f'tl.broadcast_to({other}, {[*real, len(loads)]})'}"
     elif emitter.zero_masked and mask is not None:
         rest += ", other=0"
+    elif _has_ones(emitter, op, mask):
+        rest += ", other=1"
     if op.eviction is not None:
         rest += f', eviction_policy="{op.eviction}"'
     load_together(emitter, together, texts, pointer, rest)

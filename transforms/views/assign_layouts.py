@@ -200,7 +200,7 @@ class _Images:
             return
         largest = max(accesses, key=self.bytes)
         leader = written[0] if thresholds.SMALL * self.bytes(written[0]) >= self.bytes(largest) else largest
-        led = [lanes.near(lanes.indices(accesses[leader][0]), _strides(leader, label)) for label in (0, 1)]
+        led = [lanes.led(lanes.indices(accesses[leader][0]), _strides(leader, label)) for label in (0, 1)]
         rate = self.across(looped=lanes.looped)
         for value, ops in accesses.items():
             node = self.nodes.get(value)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from cuesta.dialects import loops, sym
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import is_contiguous, sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.analysis import estimate
 from cuesta.transforms import thresholds
@@ -32,6 +33,16 @@ Source: a definition: the lanes of f32 of a wide register.
 def points_of(sizes: Sequence[sym.IndexExpr], ranges: sym.SymbolRanges) -> float:
     """How many points a domain of these sizes has, with a guess for every symbol."""
     return math.prod(estimate(size, ranges) for size in sizes)
+
+
+@struct
+class Led:
+    """What the lanes of a nest do."""
+
+    axes: frozenset[int]
+    """Those that they go along."""
+    loops: frozenset[loops.DomainOp | None]
+    """Those that they are in."""
 
 
 class Lanes:
@@ -91,16 +102,20 @@ class Lanes:
         """The same for the strides that its tensor has."""
         return self.near(self.indices(op), strides_of(tensor_type_of(_tensor(op))))
 
-    def agree(self, indices: Sequence[sym.IndexExpr], near: frozenset[int], led: frozenset[int]) -> bool:
-        """Whether lanes along an axis of `led`, or of a row of another loop, find what it accesses together, or all in
-        one place.
+    def led(self, indices: Sequence[sym.IndexExpr], strides: Sequence[sym.IndexExpr]) -> Led:
+        """What lanes do that follow an access with these indices and strides."""
+        within = {self.loops[axis] for index in indices for axis in sym.dims_of(index)}
+        return Led(self.near(indices, strides), frozenset(within))
+
+    def agree(self, indices: Sequence[sym.IndexExpr], near: frozenset[int], led: Led) -> bool:
+        """Whether lanes that are led so, or along a row of another loop, find what it accesses together, or all in one
+        place.
         """
-        taken = {self.loops[axis] for axis in led}
-        if near & led or any(self.loops[axis] not in taken for axis in near & self.rows):
+        if near & led.axes or any(self.loops[axis] not in led.loops for axis in near & self.rows):
             return True
         used = set[int]().union(*map(sym.dims_of, indices))
         # Loops beside that of the leader have axes of their own.
-        return not used & (led | self.rows if led & self.rows else led)
+        return not used & (led.axes | self.rows if led.axes & self.rows else led.axes)
 
 
 def transposes(nest: loops.NestOp, ranges: sym.SymbolRanges) -> bool:
@@ -111,7 +126,7 @@ def transposes(nest: loops.NestOp, ranges: sym.SymbolRanges) -> bool:
         return False
     lanes = Lanes(nest, ranges)
     led = _led(lanes, nest)
-    if lanes.looped or not led:
+    if lanes.looped or not led.axes:
         return False
     accesses = [*_large_loads(nest, ranges), *(op for op in nest.walk() if isinstance(op, loops.StoreOp))]
     return any(not lanes.agree(lanes.indices(op), lanes.near_as_it_lies(op), led) for op in accesses)
@@ -149,7 +164,7 @@ def turns_across(
     """
     lanes = Lanes(consumer, ranges)
     led = _led(lanes, consumer)
-    if not lanes.looped or not led:
+    if not lanes.looped or not led.axes:
         return False
     for load in loads:
         place = lanes.indices(load)
@@ -182,10 +197,12 @@ def _tensor(op: loops.LoadOp | loops.TensorWriteOp) -> SSAValue:
     return op.source if isinstance(op, loops.LoadOp) else op.target
 
 
-def _led(lanes: Lanes, nest: loops.NestOp) -> frozenset[int]:
-    """Along which axes a nest writes first."""
+def _led(lanes: Lanes, nest: loops.NestOp) -> Led:
+    """Of lanes that follow what a nest writes first."""
     written = next((op for op in nest.walk() if isinstance(op, loops.TensorWriteOp)), None)
-    return frozenset() if written is None else lanes.near_as_it_lies(written)
+    if written is None:
+        return Led(frozenset(), frozenset())
+    return lanes.led(lanes.indices(written), strides_of(tensor_type_of(written.target)))
 
 
 def _large_loads(nest: loops.NestOp, ranges: sym.SymbolRanges) -> list[loops.LoadOp]:

@@ -2,8 +2,8 @@
 
     loops.nest (%j : 4096) { sum (%i : 1024) of %x[%i, %j] }     a program has 32 columns, 64 points of each a step
 
-Numbers below are of 116 nests on an H200, f32 and bf16, 45 tilings each: the times of what is chosen over the best of
-the tilings, geometric means. Before, tiles of 8192 elements, those were 1.27 to 1.71.
+Numbers below are of some 200 nests on an H200, f32 and 16 bits, 45 to 60 tilings each: the times of what is chosen over
+the best of the tilings, geometric means. Before, tiles of 8192 elements, those were 1.27 to 1.71.
 """
 
 from __future__ import annotations
@@ -18,15 +18,37 @@ many threads of few elements. 1.05 of f32, 1.13 the worst of 17; 1.09 of bf16.
 
 Source: from tilings of random nests on an H200.
 """
-ARG_COLUMNS = 16
-"""The same where the place of what is found goes along, which takes registers and exchanges of its own: 1.08 of bf16,
-1.19 of f32; 32 columns took 1.16 and 1.27.
+HALF_COLUMNS, HALF_EACH, HALF_TILE = 64, 16, 16384
+"""The same of 16-bit numbers whose columns begin at segments of memory, so that a row of a tile is one, and elements of
+a tile where columns are few. Of 35 nests of f32 and of 16 bits, these among them, 1.06, 1.20 the worst; with the tiles
+of the others 1.14 and 2.2 (a sum of 8192 columns of 8192 bf16 had 0.4 of what memory moves).
 
 Source: from tilings of random nests on an H200.
 """
-SHORT, SHORT_EACH, SHORT_ARG_EACH = 128, 32, 64
-"""Columns of so many points are one tile, with so many elements a thread, more where a place is looked for, as fewer
-warps exchange what they found: 1.01 to 1.04; four nests took 1.2 to 1.6 in steps of 64 points.
+ARG_COLUMNS, HALF_ARG_COLUMNS = 16, 32
+"""The same where the place of what is found goes along, which takes registers and exchanges of its own: 1.19 of f32,
+where 32 columns took 1.27.
+
+Source: from tilings of random nests on an H200.
+"""
+FULL = 0.9
+"""The share of the processors that have a program, at which programs are not too few.
+
+Source: from tilings of random nests on an H200: 2000 columns are better in 125 programs than in 250.
+"""
+SHORT, SHORT_EACH, SHORT_WARPS = 512, 32, 8
+"""Columns of so many points are one tile, with so many elements a thread, of at most so many warps, as those exchange
+what they found: of 58 nests, 24 of them so short, 1.055, 1.07 where only 128 points were one tile with any warps.
+
+Source: from tilings of random nests on an H200.
+"""
+SHORT_ARG, SHORT_ARG_EACH = 128, 64
+"""The same where a place is looked for: 1.01 to 1.04.
+
+Source: from tilings of random nests on an H200.
+"""
+FEW = 256
+"""Threads of a processor at least, before short columns have more of them for each tile.
 
 Source: from tilings of random nests on an H200.
 """
@@ -122,15 +144,25 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
         while each > EACH and given.every * values < threads * each:
             each //= 2
         return Tile(columns, whole, _warps(columns * values, each, machine))
-    each = SHORT_ARG_EACH if given.indexed else SHORT_EACH
-    if whole <= SHORT and given.every * whole >= threads * each:
+    if given.indexed and whole <= SHORT_ARG and given.every * whole >= threads * SHORT_ARG_EACH:
         columns = _enough(given, COLUMNS, machine)
-        return Tile(columns, whole, _warps(columns * whole, each, machine))
-    columns = _enough(given, ARG_COLUMNS if given.indexed else COLUMNS, machine)
-    points = min(whole, POINTS)
-    while points < whole and columns * points < AGAIN and given.every * points < threads * EACH:
+        return Tile(columns, whole, _warps(columns * whole, SHORT_ARG_EACH, machine))
+    if not given.indexed and whole <= SHORT:
+        columns, each = _enough(given, COLUMNS, machine), SHORT_EACH
+        while each > EACH and given.every * whole < FEW * machine.processors * each:
+            each //= 2
+        return Tile(columns, whole, min(SHORT_WARPS, _warps(columns * whole, each, machine)))
+    halves = given.width == 2
+    in_order = halves and given.side_by_side * given.width % machine.segment == 0
+    if given.indexed:
+        columns = _enough(given, HALF_ARG_COLUMNS if halves else ARG_COLUMNS, machine)
+    else:
+        columns = _enough(given, HALF_COLUMNS if in_order else COLUMNS, machine)
+    each = HALF_EACH if in_order and (given.indexed or columns == HALF_COLUMNS) else EACH
+    points, most = min(whole, POINTS), HALF_TILE if in_order else AGAIN
+    while points < whole and columns * points < most and given.every * points < threads * each:
         points *= 2
-    return Tile(columns, points, _warps(columns * points, EACH, machine))
+    return Tile(columns, points, _warps(columns * points, each, machine))
 
 
 def _warps(elements: int, each: int, machine: Machine) -> int:
@@ -150,7 +182,7 @@ def _looped(given: Columns, machine: Machine) -> Tile:
 def _enough(given: Columns, columns: int, machine: Machine) -> int:
     """So many columns, or fewer, as long as they fill sectors, where programs are too few for the device."""
     columns = min(columns, power_of_two(given.side_by_side))
-    while given.every < columns * machine.processors and columns * given.width > machine.sector:
+    while given.every < FULL * columns * machine.processors and columns * given.width > machine.sector:
         columns //= 2
     return columns
 

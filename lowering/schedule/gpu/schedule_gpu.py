@@ -74,9 +74,10 @@ UNKNOWN = 512
 
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.UNKNOWN'`
 """
-ROWS, ROW_WARP = 1024, 512
-"""Elements of a tile of several short rows, and of each of its warps. Of 32 nests that had larger tiles 17 were faster
-so, by up to 1.6, and 2 slower, by up to 1.25; they took 0.93 of the time (geometric mean).
+SHORTEST, SHORTEST_WARP = 1024, 512
+"""Elements of a tile of several rows of at most 32 lanes, and of each of its warps: of 32 nests of norms, reductions
+and gradients, 44 tilings each, 1.04 times the best. Longer rows that share a program have one warp, of
+`ROW_WARP_BYTES`: of 60 such nests tiles of 1024 elements and two warps took 1.09 times the best, these 1.04.
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
@@ -436,7 +437,10 @@ class _Chooser:
         if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
             if points >= KEPT_POINTS and self.width() >= 4 and self.reads_again(leaves):
                 lanes = power_of_two(points)
-                return {**self.columns(root, KEPT_COLUMNS, lanes), "warps": max(1, KEPT_COLUMNS * lanes // ROW_WARP)}
+                return {
+                    **self.columns(root, KEPT_COLUMNS, lanes),
+                    "warps": max(1, KEPT_COLUMNS * lanes // SHORTEST_WARP),
+                }
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
             return self.down_columns(root, leaves, points, static)
@@ -450,14 +454,14 @@ class _Chooser:
             lanes = min(lanes, SCANNED)
         height = 1
         flat = static and not any(inner.loops for inner in root.loops)
-        # Scans, and rows of few lanes, have larger ones.
-        most = ROWS if lanes > self.machine.segment // 4 and not running else 2 * SCANNED
+        shortest = lanes <= self.machine.segment // 4
+        most = 2 * SCANNED if running else SHORTEST if shortest else ROW_WARP_BYTES // self.width()
         while flat and root.axes and lanes * height * 2 <= most and rows >= height * 2 * self.programs:
             height *= 2
         # The model takes long rows in one tile for worse than they are: ten of ten that it overruled took longer.
         self.settled = flat and not running and lanes >= max(points, 2 * LONG)
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
-        return {**tiling, "warps": max(1, lanes * height // ROW_WARP)} if height > 1 and most == ROWS else tiling
+        return {**tiling, "warps": SHORTEST // SHORTEST_WARP} if height > 1 and shortest and not running else tiling
 
     def down_columns(self, root: Loop, leaves: list[Loop], points: int, static: bool) -> Tiling:
         """Lanes along the axis where columns lie side by side, and down them."""
