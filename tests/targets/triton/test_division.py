@@ -77,6 +77,16 @@ def test_many_dividends_of_one_divisor() -> None:
     assert_compiles([several, *texts_of(on_cuda(parse(SHARED.replace("ROWS", "1"))))])
 
 
+def test_lanes_without_a_point_hold_ones() -> None:
+    """A division of 0, which these would hold, takes several times as long as others, and the warp waits."""
+    for size, loads in ((4000, ["mask=mask, other=1)"]), (4096, [")"])):
+        (found,) = texts_of(on_cuda(parse(SHARED.replace("4096", str(size)).replace("ROWS", "1"))))
+        assert [line for line in found.source.splitlines() if "tl.load(x" in line and line.endswith(loads[0])]
+        assert_compiles([found])
+    undivided = SHARED.replace("4096", "4000").replace("ROWS", "1").replace("elem.div", "elem.mul")
+    assert "other" not in source_of(undivided)
+
+
 @pytest.mark.slow
 def test_quotients_by_one_divisor() -> None:
     """Those whose reciprocal is no normal number, and those that are no number, go another way."""

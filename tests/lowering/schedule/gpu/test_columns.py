@@ -56,6 +56,24 @@ def test_short_columns_are_one_tile() -> None:
     assert (tile.columns, tile.points, tile.warps) == (32, 128, 2)
 
 
+@pytest.mark.parametrize(
+    ("every", "points", "width", "tile"),
+    [
+        (8192, 8192, 2, (64, 256, 32)),
+        (8192, 8192, 4, (32, 256, 32)),
+        (8190, 8192, 2, (32, 256, 32)),  # rows of 16 bits that begin in the middle of a segment
+        (2000, 20000, 4, (16, 512, 32)),
+        (16384, 171, 2, (32, 256, 8)),
+        (8192, 500, 4, (32, 512, 8)),
+        (1024, 100, 4, (8, 128, 4)),
+    ],
+)
+def test_tiles_that_were_measured(every: int, points: int, width: int, tile: tuple[int, int, int]) -> None:
+    given = Columns(every, every, points, width, 0, known=True, running=False, indexed=False, wide=False)
+    found = tile_of(given, REFERENCE)
+    assert (found.columns, found.points, found.warps) == tile
+
+
 def test_few_columns_have_programs_of_more_threads() -> None:
     many = Columns(1 << 20, 4096, 4096, 4, 0, known=True, running=False, indexed=False, wide=False)
     few = Columns(4096, 4096, 4096, 4, 0, known=True, running=False, indexed=False, wide=False)
