@@ -57,6 +57,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "separate-biases", "what reads a library's result is a nest now; a kernel that follows adds the bias as well"
     ),
+    Stage("separate-points", "on a GPU: statistics of rows and what is made of their points may lie each as it likes"),
     Stage("assign-layouts", "library calls are final, and copies for their sake may still join nests"),
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
     Stage("shift-scans", "a scan that is read further on would be stored in between: fusion takes in no such reader"),

@@ -30,6 +30,24 @@ def split_axes(analysis: NestAnalysis) -> None:
             _split(analysis, axis, divisor, accesses)
 
 
+def step(address: sym.IndexExpr, axis: int, analysis: NestAnalysis) -> sym.IndexExpr | None:
+    """How an address moves along an axis of the parallel domain: its coefficient; of an axis that is two in memory that
+    of the inner one, p mod 24 for 24. None where it is not one number.
+    """
+    found = sym.coefficient(address, axis)
+    if found is not None:
+        return found
+    size, divisors = analysis.sizes[axis], _divisors(address, axis)
+    divisor = divisors.pop() if len(divisors) == 1 else None
+    if not isinstance(size, int) or not isinstance(divisor, int) or not 1 < divisor < size or size % divisor:
+        return None
+    outer = len(analysis.sizes)
+    images: list[sym.IndexExpr] = [sym.dim(k) for k in range(outer)]
+    images[axis] = sym.dim(outer) * divisor + sym.dim(outer + 1)
+    sizes = [*analysis.sizes, size // divisor, divisor]
+    return sym.coefficient(sym.simplify(sym.substitute(address, images), sizes, analysis.symbol_ranges), outer + 1)
+
+
 def _divisors(e: sym.IndexExpr, axis: int) -> set[sym.IndexExpr]:
     """What an expression divides an axis by."""
     found: set[sym.IndexExpr] = set()

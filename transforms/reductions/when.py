@@ -21,6 +21,7 @@ from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.analysis import Access, NestAnalysis, analyse
+from cuesta.dialects.loops.split_axes import step
 from cuesta.dialects.loops.surgery import loads_of
 from cuesta.transforms import thresholds
 from cuesta.transforms.reductions import gpu_cost
@@ -424,8 +425,8 @@ class _Facts:
 
     def moves_by_one(self, access: Access, domain: loops.DomainOp) -> bool:
         """Whether an access reads neighbours along an axis of a domain."""
-        variables = domain.induction_variables
-        return any(sym.coefficient(access.address, self.analysis.number[variable]) == 1 for variable in variables)
+        number = self.analysis.number
+        return any(step(access.address, number[one], self.analysis) == 1 for one in domain.induction_variables)
 
 
 __all__ = ["candidates", "choose_part", "choose_part_on_gpu", "is_static", "points_of_meeting"]

@@ -25,6 +25,7 @@ from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
+from cuesta.dialects.loops.split_axes import step
 from cuesta.lowering.schedule.gpu import columns, sliding_windows
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
 from cuesta.lowering.schedule.schedule import Schedule
@@ -250,8 +251,10 @@ class _Chooser:
         return self.analysis.estimate(self.analysis.sizes[axis])
 
     def stride(self, access: Access, axis: int) -> int | None:
-        """By how many elements an access moves along an axis; None when that is not one number."""
-        stride = None if access.indirect >> axis & 1 else sym.coefficient(access.address, axis)
+        """By how many elements an access moves along an axis, or along the inner of two that it is in memory; None when
+        that is not one number.
+        """
+        stride = None if access.indirect >> axis & 1 else step(access.address, axis, self.analysis)
         return stride if isinstance(stride, int) else None
 
     def width(self) -> int:
