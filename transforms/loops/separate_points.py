@@ -101,7 +101,7 @@ def _separate(nest: loops.NestOp, loop: loops.ForOp) -> None:
     clean_block(rows.body)
 
     mine = [handle for handle in nest.handles if handle in ours]
-    size_of = dict(zip(nest.induction_variables, nest.sizes, strict=True))
+    size_of: dict[SSAValue, sym.IndexExpr] = dict(zip(nest.induction_variables, nest.sizes, strict=True))
     size_of.update(zip(loop.induction_variables, loop.sizes, strict=True))
     order = _order_of_memory(loop, list(size_of))
     points = loops.NestOp.build([size_of[axis] for axis in order], [handle.type for handle in mine])
