@@ -24,7 +24,6 @@ def captured(
     from cuesta.lowering.capture.dynamo_graph import (
         copy_negative_results,
         copy_what_is_resolved,
-        decompositions_for,
         expand_nothing_by_views,
         gather_where_a_tensor_says,
     )
@@ -33,7 +32,6 @@ def captured(
     copy_negative_results(gm)
     expand_nothing_by_views(gm)
     gather_where_a_tensor_says(gm)
-    settings = {**settings, "decompositions": decompositions_for(gm, settings["decompositions"])}
     if any(
         isinstance(value, list | tuple | dict) for value in example_inputs
     ):  # of compiled autograd; it flattens them

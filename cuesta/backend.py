@@ -173,18 +173,21 @@ class Compilers:
             from cuesta.lowering.capture.objects import hold_real_objects
             from cuesta.saved_results import (
                 count_visible_results,
+                detach_what_is_seen,
                 report_strides,
                 save_what_was_read,
                 take_example_inputs,
             )
             from cuesta.values_of_inputs import given_memory, given_plain, read_memory, read_plain
 
+            if kind == "forward":
+                count_visible_results(gm)
+            detach_what_is_seen(gm, kind)
             drop_aliases(gm)
             hold_real_objects(gm)
             if kind == "inference":
                 as_eager(gm, fills_memory=_fills_memory())
             if kind == "forward":
-                count_visible_results(gm)
                 save_what_was_read(gm)
             if kind == "backward":
                 take_example_inputs(gm, example_inputs)

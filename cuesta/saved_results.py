@@ -52,6 +52,41 @@ def visible_results(kind: GraphKind) -> int | None:
     return None if kind == "inference" or metadata is None else int(metadata.num_forward)
 
 
+def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
+    """detach(x) -> alias(x), in place, but for results that a user sees beside gradients: such a one, or what is a view
+    of it, is no view of x, which would have its gradient. What is saved is read only, and where nothing has a gradient
+    nobody can tell.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    output = graph.graph.output_node()
+    results = list(cast("Sequence[Any]", output.args[0]))
+    count = visible_results(kind) if kind == "forward" else 0
+    seen = results if count is None else results[:count]
+    for position, result in enumerate(seen):
+        if isinstance(result, torch.fx.Node) and _is_of_detached(result):
+            with graph.graph.inserting_before(output):
+                results[position] = graph.graph.call_function(aten.detach.default, (result,))
+            results[position].meta = dict(result.meta)
+    kept = {id(result) for result in results[: len(seen)]}
+    for node in graph.graph.find_nodes(op="call_function", target=aten.detach.default):
+        if id(node) not in kept:
+            node.target = aten.alias.default
+    output.args = (tuple(results),)
+
+
+def _is_of_detached(node: torch.fx.Node) -> bool:
+    """Whether it is a view of something detached."""
+    import torch
+
+    while isinstance(node.target, torch._ops.OpOverload) and node.target.is_view:
+        if node.target is torch.ops.aten.detach.default:
+            return True
+        node = cast("torch.fx.Node", node.args[0])
+    return False
+
+
 def given_results(kind: GraphKind) -> int | None:
     """How many of a graph's results, the first, have to lie as they did in the graph. None says all."""
     if kind != "forward":
@@ -163,6 +198,7 @@ def _storage(node: torch.fx.Node) -> int | None:
 
 __all__ = [
     "count_visible_results",
+    "detach_what_is_seen",
     "given_results",
     "report_strides",
     "save_what_was_read",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects.builtin import IntegerType, Signedness, i64
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, sym
@@ -51,6 +52,15 @@ def _same(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     if tensor_type_of(source).element_type != result.element_type:
         decline("the bits are read as another type")
     return [builder.view(source, maps.dims(len(result.get_shape())), result)]
+
+
+def _detached(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """The same, but a call where it is returned: autograd would take a view for a tensor with the gradient of its base.
+    (What it may be a view for is `alias` by now: `detach_what_is_seen`.)
+    """
+    if any(isinstance(use.operation, ReturnOp) for use in op.results[0].uses):
+        decline("the caller gets it, and it is no view")
+    return _same(op, builder)
 
 
 def _as_other_type(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -184,7 +194,8 @@ RULES: dict[str, Rule] = {
     "aten.unsafe_split_with_sizes.default": _pieces,
     "aten.unsafe_chunk.default": _pieces,
     "aten.unbind.int": _unbind,
-    **{f"aten.{name}": _same for name in ("detach.default", "alias.default", "lift_fresh.default")},
+    **{f"aten.{name}": _same for name in ("alias.default", "lift_fresh.default")},
+    "aten.detach.default": _detached,
     "aten.view.dtype": _as_other_type,
 }
 """Every view-like overload. What takes complex numbers apart (`view_as_real`) has no row."""

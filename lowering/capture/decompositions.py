@@ -36,6 +36,8 @@ KEPT_WHOLE: tuple[str, ...] = (
     "baddbmm",
     # A scatter-add over the vocabulary. The decomposition ends in a sequential `index_put(accumulate=True)`.
     "embedding_dense_backward",
+    # What autograd knows of a result: the decomposition is a view of a tensor that may have a gradient.
+    "detach",
     # The decomposition is `rand < p`: another random stream than eager's.
     "bernoulli",
     # One formula each, a row of the lowering's pointwise table; taken apart they are five to twenty nodes to trace,

@@ -6,7 +6,7 @@ more value, and who wrote where is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Final, cast
@@ -289,17 +289,6 @@ def tensors_stay(inputs: Sequence[Any]) -> Generator[None]:
 
 def _is_one_double(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype is torch.float64 and value.dim() == 0
-
-
-def decompositions_for(gm: GraphModule, table: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """The decompositions to trace a graph with: not that of `detach` where there is a `scan`.
-
-    Its gradient clones what its body gives twice, and knows it by the `detach` of what autograd saves: taken apart,
-    that is the tensor itself, and PyTorch refuses it as a possible alias.
-    """
-    if not _calls(gm, torch.ops.higher_order.scan):
-        return table
-    return {overload: rule for overload, rule in table.items() if overload is not torch.ops.aten.detach.default}
 
 
 def gather_where_a_tensor_says(gm: GraphModule) -> None:

@@ -241,3 +241,28 @@ def test_what_is_kept_for_the_backward_pass_is_not_written_over() -> None:
     for _ in range(2):  # the graph is kept: a second pass finds what the first found
         found = torch.autograd.grad(result.sum(), (x, weight), retain_graph=True)
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ((v := x.sin())[0], v.detach()),
+        lambda x: ((v := x.sin()).detach(), v[0], v),
+        lambda x: ((v := x.sin()).detach()[1:], v.expand(2, 4, 3)),
+        lambda x: ((x * 2).detach(), x.exp().detach().sum()),
+    ],
+    ids=["after a view", "before a view", "a part", "alone"],
+)
+def test_what_is_detached_has_no_gradient(function: Callable[[Tensor], tuple[Tensor, ...]]) -> None:
+    """Beside views of the same memory: it would be one of them, and have the gradient of their base."""
+    torch._dynamo.reset()
+    x = torch.randn(4, 3, requires_grad=True)
+    results, expected = torch.compile(function, backend="cuesta")(x), function(x)
+    assert [one.requires_grad for one in results] == [one.requires_grad for one in expected]
+    shares = [
+        [one.untyped_storage().data_ptr() == each[0].untyped_storage().data_ptr() for one in each]
+        for each in (results, expected)
+    ]
+    assert shares[0] == shares[1]
+    for one, other in zip(results, expected, strict=True):
+        torch.testing.assert_close(one, other)

@@ -33,7 +33,7 @@ CASES = {
     "narrow": lambda x: x.narrow(1, 1, 2),
     "movedim": lambda x: x.movedim((0, 1), (-1, 0)),
     "repeat": lambda x: aten.repeat(x, [2, 1, 3, 1]),
-    "detach": lambda x: (x.detach(), aten.alias(x)),
+    "detach": lambda x: (x.detach()[1:], aten.alias(x)),
 }
 
 
@@ -141,7 +141,12 @@ def test_as_strided_of_symbolic_sizes(lower):
 
 
 def test_other_readings_of_the_bits_are_left_to_eager(lower):
-    lower(lambda x: x.view(torch.int32), torch.randn(3), externs=("aten.view.dtype",))
+    lower(lambda x: x.view(torch.int32), torch.randn(3), externs=("aten.view.dtype", "aten.detach.default"))
+
+
+def test_what_is_detached_and_returned_is_left_to_eager(lower):
+    """Autograd would take a view for a tensor with the gradient of its base."""
+    lower(lambda x: x.exp().detach(), torch.randn(3), externs=("aten.detach.default",))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool], ids=str)
