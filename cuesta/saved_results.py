@@ -61,7 +61,8 @@ def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
 
     aten = torch.ops.aten
     output = graph.graph.output_node()
-    results = list(cast("Sequence[Any]", output.args[0]))
+    given = output.args[0]
+    results: list[Any] = list(given) if isinstance(given, list | tuple) else []
     count = visible_results(kind) if kind == "forward" else 0
     seen = results if count is None else results[:count]
     for position, result in enumerate(seen):
@@ -73,7 +74,8 @@ def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
     for node in graph.graph.find_nodes(op="call_function", target=aten.detach.default):
         if id(node) not in kept:
             node.target = aten.alias.default
-    output.args = (tuple(results),)
+    if results:
+        output.args = (tuple(results),)
 
 
 def _is_of_detached(node: torch.fx.Node) -> bool:

@@ -348,7 +348,7 @@ def test_moves(lower):
             x.clone(),
             x.t().clone(memory_format=torch.contiguous_format),
             aten.copy(x, x[0]),
-            x.detach(),
+            x.detach()[1:],
             aten.alias(x),
             aten.detach_copy(x),
         ),

@@ -46,12 +46,12 @@ func.func @main(%x : tensor<50x100xf32>) -> tensor<100x50xf32> {
 
 // -----
 // Many short rows: two dimensions. What a row has is repeated along the columns by a broadcast.
-// CHECK:     kernel.for (%i = %p * 16 to min(%p * 16 + 16, 200) lanes 16) {
+// CHECK:     kernel.for (%i = %p * 8 to {{.*}} lanes 8) {
 // CHECK-NEXT:  %m = kernel.reduce maximum (%j = 0 to 60 lanes 64 dim 1) {
-// CHECK-NEXT:    %a = kernel.load %x[%i * 60 + %j] : vector<16x64xf32>
-// CHECK-NEXT:    kernel.yield %a : vector<16x64xf32>
-// CHECK-NEXT:  } : vector<16xf32>
-// CHECK-NEXT:  %0 = kernel.broadcast %m : vector<16xf32> to vector<16x64xf32>
+// CHECK-NEXT:    %a = kernel.load %x[%i * 60 + %j] : vector<8x64xf32>
+// CHECK-NEXT:    kernel.yield %a : vector<8x64xf32>
+// CHECK-NEXT:  } : vector<8xf32>
+// CHECK-NEXT:  %0 = kernel.broadcast %m : vector<8xf32> to vector<8x64xf32>
 // CHECK-NEXT:  kernel.for (%k = 0 to 60 lanes 64 dim 1) {
 func.func @main(%x : tensor<200x60xf32>) -> tensor<200x60xf32> {
   %y = loops.nest (%i : 200) outs(%o : tensor<200x60xf32>) {
@@ -71,8 +71,8 @@ func.func @main(%x : tensor<200x60xf32>) -> tensor<200x60xf32> {
 // -----
 // Columns: lanes along the columns, and along the rows within.
 // CHECK:     kernel.for (%i = %p * 32 to min(%p * 32 + 32, 300) lanes 32) {
-// CHECK-NEXT:  %s = kernel.reduce sum (%j = 0 to 500 lanes 128 dim 1) {
-// CHECK-NEXT:    %a = kernel.load %x[%i + %j * 300] : vector<32x128xf32>
+// CHECK-NEXT:  %s = kernel.reduce sum (%j = 0 to 500 lanes 512 dim 1) {
+// CHECK-NEXT:    %a = kernel.load %x[%i + %j * 300] : vector<32x512xf32>
 // CHECK:       } : vector<32xf32>
 // CHECK-NEXT:  kernel.store %s, %o[%i] : vector<32xf32>
 func.func @main(%x : tensor<500x300xf32>) -> tensor<300xf32> {
