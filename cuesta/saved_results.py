@@ -6,6 +6,7 @@ reports their strides, and then AOTAutograd hands the backward pass example inpu
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -82,7 +83,7 @@ def _is_of_detached(node: torch.fx.Node) -> bool:
     """Whether it is a view of something detached."""
     import torch
 
-    while isinstance(node.target, torch._ops.OpOverload) and node.target.is_view:
+    while (isinstance(node.target, torch._ops.OpOverload) and node.target.is_view) or node.target is operator.getitem:
         if node.target is torch.ops.aten.detach.default:
             return True
         node = cast("torch.fx.Node", node.args[0])

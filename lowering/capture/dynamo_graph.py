@@ -372,17 +372,12 @@ def lost_negative_bit(gm: GraphModule) -> str | None:
     """The result, if there is one, with a negative bit that AOTAutograd forgets when it makes the view anew of its
     base's memory: where sizes are symbols, or several results share what the graph computes.
     """
-    output = gm.graph.output_node()
-    inputs = _memory_of(gm.graph.find_nodes(op="placeholder"))
-    results = _memory_of(output.all_input_nodes)
-    for node in output.all_input_nodes:
-        for value in _tensors(node):
-            memory = value.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]
-            symbolic = not all(
-                isinstance(size, int) for size in (*value.shape, *value.stride(), value.storage_offset())
-            )
-            if value.is_neg() and (symbolic if memory in inputs else results.count(memory) > 1):
-                return f"{node.name} is returned, which shares memory and has the negative bit"
+    for node, value, of_input in _negative_results(gm):
+        numbers = (*value.shape, *value.stride(), value.storage_offset())
+        symbolic = not all(isinstance(number, int) for number in numbers)
+        shared = _memory_of(gm.graph.output_node().all_input_nodes).count(_memory(value)) > 1
+        if symbolic if of_input else shared:
+            return f"{node.name} is returned, which shares memory and has the negative bit"
     return None
 
 
@@ -391,22 +386,32 @@ def copy_negative_results(gm: GraphModule) -> None:
     no bit.
     """
     output = gm.graph.output_node()
-    inputs = _memory_of(gm.graph.find_nodes(op="placeholder"))
-    for node in output.all_input_nodes:
-        for value in _tensors(node):
-            if not value.is_neg() or value.untyped_storage()._cdata in inputs:  # pyright: ignore[reportPrivateUsage]
-                continue
-            with gm.graph.inserting_before(output):
-                copy = gm.graph.call_function(torch.clone, (node,))
-            copy.meta = {name: value for name, value in node.meta.items() if name != "example_value"}
-            copy.meta["example_value"] = value.clone()
-            output.replace_input_with(node, copy)
-            gm.recompile()
+    for node, value, of_input in _negative_results(gm):
+        if of_input:
+            continue
+        with gm.graph.inserting_before(output):
+            copy = gm.graph.call_function(torch.clone, (node,))
+        copy.meta = {name: value for name, value in node.meta.items() if name != "example_value"}
+        copy.meta["example_value"] = value.clone()
+        output.replace_input_with(node, copy)
+        gm.recompile()
+
+
+def _negative_results(gm: GraphModule) -> list[tuple[Node, torch.Tensor, bool]]:
+    """The results with the negative bit, and whether their memory is that of an input."""
+    found = [(node, value) for node in gm.graph.output_node().all_input_nodes for value in _tensors(node)]
+    found = [(node, value) for node, value in found if value.is_neg()]
+    inputs = set(_memory_of(gm.graph.find_nodes(op="placeholder"))) if found else set[int]()
+    return [(node, value, _memory(value) in inputs) for node, value in found]
 
 
 def _memory_of(nodes: Sequence[Node]) -> list[int]:
     """The storages of their tensors."""
-    return [tensor.untyped_storage()._cdata for node in nodes for tensor in _tensors(node)]  # pyright: ignore[reportPrivateUsage]
+    return [_memory(tensor) for node in nodes for tensor in _tensors(node)]
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]
 
 
 def _resolves(node: Node) -> bool:

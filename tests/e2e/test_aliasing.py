@@ -249,9 +249,10 @@ def test_what_is_kept_for_the_backward_pass_is_not_written_over() -> None:
         lambda x: ((v := x.sin())[0], v.detach()),
         lambda x: ((v := x.sin()).detach(), v[0], v),
         lambda x: ((v := x.sin()).detach()[1:], v.expand(2, 4, 3)),
+        lambda x: ((v := x.sin()).detach().split(2)[1], v[0]),
         lambda x: ((x * 2).detach(), x.exp().detach().sum()),
     ],
-    ids=["after a view", "before a view", "a part", "alone"],
+    ids=["after a view", "before a view", "a part", "a piece", "alone"],
 )
 def test_what_is_detached_has_no_gradient(function: Callable[[Tensor], tuple[Tensor, ...]]) -> None:
     """Beside views of the same memory: it would be one of them, and have the gradient of their base."""

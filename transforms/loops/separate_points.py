@@ -37,7 +37,7 @@ class SeparatePointsPass(ModulePass):
     layouts across; apart, the points may transpose. Where layouts agree `fuse-nests` makes one nest of both again.
 
     Near misses: nothing is reduced; the loop reads what is stored, may fail, or holds a loop; something else is stored
-    where it stores.
+    where it stores; what is done for a row may fail, or updates a tensor.
     """
 
     name = "separate-points"
@@ -66,7 +66,7 @@ def _is_apart(nest: loops.NestOp, loop: loops.ForOp) -> bool:
     rest = [op for op in ops_of(nest.body) if op is not loop]
     if not any(isinstance(op, loops.ReduceOp) for op in rest):
         return False
-    if any(isinstance(op, loops.DomainOp) and not isinstance(op, loops.ReduceOp) for op in rest):
+    if nest.operands or not all(isinstance(op, (loops.ReduceOp, *_OF_POINTS)) for op in rest):
         return False
     if not all(isinstance(op, _OF_POINTS) for op in ops_of(loop.body)):
         return False
@@ -81,9 +81,8 @@ def _is_apart(nest: loops.NestOp, loop: loops.ForOp) -> bool:
 
 def _separate(nest: loops.NestOp, loop: loops.ForOp) -> None:
     rest = [op for op in ops_of(nest.body) if op is not loop]
-    within = {result for op in loop.walk() for result in op.results}
     own = {result for op in rest for result in op.results}
-    needed = dict.fromkeys(value for op in loop.walk() for value in op.operands if value in own and value not in within)
+    needed = dict.fromkeys(value for op in loop.walk() for value in op.operands if value in own)
     kept = [value for value in needed if _is_of_reduction(value, rest)]
     ours = {store.target for store in stores_of(loop)}
     device = device_of(tensor_type_of(nest.results[0]))

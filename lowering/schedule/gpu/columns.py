@@ -50,7 +50,7 @@ Source: from tilings of random nests on an H200.
 FEW = 256
 """Threads of a processor at least, before short columns have more of them for each tile.
 
-Source: from tilings of random nests on an H200.
+Source: a choice: half as many gave the same tiles in 58 measured nests.
 """
 WASTE = 1.07
 """Lanes for each column from which on all parallel axes are one, whose last tile only has lanes without columns. That

@@ -76,9 +76,9 @@ UNKNOWN = 512
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.UNKNOWN'`
 """
 SHORTEST, SHORTEST_WARP = 1024, 512
-"""Elements of a tile of several rows of at most 32 lanes, and of each of its warps: of 32 nests of norms, reductions
-and gradients, 44 tilings each, 1.04 times the best. Longer rows that share a program have one warp, of
-`ROW_WARP_BYTES`: of 60 such nests tiles of 1024 elements and two warps took 1.09 times the best, these 1.04.
+"""Elements of a tile of several rows of at most 32 lanes, and of each of its warps: of 20 nests of norms, reductions
+and gradients, 44 tilings each, 1.034 times the best (1.11 the worst); tiles of 4096 took 1.14 (2.5). Longer rows that
+share a program have one warp, of `ROW_WARP_BYTES`: of 35 nests 1.027 (1.31); two warps of 512 elements 1.073 (1.48).
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
