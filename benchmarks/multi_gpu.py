@@ -110,7 +110,7 @@ def training_step(model: Any, tokens: Any) -> Callable[[], float]:
     import torch
     from torch.nn.functional import cross_entropy
 
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, foreach=False)  # as the example has it, and why
 
     def step() -> float:
         optimizer.zero_grad()

@@ -181,7 +181,8 @@ def compiled(model: nn.Module, backend: str | None) -> nn.Module:
 
 def train(model: nn.Module, batches: Sequence[Tensor], parts: int = 1, part: int = 0) -> list[float]:
     """Trains on this process's part of each batch; gives the losses."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    # Weights are DTensors and tensors, which operators of lists, an optimizer's choice on a GPU, do not take together.
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, foreach=False)
     losses: list[float] = []
     for batch in batches:
         own = batch.chunk(parts)[part]
@@ -224,8 +225,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "RANK" not in os.environ:
         raise SystemExit("start it with torchrun, which says how many processes there are")
     if options.device == "cuda":
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
+        torch.cuda.set_device(own := torch.device("cuda", int(os.environ["LOCAL_RANK"])))
+        dist.init_process_group("nccl", device_id=own)
+    else:
+        dist.init_process_group("gloo")
     told: Callable[[str], None] = print if dist.get_rank() == 0 else lambda text: None
     wrong = False
     for how in options.how.split(","):

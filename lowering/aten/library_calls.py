@@ -70,8 +70,8 @@ LIBRARY_CALLS = frozenset(
 """By operator, without the overload."""
 
 
-_FAMILIES = ("aten.linalg_", "aten._linalg_", "_c10d_functional::", "cuesta::")
-"""Factorisations, communication between processes, and what is of our own (`dialects/core/random_words.py`)."""
+_FAMILIES = ("aten.linalg_", "aten._linalg_", "_c10d_functional::", "_dtensor::", "cuesta::")
+"""Factorisations, communication between processes (DTensors' own: over NCCL, from one sharding to another), and what is of our own (`dialects/core/random_words.py`)."""
 
 
 def is_library_call(overload: str) -> bool:

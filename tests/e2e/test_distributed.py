@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -76,6 +78,24 @@ def test_a_mesh_that_does_not_fit_is_told(how: str) -> None:
 def test_two_gpus() -> None:
     needs_gpus(2)
     assert_right(run_together("tests/support/rank_cases.py", 2, "cuda", *TOGETHER, seconds=300))
+
+
+@pytest.mark.multi_gpu
+def test_two_gpus_compile_a_graph_once(tmp_path: Path) -> None:
+    """One finds the program that the other has made, though its device has another number."""
+    needs_gpus(2)
+    environment = {"CUESTA_CACHE": "1", "CUESTA_CACHE_DIR": str(tmp_path)}
+    ended = run_together("tests/support/rank_cases.py", 2, "cuda", "once", seconds=120, environment=environment)
+    assert [one.code for one in ended] == [0, 0], ended[0].said[-4000:]
+
+
+@pytest.mark.multi_gpu
+def test_who_waits_for_a_dead_process_on_a_gpu_does_not_hang() -> None:
+    """It is told by an exception, or ended by NCCL's watchdog, which says why."""
+    needs_gpus(2)
+    waiting, dead = run_together("tests/support/rank_cases.py", 2, "cuda", "death", seconds=150)
+    assert dead.code == 3, dead.said[-4000:]
+    assert "told: " in waiting.said if waiting.code == 0 else "NCCL" in waiting.said, waiting.said[-4000:]
 
 
 @pytest.mark.multi_gpu

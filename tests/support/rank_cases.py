@@ -165,7 +165,7 @@ def once(device: str) -> None:
     dist.barrier()
     torch.testing.assert_close(compiled(x), torch.full_like(x, 2 * dist.get_world_size() / 8))
     (record,) = cuesta.records
-    fresh = torch.tensor(0 if record.from_cache else 1)
+    fresh = torch.tensor(0 if record.from_cache else 1, device=device)
     dist.all_reduce(fresh)
     assert fresh == 1, f"{fresh} of {dist.get_world_size()} processes have compiled it"
 
@@ -184,7 +184,9 @@ def death(device: str) -> None:
     if dist.get_rank() == 1:
         os._exit(3)
     try:
-        compiled(x)
+        found = compiled(x)
+        if device == "cuda":
+            print(f"told: {found.sum().item()}", flush=True)  # nobody gets here: NCCL's watchdog ends the process
     except RuntimeError as error:
         print(f"told: {error}", flush=True)
         os._exit(0)  # the group is no more, and nobody can leave it in order
@@ -217,6 +219,7 @@ def main(device: str, names: list[str]) -> None:
         rank=rank,
         world_size=world,
         timeout=timedelta(seconds=SECONDS),
+        device_id=torch.device("cuda", rank) if device == "cuda" else None,
     )
     warnings.filterwarnings("error", "cuesta runs a graph in eager")
     for name in names:
