@@ -171,6 +171,7 @@ class Compilers:
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.lowering.capture.objects import hold_real_objects
+            from cuesta.returned_aliases import view_the_inputs
             from cuesta.saved_results import (
                 count_visible_results,
                 detach_what_is_seen,
@@ -193,6 +194,8 @@ class Compilers:
                 take_example_inputs(gm, example_inputs)
             plain = read_plain(gm) if kind == "backward" else ()
             flipped = read_memory(gm)
+            if kind != "backward":
+                view_the_inputs(gm, [position for position, _ in flipped])
             compiled, parts = self._captured(gm, record)
             if kind == "forward":
                 report_strides(() if parts else record.result_strides)

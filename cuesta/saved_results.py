@@ -100,10 +100,11 @@ def given_results(kind: GraphKind) -> int | None:
     if context is None or context.output_strides is None or context.fw_metadata is None:
         return None
     # The parts of a tensor subclass are results of their own, whose numbers these are not.
-    return None if _has_subclasses(context.fw_metadata) else visible_results(kind)
+    return None if has_subclasses(context.fw_metadata) else visible_results(kind)
 
 
-def _has_subclasses(metadata: ViewAndMutationMeta) -> bool:
+def has_subclasses(metadata: ViewAndMutationMeta) -> bool:
+    """Whether a graph is given, or gives, parts of tensor subclasses."""
     from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
 
     every = [*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta]
@@ -185,7 +186,7 @@ def _changed_inputs(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
     context = TracingContext.try_get()
     if context is not None and context.fw_metadata is not None:
         known = [info.mutates_data for info in context.fw_metadata.input_info]
-        if _has_subclasses(context.fw_metadata):  # their parts are inputs of their own, whose places these are not
+        if has_subclasses(context.fw_metadata):  # their parts are inputs of their own, whose places these are not
             known = [any(known)] * len(inputs)
         changed += [node for node, is_changed in zip(inputs, known, strict=False) if is_changed]
     return changed
@@ -203,6 +204,7 @@ __all__ = [
     "count_visible_results",
     "detach_what_is_seen",
     "given_results",
+    "has_subclasses",
     "report_strides",
     "save_what_was_read",
     "strides_of_results",

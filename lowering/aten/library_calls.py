@@ -71,7 +71,9 @@ LIBRARY_CALLS = frozenset(
 
 
 _FAMILIES = ("aten.linalg_", "aten._linalg_", "_c10d_functional::", "_dtensor::", "cuesta::")
-"""Factorisations, communication between processes (DTensors' own: over NCCL, from one sharding to another), and what is of our own (`dialects/core/random_words.py`)."""
+"""Factorisations, communication between processes (DTensors' own: over NCCL, from one sharding to another), and what is
+of our own (`dialects/core/random_words.py`).
+"""
 
 
 def is_library_call(overload: str) -> bool:

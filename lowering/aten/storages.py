@@ -32,10 +32,13 @@ def storage_of(value: SSAValue) -> SSAValue | None:
 
 
 def keeping_storage(rule: Rule) -> Rule:
-    """A rule for a call that copies the storage of `self`: where that matters to anybody, it must be known."""
+    """A rule for a call that copies the storage of `self`, and gives what fills one: where addresses matter to anybody,
+    `self` must fill its own.
+    """
 
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
-        if storage_of(op.tensor("self")) is None and _is_addressed(op.results[0]):
+        given = op.tensor("self")
+        if storage_of(given) is not given and _is_addressed(op.results[0]):
             decline("addresses in the storage that it copies are asked for")
         return rule(op, builder)
 

@@ -21,7 +21,7 @@ def slice_scatter(
     end: int | torch.SymInt | None = None,
     step: int | torch.SymInt = 1,
 ) -> Tensor:
-    """Itself, where `src` has the size of the slice.
+    """Itself, where `src` has the size of the slice, and no elements of `self` lie on one another.
 
     Errors: eager's RuntimeError.
     """
@@ -35,7 +35,8 @@ def slice_scatter(
     else:
         expected = torch.ops.aten.slice.Tensor(self, dim, start, end, step).shape
     _need_size(src, expected)
-    return NotImplemented
+    whole = _with_a_place_each(self)
+    return NotImplemented if whole is self else torch.ops.aten.slice_scatter.default(whole, src, dim, start, end, step)
 
 
 def diagonal_scatter(self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
@@ -68,7 +69,20 @@ def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError(f"select(): index {index} out of range for tensor of size {sizes} at dimension {place}")
     _need_size(src, [extent for axis, extent in enumerate(self.shape) if axis != place])
     start = index + size if index < 0 else index
-    return aten.slice_scatter.default(self, aten.unsqueeze.default(src, place), place, start, start + 1)
+    whole = _with_a_place_each(self)
+    return aten.slice_scatter.default(whole, aten.unsqueeze.default(src, place), place, start, start + 1)
+
+
+def _with_a_place_each(self: Tensor) -> Tensor:
+    """A tensor of whose elements none lie on one another: eager copies one of which some do (`clone_preserve_strides`).
+    PyTorch's fake gives the result its strides all the same (torch 2.11), so that insertions would be read everywhere.
+    """
+    import torch
+    from torch.fx.experimental.symbolic_shapes import guard_or_true
+
+    laid = zip(self.stride(), self.shape, strict=True)
+    overlaps = any(type(stride) is int and stride == 0 and guard_or_true(size != 1) for stride, size in laid)
+    return torch.ops.aten.clone.default(self) if overlaps else self
 
 
 def _need_size(src: Tensor, expected: Sequence[Any]) -> None:

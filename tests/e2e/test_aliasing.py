@@ -208,6 +208,26 @@ def test_an_optimizer_step_writes_its_state_where_it_is() -> None:
     assert names == ["host.launch", "host.free", "host.return"]
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_view_of_a_part_that_changes_begins_where_eagers_does(requires_grad: bool) -> None:
+    """Its size is a symbol, so AOTAutograd makes the view anew from where ours begins."""
+
+    def function(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        first, rest = x.split([1, x.shape[0] - 1], 0)
+        first.select(0, 0).fill_(0)
+        return first, rest[1:], (x * w).sum()
+
+    def called(run: Callable[..., tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        x, w = torch.arange(8.0)[3:7], torch.ones(4, requires_grad=requires_grad)
+        return *run(x, w)[:2], x
+
+    torch._dynamo.reset()
+    for ours, theirs in zip(
+        called(torch.compile(function, backend="cuesta", dynamic=True)), called(function), strict=True
+    ):
+        assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
+
+
 @pytest.mark.parametrize("order", ["before", "after", "both"])
 def test_nothing_changes_when_an_index_is_out_of_range(order: str) -> None:
     def function(x: Tensor, y: Tensor, rows: Tensor) -> Tensor:

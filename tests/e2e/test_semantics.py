@@ -125,6 +125,21 @@ def test_what_copies_a_storage_is_addressed_from_its_start(changed: Callable[[Te
         check(lambda x: changed(x).as_strided((3,), (1,), 2) * 2, x, truth=False)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.ops.aten.copy((x * 2)[1:], x[1:] + 1).as_strided((1,), (1,), 0),
+        lambda x: torch.slice_scatter((x * 2)[1:, 1:], x[1:2, 1:], 0, 0, 1).as_strided((2,), (1,), 1) + 1,
+        lambda x: torch.select_scatter((y := (x * 2)[0]).expand(2, *y.shape), y + 1, 0, 1).as_strided((3,), (1,), 1),
+        lambda x: torch.as_strided_scatter((x * 2)[1:], x[0], (5,), (1,), 6).as_strided((6,), (1,), 1) * 2,
+    ],
+    ids=["copy", "slice", "select of an expanded row", "strides"],
+)
+def test_what_copies_the_storage_of_a_part_is_addressed_from_its_start(function: Callable[[Tensor], Tensor]) -> None:
+    """A part of what is computed: the copy was taken to fill its storage."""
+    check(function, randn(4, 5), truth=False)
+
+
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_equal_expressions_have_memory_of_their_own(requires_grad: bool) -> None:
     def function(x: Tensor) -> tuple[Tensor, ...]:

@@ -253,6 +253,15 @@ def test_what_is_inserted_fits(sizes: list[int]) -> None:
     assert insertions.diagonal_scatter(x, x.diagonal(1), 1) is NotImplemented
 
 
+def test_what_is_inserted_where_elements_lie_on_one_another_is_inserted_once() -> None:
+    """Eager copies such a tensor; torch 2.11's fake of the result has all rows in one place."""
+    x = torch.arange(4.0).expand(3, 4)
+    for function in (aten.slice_scatter.default, insertions.slice_scatter):
+        found = function(x, torch.zeros(1, 4), 0, 1, 2)
+        assert found.stride() == (4, 1) and found.sum(1).tolist() == [6.0, 0.0, 6.0]
+    assert insertions.select_scatter(x, torch.zeros(4), 0, 1).stride() == (4, 1)
+
+
 def test_a_backward_pass_keeps_two_numbers_of_each_row_of_a_cross_entropy() -> None:
     """Neither the logarithms nor the exponentials of the logits are kept: they are computed again."""
     from cuesta.record import records

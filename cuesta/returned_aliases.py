@@ -1,0 +1,103 @@
+"""What is returned as another name for an input's memory is a view of the input itself.
+
+    v = slice_scatter(x, …); copy_(x, v); return v[0]   ->   v = slice_scatter(x, …); copy_(x, v); return x[0]
+
+AOTAutograd makes such a result anew when the graph has run, from the input and from where the graph's result begins in
+its storage, in particular where a size is a symbol. What the graph computes begins at 0, where the input need not.
+
+    x with the negative bit, of the memory b: neg(b).expand(2, n)   ->   b.expand(2, n)
+
+Only its sizes and strides are looked at; what is computed has no memory that several elements could share.
+
+Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils.py.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, cast
+
+from cuesta.saved_results import has_subclasses
+
+if TYPE_CHECKING:
+    from torch.fx import Graph, GraphModule, Node
+
+
+def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
+    """Rewrites what a forward or an inference graph returns, in place; the inputs with a bit are given by position."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    inputs: list[Node] = list(gm.graph.find_nodes(op="placeholder"))
+    if metadata is None or has_subclasses(metadata) or len(inputs) != len(metadata.input_info):
+        return  # the parts of a subclass are inputs of their own, whose numbers are others
+    output = gm.graph.output_node()
+    results: list[Any] = list(cast("Any", output.args[0]))
+    first = metadata.num_mutated_inp_runtime_indices
+    for position, info in enumerate(metadata.output_info, first):
+        if info.output_type.name != "alias_of_input" or info.base_idx is None or position >= len(results):
+            continue
+        given, chain = inputs[info.base_idx], _views_down_to(results[position])
+        if not chain:
+            continue
+        if _lies_as(chain[-1], given) or (info.base_idx in with_bits and _is_meaning_of(chain[-1], given)):
+            results[position] = _viewed(gm.graph, chain[:-1], given)
+    output.args = (tuple(results),)
+
+
+def _views_down_to(node: Any) -> list[Node]:
+    """A value, what it is a view of, and so on, down to what is no view."""
+    import torch
+    from torch.fx import Node
+
+    chain: list[Node] = []
+    while isinstance(node, Node):
+        chain.append(node)
+        target = node.target
+        if not (target is operator.getitem or (isinstance(target, torch._ops.OpOverload) and target.is_view)):
+            break
+        node = node.args[0]
+    return chain
+
+
+def _lies_as(computed: Node, given: Node) -> bool:
+    """Whether what is computed lies as an input does that does not begin, for all we know, where its storage does."""
+    import torch
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    ours, theirs = computed.meta.get("val"), given.meta.get("val")
+    if computed.op != "call_function" or not (isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor)):
+        return False
+    pairs = zip((*ours.shape, *ours.stride()), (*theirs.shape, *theirs.stride()), strict=False)
+    return (
+        ours.dtype == theirs.dtype
+        and ours.dim() == theirs.dim()
+        and all(guard_or_false(a == b) for a, b in pairs)
+        and not guard_or_false(theirs.storage_offset() == 0)
+    )
+
+
+def _is_meaning_of(computed: Node, given: Node) -> bool:
+    """Whether it is what an input with a bit means, or with both bits (`values_of_inputs.read_memory`)."""
+    import torch
+
+    aten = torch.ops.aten
+    while computed.target in (aten.neg.default, aten._conj_physical.default):
+        computed = cast("Any", computed.args[0])
+    return computed is given
+
+
+def _viewed(graph: Graph, chain: list[Node], given: Node) -> Node:
+    """The views of a chain, outermost first, made of an input, at the end of a graph."""
+    value = given
+    for node in reversed(chain):
+        with graph.inserting_before(graph.output_node()):
+            copied = graph.node_copy(node, lambda one: one)
+        copied.args = (value, *node.args[1:])
+        value = copied
+    return value
+
+
+__all__ = ["view_the_inputs"]
