@@ -12,6 +12,7 @@ AOTAutograd makes PyTorch import parts of TorchInductor, about a quarter of a se
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import types
 import warnings
@@ -101,6 +102,7 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, 
     from cuesta.saved_results import tell_saved_results
 
     as_eager(gm, fills_memory=_fills_memory())
+    drop_aliases(gm, unseen=True)
     if config.cse:
         merge_equal_nodes(gm.graph)
     with config.patch(cse=False):
@@ -219,17 +221,24 @@ class Compilers:
         return self.compile(gm, record), []
 
 
-def drop_aliases(gm: torch.fx.GraphModule) -> None:
+def drop_aliases(gm: torch.fx.GraphModule, *, unseen: bool = False) -> None:
     """alias(x) -> x and detach(x) -> x, in place; autograd leaves one for each tensor that it saves.
 
-    One that is an output stays: who gets the outputs may expect different objects.
+    One that is an output stays: who gets the outputs may expect different objects. With `unseen`, so does one of which
+    an output is a view: see `detach_what_is_seen`. (PyTorch's partitioner takes a detach for memory of its own: it
+    would save the logarithms of a cross entropy in place of its logits and two numbers of a row.)
     """
     import torch
 
     aliases = (torch.ops.aten.alias.default, torch.ops.aten.detach.default)
     output = gm.graph.output_node()
+    seen = set(output.all_input_nodes)
+    if unseen:
+        for node in reversed(gm.graph.nodes):
+            if node in seen and (node.target is operator.getitem or getattr(node.target, "is_view", False)):
+                seen.add(node.args[0])
     for node in gm.graph.nodes:
-        if node.op == "call_function" and node.target in aliases and output not in node.users:
+        if node.op == "call_function" and node.target in aliases and node not in seen:
             node.replace_all_uses_with(node.args[0])
             gm.graph.erase_node(node)
 
