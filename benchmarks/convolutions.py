@@ -1,6 +1,7 @@
 """What channels first costs the library's convolutions beside channels last: `make bench-convolutions`.
 
     make bench-convolutions ARGS='--device cuda --dtype bf16 --times 8'    on a GPU, batches eight times as large
+    make bench-convolutions ARGS='--device cuda --draw 400'                random shapes, forward and backward
 
 The last column is the unit of `transforms/views/convolution_costs.py`: what a call takes longer when its input is
 channels first, in bytes that a copy would move meanwhile, for each byte of input and result.
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from benchmarks import drawn_convolutions
 from benchmarks.random_programs import DTYPES
 
 Shape = tuple[int, ...]
@@ -89,7 +91,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--dtype", default="f32", choices=DTYPES)
     parser.add_argument("--times", type=int, default=1, help="how many times as large batches are")
+    parser.add_argument("--draw", type=int, default=0, help="on a CUDA device: so many random shapes instead")
+    parser.add_argument("--seed", type=int, default=0, help="of these")
+    parser.add_argument("--seconds", type=float, default=300, help="after these, no further one is drawn")
+    parser.add_argument("--json", help="a file for what was found of these")
     options = parser.parse_args(arguments)
+    if options.draw:
+        if options.device != "cuda" or not torch.cuda.is_available():
+            raise SystemExit("--draw: shapes are drawn for a CUDA device")
+        drawn_convolutions.main(options.draw, options.seed, options.seconds, Clock("cuda").rate, options.json)
+        return
     kind: dict[str, Any] = {"device": options.device, "dtype": DTYPES[options.dtype]}
     clock = Clock(options.device)
     where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"

@@ -370,10 +370,11 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
 
 def lost_negative_bit(gm: GraphModule) -> str | None:
     """The result, if there is one, with a negative bit that AOTAutograd forgets when it makes the view anew of its
-    base's memory: where sizes are symbols, or several results share what the graph computes.
+    base's memory: where a size of any view of that memory is a symbol, or several results share what is computed.
     """
     for node, value, of_input in _negative_results(gm):
-        numbers = (*value.shape, *value.stride(), value.storage_offset())
+        views = (one for other in gm.graph.nodes for one in _tensors(other) if _memory(one) == _memory(value))
+        numbers = (number for one in views for number in (*one.shape, *one.stride(), one.storage_offset()))
         symbolic = not all(isinstance(number, int) for number in numbers)
         shared = _memory_of(gm.graph.output_node().all_input_nodes).count(_memory(value)) > 1
         if symbolic if of_input else shared:

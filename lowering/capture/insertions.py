@@ -80,6 +80,8 @@ def _with_a_place_each(self: Tensor) -> Tensor:
     import torch
     from torch.fx.experimental.symbolic_shapes import guard_or_true
 
+    if any(type(size) is int and size == 0 for size in self.shape):
+        return self
     laid = zip(self.stride(), self.shape, strict=True)
     overlaps = any(type(stride) is int and stride == 0 and guard_or_true(size != 1) for stride, size in laid)
     return torch.ops.aten.clone.default(self) if overlaps else self

@@ -41,49 +41,61 @@ Source: measured by `make bench-convolutions` (torch 2.13, f32, two cores with A
 three channels; patches -1.0 to 0.8; grouped 0.3 to 7.5; depthwise 0.4 (7 by 7) to 4.8; transposed 1.8 to 8.2, with
 groups -0.8. Images of three dimensions are not below those of two.
 """
+
+
+@struct
+class _Rates:
+    """What channels first costs a kind of call on a GPU: forward; for both gradients; and where a group has few
+    channels, if that is something else.
+    """
+
+    forward: float
+    backward: float
+    few: tuple[float, float] | None = None
+
+
 _GPU: Final = {
-    "plain": 2.5,
-    "pointwise": 0.0,
-    "patches": 0.0,
-    "patches of colours": -3.0,
-    "grouped": 2.5,
-    "grouped pointwise": -2.0,
-    "depthwise": 3.5,
-    "transposed": 2.0,
-    "transposed patches": 1.5,
-    "transposed grouped": 2.0,
-    "transposed depthwise": 2.0,
+    "plain": _Rates(2.0, 4.0, few=(1.0, -1.5)),
+    "pointwise": _Rates(0.5, 0.5, few=(-2.0, 0.0)),
+    "patches": _Rates(1.5, 3.5, few=(-2.5, 2.5)),
+    "patches of colours": _Rates(-3.0, -6.0),
+    "grouped": _Rates(0.5, 1.0, few=(1.0, 3.5)),
+    "grouped pointwise": _Rates(1.0, 20.0, few=(0.5, -20.0)),
+    "depthwise": _Rates(2.0, 8.0),
+    "transposed": _Rates(2.2, 2.9, few=(-0.5, 0.8)),
+    "transposed patches": _Rates(0.5, 4.5),
+    "transposed grouped": _Rates(1.0, 0.0, few=(0.5, -7.0)),
+    "transposed depthwise": _Rates(3.5, 3.3),
 }
-"""The same of a GPU.
-
-Source: measured by `make bench-convolutions ARGS='--device cuda --times 8'` (torch 2.11, H200; f32, bf16): plain 2.7 to
-3.7, 3.5 to 4.1 (0.4 and -7.7 of 16 channels and fewer); pointwise 0.0; patches -2.8 and -74 of colours, else 7.2 and
-16; grouped 2.5, 4.2; grouped pointwise -2.2, -3.7; depthwise 3.6 to 7.4, 7.9 to 28; transposed 3.6, 1.8; transposed
-patches 1.6, and of many images of bf16 4.0, by a profile.
-"""
 _HALF_ON_GPU: Final = {
-    **_GPU,
-    "plain": 3.5,
-    "patches of colours": -70.0,
-    "grouped": 3.0,
-    "depthwise": 8.0,
-    "grouped unaligned": -3.0,
-    "transposed patches": 3.0,
-    "transposed grouped": 4.0,
+    "plain": _Rates(3.2, 6.4),
+    "pointwise": _Rates(2.3, 3.7, few=(-2.7, 4.0)),
+    "patches": _Rates(3.3, 9.0),
+    "patches of colours": _Rates(-70.0, -70.0),
+    "grouped": _Rates(-2.0, -7.4, few=(-5.5, -13.6)),
+    "grouped pointwise": _Rates(-5.0, -5.4, few=(0.0, -16.0)),
+    "depthwise": _Rates(3.4, 19.0),
+    "transposed": _Rates(3.0, 6.4, few=(2.2, 0.9)),
+    "transposed patches": _Rates(4.7, 7.4),
+    "transposed grouped": _Rates(-0.3, -5.4, few=(-11.0, -23.0)),
+    "transposed depthwise": _Rates(0.5, 9.2),
 }
-"""The same of 16 bits, where it is another number.
+"""The same of a GPU, of 32 and of 16 bits.
 
-Source: as above; of groups of 60 channels by a profile: 0.43 ms of conversions where channels first take 0.13.
+Source: measured by `make bench-convolutions ARGS='--device cuda --draw 2000 --seconds 85'` (torch 2.11, H100, 645
+random shapes): medians, or the sign of the layout that is faster in all where the median is near 0. Patches of colours:
+from an H200, by windows of 4 and 16.
+"""
+_FEW = 8
+"""Channels of a group, of what is read or of what is given, below which they are few: no vector of 16 bytes of 16-bit
+numbers, and a part of a sector.
+
+Source: from the same shapes; 16 and more were worse.
 """
 _VOLUMES_ON_GPU: Final = {"plain": 2.5, "pointwise": 0.0, "depthwise": -36.0, "transposed": 5.0}
 """The same of images of three dimensions. What does not stand here is left as it is.
 
 Source: as above: plain 2.8, 76; depthwise -89, -36; transposed 7.2, 467.
-"""
-_VECTOR = 8
-"""What the channels of a group are a multiple of, for a library that loads 16 bytes of 16-bit numbers at once.
-
-Source: a definition: 16 bytes.
 """
 _COLOURS = 4
 """The most channels of an image as it comes.
@@ -128,8 +140,8 @@ def channels_first_costs(convolution: Convolution) -> float | None:
     """What a convolution costs more when images are channels first, in bytes for each byte that it reads and writes;
     below 0 when it costs less. None when nobody has measured that.
 
-    On a GPU a backward pass is taken to cost for each of its gradients what the forward pass does. On a processor it
-    keeps its layout: most networks would gain 2 to 8 %, but norms of concatenations lose more (decision 030).
+    Of the gradients that a backward pass computes on a GPU each is taken for half of both. On a processor it keeps its
+    layout: most networks would gain 2 to 8 %, but norms of concatenations lose more (decision 030).
     """
     kind = kind_of_convolution(convolution)
     if kind is None:
@@ -141,11 +153,12 @@ def channels_first_costs(convolution: Convolution) -> float | None:
             return None
         if len(sizes_of(tensor_type_of(convolution.result))) == 5:
             rate = _VOLUMES_ON_GPU.get(kind)
-        else:
-            if half and kind == "grouped" and any(size % _VECTOR for size in _channels_of_groups(convolution)):
-                kind = "grouped unaligned"
-            rate = (_HALF_ON_GPU if half else _GPU).get(kind)
-        return None if rate is None else rate * convolution.passes
+            return None if rate is None else rate * convolution.passes
+        rates = (_HALF_ON_GPU if half else _GPU)[kind]
+        forward, backward = rates.forward, rates.backward
+        if rates.few is not None and any(count < _FEW for count in _channels_of_groups(convolution)):
+            forward, backward = rates.few
+        return backward * convolution.passes / 2 if convolution.is_backward else forward
     # What libraries have no kernel for gives its result channels first.
     return _CPU[kind] if isinstance(element, Float32Type | BFloat16Type) and not convolution.is_backward else None
 

@@ -260,6 +260,8 @@ def test_what_is_inserted_where_elements_lie_on_one_another_is_inserted_once() -
         found = function(x, torch.zeros(1, 4), 0, 1, 2)
         assert found.stride() == (4, 1) and found.sum(1).tolist() == [6.0, 0.0, 6.0]
     assert insertions.select_scatter(x, torch.zeros(4), 0, 1).stride() == (4, 1)
+    nothing = torch.zeros(0).expand(2, 0)
+    assert insertions.slice_scatter(nothing, nothing[:1], 0, 0, 1) is NotImplemented
 
 
 def test_a_backward_pass_keeps_two_numbers_of_each_row_of_a_cross_entropy() -> None:

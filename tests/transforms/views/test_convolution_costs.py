@@ -1,0 +1,78 @@
+"""What the layout of images is said to cost convolutions on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuesta.context import make_context
+from cuesta.dialects import loops
+from cuesta.dialects.core.locations import CuestaParser
+from cuesta.transforms.views.convolution_costs import Convolution, channels_first_costs, kind_of_convolution
+
+PASSES = {"none": "", "both": ", [true, true, false]", "weight": ", [false, true, false]"}
+
+
+def cost_of(
+    channels: int,
+    out: int,
+    window: int,
+    dtype: str = "f32",
+    *,
+    stride: int = 1,
+    groups: int = 1,
+    gradients: str = "none",
+    device: str = "cuda:0",
+) -> tuple[str | None, float | None]:
+    """The kind of a convolution of images of 32 x 32 points, and what channels first costs more."""
+    size = 32 // stride
+
+    def tensor(*sizes: int) -> str:
+        return f'tensor<{"x".join(map(str, sizes))}x{dtype}, #aten.layout<device = "{device}">>'
+
+    image, weight = tensor(2, channels, 32, 32), tensor(out, channels // groups, window, window)
+    result = tensor(2, out, size, size)
+    pad = 0 if window == stride else window // 2
+    said = f"none, [{stride}, {stride}], [{pad}, {pad}], [1, 1], false, [0, 0], {groups}"
+    if gradients == "none":
+        call = f'%y = loops.extern pure "aten.convolution.default"(%x, %w, {said}) : ({image}, {weight}) -> {result}'
+        text = f"func.func @main(%x : {image}, %w : {weight}) -> {result} {{ {call} func.return %y : {result} }}"
+    else:
+        results = ["%g"] if gradients == "weight" else ["%h", "%g"]
+        types = [weight] if gradients == "weight" else [image, weight]
+        call = (
+            f'{", ".join(results)} = loops.extern pure "aten.convolution_backward.default"'
+            f"(%y, %x, %w, {said}{PASSES[gradients]}) : ({result}, {image}, {weight}) -> ({', '.join(types)})"
+        )
+        given = f"%y : {result}, %x : {image}, %w : {weight}"
+        text = f"func.func @main({given}) -> {weight} {{ {call} func.return %g : {weight} }}"
+    module = CuestaParser(make_context(), text, "<test>").parse_module()
+    (extern,) = (op for op in module.walk() if isinstance(op, loops.ExternOp))
+    convolution = Convolution.of(extern)
+    assert convolution is not None
+    return kind_of_convolution(convolution), channels_first_costs(convolution)
+
+
+def test_what_a_kind_of_call_costs_depends_on_its_type() -> None:
+    assert cost_of(64, 64, 3) == ("plain", 2.0)
+    assert cost_of(64, 64, 3, "bf16") == ("plain", 3.2)
+    assert cost_of(64, 64, 2, stride=2) == ("patches", 1.5)
+    kind, cost = cost_of(64, 64, 3, "bf16", groups=4)
+    assert kind == "grouped" and cost is not None and cost < 0  # channels first is faster
+
+
+@pytest.mark.parametrize("channels, out", [(64, 7), (3, 64)])
+def test_few_channels_are_no_vector(channels: int, out: int) -> None:
+    kind, cost = cost_of(channels, out, 1, "bf16")
+    assert kind == "pointwise" and cost is not None and cost < 0
+    assert cost_of(64, 8, 1, "bf16") == ("pointwise", 2.3)
+
+
+def test_a_gradient_alone_is_half_of_both() -> None:
+    _, both = cost_of(64, 64, 3, "bf16", gradients="both")
+    _, one = cost_of(64, 64, 3, "bf16", gradients="weight")
+    assert both is not None and one is not None and both == 2 * one > 0
+
+
+def test_a_processor_has_numbers_of_its_own() -> None:
+    assert cost_of(64, 64, 1, device="cpu") == ("pointwise", 2.0)
+    assert cost_of(64, 64, 3, gradients="both", device="cpu") == ("plain", None)
