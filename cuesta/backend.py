@@ -178,7 +178,7 @@ class Compilers:
                 save_what_was_read,
                 take_example_inputs,
             )
-            from cuesta.values_of_inputs import given_memory, given_plain, read_memory, read_plain
+            from cuesta.values_of_inputs import addressed, given_memory, given_plain, read_memory, read_plain
 
             if kind == "forward":
                 count_visible_results(gm)
@@ -192,7 +192,7 @@ class Compilers:
             if kind == "backward":
                 take_example_inputs(gm, example_inputs)
             plain = read_plain(gm) if kind == "backward" else ()
-            flipped = read_memory(gm)
+            flipped = [*read_memory(gm), *(addressed(gm) if self.options.captures else ())]
             compiled, parts = self._captured(gm, record)
             if kind == "forward":
                 report_strides(() if parts else record.result_strides)

@@ -207,7 +207,7 @@ def stages_named(names: Sequence[str], *, place: str) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "hint-loads", "host": "link-pieces"}
+_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "narrow-reductions", "host": "link-pieces"}
 
 
 def level_of(module: ModuleOp) -> str:
