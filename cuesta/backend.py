@@ -181,7 +181,7 @@ class Compilers:
                 save_what_was_read,
                 take_example_inputs,
             )
-            from cuesta.values_of_inputs import given_memory, given_plain, read_memory, read_plain
+            from cuesta.values_of_inputs import addressed, given_memory, given_plain, read_memory, read_plain
 
             if kind == "forward":
                 count_visible_results(gm)
@@ -198,6 +198,7 @@ class Compilers:
             flipped = read_memory(gm)
             if kind != "backward":
                 view_the_inputs(gm, [position for position, _ in flipped])
+            flipped = [*flipped, *(addressed(gm) if self.options.captures else ())]
             compiled, parts = self._captured(gm, record)
             if kind == "forward":
                 report_strides(() if parts else record.result_strides)

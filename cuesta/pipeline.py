@@ -82,6 +82,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("add-counters", "points that meet are counted; by now it is known which do"),
     Stage("check-first", "what may raise is final; a program that writes to its arguments raises before it writes"),
     Stage("loops-to-kernel", "choose a schedule and write the kernel; identical layers become one", begins=KERNEL),
+    Stage("narrow-reductions", "only a kernel says which loop is that of one bag, whose ends only the data knows"),
     Stage("hint-loads", "only a kernel says which program reads what, and when"),
     Stage("split-index-sets", "only a schedule has loops to split; a window's inner points need no masks"),
     Stage("kernel-to-host", "values become buffers"),
@@ -206,7 +207,7 @@ def stages_named(names: Sequence[str], *, place: str) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "hint-loads", "host": "link-pieces"}
+_FIRST_STAGE = {"loops": "eliminate-views", "kernel": "narrow-reductions", "host": "link-pieces"}
 
 
 def level_of(module: ModuleOp) -> str:

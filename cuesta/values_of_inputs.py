@@ -144,8 +144,17 @@ def read_memory(gm: GraphModule) -> Sequence[tuple[int, Callable[..., Any]]]:
     return found
 
 
+def addressed(gm: GraphModule) -> Sequence[tuple[int, Callable[..., Any]]]:
+    """The positions of inputs of which only addresses in their storage are read, with what makes of such an input the
+    tensor that begins there. A program does so itself; who gives it a copy has to do it before.
+    """
+    from cuesta.lowering.capture.fx_storages import from_its_start, inputs_by_storage
+
+    return [(position, from_its_start) for position in inputs_by_storage(gm)]
+
+
 def given_memory(function: BoxedFunction, flipped: Sequence[tuple[int, Callable[..., Any]]]) -> BoxedFunction:
-    """The function, given for each of these inputs the tensor of its memory that has no bit."""
+    """The function, given for each of these inputs what is made of it: the tensor of its memory that has no bit."""
     if not flipped:
         return function
 

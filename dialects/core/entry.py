@@ -51,6 +51,25 @@ def writes_to(positions: Sequence[int]) -> Attribute:
     return ArrayAttr([IntegerAttr(position, i64) for position in positions])
 
 
+def arguments_by_storage(main: Operation) -> tuple[int, ...]:
+    """The positions of the arguments that are taken from where their storage begins: `aten.by_storage`.
+
+    Such an argument stands for the tensor of its sizes and strides with the storage offset 0: nothing is read of it but
+    by its addresses.
+    """
+    positions = main.attributes.get("aten.by_storage")
+    if not isinstance(positions, ArrayAttr):
+        return ()
+    entries = cast("ArrayAttr[Attribute]", positions)
+    count = len(main.regions[0].block.args)
+    return tuple(one.value.data for one in entries if isinstance(one, IntegerAttr) and 0 <= one.value.data < count)
+
+
+def by_storage(positions: Sequence[int]) -> Attribute:
+    """The attribute `aten.by_storage` that says so."""
+    return writes_to(positions)
+
+
 def given_results(main: Operation) -> int | None:
     """How many results of `@main`, the first, lie as they did in the graph: `aten.given`. The others are for a backward
     pass, which is told how they lie. None says all.

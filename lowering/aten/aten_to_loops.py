@@ -31,6 +31,7 @@ from cuesta.lowering.aten import (
     convolutions,
     creation,
     distances,
+    embedding_bags,
     grid_sampling,
     indexing,
     losses,
@@ -72,6 +73,7 @@ FAMILIES: Final[tuple[Mapping[str, Rule], ...]] = (
     searching.RULES,
     convolutions.RULES,
     distances.RULES,
+    embedding_bags.RULES,
     grid_sampling.RULES,
 )
 """The tables of the families. An overload stands in one of them."""

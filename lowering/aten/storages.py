@@ -1,6 +1,7 @@
 """Where a value's storage begins, for those who count addresses from there (`as_strided` with an offset).
 
-What a nest gives fills a storage of its own from the first element on. What eager gives need not: `slice_scatter` and
+What a nest gives fills a storage of its own from the first element on, and an argument that is only addressed is given
+as what its storage begins with (`aten.by_storage`). What eager gives need not: `slice_scatter` and
 its kin copy the whole storage of their operand, of which an argument may be a part anywhere (`x[0].add_(1)`, and then
 `x.as_strided(…, 5)`).
 
@@ -11,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from cuesta.dialects import loops
 from cuesta.dialects.aten import AtenOp, CallOp
+from cuesta.dialects.core.entry import arguments_by_storage
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
 
 KEEP_STORAGE = tuple(
@@ -28,6 +30,9 @@ def storage_of(value: SSAValue) -> SSAValue | None:
     """What fills the storage of a value from its first element on, if that is known."""
     while isinstance(value.owner, loops.ViewOp) and value.owner.is_alias:
         value = value.owner.source
+    if isinstance(value, BlockArgument):
+        main = value.owner.parent_op()
+        return value if main is not None and value.index in arguments_by_storage(main) else None
     return value if isinstance(value, OpResult) and isinstance(value.owner, loops.NestOp) else None
 
 

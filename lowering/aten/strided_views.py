@@ -1,7 +1,8 @@
 """`as_strided` and its scatter, where addresses are affine: of a tensor whose elements lie without gaps.
 
 The offset counts from the start of the storage. That is known of what a nest gives, and of views of it; of an argument
-it is not, which may be a part of a larger storage. Without an offset addresses count from the tensor's own start.
+only where nothing else is read of it, since it may be a part of a larger storage. Without an offset addresses count
+from the tensor's own start.
 """
 
 from __future__ import annotations

@@ -23,10 +23,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from cuesta.dialects import host, sym
 from cuesta.dialects.aten import LITERAL_TYPE, Argument, CallArguments, LiteralOp, Operand
 from cuesta.dialects.core.diagnostics import Diagnostic
-from cuesta.dialects.core.entry import entry_function
+from cuesta.dialects.core.entry import by_storage, entry_function
 from cuesta.dialects.core.locations import format_location, stamp_location
 from cuesta.lowering.capture.compiled_bodies import has_compiled_body
 from cuesta.lowering.capture.fx_overloads import CONSTANT_CONVERTERS
+from cuesta.lowering.capture.fx_storages import inputs_by_storage
 from cuesta.lowering.capture.fx_symbols import Symbols
 from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError, import_graph, type_of_tensor
 from cuesta.lowering.capture.operator_names import NamelessOperatorError, name_of_operator
@@ -61,7 +62,10 @@ def import_program(gm: GraphModule) -> ImportedProgram:
 
     Errors: UnsupportedGraphError, which names the node, what is wrong with it, and the model's line.
     """
-    return _import(gm, set())
+    imported = _import(gm, set())
+    if not has_opaque_nodes(gm) and (positions := inputs_by_storage(gm)):
+        entry_function(imported.module).attributes["aten.by_storage"] = by_storage(positions)
+    return imported
 
 
 def _import(gm: GraphModule, names: set[str]) -> ImportedProgram:

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from cuesta.dialects import aten, host, kernel, sym
 from cuesta.dialects.aten import dtypes
 from cuesta.dialects.core.diagnostics import fail
-from cuesta.dialects.core.entry import entry_function
+from cuesta.dialects.core.entry import arguments_by_storage, entry_function
 from cuesta.dialects.core.locations import format_location, location_of
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.host.collectives import is_collective, is_start
@@ -181,6 +181,11 @@ class WrapperWriter:
         if arguments:
             self.lines.append(f"{', '.join(arguments)}, = args")
         self.lines.append("args.clear()")
+        for position in arguments_by_storage(main):
+            name = arguments[position]
+            self.lines.append(
+                f"if {name}.storage_offset(): {name} = {name}.as_strided({name}.size(), {name}.stride(), 0)"
+            )
         self.bind_symbols()
         if self.checked and main.sym_name != "main":  # who calls it may be an operator of eager's
             self.check_arguments(main)

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import aten, host, kernel, loops, sym
-from cuesta.dialects.core.entry import entry_function, written_arguments
+from cuesta.dialects.core.entry import arguments_by_storage, entry_function, written_arguments
 from cuesta.dialects.host.collectives import is_collective
 from cuesta.targets.reference.aten import arguments_of, call, constant
 from cuesta.targets.reference.bindings import Symbols, bind, sizes_and_strides, with_constants
@@ -159,7 +159,10 @@ def _run(
     types = [argument.type for argument in body.args]
     symbols = bind(declared if isinstance(declared, sym.SymbolsAttr) else None, types, given, dtype_given)
     program = Program(module, symbols, numerics)
+    by_storage = {body.args[position] for position in arguments_by_storage(entry)}
     for argument, value in zip(body.args, given, strict=True):
+        if argument in by_storage and isinstance(value, Tensor):
+            value = value.as_strided(value.size(), value.stride(), 0)
         program.values[argument] = numerics.hold(value.detach()) if isinstance(value, Tensor) else value
     program.arguments.update(program.values)
     with torch.no_grad():

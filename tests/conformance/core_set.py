@@ -93,7 +93,7 @@ ON_PURPOSE: Final[Mapping[str, str]] = {
     "aten.rand.default": _EAGERS_NUMBERS,
     "aten.randn.default": _EAGERS_NUMBERS,
     "aten.native_dropout.default": _EAGERS_NUMBERS,
-    "aten.randperm.default": "a sort of eager's own random numbers",
+    "aten.randperm.default": _EAGERS_NUMBERS,
     "aten._fft_r2c.default": "a library's, as products are",
     "aten._fft_c2r.default": "a library's, as products are",
     "aten._local_scalar_dense.default": _OF_THE_DATA,

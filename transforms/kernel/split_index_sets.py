@@ -23,12 +23,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import Pure
 
 from cuesta.dialects import elem, kernel, sym
-from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
+from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.core.structs import struct
-from cuesta.dialects.kernel.shapes import shape_of_type
+from cuesta.transforms.kernel.masks import fold_masks, replace_value
 
 LARGEST = 400
 """Ops that the loops which one is split into may have in all.
@@ -255,22 +254,8 @@ class _Splitter:
         """Takes out of a loop the conditions that hold at all of its points or at none, and what they guard against."""
         for condition in list(conditions_of(loop)):
             if (value := self.decided(condition)) is not None:
-                _replace(condition.op, elem.constant(value, condition.op.results[0].type))
-        for op in all_ops(loop):
-            if isinstance(op, elem.AndOp):
-                left, right = op.operands
-                if (value := _constant(left)) is not None:
-                    _replace(op, right if value else left)
-                elif (value := _constant(right)) is not None:
-                    _replace(op, left if value else right)
-            elif isinstance(op, kernel.BroadcastOp) and (value := _constant(op.operands[0])) is not None:
-                _replace(op, elem.constant(value, op.result.type))
-            elif isinstance(op, kernel.LoadOp) and op.mask is not None and (value := _constant(op.mask)) is not None:
-                assert op.other is not None
-                _replace(op, _without_mask(op) if value else op.other)
-        for op in reversed(all_ops(loop)):
-            if op.has_trait(Pure) and not any(result.uses for result in op.results):
-                Rewriter.erase_op(op)
+                replace_value(condition.op, elem.constant(value, condition.op.results[0].type))
+        fold_masks(loop)
 
     def decided(self, condition: Condition) -> bool | None:
         """Whether a condition holds everywhere (true) or nowhere (false)."""
@@ -283,16 +268,6 @@ class _Splitter:
             return False
         above = condition.low is None or low >= condition.low
         return True if above and (condition.high is None or high <= condition.high) else None
-
-
-def _without_mask(op: kernel.LoadOp) -> Operation:
-    """The load of all lanes, put before `op`. If it had its lanes from the mask alone, they get all the same number."""
-    load = kernel.LoadOp.build(op.pointer, op.offset, op.indices)
-    if load.result.type == op.result.type:
-        return load
-    load.location = op.location
-    Rewriter.insert_op(load, InsertPoint.before(op))
-    return kernel.BroadcastOp.build(load.result, *shape_of_type(op.result.type))
 
 
 def _pieces(
@@ -312,20 +287,3 @@ def _up(room: int | None, slope: int) -> int | None:
 def _down(room: int | None, slope: int) -> int | None:
     """The greatest v with slope · v ≤ room, or ≥ room where the slope is negative."""
     return None if room is None else room // slope
-
-
-def _constant(value: SSAValue) -> bool | None:
-    """What a bool is in all lanes, if it is a constant."""
-    op = value.owner
-    if not isinstance(op, elem.ConstantOp) or elem.kind_of(value.type) != "b":
-        return None
-    return bool(op.value)
-
-
-def _replace(op: Operation, new: Operation | SSAValue) -> None:
-    if isinstance(new, Operation):
-        new.location = op.location
-        Rewriter.insert_op(new, InsertPoint.before(op))
-        new = new.results[0]
-    replace_all_uses(op.results[0], new)
-    Rewriter.erase_op(op)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -179,7 +180,29 @@ def test_on_the_cpu_the_stream_is_eagers_unless_another_is_asked_for() -> None:
 
 
 def test_what_has_no_rule_stays_a_call() -> None:
-    module = lowered(lambda: (torch.randperm(9), torch.rand(3)), random="philox")
+    module = lowered(lambda: (torch.randperm(129), torch.rand(3)), random="philox")
     assert calls(module) == ["aten.randperm.default", "aten.randint.low"]
+    module = lowered(lambda: torch.randperm(9, dtype=torch.bfloat16), random="philox")
+    assert calls(module) == ["aten.randperm.default"]
     module = lowered(lambda: torch.ops.aten.exponential(torch.empty(3, dtype=torch.float64)), random="philox")
     assert calls(module) == ["aten.exponential.default"]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32], ids=str)
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 100])
+def test_permutations(count: int, dtype: torch.dtype) -> None:
+    module = lowered(lambda: (torch.randperm(count, dtype=dtype), torch.randperm(count, dtype=dtype)), random="philox")
+    assert set(calls(module)) <= {"aten.randint.low"}
+    first, second = reference.run(module, [])
+    for one in (first, second):
+        assert isinstance(one, torch.Tensor) and one.dtype is dtype
+        assert torch.equal(one.sort()[0], torch.arange(count, dtype=dtype))
+    assert count < 100 or not torch.equal(first, second)  # type: ignore[arg-type]
+
+
+def test_all_permutations_are_equally_likely() -> None:
+    """Of three, each of the six a hundred times of 600, give or take four deviations."""
+    module = lowered(lambda: tuple(torch.randperm(3) for _ in range(600)), random="philox")
+    torch.manual_seed(5)
+    found = Counter(tuple(one.tolist()) for one in reference.run(module, []))  # type: ignore[union-attr]
+    assert len(found) == 6 and all(abs(count - 100) < 4 * (600 * 5 / 36) ** 0.5 for count in found.values())

@@ -91,3 +91,19 @@ def test_one_number(sizes: tuple[int, ...]) -> None:
     with interpreted_cuda(run_it=True, lowered=True), torch.no_grad():
         y = torch.compile(lambda x: torch.rand_like(x) + x, backend="cuesta", fullgraph=True)(torch.zeros(sizes))
     assert y.shape == sizes and 0 <= float(y) < 1
+
+
+@pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_permutations(run_it: bool) -> None:
+    """The ranks of random numbers, in nests: no sort of eager's."""
+
+    def function(x: Tensor) -> Tensor:
+        return x[torch.randperm(40, device=x.device)] * 2
+
+    with interpreted_cuda(run_it=run_it, lowered=True) as programs:
+        found = torch.compile(function, backend="cuesta", fullgraph=True)(torch.arange(40.0))
+    assert torch.equal(found.sort()[0], torch.arange(40.0) * 2)
+    (lowered,) = map(to_host, programs)
+    assert [op.overload for op in lowered.walk() if isinstance(op, host.ExternOp)] == ["aten.randint.low"]
+    if run_it:
+        assert_compiles(texts_of(programs[0]))
