@@ -7,7 +7,8 @@ one around it, is not written again: so what one stage of a persistent kernel lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -24,14 +25,20 @@ from cuesta.targets.triton.emit_accumulate import carried_by
 from cuesta.targets.triton.emit_index import index_text, operand_text
 from cuesta.targets.triton.emit_meet import emit_meeting
 from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
+from cuesta.targets.triton.emit_places import is_defined_in, shared_places
 from cuesta.targets.triton.emit_reduce import accumulator_for
 from cuesta.targets.triton.emit_row_loads import Tile
+from cuesta.targets.triton.emit_together import Together
 from cuesta.targets.triton.emit_types import constant_text, number_text, pointer_text
 from cuesta.targets.triton.emit_whole import Whole, whole_program
 
 _RESERVED = ("tl", "triton", "libdevice", "functions", "quick", "float", "range")
 _UNROLLED = 16
 """The most rounds of a serial loop that are unrolled."""
+_WRITTEN = 32
+"""The most rounds of serial loops one in the other that Triton is to unroll; LLVM unrolls the outer ones, and takes a
+tenth of the time. An average of 11 by 11 elements compiles in 0.08 s in place of 0.7, to the same machine code.
+"""
 _LEAST_NORMAL = 1.2e-38
 """Triton takes a literal below for an f64."""
 
@@ -50,8 +57,8 @@ class KernelEmitter:
     def __init__(self, func: kernel.FuncOp) -> None:
         self.func = func
         self.taken = Names(_RESERVED)
-        self.names: dict[SSAValue, str] = {}
-        self.real: dict[SSAValue, Shape] = {}
+        self.names: MutableMapping[SSAValue, str] = {}
+        self.real: MutableMapping[SSAValue, Shape] = {}
         self.scopes = [_Scope()]
         self.masks: dict[int, str] = {}
         self.asserts = False
@@ -81,8 +88,18 @@ class KernelEmitter:
         """The number of the program."""
         self.neighbours: dict[Operation, Neighbours] = {}
         """For loads and stores of a lane's neighbouring elements, those that go together."""
+        self.vectors: dict[Neighbours, str] = {}
+        """For loads that go together, the name of the vector."""
+        self.together: Together | None = None
+        """What is computed together in the present block."""
         self.whole: Whole | None = None
         """What holds in the present branch, where all of the program's points are there."""
+        self.counters: dict[SSAValue, int] = {}
+        """Of the short serial loops that are being written, the counters, and the number that each stays below."""
+        self.short: list[tuple[kernel.LoopOp, int]] = []
+        """These loops, and in which scope each stands."""
+        self.shared = shared_places(every)
+        """What several addresses have in common."""
         self.true: set[SSAValue] = set()
         """Conditions that hold there for all lanes."""
         self.stores = True
@@ -155,6 +172,18 @@ class KernelEmitter:
                 return scope.known[text]
         name = self.scopes[-1].known[text] = identifier(hint, self.taken)
         self.line(f"{name} = {spelled or text}")
+        return name
+
+    def bind_outside(self, text: str, hint: str, operands: Sequence[SSAValue]) -> str:
+        """The same, before the short loops that none of the operands of an expression belongs to."""
+        depth = len(self.scopes) - 1
+        for loop, place in reversed(self.short):
+            if any(is_defined_in(loop, operand) for operand in operands):
+                break
+            depth = place
+        inner, self.scopes = self.scopes[depth + 1 :], self.scopes[: depth + 1]
+        name = self.bind(text, hint)
+        self.scopes += inner
         return name
 
     def fresh(self, hint: str) -> str:
@@ -298,15 +327,23 @@ class KernelEmitter:
     def block(self, block: Block) -> None:
         """Emits the ops of a block."""
         ops = [op for op in block.ops if not isinstance(op, elem.ConstantOp | kernel.YieldOp)]
-        self.neighbours |= neighbours_in(self, ops)
+        found = neighbours_in(self, ops)
+        self.neighbours |= found
+        outer = self.together
+        self.together = Together(ops, found) if found and not self.func.schedule.choices.get("whole") else None
         self.ops(ops)
+        self.together = outer
 
     def ops(self, ops: Iterable[Operation]) -> None:
         """Emits ops in order."""
         from cuesta.targets.triton.emit_ops import EMITTERS, emit_table_op
 
+        together = self.together
         for op in ops:
-            EMITTERS.get(type(op), emit_table_op)(self, op)
+            if together is None or op not in together.left_out:
+                EMITTERS.get(type(op), emit_table_op)(self, op)
+            if together is not None:
+                together.emit(self, op)
 
     def loop(self, op: kernel.LoopOp) -> list[tuple[str, Shape]]:
         """Emits a `kernel.for` or `kernel.reduce`; gives the names and shapes of its results."""
@@ -376,15 +413,45 @@ class KernelEmitter:
             inner()
             return
         counter = self.fresh(hint)
-        tiles = any(isinstance(inner, kernel.LoopOp) and inner.lanes > 1 for inner in op.body.walk())
-        unrolled = isinstance(count, int) and count <= _UNROLLED and isinstance(lower, int) and not tiles
+        short = self.rounds(op, axis)
+        unrolled = short is not None and short <= _WRITTEN
+        if short is not None:
+            assert isinstance(lower, int) and isinstance(count, int)
+            self.counters[variable] = lower + count
+            self.short.append((op, len(self.scopes) - 1))
         self.enter()
         if unrolled or not self.wide:
             self.names[variable] = counter
         else:
             self.names[variable] = self.bind(f"tl.cast({counter}, tl.int64)", hint)
         inner()
+        if self.counters.pop(variable, None) is not None:
+            self.short.pop()
         self.leave(f"for {counter} in {'tl.static_range' if unrolled else 'range'}({low}, {high}):")
+
+    def rounds(self, op: kernel.LoopOp, axis: int) -> int | None:
+        """How many rounds are written out where a short serial axis of a loop is unrolled; None for another axis."""
+        trips = self.trips(op, axis)
+        count = trips[0] if len(trips) == 1 else None
+        if not isinstance(count, int) or count > _UNROLLED or not isinstance(op.lowers.results[axis], int):
+            return None
+        if axis + 1 == len(op.induction_variables) and op.lanes > 1:
+            return None
+        if any(isinstance(inner, kernel.LoopOp) and inner.lanes > 1 for inner in op.body.walk()):
+            return None
+        return count * self.rounds_within(op, axis)
+
+    def rounds_within(self, op: kernel.LoopOp, axis: int) -> int:
+        """How many rounds of what is in an axis of a loop are written out."""
+        if axis + 1 < len(op.induction_variables):
+            inner = [(op, axis + 1)]
+        else:
+            inner = [(each, 0) for each in op.body.ops if isinstance(each, kernel.LoopOp)]
+        found = 0
+        for loop, place in inner:
+            rounds = self.rounds(loop, place)
+            found += self.rounds_within(loop, place) if rounds is None or rounds > _WRITTEN else rounds
+        return max(1, found)
 
     def tiles(self, op: kernel.LoopOp, hint: str, inner: Callable[[], None]) -> None:
         """Emits the last axis of a loop with lanes: one tile, or a loop over tiles."""
@@ -398,7 +465,7 @@ class KernelEmitter:
         if self.is_single_tile(op):
             low, _ = self.index(lower, op.operands)
             high, _ = self.index(op.uppers.results[-1], op.operands)
-            self.single_tiles[variable] = Tile(low, high, lanes)
+            self.single_tiles[variable] = Tile(low, high, lanes, _divisor(lower))
             name = self.names[variable] = self.bind(points if lower == 0 else f"{low} + {points}", hint)
             self.mask(dim, name, [upper for upper in uppers if upper - lower != lanes], op)
             inner()
@@ -449,6 +516,11 @@ class KernelEmitter:
         """Makes every thread of the program see what the others stored."""
         self.line("tl.debug_barrier()")
         self.dirty.clear()
+
+
+def _divisor(e: sym.IndexExpr) -> int:
+    """A number that divides an expression; 0 for 0."""
+    return e if isinstance(e, int) else math.gcd(e.constant, *(factor for _, factor in e.terms))
 
 
 def is_tile(op: Operation) -> TypeGuard[kernel.LoopOp]:

@@ -24,6 +24,7 @@ from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.dialects.kernel.shapes import shape_of
+from cuesta.targets.triton.emit_places import pointers_to_columns
 from cuesta.targets.triton.emit_types import bits_of
 from cuesta.targets.triton.emit_within import is_checked
 
@@ -129,14 +130,14 @@ def _width(access: Access) -> int:
     return _BYTES.get(type(scalar), 0)
 
 
-def load_together(emitter: KernelEmitter, together: Neighbours, texts: Sequence[str], pointer: str, rest: str) -> None:
-    """Loads a vector and names its elements; `texts` are those of the loads one by one, which are known from here on.
-
-    `pointer` and `rest` are the texts of the first element's address and of the arguments after it.
+def load_together(emitter: KernelEmitter, together: Neighbours, texts: Sequence[str], rest: str) -> None:
+    """Loads a vector and names its elements; `texts` are those of the loads one by one, which are known from here on,
+    and `rest` the text of the arguments after the address.
     """
     width, lanes = len(together.ops), _shape(together.ops[0])[0]
-    name = emitter.fresh("vector")
-    emitter.line(f"{name} = tl.load({_block(pointer, width)}{rest})")
+    pointers = pointers_to_columns(emitter, together.ops[0], width)
+    name = emitter.vectors[together] = emitter.fresh("vector")
+    emitter.line(f"{name} = tl.load({pointers}{rest})")
     names = [emitter.fresh(op.results[0].name_hint or "v") for op in together.ops]
     _split(emitter, name, lanes, names)
     for op, own, text in zip(together.ops, names, texts, strict=True):
@@ -144,15 +145,14 @@ def load_together(emitter: KernelEmitter, together: Neighbours, texts: Sequence[
         emitter.scopes[-1].known[text] = own
 
 
-def store_together(emitter: KernelEmitter, together: Neighbours, pointer: str, masks: Sequence[str | None]) -> None:
+def store_together(emitter: KernelEmitter, together: Neighbours, masks: Sequence[str | None]) -> None:
     """Stores a vector; `masks` are the texts of each element's."""
     lanes = _shape(together.ops[0])[0]
     mask = f", mask={_mask_of_block(masks, lanes)}" if any(masks) else ""
-    values: list[str] = []
-    for op in together.ops:
-        assert isinstance(op, kernel.StoreOp)
-        values.append(_spread(emitter, op.value, lanes))
-    emitter.line(f"tl.store({_block(pointer, len(values))}, {_joined(values, lanes)}{mask})")
+    values = tuple(op.operands[0] for op in together.ops)
+    value = emitter.together.stored_name(values) if emitter.together is not None else None
+    pointers = pointers_to_columns(emitter, together.ops[0], len(values))
+    emitter.line(f"tl.store({pointers}, {value or joined(emitter, values, lanes)}{mask})")
 
 
 def _mask_of_block(masks: Sequence[str | None], lanes: int) -> str:
@@ -173,10 +173,6 @@ def _spread(emitter: KernelEmitter, value: SSAValue, lanes: int) -> str:
     return emitter.spread(text, emitter.real_of(value), (lanes,))
 
 
-def _block(pointer: str, width: int) -> str:
-    return f"({pointer})[:, None] + tl.arange(0, {width})[None, :]"
-
-
 def _split(emitter: KernelEmitter, name: str, lanes: int, names: Sequence[str]) -> None:
     """The columns of a block: those at even places, and those at odd ones, which are split again."""
     width = len(names)
@@ -189,11 +185,16 @@ def _split(emitter: KernelEmitter, name: str, lanes: int, names: Sequence[str]) 
     _split(emitter, odd, lanes, names[1::2])
 
 
+def joined(emitter: KernelEmitter, values: Sequence[SSAValue], lanes: int) -> str:
+    """The text of a block of neighbours that are computed one by one."""
+    return _joined([_spread(emitter, value, lanes) for value in values], lanes)
+
+
 def _joined(values: Sequence[str], lanes: int) -> str:
     if len(values) == 1:
         return values[0]
-    joined = f"tl.join({_joined(values[0::2], lanes)}, {_joined(values[1::2], lanes)})"
-    return joined if len(values) == 2 else f"tl.reshape({joined}, [{lanes}, {len(values)}])"
+    text = f"tl.join({_joined(values[0::2], lanes)}, {_joined(values[1::2], lanes)})"
+    return text if len(values) == 2 else f"tl.reshape({text}, [{lanes}, {len(values)}])"
 
 
-__all__ = ["Neighbours", "load_together", "neighbours_in", "store_together"]
+__all__ = ["Neighbours", "joined", "load_together", "neighbours_in", "store_together"]

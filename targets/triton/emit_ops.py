@@ -17,10 +17,11 @@ from cuesta.dialects.kernel.shapes import Shape, shape_of
 from cuesta.targets.triton.emit_contract import emit_contract
 from cuesta.targets.triton.emit_index import operand_text
 from cuesta.targets.triton.emit_neighbours import load_together, store_together
+from cuesta.targets.triton.emit_places import pointer_to
 from cuesta.targets.triton.emit_row_loads import row_load
 from cuesta.targets.triton.emit_scan import running
 from cuesta.targets.triton.emit_types import convert_text, dtype_text, is_double, is_narrow_float
-from cuesta.targets.triton.emit_within import mask_of_check, moved, within
+from cuesta.targets.triton.emit_within import mask_of_check, within
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
@@ -193,14 +194,12 @@ def address_text(
 ) -> tuple[str, str | None, Shape]:
     """The pointer's text, the mask's, and the shape of what is accessed."""
     text, real = emitter.index(op.offset, op.indices)
-    pointer = emitter.names[op.pointer]
+    pointer = pointer_to(emitter, op)
     mask = op.rest[0] if op.rest and op.rest[0] not in emitter.true else None
     values = [real, emitter.padded(typed)] + ([emitter.real_of(mask)] if mask is not None else [])
     if isinstance(op, kernel.MemoryWriteOp):
         values.append(emitter.real_of(op.value))
     wanted = emitter.joint(values)
-    if text != "0":
-        pointer = moved(pointer, text)
     masks = emitter.active(wanted)
     if mask is not None:
         condition = emitter.name(mask)
@@ -214,7 +213,7 @@ def _load(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, kernel.LoadOp)
     of_row = row_load(emitter, op)
     if of_row is not None:
-        emitter.define(op, of_row, emitter.joint([emitter.real_of(index) for index in op.indices]))
+        emitter.define(op, *of_row)
         return
     if op in emitter.neighbours and _load_together(emitter, op):
         return
@@ -270,7 +269,7 @@ def _load_together(emitter: KernelEmitter, op: kernel.LoadOp) -> bool:
         return op.result in emitter.names
     loads = [load for load in together.ops if isinstance(load, kernel.LoadOp)]
     texts = [_load_text(emitter, load)[0] for load in loads]
-    pointer, mask, real = address_text(emitter, loads[0], shape_of(op.result))
+    _, mask, real = address_text(emitter, loads[0], shape_of(op.result))
     if len(real) != 1 or any(text in scope.known for text in texts for scope in emitter.scopes):
         return False
     rest = _mask_of_vector(emitter, op, mask)
@@ -285,7 +284,7 @@ def _load_together(emitter: KernelEmitter, op: kernel.LoadOp) -> bool:
         rest += ", other=1"
     if op.eviction is not None:
         rest += f', eviction_policy="{op.eviction}"'
-    load_together(emitter, together, texts, pointer, rest)
+    load_together(emitter, together, texts, rest)
     return True
 
 
@@ -301,20 +300,19 @@ def _mask_of_vector(emitter: KernelEmitter, op: kernel.LoadOp, mask: str | None)
 def _store(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, kernel.StoreOp)
     pointer, mask, _ = address_text(emitter, op, shape_of(op.value))
-    owner = op.value.owner
-    value = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.value)
     arguments = [pointer] if mask is None else [pointer, f"mask={mask}"]
     if not emitter.stores:
         return
     if op in emitter.neighbours:
         together = emitter.neighbours[op]
         if op is together.at:
-            first = address_text(emitter, together.ops[0], shape_of(op.value))[0]
             masks = [address_text(emitter, one, shape_of(op.value))[1] for one in together.ops]
-            store_together(emitter, together, first, masks)
+            store_together(emitter, together, masks)
         emitter.dirty.add(op.pointer)
         emitter.scopes[-1].stored[", ".join(arguments)] = op.value
         return
+    owner = op.value.owner
+    value = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.value)
     emitter.line(f"tl.store({', '.join([pointer, value, *arguments[1:]])})")
     emitter.dirty.add(op.pointer)
     emitter.scopes[-1].stored[", ".join(arguments)] = op.value

@@ -7,14 +7,17 @@
     v = tl.where(j < (row + 1) * 65535, tl.load(m + row), tl.load(m + last))
 
 Exact. A tile that is not longer than a row lies in two rows at most: two loads do for all lanes, and no lane divides.
+Where rows are made of whole tiles, it lies in one, and the load is `tl.load(m + row)`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from cuesta.dialects import kernel, sym
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.kernel.shapes import Shape
 from cuesta.dialects.sym.expr import Expr
 from cuesta.dialects.sym.nodes import FloorDiv
 from cuesta.targets.triton.emit_index import index_text
@@ -31,10 +34,12 @@ class Tile:
     low: str
     high: str
     lanes: int
+    step: int
+    """The first is a multiple of it."""
 
 
-def row_load(emitter: KernelEmitter, op: kernel.LoadOp) -> str | None:
-    """The text of the loaded value; None when the load is another."""
+def row_load(emitter: KernelEmitter, op: kernel.LoadOp) -> tuple[str, Shape] | None:
+    """The text of the loaded value and its shape; None when the load is another."""
     offset = op.offset
     if op.rest or op.pointer in emitter.written or not isinstance(offset, Expr) or is_checked(op):
         return None
@@ -46,18 +51,23 @@ def row_load(emitter: KernelEmitter, op: kernel.LoadOp) -> str | None:
         others = [emitter.names[value] for value in op.indices]
         if any(emitter.real_of(value) for other, value in enumerate(op.indices) if other != position):
             return None
-        row = emitter.bind(f"({tile.low}) // {length}", "row")
-        last = emitter.bind(f"({tile.high} - 1) // {length}", "last")
+        ends = [emitter.bind(f"({tile.low}) // {length}", "row")]
+        if tile.lanes > math.gcd(tile.step, length):
+            ends.append(emitter.bind(f"({tile.high} - 1) // {length}", "last"))
         # Of the point r · length, the row is r.
         images: list[sym.IndexExpr] = [sym.dim(k) for k in range(len(others))]
         images[position] = sym.dim(position) * length
         of_row = sym.substitute(offset, images)
         loads: list[str] = []
-        for name in (row, last):
+        for name in ends:
             others[position] = name
             loads.append(f"tl.load({emitter.names[op.pointer]} + {index_text(of_row, others)})")
+        if len(loads) == 1:
+            return loads[0], ()
         first, second = (emitter.bind(text, op.result.name_hint or "v") for text in loads)
-        return f"tl.where({emitter.names[index]} < ({row} + 1) * {length}, {first}, {second})"
+        return f"tl.where({emitter.names[index]} < ({ends[0]} + 1) * {length}, {first}, {second})", emitter.real_of(
+            index
+        )
     return None
 
 

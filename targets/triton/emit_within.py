@@ -48,6 +48,8 @@ def within(emitter: KernelEmitter, op: Operation) -> None:
 
 def moved(start: str, distance: str) -> str:
     """The text of what lies so many elements after a pointer, or a number."""
+    if distance.startswith("-"):
+        return f"{start} - {distance[1:]}"
     return f"{start} + ({distance})" if " - " in distance else f"{start} + {distance}"
 
 

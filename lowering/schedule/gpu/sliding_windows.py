@@ -23,10 +23,12 @@ import math
 from collections.abc import Iterator
 from itertools import product
 
-from cuesta.dialects import layout, loops, sym
+from cuesta.dialects import elem, layout, loops, sym
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.elem import kind_of
+from cuesta.dialects.elem.work import WORK
 from cuesta.dialects.loops.analysis import Access, NestAnalysis, tensor_type_of
 from cuesta.lowering.schedule.flatten_axes import flatten_axes, split_axis
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
@@ -92,6 +94,30 @@ WAVES = 4
 """Programs per processor that are left at least.
 
 Source: measured by `make bench-constants ARGS='--only sliding_windows.WAVES'`
+"""
+
+MOST_OPS = 2048
+"""Ops that a lane writes out, in float adds: more only make the text longer, since points share what they load, and not
+what they compute of it. 4000 for a maximum over 32 images after an l2 norm and a tanh compile in 24 s, to code that
+spills; 1800 for a depthwise convolution of 3 by 3 by 3 and a GELU in 2 s.
+
+Source: `python -m benchmarks.compile_stages`, without a device.
+"""
+LONG = 800
+"""Ops from which on a text is so long that a program had better go less far, where that is as fast. 850 for a maximum
+pooling of 3 by 3 with indices compile in 1.3 s.
+
+Source: `python -m benchmarks.compile_stages`, without a device.
+"""
+AS_FAST = 1.02
+"""So many times the least that is expected.
+
+Source: a tolerance, far below what `make bench-gpu-schedules` finds the model to be wrong by.
+"""
+ARGUMENT = 5
+"""Ops for a step of a reduction whose places are asked for.
+
+Source: `SlidingBuilder.together` (maximum, two comparisons, or, select).
 """
 
 WINDOW = 32
@@ -278,7 +304,7 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
     axes = analysis.root.axes
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in axes)
     window = max(math.prod(static(analysis, each) for each in loop.axes) for loop in analysis.root.loops)
-    found: list[tuple[float, Slide]] = []
+    found: list[tuple[float, float, Slide]] = []
     for axis in axes[:-1]:
         size = analysis.sizes[axis]
         # The lanes of a program go along the other axes.
@@ -295,12 +321,42 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
             ):
                 continue
             slid = cost(analysis, axis, distance)
-            if slid.written > max(MOST_LOADS, 2 * window) and wanted is None:
+            ops = beside * written_ops(analysis, slid, axis)
+            if wanted is None and (slid.written > max(MOST_LOADS, 2 * window) or ops > MOST_OPS):
                 break
             if slid.loads < alone.loads * distance:
                 waste = -(-size // distance) * distance / size
-                found.append((slid.time(waste, machine), Slide(axis, distance)))
-    return min(found, key=lambda one: (one[0], one[1].points))[1] if found else None
+                found.append((slid.time(waste, machine), ops, Slide(axis, distance)))
+    if not found:
+        return None
+    least, ops, slide = min(found, key=lambda one: (one[0], one[2].points))
+    if ops < LONG:
+        return slide
+    as_fast = [one for one in found if one[0] <= AS_FAST * least]
+    return min(as_fast, key=lambda one: (one[1], one[0]))[2]
+
+
+def written_ops(analysis: NestAnalysis, slid: Cost, axis: int) -> float:
+    """The ops that a program writes out for each of the neighbours of a lane, in float adds: those of its points, of
+    windows those that are computed anew wherever something else is loaded, and the steps of reductions.
+    """
+    ops = analysis.root.work * slid.points
+    asked = 1
+    for loop in analysis.root.loops:
+        floats = [op for op in loop.op.body.ops if isinstance(op, elem.ElementwiseOp) and is_of_floats(op)]
+        work = sum(WORK.get(type(op), 1.0) for op in floats)
+        if work:
+            every = [access for access in loop.accesses if access.width]
+            places = zip(*(addresses(analysis, access, loop.axes, axis, slid.points) for access in every), strict=True)
+            ops += work * len(set(places))
+        if isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES and loop.op.results[1].first_use:
+            asked = ARGUMENT
+    return ops + asked * slid.steps
+
+
+def is_of_floats(op: elem.ElementwiseOp) -> bool:
+    """Whether an op gives floats of floats: not a condition, which neighbours mostly share."""
+    return bool(op.operands) and all(kind_of(value.type) == "f" for value in (op.operands[0], op.results[0]))
 
 
 @struct

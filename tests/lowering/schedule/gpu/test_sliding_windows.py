@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.machine import REFERENCE, Machine, state_machine
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
+from cuesta.lowering.schedule.gpu import sliding_windows
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
 from cuesta.lowering.schedule.gpu.sliding_windows import best_slide
@@ -296,6 +297,45 @@ def test_what_all_lanes_share_is_no_reason_to_slide() -> None:
         "%w : tensor<8xf32>", "%w : tensor<8x65536xf32>"
     )
     assert not any(isinstance(op, kernel.ReduceOp) for op in lowered(shared).walk())
+
+
+def test_what_is_computed_of_each_element_is_not_written_out_over_and_over() -> None:
+    """Programs share a row of `%w`, and nothing of what they compute."""
+    text = """
+    func.func @main(%x : tensor<16x512x4096xf32>, %w : tensor<16x4096xf32>) -> tensor<512x4096xf32> {
+      %y = loops.nest (%i : 512, %k : 4096) outs(%o : tensor<512x4096xf32>) {
+        %s = loops.reduce maximum (%j : 16) {
+          %a = loops.load %x[%j, %i, %k] : tensor<16x512x4096xf32>
+          %b = loops.load %w[%j, %k] : tensor<16x4096xf32>
+          %c = elem.minimum %a, %b : f32
+          loops.yield %c : f32
+        } : f32
+        loops.store %s, %o[%i, %k] : tensor<512x4096xf32>
+      }
+      func.return %y : tensor<512x4096xf32>
+    }"""
+    assert not any(isinstance(op, kernel.ReduceOp) for op in lowered(text).walk()), "a few ops are"
+    many = "\n".join(f"%t{k} = elem.tanh %{f't{k - 1}' if k else 'c'} : f32" for k in range(5))
+    text = text.replace("loops.yield %c", f"{many}\n          loops.yield %t4")
+    assert any(isinstance(op, kernel.ReduceOp) for op in lowered(text).walk())
+
+
+def test_no_farther_than_pays_where_a_text_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of windows two apart, one row in three is shared: two points do nearly as well as eight."""
+
+    def distance(windows: Windows) -> int | None:
+        (nest,) = (op for op in parse(windows.text()).walk() if isinstance(op, loops.NestOp))
+        analysis = analyse(nest, {}, [True] * len(nest.results))
+        merge_axes(analysis)
+        slide = best_slide(analysis, REFERENCE, None, 2)
+        return None if slide is None else slide.points
+
+    many = Windows("argmax", stride=2, padding=1, images=(4096, 128, 128))
+    assert distance(many) == 8
+    monkeypatch.setattr(sliding_windows, "LONG", 400)
+    assert distance(many) == 2
+    assert distance(replace(many, stride=1)) == 4, "where rows are shared, more points are faster"
+    assert distance(replace(many, kind="maximum")) == 8, "a step is one op where no place is asked for"
 
 
 def test_a_row_is_no_window() -> None:
