@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import io
+import logging
 import os
 import random
 import re
@@ -39,7 +40,8 @@ def pytest_collection_finish() -> None:
     """Takes from every test what it would spend on the collector, and on what torch measures for its own logs.
 
     All that was imported lives on: looking through it for cycles takes 0.2 s each time. And after each capture torch
-    flushes the caches of the processor, 17 ms, to log how long the guards take.
+    flushes the caches of the processor, 17 ms, to log how long the guards take. Every graph it prints several times
+    over, as soon as anybody reads its trace: pytest would, of every test.
     """
     gc.collect()
     gc.freeze()
@@ -47,6 +49,16 @@ def pytest_collection_finish() -> None:
     guards: Any = sys.modules.get("torch._dynamo.guards")
     if hasattr(guards, "profile_guard_manager"):
         guards.profile_guard_manager = lambda *_: 0.0
+    # A seed for a device that torch is not built for would be kept, with the lines of the stack: 1 ms each.
+    for name in ("cuda", "xpu", "mtia"):
+        device: Any = sys.modules.get(f"torch.{name}")
+        if device is not None and not device._is_compiled():
+            for module in filter(None, (device, sys.modules.get(f"torch.{name}.random"))):
+                if hasattr(module, "_lazy_call"):
+                    module._lazy_call = lambda *_, **__: None
+    trace = logging.getLogger("torch.__trace")
+    add_handler = trace.addHandler
+    trace.addHandler = lambda hdlr: None if type(hdlr).__module__.startswith("_pytest.") else add_handler(hdlr)
 
 
 @pytest.fixture(autouse=True)

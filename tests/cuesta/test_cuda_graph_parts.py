@@ -153,6 +153,16 @@ def test_numbers_on_the_cpu_are_moved_once() -> None:
     assert len(number.users) == 2, "the other number is made where it was"
 
 
+STEPS: list[Callable[[Tensor, Tensor], Tensor]] = [
+    lambda one, other: one + other,
+    lambda one, other: one - other,
+    lambda one, other: one.abs(),
+    lambda one, other: one.flip(0),
+    lambda one, other: one[::2].repeat(2),
+    lambda one, other: one.view(6),
+]
+
+
 @pytest.mark.slow
 def test_random_graphs() -> None:
     """Whatever cannot be captured: the parts compute what the graph does. Those beside each other are of two sorts."""
@@ -184,9 +194,7 @@ def _graph(draw: random.Random) -> tuple[GraphModule, list[Tensor]]:
         values = list(given)
         for _ in range(draw.randrange(8, 40)):
             one, other = draw.choice(values[-6:]), draw.choice(values)
-            values.append(
-                draw.choice([one + other, one - other, one.abs(), one.flip(0), one[::2].repeat(2), one.view(6)])
-            )
+            values.append(draw.choice(STEPS)(one, other))
             if draw.random() < 0.1:
                 values.extend(one.sort())
         for one in given:

@@ -78,9 +78,10 @@ def test_the_places_of_a_grid(mode: str, padding: str, corners: bool) -> None:
 
     image, grid = torch.randn(2, 3, 9, 8, requires_grad=True), (torch.randn(2, 7, 6, 2) * 0.7).requires_grad_()
     check(function, image, grid)
+    torch._dynamo.reset()  # or else sizes become symbols, with which torch takes seconds to take the call apart
     check(function, image.detach()[..., ::2], grid.detach().flip(2))
     compiled = compiled_of(function, dynamic=True)
-    for size in (5, 8):
+    for size in (5, 6):  # laid out alike: one program
         there = grid.detach()[:, :size]
         torch.testing.assert_close(compiled(image.detach(), there), function(image.detach(), there))
     with interpreted_cuda():

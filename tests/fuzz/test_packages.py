@@ -1,4 +1,7 @@
-"""Random programs through packages: what a package gives, changes and differentiates is what eager does."""
+"""Random programs through packages: what a package gives, changes and differentiates is what eager does.
+
+`make test` tries 20, `make test-thorough` other 40; `make fuzz` as many as it is told.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,15 @@ def test_a_few_programs(program: Program) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=EXAMPLES or 40, derandomize=not EXAMPLES, print_blob=True, **COMMON)
+@settings(max_examples=20, derandomize=True, database=None, **COMMON)
 @given(programs())
 def test_programs(program: Program) -> None:
+    check_packaged(program)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@settings(max_examples=EXAMPLES or 40, derandomize=not EXAMPLES, print_blob=True, **COMMON)
+@given(programs())
+def test_more_programs(program: Program) -> None:
     check_packaged(program)

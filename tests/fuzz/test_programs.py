@@ -1,4 +1,7 @@
-"""Hypothesis looks for a program on which compiled code is wrong. `make fuzz` looks for as long as it is let."""
+"""Hypothesis looks for a program on which compiled code is wrong.
+
+`make test` tries 20, `make test-thorough` other 40; `make fuzz` looks for as long as it is let.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,15 @@ def test_a_few_programs(program: Program) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=EXAMPLES or 40, derandomize=not EXAMPLES, print_blob=True, **COMMON)
+@settings(max_examples=20, derandomize=True, database=None, **COMMON)
 @given(programs())
 def test_programs(program: Program) -> None:
+    check_program(program)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@settings(max_examples=EXAMPLES or 40, derandomize=not EXAMPLES, print_blob=True, **COMMON)
+@given(programs())
+def test_more_programs(program: Program) -> None:
     check_program(program)

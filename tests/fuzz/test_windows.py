@@ -1,4 +1,7 @@
-"""Hypothesis looks for a loop over windows that `split-index-sets` splits wrongly; the interpreter is the judge."""
+"""Hypothesis looks for a loop over windows that `split-index-sets` splits wrongly; the interpreter is the judge.
+
+`make test` tries 100 kernels and 20 calls, `make test-thorough` other 200 and 40; `make fuzz` as many as it is told.
+"""
 
 from __future__ import annotations
 
@@ -63,18 +66,19 @@ def _inner(loop: kernel.ForOp) -> bool:
     return any(isinstance(op, kernel.ForOp) for op in loop.body.ops)
 
 
-@settings(max_examples=60, derandomize=True, database=None, **COMMON)
+@settings(max_examples=100, derandomize=True, database=None, **COMMON)
 @given(kernels())
 def test_a_few_kernels(text: str) -> None:
     check_kernel(text)
 
 
-@settings(max_examples=4, derandomize=True, database=None, **COMMON)
+@settings(max_examples=20, derandomize=True, database=None, **COMMON)
 @given(calls())
 def test_a_few_calls(call: Call) -> None:
     check_call(call)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES or 200, derandomize=not EXAMPLES, print_blob=True, **COMMON)
 @given(kernels())
@@ -82,6 +86,7 @@ def test_kernels(text: str) -> None:
     check_kernel(text)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES or 40, derandomize=not EXAMPLES, print_blob=True, **COMMON)
 @given(calls())

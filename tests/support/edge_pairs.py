@@ -155,7 +155,11 @@ def _choices_of(formal: Any, places: Iterator[int]) -> list[Any]:
     return [formal.default_value] if formal.has_default_value() and kind not in _BY_TYPE else _BY_TYPE[kind]
 
 
-def differences(dtype: torch.dtype, chosen: Callable[[Case], bool] = lambda case: True) -> dict[str, list[str]]:
+def differences(
+    dtype: torch.dtype,
+    chosen: Callable[[Case], bool] = lambda case: True,
+    compile_it: Callable[..., Callable[..., Any]] = compiled_of,
+) -> dict[str, list[str]]:
     """What differs from eager, by operator: a line for each case, with the worst pair. What eager refuses is left out.
 
     Many cases are compiled together, because a compilation takes longer than a case.
@@ -175,7 +179,7 @@ def differences(dtype: torch.dtype, chosen: Callable[[Case], bool] = lambda case
         part = accepted[start : start + 40]
         torch._dynamo.reset()
         functions = [function for _, function, _ in part]
-        results = compiled_of(lambda *given, functions=functions: [one(*given) for one in functions])(*tensors)
+        results = compile_it(lambda *given, functions=functions: [one(*given) for one in functions])(*tensors)
         for (case, _, eager), result in zip(part, results, strict=True):
             if line := _difference(case, tensors, eager, result):
                 found.setdefault(case.name, []).append(f"{case} {line}")
