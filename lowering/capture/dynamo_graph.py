@@ -370,8 +370,12 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
 
 def lost_negative_bit(gm: GraphModule) -> str | None:
     """The result, if there is one, with a negative bit that AOTAutograd forgets when it makes the view anew of its
-    base's memory: where a size of any view of that memory is a symbol, or several results share what is computed.
+    base's memory: where a size of any view of that memory is a symbol, or several results share what is computed; and
+    where a part of a tensor subclass has the bit.
     """
+    for node in gm.graph.output_node().all_input_nodes:
+        if any(part.is_neg() for part in _parts(_value_of(node))):
+            return f"{node.name} is returned, a tensor subclass of which a part has the negative bit"
     for node, value, of_input in _negative_results(gm):
         views = (one for other in gm.graph.nodes for one in _tensors(other) if _memory(one) == _memory(value))
         numbers = (number for one in views for number in (*one.shape, *one.stride(), one.storage_offset()))
@@ -380,6 +384,15 @@ def lost_negative_bit(gm: GraphModule) -> str | None:
         if symbolic if of_input else shared:
             return f"{node.name} is returned, which shares memory and has the negative bit"
     return None
+
+
+def _parts(value: object) -> Iterator[torch.Tensor]:
+    """The tensors that a tensor subclass consists of, those of its parts included."""
+    if is_traceable_wrapper_subclass(value):
+        names, _ = cast("Any", value).__tensor_flatten__()
+        for part in (getattr(value, name) for name in names):
+            yield part
+            yield from _parts(part)
 
 
 def copy_negative_results(gm: GraphModule) -> None:

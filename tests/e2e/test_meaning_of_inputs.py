@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.fuzz.calls.scope import Pair
 from tests.support.differential import check, compiled_of
 
 pytestmark = pytest.mark.slow
@@ -102,6 +103,16 @@ def test_results_with_the_negative_bit_share_memory(dynamic: bool | None) -> Non
         for values in (results, expected):
             values[1].add_(5)
         assert all(torch.equal(ours, theirs) for ours, theirs in zip(results, expected, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager")
+def test_parts_of_a_subclass_with_the_negative_bit_begin_where_eagers_do() -> None:
+    x = Pair(torch.arange(6.0), torch.arange(6.0) + 10)
+    for function in (lambda x: neg_view(x.narrow(0, 4, 1)), lambda x: (x * 2, neg_view(x[2:]))[1]):
+        torch._dynamo.reset()
+        found, expected = torch.compile(function, backend="cuesta")(x), function(x)
+        for ours, theirs in ((found.a, expected.a), (found.b, expected.b)):
+            assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
 
 
 def test_gradients_through_bits() -> None:
