@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import cuesta.compiler
 from cuesta.dialects.host import is_in_pieces
+from cuesta.dump import Dump
 from cuesta.options import Options
 from cuesta.record import CompileRecord
 from cuesta.staging import run_stages
@@ -174,28 +176,43 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]],
 """Each with its arguments, and whether sizes are symbols."""
 
 
-def write_corpus(root: Path) -> None:
-    """Compiles every function, with dumps under `root`: for the CPU, and of the stages that a GPU's program has."""
+def write_corpus(root: Path, every: int = 1) -> None:
+    """Compiles every function, with dumps under `root`: for the CPU, and of the stages that a GPU's program has. One
+    text in `every` is written, here and there.
+    """
+    Dump._program = _one_in(every)  # type: ignore[method-assign]
     for name, (function, make, dynamic) in FUNCTIONS.items():
-        for folder, context in ((name, nullcontext()), (f"{name}_on_cuda", moved_to_cuda())):
-            torch._dynamo.reset()
-            torch.manual_seed(0)
-            options = {"dump": str(root / folder), "cache": False}
-            with context, torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-                result = torch.compile(function, backend="cuesta", dynamic=dynamic, options=options)(*make())
-                if isinstance(result, Tensor) and result.requires_grad:
-                    result.backward()
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        options = {"dump": str(root / name), "cache": False}
+        dumps = dumps_for_cuda(root / f"{name}_on_cuda")
+        with dumps, torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            result = torch.compile(function, backend="cuesta", dynamic=dynamic, options=options)(*make())
+            if isinstance(result, Tensor) and result.requires_grad:
+                result.backward()
+
+
+def _one_in(every: int) -> Callable[[Dump, str, ModuleOp], None]:
+    whole = Dump._program
+
+    def program(dump: Dump, name: str, module: ModuleOp) -> None:
+        if zlib.crc32(f"{dump.folder.parent.name} {dump.folder.name} {name}".encode()) % every == 0:
+            whole(dump, name, module)
+        else:
+            dump.number += 1
+
+    return program
 
 
 @contextmanager
-def moved_to_cuda() -> Iterator[None]:
-    """In the `with` block dumps are those of programs for a CUDA device, which the machine need not have."""
+def dumps_for_cuda(folder: Path) -> Iterator[None]:
+    """In the `with` block programs are dumped a second time, as they are for a CUDA device, which need not be there."""
     original = cuesta.compiler.compile_module
 
-    def compile_module(module: ModuleOp, options: Options, record: CompileRecord, dump: Any, *rest: Any) -> Any:
+    def compile_module(module: ModuleOp, options: Options, record: CompileRecord, *rest: Any) -> Any:
         if not is_in_pieces(module):  # parts that eager runs name the devices of what they make
-            run_stages(on_cuda(module), options, record, dump)
-        return original(module, options, record, None, *rest)
+            run_stages(on_cuda(module), options, record, Dump.create(str(folder), record.kind))
+        return original(module, options, record, *rest)
 
     cuesta.compiler.compile_module = compile_module
     try:
@@ -204,11 +221,14 @@ def moved_to_cuda() -> Iterator[None]:
         cuesta.compiler.compile_module = original
 
 
-def corpus(root: Path) -> list[Path]:
-    """The texts of all dumps, made anew in another process when `root` has none; of equal ones the first."""
+def corpus(root: Path, every: int = 1) -> list[Path]:
+    """The texts of all dumps, or one in `every`, made anew in another process when `root` has none; of equal ones the
+    first.
+    """
     if not root.is_dir():
         root.mkdir(parents=True)
-        subprocess.run([sys.executable, "-m", "tests.fuzz.texts.corpus", str(root)], check=True, env=dict(os.environ))
+        command = [sys.executable, "-m", "tests.fuzz.texts.corpus", str(root), str(every)]
+        subprocess.run(command, check=True, env=dict(os.environ))
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("*.mlir")):
         found.setdefault(path.read_text(), path)
@@ -216,4 +236,4 @@ def corpus(root: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    write_corpus(Path(sys.argv[1]))
+    write_corpus(Path(sys.argv[1]), int(sys.argv[2]))
