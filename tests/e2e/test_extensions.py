@@ -256,6 +256,7 @@ def test_a_process_without_it_never_gets_its_programs(tmp_path: Path) -> None:
 
         def run(*arguments: str) -> str:
             print(*arguments, file=starter.stdin, flush=True)
+            assert starter.stdout is not None
             return starter.stdout.readline().strip()
 
         assert run("with") == "5.0 False"

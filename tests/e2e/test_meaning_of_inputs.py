@@ -108,7 +108,11 @@ def test_results_with_the_negative_bit_share_memory(dynamic: bool | None) -> Non
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager")
 def test_parts_of_a_subclass_with_the_negative_bit_begin_where_eagers_do() -> None:
     x = Pair(torch.arange(6.0), torch.arange(6.0) + 10)
-    for function in (lambda x: neg_view(x.narrow(0, 4, 1)), lambda x: (x * 2, neg_view(x[2:]))[1]):
+    functions: list[Callable[[Tensor], Any]] = [
+        lambda x: neg_view(x.narrow(0, 4, 1)),
+        lambda x: (x * 2, neg_view(x[2:]))[1],
+    ]
+    for function in functions:
         torch._dynamo.reset()
         found, expected = torch.compile(function, backend="cuesta")(x), function(x)
         for ours, theirs in ((found.a, expected.a), (found.b, expected.b)):
