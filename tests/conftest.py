@@ -53,7 +53,8 @@ def pytest_collection_finish() -> None:
     for name in ("cuda", "xpu", "mtia"):
         device: Any = sys.modules.get(f"torch.{name}")
         if device is not None and not device._is_compiled():
-            for module in filter(None, (device, sys.modules.get(f"torch.{name}.random"))):
+            modules: list[Any] = [device, sys.modules.get(f"torch.{name}.random")]
+            for module in modules:
                 if hasattr(module, "_lazy_call"):
                     module._lazy_call = lambda *_, **__: None
     trace = logging.getLogger("torch.__trace")
