@@ -71,6 +71,12 @@ NARROW, NARROW_LEAST = 512, 128
 
 Source: from a profile on an H200: 8000 rows of 256 bf16 took 11 to 17 us in 4 programs, 5 us of TorchInductor.
 """
+KEPT = 4096
+"""The same of columns that several stages read: no tile holds longer ones (`MOST_KEPT` and `LEAST_KEPT` in
+`lowering/schedule/gpu/columns.py`), and each stage reads memory again. Both models of costs have to agree besides.
+
+Source: a definition.
+"""
 LEAST = 1024
 """The fewest points of a part.
 
@@ -310,9 +316,11 @@ class _Facts:
             large, least = min(large, NARROW), min(least, NARROW_LEAST)
         elif strips and not self.is_aligned(machine.vector, columns=True):
             large, least, many = min(large, SCATTERED), min(least, SCATTERED_LEAST), 2 * MANY_PROGRAMS
+        stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]
+        if strips and not places and sum(bool(self.large(stage)) for stage in stages) > 1:
+            large = min(large, KEPT)
         if self.points < large:
             return _Points()
-        stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]
         programs = math.ceil(self.around / COLUMNS) if strips else self.around
         if len(stages) == len(self.members) and all(member.is_independent for member in self.members):
             if programs >= FEW_PROGRAMS * processors or self.is_better_whole(machine):

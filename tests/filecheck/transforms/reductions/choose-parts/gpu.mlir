@@ -72,3 +72,50 @@ func.func @main(%x : tensor<65536x16xf32>) -> tensor<16xf32> {
   }
   func.return %y : tensor<16xf32>
 }
+
+// -----
+
+// Columns that two stages read and no tile holds: parts read them once.
+// CHECK:      func.func @main(%x: tensor<6000x2048xf32>)
+// CHECK-NEXT:   schedule #loops.schedule<part = 256>
+func.func @main(%x : tensor<6000x2048xf32>) -> tensor<2048xf32> {
+  %y = loops.nest (%i : 2048) outs(%o : tensor<2048xf32>) {
+    %c = elem.constant 6000.0 : f32
+    %s = loops.reduce sum (%j : 6000) {
+      %a = loops.load %x[%j, %i] : tensor<6000x2048xf32>
+      loops.yield %a : f32
+    } : f32
+    %m = elem.div %s, %c : f32
+    %v = loops.reduce sum (%j : 6000) {
+      %a = loops.load %x[%j, %i] : tensor<6000x2048xf32>
+      %d = elem.sub %a, %m : f32
+      %q = elem.mul %d, %d : f32
+      loops.yield %q : f32
+    } : f32
+    loops.store %v, %o[%i] : tensor<2048xf32>
+  }
+  func.return %y : tensor<2048xf32>
+}
+
+// -----
+// Near miss: a tile holds them.
+// CHECK:      func.func @main(%x: tensor<3000x2048xf32>)
+// CHECK-NEXT:   outs(%o: tensor<2048xf32>) {
+func.func @main(%x : tensor<3000x2048xf32>) -> tensor<2048xf32> {
+  %y = loops.nest (%i : 2048) outs(%o : tensor<2048xf32>) {
+    %c = elem.constant 3000.0 : f32
+    %s = loops.reduce sum (%j : 3000) {
+      %a = loops.load %x[%j, %i] : tensor<3000x2048xf32>
+      loops.yield %a : f32
+    } : f32
+    %m = elem.div %s, %c : f32
+    %v = loops.reduce sum (%j : 3000) {
+      %a = loops.load %x[%j, %i] : tensor<3000x2048xf32>
+      %d = elem.sub %a, %m : f32
+      %q = elem.mul %d, %d : f32
+      loops.yield %q : f32
+    } : f32
+    loops.store %v, %o[%i] : tensor<2048xf32>
+  }
+  func.return %y : tensor<2048xf32>
+}
