@@ -391,8 +391,9 @@ def _parts(value: object) -> Iterator[torch.Tensor]:
     if is_traceable_wrapper_subclass(value):
         names, _ = cast("Any", value).__tensor_flatten__()
         for part in (getattr(value, name) for name in names):
-            yield part
-            yield from _parts(part)
+            if isinstance(part, torch.Tensor):  # not a mesh
+                yield part
+                yield from _parts(part)
 
 
 def copy_negative_results(gm: GraphModule) -> None:

@@ -21,14 +21,14 @@ pytestmark = pytest.mark.slow
 
 def network() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1),
+        nn.Conv2d(8, 8, 3, padding=1),
         nn.ReLU(),
         nn.Conv2d(8, 8, 3, padding=1),
         nn.BatchNorm2d(8),
         nn.GELU(),
         nn.Conv2d(8, 8, 3, groups=8),
         nn.MaxPool2d(2),
-        nn.ConvTranspose2d(8, 6, 2, stride=2),
+        nn.ConvTranspose2d(8, 8, 2, stride=2),
         nn.ReLU(),
     )
 
@@ -38,7 +38,7 @@ def test_training_as_eager(dynamic: bool) -> None:
     torch.manual_seed(0)
     model = network()
     eager = copy.deepcopy(model)
-    x = torch.randn(2, 3, 10, 12, requires_grad=True)
+    x = torch.randn(2, 8, 10, 12, requires_grad=True)
     other = x.detach().clone().requires_grad_()
     with interpreted_cuda() as programs:
         y = torch.compile(model, backend="cuesta", fullgraph=True, dynamic=dynamic)(x)
