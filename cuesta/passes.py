@@ -124,6 +124,9 @@ def _make(specification: ArgSpec, available: Mapping[str, Callable[[], type[Modu
         hint = f", did you mean {near[0]}?" if near else ""
         raise CuestaError(Diagnostic(f"there is no pass {name}{hint}; the passes are: {', '.join(sorted(available))}"))
     pass_type = available[name]()
+    # xDSL reads the types of all options, each time, which takes longer than most passes.
+    if not specification.parameters and not pass_type.required_fields():
+        return pass_type()
     try:
         return pass_type.from_spec(specification)
     except ValueError as error:

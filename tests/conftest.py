@@ -53,10 +53,9 @@ def pytest_collection_finish() -> None:
     for name in ("cuda", "xpu", "mtia"):
         device: Any = sys.modules.get(f"torch.{name}")
         if device is not None and not device._is_compiled():
-            modules: list[Any] = [device, sys.modules.get(f"torch.{name}.random")]
-            for module in modules:
+            for module in (device, sys.modules.get(f"torch.{name}.random")):
                 if hasattr(module, "_lazy_call"):
-                    module._lazy_call = lambda *_, **__: None
+                    setattr(module, "_lazy_call", lambda *_, **__: None)  # noqa: B010 - modules have no variables
     trace = logging.getLogger("torch.__trace")
     add_handler = trace.addHandler
     trace.addHandler = lambda hdlr: None if type(hdlr).__module__.startswith("_pytest.") else add_handler(hdlr)

@@ -439,7 +439,7 @@ OF_ONE_VALUE: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", OF_ONE_VALUE)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)])
 def test_a_rounded_value_is_one_number(name: str, dtype: torch.dtype) -> None:
     """What is stored rounded and read back is not compared with, or taken from, what was not rounded."""
     for function in (torch.sqrt, lambda x: x * 1.1, lambda x: torch.exp(x).sin() + 2):
@@ -467,7 +467,7 @@ EXPANSIONS_OF_NOTHING: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", EXPANSIONS_OF_NOTHING)
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_update_through_an_expansion_of_nothing_is_exact(name: str, dynamic: bool) -> None:
     """AOTAutograd's x + sum(y - x) would be 0 or NaN."""
     for dtype in (torch.float32, torch.bfloat16):
@@ -513,7 +513,7 @@ def _written_row(x: Tensor) -> Tensor:
     return y + z
 
 
-@pytest.mark.parametrize("function", [_last_row, _written_row])
+@pytest.mark.parametrize("function", [_last_row, pytest.param(_written_row, marks=pytest.mark.slow)])
 def test_an_index_that_a_loop_counts(function: Callable[[Tensor], Tensor]) -> None:
     """PyTorch would have to know the number; Dynamo runs what asks for it in eager."""
     x = torch.randn(4, 3)

@@ -252,12 +252,12 @@ def test_a_process_without_it_never_gets_its_programs(tmp_path: Path) -> None:
     environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python tells bytecode's age in seconds
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", STARTER, str(script)], env=environment, **pipes) as starter:
-        assert starter.stdin is not None and starter.stdout is not None
+        lines, told = starter.stdin, starter.stdout
+        assert lines is not None and told is not None
 
         def run(*arguments: str) -> str:
-            print(*arguments, file=starter.stdin, flush=True)
-            assert starter.stdout is not None
-            return starter.stdout.readline().strip()
+            print(*arguments, file=lines, flush=True)
+            return told.readline().strip()
 
         assert run("with") == "5.0 False"
         assert run() == "1.0 False"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cuesta.dialects import host
 from cuesta.testing import assert_close_to_float64
 from tests.support.gpu_cases import BACKWARD, cases
-from tests.support.triton_interpreter import interpreted_cuda, to_host
-from tests.support.triton_kernels import assert_compiles, texts_of
+from tests.support.triton_interpreter import interpreted_cuda
 
 pytestmark = pytest.mark.slow  # the interpreter takes seconds for a kernel
 
@@ -30,18 +28,6 @@ def test_families(name: str) -> None:
         compiled = torch.compile(function, backend="cuesta", fullgraph=True)
         assert_close_to_float64(compiled, function, inputs, factor=factor, ulps=8.0)
     assert programs
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in cases() if name.startswith(("special", "bits", "integers int64"))])
-def test_formulas_of_our_own_compile(name: str) -> None:
-    function, inputs = cases()[name]
-    with interpreted_cuda(run_it=False) as programs:
-        torch.compile(function, backend="cuesta", fullgraph=True)(*inputs)
-    assert programs
-    for program in programs:
-        assert not any(isinstance(op, host.ExternOp) for op in to_host(program).walk())
-        assert_compiles(texts_of(program))
 
 
 @pytest.mark.slow

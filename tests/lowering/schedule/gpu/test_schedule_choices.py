@@ -43,9 +43,16 @@ def tried(nest: loops.NestOp, module: ModuleOp) -> list[dict[str, int]]:
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(4), *(pytest.param(range(k, k + 30), marks=pytest.mark.slow) for k in (200, 250))], ids=str
+    "seeds",
+    [
+        range(4),
+        pytest.param(range(200, 230), marks=pytest.mark.slow),
+        pytest.param(range(250, 280), marks=pytest.mark.thorough),
+    ],
+    ids=str,
 )
 def test_whatever_is_tried_means_the_same(seeds: range) -> None:
+    """The last thirty by `make test-thorough`."""
     count = 0
     for seed in seeds:
         for module in nests_of(seed):
