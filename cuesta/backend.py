@@ -12,7 +12,6 @@ AOTAutograd makes PyTorch import parts of TorchInductor, about a quarter of a se
 from __future__ import annotations
 
 import functools
-import operator
 import sys
 import types
 import warnings
@@ -231,12 +230,14 @@ def drop_aliases(gm: torch.fx.GraphModule, *, unseen: bool = False) -> None:
     """
     import torch
 
+    from cuesta.saved_results import is_view
+
     aliases = (torch.ops.aten.alias.default, torch.ops.aten.detach.default)
     output = gm.graph.output_node()
     seen = set(output.all_input_nodes)
     if unseen:
         for node in reversed(gm.graph.nodes):
-            if node in seen and (node.target is operator.getitem or getattr(node.target, "is_view", False)):
+            if node in seen and is_view(node):
                 seen.add(node.args[0])
     for node in gm.graph.nodes:
         if node.op == "call_function" and node.target in aliases and node not in seen:

@@ -14,11 +14,10 @@ Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, cast
 
-from cuesta.saved_results import has_subclasses
+from cuesta.saved_results import has_subclasses, is_view
 
 if TYPE_CHECKING:
     from torch.fx import Graph, GraphModule, Node
@@ -49,16 +48,12 @@ def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
 
 def _views_down_to(node: Any) -> list[Node]:
     """A value, what it is a view of, and so on, down to what is no view."""
-    import torch
     from torch.fx import Node
 
     chain: list[Node] = []
     while isinstance(node, Node):
         chain.append(node)
-        target = node.target
-        if not (target is operator.getitem or (isinstance(target, torch._ops.OpOverload) and target.is_view)):
-            break
-        node = node.args[0]
+        node = node.args[0] if is_view(node) else None
     return chain
 
 

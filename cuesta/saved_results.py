@@ -79,11 +79,16 @@ def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
         output.args = (tuple(results),)
 
 
+def is_view(node: torch.fx.Node) -> bool:
+    """Whether a call gives another name for the memory of its first argument, or one of several such."""
+    return node.target is operator.getitem or bool(getattr(node.target, "is_view", False))
+
+
 def _is_of_detached(node: torch.fx.Node) -> bool:
     """Whether it is a view of something detached."""
     import torch
 
-    while (isinstance(node.target, torch._ops.OpOverload) and node.target.is_view) or node.target is operator.getitem:
+    while is_view(node):
         if node.target is torch.ops.aten.detach.default:
             return True
         node = cast("torch.fx.Node", node.args[0])
@@ -205,6 +210,7 @@ __all__ = [
     "detach_what_is_seen",
     "given_results",
     "has_subclasses",
+    "is_view",
     "report_strides",
     "save_what_was_read",
     "strides_of_results",

@@ -95,6 +95,7 @@ def test_who_waits_for_a_dead_process_on_a_gpu_does_not_hang() -> None:
     needs_gpus(2)
     waiting, dead = run_together("tests/support/rank_cases.py", 2, "cuda", "death", seconds=150)
     assert dead.code == 3, dead.said[-4000:]
+    assert "nothing was raised" not in waiting.said, waiting.said[-4000:]
     assert "told: " in waiting.said if waiting.code == 0 else "NCCL" in waiting.said, waiting.said[-4000:]
 
 
