@@ -1,0 +1,57 @@
+"""Python files that define a model and its inputs: what the commands of `cuesta` take."""
+
+from __future__ import annotations
+
+import os
+import runpy
+from dataclasses import dataclass
+from typing import Any
+
+DEFINES = """\
+The file defines
+
+    model            a torch.nn.Module, a function, or what torch.export.export gives; it may be called fn
+    inputs           a tuple of positional arguments, or a list of such tuples
+    kwargs           (if there are any) keyword arguments, a dictionary
+    dynamic_shapes   (if there are any) as for torch.export.export
+"""
+
+
+class ModelFileError(ValueError):
+    """A file that does not define what a command needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """What a file defines."""
+
+    model: Any
+    given_inputs: Any
+    """As the file has them: a tuple, or a list of tuples."""
+    kwargs: dict[str, Any] | None = None
+    dynamic_shapes: Any = None
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The positional arguments of one call, the first that the file has."""
+        return tuple(self.given_inputs[0] if isinstance(self.given_inputs, list) else self.given_inputs)
+
+
+def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
+    """Runs a Python file, and takes from it what it defines.
+
+    Errors: ModelFileError where a name is missing or is of another kind, OSError; whatever the file itself raises.
+    """
+    defined = runpy.run_path(os.fspath(path))
+    model = defined.get("model", defined.get("fn"))
+    if model is None:
+        raise ModelFileError(f"{path} defines no 'model' and no 'fn'\n\n{DEFINES}")
+    if "inputs" not in defined:
+        raise ModelFileError(f"{path} defines no 'inputs'\n\n{DEFINES}")
+    inputs, kwargs = defined["inputs"], defined.get("kwargs")
+    calls = inputs if isinstance(inputs, list) else [inputs]
+    if not calls or not all(isinstance(one, tuple) for one in calls):
+        raise ModelFileError(f"{path}: 'inputs' is not a tuple of arguments, or a list of such tuples\n\n{DEFINES}")
+    if kwargs is not None and not isinstance(kwargs, dict):
+        raise ModelFileError(f"{path}: 'kwargs' is not a dictionary\n\n{DEFINES}")
+    return ModelFile(model, inputs, kwargs, defined.get("dynamic_shapes"))
