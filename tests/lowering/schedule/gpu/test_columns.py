@@ -115,3 +115,38 @@ def test_tiles_of_what_is_read_again(
 def test_scans_of_columns_that_begin_anywhere_are_of_more_columns(aligned: bool, columns: int) -> None:
     given = Columns(452830, 452830, 48, 4, 0, True, running=True, indexed=False, wide=False, aligned=aligned)
     assert tile_of(given, REFERENCE).columns == columns
+
+
+ROWS = """
+func.func @main(%x : tensor<NUMBERxPOINTSxELEMENT>) -> tensor<NUMBERxf32> {
+  %y = loops.nest (%i : NUMBER) outs(%o : tensor<NUMBERxf32>) {
+    %s = loops.reduce sum (%k : POINTS) {
+      %a = loops.load %x[%i, %k] : tensor<NUMBERxPOINTSxELEMENT>
+      %b = elem.convert %a : ELEMENT to f32
+      loops.yield %b : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<NUMBERxf32>
+  }
+  func.return %y : tensor<NUMBERxf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "points", "element", "tile"),
+    [
+        (393216, 511, "f32", (2, 512, 1)),
+        (314572, 200, "f32", (4, 256, 1)),
+        (205200, 511, "bf16", (4, 512, 2)),
+        (104857, 1000, "bf16", (2, 1024, 2)),
+        (8000, 500, "bf16", (2, 512, 1)),  # few: so many warps would leave processors without a program
+        (62914, 1000, "f32", (1, 1024, 2)),
+    ],
+)
+def test_many_rows_share_programs(number: int, points: int, element: str, tile: tuple[int, int, int]) -> None:
+    text = ROWS.replace("NUMBER", str(number)).replace("POINTS", str(points)).replace("ELEMENT", element)
+    if element == "f32":
+        text = text.replace("      %b = elem.convert %a : f32 to f32\n", "").replace("yield %b", "yield %a")
+    (nest,) = [op for op in parse(text).walk() if isinstance(op, loops.NestOp)]
+    tiling = usual_tiling(analyse(nest, {}, (True,)), REFERENCE)
+    assert tiling is not None and (tiling["rows"], tiling["lanes"], tiling["warps"]) == tile
