@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -136,7 +137,9 @@ def _of_own_code(fn: Callable[..., Any]) -> Callable[..., Any]:
     def call(*inputs: Any) -> Any:
         return fn(*inputs)
 
-    return types.FunctionType(call.__code__.replace(), call.__globals__, call.__name__, None, call.__closure__)
+    # Of no file, in torch's folder: it is no line of the model.
+    code = call.__code__.replace(co_filename=str(Path(torch.__file__).with_name("called_by_cuesta")))
+    return types.FunctionType(code, call.__globals__, call.__name__, None, call.__closure__)
 
 
 class _Captured:
