@@ -12,6 +12,8 @@ import torch
 
 from cuesta.backend import BoxedFunction, Compilers, compiled_by
 from cuesta.header import Header
+from cuesta.inputs_of import copies_of
+from cuesta.kept_inputs import address_of, weights_among
 from cuesta.options import Options
 from cuesta.record import CompileRecord
 from cuesta.stages import Call, Program, Sources, StageError, in_force
@@ -90,11 +92,10 @@ def lower(
     Errors: OptionError, CuestaError; StageError when the function breaks into several graphs, gives none, or a graph
     that would run in eager; what the function itself raises.
     """
-    compilers = _Captors(Options.parse(None, options), inputs)
-    _call(fn, inputs, compilers, training)
+    compilers = captured_calls(fn, inputs, options=options, training=training)
     if compilers.refused is not None:
         raise StageError(f"cuesta would run this in eager: {compilers.refused}") from compilers.refused
-    graphs = tuple(one.program() for one in compilers.found)
+    graphs = tuple(one.program() for one in compilers.found if one.arguments is not None)
     if not graphs:
         raise StageError("nothing was captured: the function computes nothing with tensors")
     if training and len(graphs) < 2:
@@ -102,19 +103,45 @@ def lower(
     return Lowered(graphs)
 
 
-def _call(fn: Callable[..., Any], inputs: Sequence[Any], compilers: _Captors, training: bool) -> None:
+def captured_calls(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    training: bool = False,
+    fullgraph: bool = True,
+) -> Captors:
+    """Every graph of one call of a function, which eager runs: what would be compiled, and with which arguments.
+
+    Errors: StageError when it is not one graph, with `fullgraph`; OptionError; what the function itself raises.
+    """
+    captors = Captors(Options.parse(None, options), (inputs, kwargs or {}))
+    _call(fn, inputs, kwargs or {}, captors, training, fullgraph)
+    return captors
+
+
+def _call(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    captors: Captors,
+    training: bool,
+    fullgraph: bool,
+) -> None:
     from torch._dynamo.exc import BackendCompilerFailed, Unsupported
     from torch.utils._pytree import tree_leaves
 
     def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compiled_by(compilers, gm, example_inputs)
+        captors.weights |= weights_among(gm, example_inputs)
+        return compiled_by(captors, gm, example_inputs)
 
     parameters = list(fn.parameters()) if isinstance(fn, torch.nn.Module) else []
     kept = [one.grad for one in parameters]
     try:
-        compiled = torch.compile(_of_own_code(fn), backend=backend, fullgraph=True, dynamic=False)
+        compiled = torch.compile(_of_own_code(fn), backend=backend, fullgraph=fullgraph, dynamic=False)
         with torch.set_grad_enabled(training):
-            results = compiled(*inputs)
+            results = compiled(*inputs, **kwargs)
         if training:
             roots = [one for one in tree_leaves(results) if isinstance(one, torch.Tensor) and one.requires_grad]
             if roots:
@@ -134,22 +161,45 @@ def _call(fn: Callable[..., Any], inputs: Sequence[Any], compilers: _Captors, tr
 def _of_own_code(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function, called by one with code of its own: Dynamo counts by the code how often something was compiled."""
 
-    def call(*inputs: Any) -> Any:
-        return fn(*inputs)
+    def call(*inputs: Any, **named: Any) -> Any:
+        return fn(*inputs, **named)
 
     # Of no file, in torch's folder: it is no line of the model.
     code = call.__code__.replace(co_filename=str(Path(torch.__file__).with_name("called_by_cuesta")))
     return types.FunctionType(code, call.__globals__, call.__name__, None, call.__closure__)
 
 
-class _Captured:
+class CapturedGraph:
     """One graph: its program before the first stage, and what it was first called with."""
 
-    def __init__(self, module: ModuleOp, constants: Sequence[Any], captors: _Captors) -> None:
+    def __init__(self, kind: str, fx: str, module: ModuleOp, constants: Sequence[Any], captors: Captors) -> None:
+        self.kind = kind
+        self.fx = fx
+        """The graph as text."""
         self.module = module
         self.constants = list(constants)
         self.captors = captors
-        self.arguments: list[Any] = []
+        self.arguments: list[Any] | None = None
+        """What `@main` was called with; None as long as nobody did."""
+        self.addresses: list[int | None] = []
+        self.identities: list[Any] = []
+
+    @property
+    def weights(self) -> frozenset[int]:
+        """The positions of the arguments that are a model's own, or constants of the graph."""
+        own = {at for at, value in enumerate(self.addresses) if value in self.captors.weights}
+        count = len(self.addresses)
+        return frozenset(own | set(range(count, count + len(self.constants))))
+
+    def called(self, given: Sequence[Any]) -> None:
+        """Takes down the arguments of the first call: copies, when the graph writes to some."""
+        from cuesta.dialects.core.entry import entry_function, written_arguments
+
+        self.addresses = list(map(address_of, given))
+        self.identities = [*map(_identity, given), *(None for _ in self.constants)]
+        kept = [one.detach() if isinstance(one, torch.Tensor) else one for one in given]
+        writes = written_arguments(entry_function(self.module))
+        self.arguments = [*(copies_of(kept) if writes else kept), *self.constants]
 
     def program(self) -> Program:
         """As an object of the API."""
@@ -164,26 +214,27 @@ class _Captured:
         header = Header("import", 0, tuple(stage.name for stage in stages))
         given = self.captors.leaves
         keys = [_identity(one) for one in given]
+        arguments = self.arguments or []
         sources = tuple(
-            next((at for at, key in enumerate(keys) if key is not None and key == _identity(one)), None)
-            for one in self.arguments
+            next((at for at, key in enumerate(keys) if key is not None and key == one), None) for one in self.identities
         )
-        call = Call(len(given), sources, tuple(self.arguments))
+        call = Call(len(given), sources, tuple(arguments))
         return Program(self.module, header, stages, options, call=call)
 
 
-class _Captors(Compilers):
+class Captors(Compilers):
     """In the place of the compilers: they take programs down, and let eager run the graphs."""
 
-    def __init__(self, options: Options, inputs: Sequence[Any]) -> None:
+    def __init__(self, options: Options, inputs: Any) -> None:
         from torch.utils._pytree import tree_leaves
 
         super().__init__(options)
-        self.leaves: list[Any] = tree_leaves(list(inputs))
-        self.found: list[_Captured] = []
+        self.leaves: list[Any] = tree_leaves(inputs)
+        self.found: list[CapturedGraph] = []
         self.refused: Exception | None = None
 
     def compile(self, gm: torch.fx.GraphModule, record: CompileRecord) -> BoxedFunction:
+        """Takes a graph down; what it gives runs it in eager."""
         from cuesta.compiler import imported_program
         from cuesta.finishing import make_boxed
         from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError
@@ -191,11 +242,13 @@ class _Captors(Compilers):
         from cuesta.targets.lookup import running_on
 
         complete_metadata(gm)
-        captured: _Captured | None = None
+        fx = gm.print_readable(print_output=False)
+        captured: CapturedGraph | None = None
         try:
             with running_on(self.options.target):
                 imported = imported_program(gm, record)
-            captured = _Captured(imported.module, [value for _, value in imported.constants], self)
+            constants = [value for _, value in imported.constants]
+            captured = CapturedGraph(record.kind, fx, imported.module, constants, self)
             self.found.append(captured)
         except UnsupportedGraphError as error:
             self.refused = error
@@ -203,8 +256,8 @@ class _Captors(Compilers):
         def call(args: list[Any]) -> Any:
             given = list(args)
             args.clear()
-            if captured is not None and not captured.arguments:
-                captured.arguments = [*map(_kept, given), *captured.constants]
+            if captured is not None and captured.arguments is None:
+                captured.called(given)
             return gm.forward(*given)
 
         return make_boxed(call)
@@ -224,8 +277,4 @@ def _identity(value: Any) -> Any:
     )
 
 
-def _kept(value: Any) -> Any:
-    return value.detach() if isinstance(value, torch.Tensor) else value
-
-
-__all__ = ["Lowered", "lower"]
+__all__ = ["Captors", "CapturedGraph", "Lowered", "captured_calls", "lower"]

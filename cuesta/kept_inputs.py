@@ -145,7 +145,7 @@ def keep_first(
         nonlocal pending
         if pending:
             pending = False
-            own = {at for at, value in enumerate(args) if _address(value) in weights}
+            own = {at for at, value in enumerate(args) if address_of(value) in weights}
             own |= set(range(len(args) - constants, len(args)))
             try:
                 write_inputs(args, dump / FOLDER, weights=own)
@@ -156,7 +156,8 @@ def keep_first(
     return call
 
 
-def _address(value: Any) -> int | None:
+def address_of(value: Any) -> int | None:
+    """Where in memory the storage of a tensor begins."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
     return value.untyped_storage().data_ptr()
@@ -282,4 +283,13 @@ def _numbers(given: Any) -> list[int]:
     return given
 
 
-__all__ = ["FOLDER", "InputsError", "KeptInputs", "keep_first", "read_inputs", "weights_among", "write_inputs"]
+__all__ = [
+    "FOLDER",
+    "InputsError",
+    "KeptInputs",
+    "address_of",
+    "keep_first",
+    "read_inputs",
+    "weights_among",
+    "write_inputs",
+]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cuesta.comparing import INEXACT, Comparison, compare_exactly, compare_results
-from cuesta.inputs_of import InputsError, moved, random_inputs_of
+from cuesta.inputs_of import InputsError, copies_of, moved, random_inputs_of
 from cuesta.kept_inputs import FOLDER, INDEX, read_inputs
 from cuesta.stages import Program
 
@@ -235,24 +235,6 @@ def _names(module: ModuleOp, count: int) -> list[str]:
     return [f"result {at}" for at in range(first)] + [f"argument {at}, afterwards" for at in written]
 
 
-def copies_of(values: Sequence[Any]) -> list[Any]:
-    """The same values in memory of their own; tensors that share memory still do."""
-    storages: dict[int, torch.UntypedStorage] = {}
-
-    def copied(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
-            return value
-        value = value.resolve_conj().resolve_neg().detach()
-        storage = value.untyped_storage()
-        if storage._cdata not in storages:
-            whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(storage)
-            storages[storage._cdata] = whole.clone().untyped_storage()
-        fresh = torch.empty(0, dtype=value.dtype, device=value.device)
-        return fresh.set_(storages[storage._cdata], value.storage_offset(), value.shape, value.stride())
-
-    return [copied(value) for value in values]
-
-
 def described(value: Any) -> str:
     """A result in one line: its type, and what its numbers are like."""
     if not isinstance(value, torch.Tensor):
@@ -280,7 +262,6 @@ __all__ = [
     "ReplayError",
     "Replayed",
     "Timing",
-    "copies_of",
     "described",
     "inputs_for",
     "replay",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from cuesta.header import Header
+from cuesta.inputs_of import copies_of
 from cuesta.loading import function_of, read, read_text
 from cuesta.options import Options
 from cuesta.record import CompileRecord
@@ -128,6 +129,11 @@ class Program:
         return level_of(self._module)
 
     @property
+    def header(self) -> Header:
+        """The lines at the top of its text."""
+        return self._header
+
+    @property
     def stage(self) -> str:
         """The last stage that ran: `import` when none has, `load` for a text that does not say."""
         return self._header.after
@@ -198,6 +204,14 @@ class Program:
             text=self._given_text,
             call=self._call,
         )
+
+    def taking_arguments(self) -> Program:
+        """The same program, which is given the arguments of `@main` themselves, weights among them."""
+        program = Program(
+            self._source, self._header, self._stages, self._options, name=self._name, text=self._given_text
+        )
+        program.__dict__.update({name: value for name, value in self.__dict__.items() if name == "_module"})
+        return program
 
     def _run_stages(self, stages: Sequence[Stage]) -> ModuleOp:
         from cuesta.staging import run_stages
@@ -276,7 +290,7 @@ class Program:
         """
         from cuesta.targets.reference import run
 
-        copies = [_copy(value) for value in self.arguments(*inputs)]
+        copies = copies_of(self.arguments(*inputs))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return tuple(run(self._module, copies, precise=precise))
@@ -335,7 +349,7 @@ def position_of(name: str, stages: Sequence[Stage], after: str) -> int:
         if rest and every.index(name) > min(rest):
             raise StageError(f"the stage {name!r} is not among those of this program: options or its text leave it out")
         raise StageError(f"the stage {name!r} is past: the program stands after {after}")
-    near = difflib.get_close_matches(name, labels, n=1)
+    near = difflib.get_close_matches(name, dict.fromkeys([*labels, *every]), n=1)
     hint = f", did you mean {near[0]!r}?" if near else f"; left are: {', '.join(labels) or 'none'}"
     raise StageError(f"there is no stage {name!r}{hint}")
 
@@ -362,13 +376,6 @@ def _near_line(old: str, text: str) -> str:
     lines = {line.strip() for line in text.splitlines()}
     near = difflib.get_close_matches(old.strip(), lines, n=1, cutoff=0.4)
     return f"; there is: {near[0]}" if near else ""
-
-
-def _copy(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    memory = torch.empty(0, dtype=value.dtype, device=value.device).set_(value.untyped_storage()).clone()
-    return memory.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
 __all__ = ["LEVELS", "Call", "Program", "Sources", "StageError", "in_force", "position_of"]

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from cuesta.command import main
+from cuesta.inputs_of import copies_of
 from cuesta.kept_inputs import read_inputs
 from cuesta.options import OptionError, Options
-from cuesta.replay import copies_of, text_in, texts_in
+from cuesta.replay import text_in, texts_in
 
 
 class Model(torch.nn.Module):
