@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta import backend
+    from cuesta.capturing import lower
     from cuesta.extensions import extended
     from cuesta.loading import load
     from cuesta.packages.building import package
@@ -28,6 +29,7 @@ __all__ = [
     "extended",
     "load",
     "load_package",
+    "lower",
     "package",
     "records",
     "statistics",
@@ -35,6 +37,7 @@ __all__ = [
 
 _PLACES = {
     "load": "cuesta.loading",
+    "lower": "cuesta.capturing",
     "extended": "cuesta.extensions",
     "package": "cuesta.packages.building",
     "load_package": "cuesta.packages.loading",
