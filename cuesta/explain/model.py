@@ -69,7 +69,8 @@ class Value:
     bytes: int | None
     """Of its elements; for sizes that only a run knows, those of the run that was measured, or else None."""
     role: str
-    """`argument`, `constant`, `buffer`, `arena`, `place` (in an arena), `alias` (of another value), `result` of a call."""
+    """`argument`, `constant`, `buffer`, `arena`, `place` (in an arena), `alias` (of another value), `result` (of a
+    call), `number`."""
     of: int | None = None
     """The value in whose memory it lies, for `place` and `alias`."""
     returned: bool = False
@@ -270,7 +271,7 @@ class CompileStage:
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteRow:
+class Rule:
     """What one rule did in one graph."""
 
     rule: str
@@ -344,7 +345,7 @@ class Graph:
     layouts: tuple[Layout, ...] = ()
     memory: Memory | None = None
     stages: tuple[CompileStage, ...] = ()
-    rewrites: tuple[RewriteRow, ...] = ()
+    rewrites: tuple[Rule, ...] = ()
     levels: tuple[LevelText, ...] = ()
     events: tuple[Event, ...] = ()
     """One run, step by step, each waited for: the durations are medians, and the steps stand one after the other."""
