@@ -1,7 +1,7 @@
 """What became of a program: `cuesta.explain(model, *inputs)`, and `cuesta explain` on the command line.
 
-`model.py` says what is known, `watch.py` looks on while a program is compiled, `graphs.py` puts together what was found;
-`terminal.py` and `page.py` show it. Nothing of this is imported by a compilation that nobody explains.
+`model.py` says what is known, `watch.py` looks on while a program is compiled, `graphs.py` puts together what was
+found; `terminal.py` and `page.py` show it. Nothing of this is imported by a compilation that nobody explains.
 """
 
 from __future__ import annotations

@@ -74,11 +74,15 @@ class _Builder:
                 extensions=record.extensions,
             )
         ops = steps_of(module)
-        values = Values(module, ops, watched.traced.hints, self.sources)
+        last = watched.stages[-1].name if watched.stages else "import"
+        parts = [[op for op in module.body.ops if isinstance(op, kind)] for kind in (kernel.FuncOp, host.FuncOp)]
+        kernels, _ = level_text("kernel", last, parts[0], self.sources)
+        program, names = level_text("host", last, parts[1], self.sources)
+        values = Values(module, ops, watched.traced.hints, self.sources, names)
         self.add_steps(module, ops, values)
         memory = memory_of(values, len(ops))
         if self.texts:
-            levels += self.final_levels(module)
+            levels += [kernels, program, *self.code_levels()]
         if measured.why:
             self.unseen.append(Unseen("measured times", measured.why))
         self.tell_guesses()
@@ -269,13 +273,9 @@ class _Builder:
             bound=bound,
         )
 
-    def final_levels(self, module: ModuleOp) -> list[LevelText]:
-        """The kernels, the host program, and the generated code."""
+    def code_levels(self) -> list[LevelText]:
+        """The generated code."""
         found: list[LevelText] = []
-        for name, kinds in (("kernel", kernel.FuncOp), ("host", host.FuncOp)):
-            part = ModuleOp([op.clone() for op in module.body.ops if isinstance(op, kinds)])
-            last = self.watched.stages[-1].name if self.watched.stages else "import"
-            found.append(level_text(name, last, part, self.sources))
         for file, text in self.watched.texts.items():
             if file == "wrapper.py":
                 plain = text.partition("\n\ndef call_timed(")[0]

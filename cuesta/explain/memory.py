@@ -23,8 +23,14 @@ class Values:
     """The tensors of a program, numbered in the order in which they come to be."""
 
     def __init__(
-        self, module: ModuleOp, steps: Sequence[Operation], hints: Mapping[str, int], sources: Sources
+        self,
+        module: ModuleOp,
+        steps: Sequence[Operation],
+        hints: Mapping[str, int],
+        sources: Sources,
+        names: Mapping[SSAValue, str],
     ) -> None:
+        self.names = names
         self.hints = hints
         self.sources = sources
         self.steps = {op: number for number, op in enumerate(steps)}
@@ -57,7 +63,7 @@ class Values:
         of = self.number.get(owner.operands[0]) if isinstance(owner, host.ReinterpretOp | host.PlaceOp) else None
         where = self.sources.of(lines_of(owner.location)) if isinstance(owner, Operation) else ()
         self.number[value] = len(self.values)
-        name = value.name_hint or f"{role}{len(self.values)}"
+        name = self.names.get(value, value.name_hint or "")
         dtype = _dtype(value)
         self.values.append(
             Value(name, type_text(dtype, sizes), strides, device_of(kind), size, role, of, False, born, None, where)

@@ -201,7 +201,7 @@ class Refusal:
     """A pair of nests that did not become one."""
 
     consumer: str
-    """A nest, as the level `loops` calls its result, without `%`."""
+    """A nest, by the name that its first result has, without `%` and without the number that a text puts behind it."""
     producer: str
     reason: str
     bytes: int | None = None
@@ -211,6 +211,9 @@ class Refusal:
     producer_sources: tuple[int, ...] = ()
     final: bool = True
     """Whether the two are still apart in the end: a later move may have joined them by another way."""
+    nodes: tuple[str, ...] = ()
+    """The FX nodes that the consumer computes."""
+    producer_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +221,7 @@ class Layout:
     """Which way an image lies in memory, where there was a choice."""
 
     value: str
-    """As the level `loops` calls it after the choice, without `%`."""
+    """By the name it has, without `%` and without the number that a text puts behind it."""
     chosen: str
     """`channels last`, `contiguous`, or the order of the axes."""
     why: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ _SHORT = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "i1", "int64": "i64",
     "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "ui8",
 }  # fmt: skip
-_SELF = re.compile(r"^L\['self'\]\.?|^self\.?|_modules\.|\.?__call__$")
+_ROOT = re.compile(r"^L\['\w+'\]\.?|^\w*self\b\.?")
+_MEMBER = re.compile(r"(?:\._modules)?\[['\"]?(\w+)['\"]?\]")
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,13 @@ class TracedGraph:
             if expression is not None and isinstance(hint, int) and getattr(expression, "is_symbol", False):
                 self.hints.setdefault(str(expression), hint)
 
+    def names_by_operator(self) -> dict[str, Iterator[str]]:
+        """The names of the nodes of each operator, in order."""
+        found: dict[str, list[str]] = {}
+        for node in self.nodes:
+            found.setdefault(node.operator, []).append(node.name)
+        return {operator: iter(names) for operator, names in found.items()}
+
     def name_sources(self, sources: Sources) -> None:
         """Numbers the lines of all nodes."""
         sources.of(node.line for node in self.nodes if node.line is not None)
@@ -121,4 +130,4 @@ def _module_of(node: torch.fx.Node) -> str:
     if not stack:
         return ""
     path = str(list(stack.values())[-1][0])
-    return _SELF.sub("", path.replace("_modules['", "").replace("']", "")).strip(".")
+    return _MEMBER.sub(r".\1", _ROOT.sub("", path)).replace("_modules.", "").strip(".")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from xdsl.dialects.builtin import LocationAttr, ModuleOp
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects.core.locations import located_text
 from cuesta.explain.model import LevelText, TextLine
@@ -14,9 +15,11 @@ from cuesta.explain.provenance import Sources, lines_of
 _LOCATION = re.compile(r" ?loc\((#at\d+)\)$")
 
 
-def level_text(name: str, after: str, module: ModuleOp | Operation, sources: Sources) -> LevelText:
-    """The text of a program. A line that opens a body has the sources of what it opens."""
-    body, aliases = located_text(module)
+def level_text(
+    name: str, after: str, ops: Iterable[Operation], sources: Sources
+) -> tuple[LevelText, dict[SSAValue, str]]:
+    """The text of ops, and what it calls values. A line that opens a body has the sources of what it opens."""
+    body, aliases, names = located_text(ops)
     known: dict[str, tuple[int, ...]] = {}
     lines: list[str] = []
     found: dict[int, tuple[int, ...]] = {}
@@ -37,7 +40,7 @@ def level_text(name: str, after: str, module: ModuleOp | Operation, sources: Sou
             opened.append(number)
         lines.append(line)
     rows = tuple(TextLine(number, found[number]) for number in sorted(found))
-    return LevelText(name, after, "mlir", "\n".join(lines) + "\n", rows)
+    return LevelText(name, after, "mlir", "\n".join(lines) + "\n", rows), names
 
 
 def _lines(location: LocationAttr) -> list[tuple[str, int]]:

@@ -7,12 +7,12 @@ Everything that depends on a level is read when the program stands there; the re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.ir import Operation
 
 from cuesta.dialects import host, kernel
@@ -83,6 +83,16 @@ class Watched:
     """Of the latest call, while `Watch.keeps_arguments`."""
     ended: float | None = None
 
+    def level(self, name: str, after: str, module: ModuleOp) -> None:
+        """Keeps the text of a level, which the program has reached."""
+        text, _ = level_text(name, after, (module,), self.sources)
+        self.levels.append(text)
+
+    def nodes_in(self, locations: Iterable[LocationAttr]) -> tuple[str, ...]:
+        """The FX nodes that locations name."""
+        numbers = dict.fromkeys(one for location in locations for one in nodes_of(location))
+        return tuple(self.numbered[one - 1] for one in sorted(numbers) if one <= len(self.numbered))
+
     def every_stage(self) -> list[CompileStage]:
         """The stages, and what the record has besides: the import before them, the making of code after them."""
         names = {name.partition("{")[0] for name in (*(one.name for one in self.stages), *self.stage_names)}
@@ -120,12 +130,14 @@ class Watch:
         """Numbers the nodes, which locations then tell to the end."""
         watched = self.by_record[id(record)]
         watched.stages_to_come = list(stages)
+        nodes = watched.traced.names_by_operator()
         for op in stamp_nodes(module_ops(module), 0):
+            overload: str = getattr(op, "overload", op.name)
             hints = [result.name_hint for result in op.results if result.name_hint]
-            watched.numbered.append(hints[0] if hints else op.name)
-            watched.overloads.append(getattr(op, "overload", op.name))
+            watched.numbered.append(next(nodes.get(overload, iter(())), hints[0] if hints else op.name))
+            watched.overloads.append(overload)
         watched.ops = _count(module)
-        watched.levels.append(level_text("aten", "import", module, watched.sources))
+        watched.level("aten", "import", module)
 
     def stage(self, record: CompileRecord, name: str, module: ModuleOp, seconds: float) -> None:
         """Reads what the stage left, and what its trace says."""
@@ -142,12 +154,12 @@ class Watch:
             self._read(watched, stage.label, trace)
         short = name.partition("{")[0]
         if short == "aten-to-loops":
-            watched.levels.append(level_text("loops", stage.label, module, watched.sources))
+            watched.level("loops", stage.label, module)
         if short == LOWERING:
             _stamp_launches(module, watched.nests)
         if any(one.name.partition("{")[0] == LOWERING for one in watched.stages_to_come[:1]):
             watched.nests = nests_in(module, watched.traced.hints)
-            watched.levels.append(level_text("fused", stage.label, module, watched.sources))
+            watched.level("fused", stage.label, module)
 
     def _read(self, watched: Watched, stage: str, trace: RewriteTrace) -> None:
         """Takes from a trace what a stage did."""
@@ -164,12 +176,20 @@ class Watch:
             refused = tuple(counted.most_common())
             watched.rules.append(Rule(name or stage, "", stage, counted.total(), 0, 0.0, refused))
         for apart in trace.apart:
-            consumer, producer = (
-                watched.sources.of(lines_of(one.location)) for one in (apart.consumer, apart.producer)
-            )
-            final = apart.consumer.parent is not None and apart.producer.parent is not None
+            both = apart.consumer, apart.producer
+            consumer, producer = (watched.sources.of(lines_of(one.location)) for one in both)
             watched.refusals.append(
-                Refusal(apart.consumer_name, apart.producer_name, apart.reason, apart.bytes, consumer, producer, final)
+                Refusal(
+                    apart.names[0],
+                    apart.names[1],
+                    apart.reason,
+                    apart.bytes,
+                    consumer,
+                    producer,
+                    all(one.parent is not None for one in both),
+                    watched.nodes_in(apart.locations[0]),
+                    watched.nodes_in(apart.locations[1]),
+                )
             )
         for laid in trace.layouts:
             chosen, other = ("channels last", "contiguous")[:: 1 if laid.last else -1]

@@ -67,17 +67,19 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Apart:
-    """Two nests that fusion left apart, by the names of their results, and why.
+    """Two nests that fusion left apart, and why. Of siblings, which are given the same, the second is the earlier one.
 
-    Units: bytes, of what the second gives the first.
+    Units: bytes, of what the second gives the first, or of what both are given; None where only a call knows.
     """
 
     consumer: Operation
     producer: Operation
-    consumer_name: str
-    producer_name: str
     reason: str
     bytes: int | None
+    names: tuple[str, str]
+    """What the two are called; empty for one that has no name."""
+    locations: tuple[tuple[LocationAttr, ...], tuple[LocationAttr, ...]]
+    """What is in them comes from there."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -150,7 +150,9 @@ class _Fusion:
         if self.explain:
             self.remarks.append(f"{_describe(nest)} does not fuse with {_describe(other)}: {reason}")
         if (trace := active_trace()) is not None:
-            trace.apart.append(Apart(nest, other, _name_of(nest), _name_of(other), reason, _bytes_between(other, nest)))
+            names = _name_of(nest), _name_of(other)
+            inside = _locations_in(nest), _locations_in(other)
+            trace.apart.append(Apart(nest, other, reason, _bytes_between(other, nest), names, inside))
             trace.current_pattern = "fuse-nests"
             no_match(nest, f"with {_describe(other)}: {reason}")
             trace.current_pattern = ""
@@ -451,6 +453,10 @@ def _describe(nest: loops.NestOp) -> str:
 def _name_of(nest: loops.NestOp) -> str:
     """What the text calls the first of its results that has a name; empty when none has."""
     return next((result.name_hint for result in nest.results if result.name_hint), "")
+
+
+def _locations_in(nest: loops.NestOp) -> tuple[LocationAttr, ...]:
+    return tuple(dict.fromkeys(op.location for op in nest.walk()))
 
 
 def _bytes_between(producer: loops.NestOp, consumer: loops.NestOp) -> int | None:
