@@ -27,6 +27,7 @@ from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
 from cuesta.lowering.schedule.gpu import columns, sliding_windows
+from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
 from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.reductions import gpu_cost
@@ -141,11 +142,6 @@ UNKNOWN_LANES = 1 << 30
 
 Source: a definition: no limit.
 """
-LARGE = 2**31 - 2**24
-"""Addresses up to here are computed with 32 bits; a tile may reach beyond the end of its axis.
-
-Source: a definition: 32 bits with a sign, less the longest reach of a tile.
-"""
 
 
 def choose(analysis: NestAnalysis, machine: Machine, choices: Mapping[str, int] = MappingProxyType({})) -> Schedule:
@@ -157,25 +153,6 @@ def usual_tiling(analysis: NestAnalysis, machine: Machine) -> Tiling | None:
     """The tiling that a nest has unless another is clearly cheaper; None for windows that slide."""
     found = _Chooser(analysis, machine).usual()
     return None if isinstance(found, Schedule) else found
-
-
-def index_bits(analysis: NestAnalysis) -> int:
-    """The bits that addresses of a nest take: 32 or 64."""
-    return 64 if needs_wide_indices(analysis) else 32
-
-
-def needs_wide_indices(analysis: NestAnalysis) -> bool:
-    """Whether an address, or the number of points, may not fit 32 bits."""
-    ranges = analysis.symbol_ranges
-    every: list[sym.IndexExpr] = [access.address for access in analysis.accesses.values()]
-    for loop in analysis.root.walk():
-        every.append(math.prod((analysis.sizes[axis] for axis in loop.axes), start=1))
-    sizes = analysis.sizes
-    for e in every:
-        low, high = sym.bounds(e, sizes, ranges)
-        if low is None or high is None or low < -LARGE or high > LARGE:
-            return True
-    return False
 
 
 class _Chooser:
@@ -468,17 +445,14 @@ class _Chooser:
         most = 2 * SCANNED if running else SHORTEST if shortest else ROW_WARP_BYTES // self.width()
         while flat and root.axes and lanes * height * 2 <= most and rows >= height * 2 * self.programs:
             height *= 2
-        # The model takes long rows in one tile for worse than they are: eleven of eleven that it overruled took longer,
-        # up to 2.4 times (logsumexp of 518, in tiles of 64 by 64).
+        # The model takes long rows in one tile for worse than they are: eleven of eleven that it overruled took longer.
         self.settled = flat and not running and lanes >= max(points, LONG // 4)
         if flat and root.axes and not running and lanes >= max(points, MANY_ROWS_LANES):
             many = rows >= 2 * height * MANY_ROWS * self.processors
             if many and 2 * height * lanes * self.width() <= MANY_ROWS_BYTES:
                 self.settled = True
-                height *= 2
-                along = 0 if len(root.axes) > 1 else 1
-                warps = max(1, height * lanes * 4 // MANY_ROWS_BYTES)
-                return {"along": along, "rows": height, "lanes": lanes, "warps": warps}
+                warps = max(1, 2 * height * lanes * 4 // MANY_ROWS_BYTES)
+                return {"along": int(len(root.axes) < 2), "rows": 2 * height, "lanes": lanes, "warps": warps}
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
         return {**tiling, "warps": SHORTEST // SHORTEST_WARP} if height > 1 and shortest and not running else tiling
 
@@ -623,4 +597,4 @@ class _Chooser:
         return power_of_two(math.prod(known)) if len(known) == len(sizes) else UNKNOWN_LANES
 
 
-__all__ = ["choose", "index_bits", "usual_tiling"]
+__all__ = ["choose", "usual_tiling"]
