@@ -52,6 +52,7 @@ def cuesta(
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import (
         lost_negative_bit,
+        lost_type,
         numbers_of_loops,
         run_in_eager,
         tensors_stay,
@@ -64,7 +65,8 @@ def cuesta(
     find_names_when_logged()
     compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
-    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost_negative_bit(gm)
+    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)
+    reason = reason or lost_negative_bit(gm) or lost_type(gm)
     if reason is not None:
         warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=2)
         return run_in_eager(gm)
