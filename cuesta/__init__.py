@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta import backend
+    from cuesta.explain.explaining import explain
     from cuesta.extensions import extended
     from cuesta.loading import load
     from cuesta.packages.building import package
@@ -25,6 +26,7 @@ __all__ = [
     "Statistics",
     "backend",
     "clear_records",
+    "explain",
     "extended",
     "load",
     "load_package",
@@ -43,8 +45,8 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "backend":
-        return importlib.import_module("cuesta.backend")
+    if name in ("backend", "explain"):  # modules that can be called
+        return importlib.import_module(f"cuesta.{name}")
     if name in __all__:
         return getattr(importlib.import_module(_PLACES.get(name, "cuesta.record")), name)
     raise AttributeError(f"module 'cuesta' has no attribute '{name}'")

@@ -26,6 +26,7 @@ from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen, seconds_for
 from cuesta.names_in_logs import find_names_when_logged
+from cuesta.observing import observed, observing
 from cuesta.options import Options
 from cuesta.record import CompileRecord, GraphKind
 
@@ -138,6 +139,7 @@ class Compilers:
         self.options = options
         self.extensions = chosen(options.extensions)
         self.seconds_allowed = seconds_for(options.extension_seconds)
+        self.observer = observing()
         self.records: list[CompileRecord] = []
         """Ours alone: `cuesta.records` has those of other threads between them."""
         self.seconds = 0.0
@@ -169,7 +171,7 @@ class Compilers:
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
         start, record = perf_counter(), CompileRecord(kind=kind)
         self.records.append(record)
-        with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
+        with collection_paused(), only(self.extensions), allowing(self.seconds_allowed), observed(self.observer):
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.lowering.capture.objects import hold_real_objects
             from cuesta.returned_aliases import view_the_inputs

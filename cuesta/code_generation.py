@@ -55,11 +55,13 @@ def begin(
     *,
     checked: bool = False,
     checks_calls: bool = False,
+    writer: type[WrapperWriter] | None = None,
 ) -> Generated:
     """As `generate`, but LLVM may still be at work. A program that is `checked` came from a text; with `checks_calls`
-    operators are held to their schemas.
+    operators are held to their schemas. `writer` writes the wrapper, if it is not the usual one.
     """
-    write_wrapper = partial(_wrapper_of, module, record=record, checked=checked, checks_calls=checks_calls)
+    make = partial(writer or WrapperWriter, module, checked=checked, checks_calls=checks_calls)
+    write_wrapper = partial(_wrapper_of, make, record)
     wrapper, kernels = write_wrapper(())
     builds = _start(wrapper, kernels, record, write)
     native = _begin_object_code(wrapper, builds, record)
@@ -95,10 +97,10 @@ def begin(
 
 
 def _wrapper_of(
-    module: ModuleOp, in_eager: Collection[str], *, record: CompileRecord, checked: bool, checks_calls: bool
+    make: Callable[[Collection[str]], WrapperWriter], record: CompileRecord, in_eager: Collection[str]
 ) -> tuple[Wrapper, dict[str, FuncOp]]:
     with record.stage("wrapper"):
-        writer = WrapperWriter(module, in_eager, checked=checked, checks_calls=checks_calls)
+        writer = make(in_eager)
         return writer.write(), writer.kernels
 
 

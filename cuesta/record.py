@@ -47,6 +47,8 @@ class CompileRecord:
     """Time in AOTAutograd (tracing, partitioning) before this graph and its siblings; told once per capture."""
     from_cache: bool = False
     """Whether the program came from the cache on disk: no stage of ours ran."""
+    in_eager: str | None = None
+    """Why the graph runs in eager as a whole, if it does."""
     cuda_graph: str | None = None
     """What became of the wish for a CUDA graph: `captured`, or `not captured: ` and why; None when nobody wished."""
     extensions: tuple[str, ...] = ()

@@ -69,7 +69,8 @@ class Value:
     bytes: int | None
     """Of its elements; for sizes that only a run knows, those of the run that was measured, or else None."""
     role: str
-    """`argument`, `constant`, `buffer`, `arena`, `place` (in an arena), `alias` (of another value), `result` of a call."""
+    """`argument`, `constant`, `buffer`, `arena`, `place` (in an arena), `alias` (of another value), `result` (of a
+    call), `number`."""
     of: int | None = None
     """The value in whose memory it lies, for `place` and `alias`."""
     returned: bool = False
@@ -200,7 +201,7 @@ class Refusal:
     """A pair of nests that did not become one."""
 
     consumer: str
-    """A nest, as the level `loops` calls its result, without `%`."""
+    """A nest, by the name that its first result has, without `%` and without the number that a text puts behind it."""
     producer: str
     reason: str
     bytes: int | None = None
@@ -210,6 +211,9 @@ class Refusal:
     producer_sources: tuple[int, ...] = ()
     final: bool = True
     """Whether the two are still apart in the end: a later move may have joined them by another way."""
+    nodes: tuple[str, ...] = ()
+    """The FX nodes that the consumer computes."""
+    producer_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +221,7 @@ class Layout:
     """Which way an image lies in memory, where there was a choice."""
 
     value: str
-    """As the level `loops` calls it after the choice, without `%`."""
+    """By the name it has, without `%` and without the number that a text puts behind it."""
     chosen: str
     """`channels last`, `contiguous`, or the order of the axes."""
     why: str
@@ -270,7 +274,7 @@ class CompileStage:
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteRow:
+class Rule:
     """What one rule did in one graph."""
 
     rule: str
@@ -344,7 +348,7 @@ class Graph:
     layouts: tuple[Layout, ...] = ()
     memory: Memory | None = None
     stages: tuple[CompileStage, ...] = ()
-    rewrites: tuple[RewriteRow, ...] = ()
+    rewrites: tuple[Rule, ...] = ()
     levels: tuple[LevelText, ...] = ()
     events: tuple[Event, ...] = ()
     """One run, step by step, each waited for: the durations are medians, and the steps stand one after the other."""
