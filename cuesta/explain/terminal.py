@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from cuesta.explain import numbers as words
-from cuesta.explain.model import Explanation, Graph, Kernel, SourceLine
+from cuesta.explain.model import Call, Explanation, Graph, Kernel, Refusal, SourceLine
 from cuesta.explain.summary import summary_of
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ class _Tables:
         self.memory()
         self.compilation()
 
-    def table(
-        self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], total: int | None = None
-    ) -> None:
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], total: int = 0) -> None:
         """One table; columns whose names begin with `>` are numbers. Nothing where there are no rows."""
         if not rows:
             return
@@ -91,7 +90,7 @@ class _Tables:
         kernels = sorted(self.graph.kernels, key=_weight, reverse=True)
         rows = [
             (
-                kernel.name + (f" ×{len(kernel.steps)}" if len(kernel.steps) > 1 else ""),
+                kernel.name + _times(kernel.steps),
                 self.lines(kernel.sources),
                 _operators(kernel.operators),
                 words.bytes_of(_sum(kernel.bytes_read, kernel.bytes_written)),
@@ -119,35 +118,45 @@ class _Tables:
             self.console.print(f"  no prediction: {why}", markup=False)
 
     def calls(self) -> None:
-        calls = sorted(self.graph.calls, key=lambda one: -(one.measured_us or 0))
+        alike: dict[tuple[object, ...], list[Call]] = {}
+        for call in self.graph.calls:
+            key = call.overload, call.kind, call.why, call.sources, call.bytes_read, call.bytes_written, call.flops
+            alike.setdefault(key, []).append(call)
+        groups = sorted(alike.values(), key=lambda calls: -sum(one.measured_us or 0 for one in calls))
         rows = [
             (
-                one.overload.removeprefix("aten.").removesuffix(".default"),
+                one.overload.removeprefix("aten.").removesuffix(".default") + _times(calls),
                 one.kind,
                 self.lines(one.sources),
                 words.bytes_of(_sum(one.bytes_read, one.bytes_written)),
                 words.count_of(one.flops),
-                words.time_of(one.measured_us),
-                words.share_of(one.roofline),
+                words.time_of(_median(one.measured_us for one in calls)),
+                words.share_of(_median(one.roofline for one in calls)),
                 one.why if one.kind != "library" else "",
             )
-            for one in calls
+            for calls in groups
+            for one in calls[:1]
         ]
         columns = ("call", "kind", "lines", ">moved", ">flops", ">measured", ">of roofline", "why no kernel")
         self.table("Calls of a library, and of eager", columns, rows[:ROWS], len(rows))
 
     def apart(self) -> None:
-        apart = sorted((one for one in self.graph.refusals if one.final), key=lambda one: -(one.bytes or 0))
+        alike: dict[tuple[object, ...], list[Refusal]] = {}
+        for one in self.graph.refusals:
+            if one.final:
+                alike.setdefault((one.sources, one.producer_sources, one.reason, one.bytes), []).append(one)
+        groups = sorted(alike.values(), key=lambda pairs: -sum(one.bytes or 0 for one in pairs))
         rows = [
             (
-                _named(one.nodes, one.consumer),
+                _named(one.nodes, one.consumer) + _times(pairs),
                 self.lines(one.sources),
                 _named(one.producer_nodes, one.producer),
                 self.lines(one.producer_sources),
                 words.bytes_of(one.bytes),
                 one.reason,
             )
-            for one in apart
+            for pairs in groups
+            for one in pairs[:1]
         ]
         columns = ("this", "lines", "did not fuse with", "lines", ">between", "because")
         self.table("Pairs that stayed apart", columns, rows[:ROWS], len(rows))
@@ -251,6 +260,15 @@ def _weight(kernel: Kernel) -> float:
     """By what kernels are sorted: the time of all launches, or what they move."""
     each = kernel.measured_us or kernel.predicted_us
     return each * len(kernel.steps) if each else _sum(kernel.bytes_read, kernel.bytes_written) or 0
+
+
+def _times(alike: Sequence[object]) -> str:
+    return f" ×{len(alike)}" if len(alike) > 1 else ""
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def _sum(a: int | None, b: int | None) -> int | None:
