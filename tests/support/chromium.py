@@ -93,7 +93,8 @@ class Browser:
             raise BrowserError(f"{method}: the browser is gone ({error})") from error
         deadline = time.monotonic() + self.patience
         while number not in self._answers:
-            self._receive(deadline, method)
+            if not self._receive(deadline):
+                raise BrowserError(f"{method}: no answer within {self.patience:g} s")
         answer = self._answers.pop(number)
         if "error" in answer:
             raise BrowserError(f"{method}: {answer['error'].get('message')}")
@@ -116,9 +117,8 @@ class Browser:
     def pump(self, seconds: float) -> None:
         """Takes in what the browser tells for so long."""
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            if select.select([self._read], [], [], left)[0]:
-                self._receive(deadline, "events")
+        while self._receive(deadline):
+            pass
 
     def close(self) -> None:
         """Ends the process, and removes its profile. May be called again."""
@@ -135,13 +135,14 @@ class Browser:
                 self._process.wait()
         shutil.rmtree(self._profile, ignore_errors=True)
 
-    def _receive(self, deadline: float, waiting_for: str) -> None:
+    def _receive(self, deadline: float) -> bool:
+        """Takes in what has come, or comes before the deadline; False where nothing does."""
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([self._read], [], [], left)[0]:
-            raise BrowserError(f"{waiting_for}: no answer within {self.patience:g} s")
+            return False
         read = os.read(self._read, 1 << 20)
         if not read:
-            raise BrowserError(f"{waiting_for}: the browser has ended")
+            raise BrowserError("the browser has ended")
         *messages, self._received = (self._received + read).split(b"\0")
         for one in messages:
             message = json.loads(one)
@@ -149,6 +150,7 @@ class Browser:
                 self._answers[message["id"]] = message
             elif (tab := self._tabs.get(message.get("sessionId", ""))) is not None:
                 tab.heard(message["method"], message["params"])
+        return True
 
     def __enter__(self) -> Browser:
         return self
