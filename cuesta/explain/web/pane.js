@@ -38,7 +38,7 @@ class Pane {
   line(at) {
     const text = this.level.lines[at], cut = text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text;
     return h("div", { class: this.classOf(at), "data-at": at, "data-n": at + 1, title: text.length > LONGEST ? `${text.length} characters` : null },
-      pieces(cut, this.level.language).map(([part, kind, name]) => (kind ? h("span", { class: kind, "data-name": name }, part) : part)));
+      pieces(cut, this.level.language).map(([part, kind, name]) => (kind ? h("span", { class: kind, "data-name": this.level.name === "model" ? null : name }, part) : part)));
   }
 
   classOf(at) { return `line${this.strong.has(at) ? " strong" : this.weak.has(at) ? " weak" : ""}`; }

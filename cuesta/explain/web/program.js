@@ -10,7 +10,8 @@ function drawProgram(explanation, graph, asked) {
 
   const marks = edges.map((edge) => {
     const path = wire(boxes[edge.from], boxes[edge.to]), value = graph.values[edge.value];
-    return s("g", { class: "wire", "data-value": edge.value, ...tells(() => [h("b", {}, `%${value.name}`), h("div", {}, `${value.type}  ${bytes(value.bytes)}`), ...tipLines(graph, value.sources)]) },
+    const far = boxes[edge.from].column !== boxes[edge.to].column && edge.to > edge.from + 12;
+    return s("g", { class: `wire${far ? " far" : ""}`, "data-value": edge.value, ...tells(() => [h("b", {}, `%${value.name}`), h("div", {}, `${value.type}  ${bytes(value.bytes)}`), ...tipLines(graph, value.sources)]) },
       s("path", { class: "edge", d: path }), s("path", { class: "hit", d: path }));
   });
   boxes.forEach((box, at) => { box.element = drawBox(graph, box, slowest, () => choose(at), (event) => walk(event, at)); });
@@ -64,7 +65,7 @@ function drawBox(graph, box, slowest, choose, walk) {
     s("rect", { class: "body", width: BOX.width, height: BOX.height, rx: 7 }),
     known(us) && s("rect", { class: "heat", x: 1, y: BOX.height - 4, height: 3, width: Math.max(1, (us / slowest) * (BOX.width - 2)), rx: 1.5 }),
     s("text", { x: 10, y: 17 }, fits),
-    s("text", { x: 10, y: 31, class: "soft" }, [known(us) ? time(us) : null, first && place(first)].filter(Boolean).join("  ·  ").slice(0, 34)));
+    s("text", { x: 10, y: 31, class: "soft" }, [known(us) ? time(us) : null, first && `${first.file.split(/[\\/]/).pop()}:${first.line}`].filter(Boolean).join("  ·  ").slice(0, 29)));
 }
 
 /** What stands beside the picture, of one box. */

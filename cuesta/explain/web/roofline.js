@@ -49,7 +49,7 @@ function drawRoofline(explanation, graph) {
       onclick: () => goTo("program", { step: one.step }), onkeydown: (event) => event.key === "Enter" && goTo("program", { step: one.step }),
       ...tells(() => [h("b", {}, one.name), h("div", {}, `${percent(one.one.roofline)} of the roofline${one.one.bound ? `, bound by ${one.one.bound}` : ""}`),
         h("div", {}, `${time(one.one.measured_us)}${one.runs > 1 ? ` × ${one.runs}` : ""}, ${bytes(one.moved)}, ${count(one.work)}${one.work < 1000 ? " " : ""}FLOP`), ...tipLines(graph, one.one.sources)]) })));
-  return h("section", { class: "card plot" }, h("h2", {}, "Roofline"),
+  return h("section", { class: "card plot roofline" }, h("h2", {}, "Roofline"),
     h("p", { class: "note" }, "The higher, the more arithmetic in a second; on a roof, the machine can do no more. The larger, the more of a run's time. What computes nothing stands hollow at the left edge."),
     svg, legend(points.map((one) => one.kind)));
 }
