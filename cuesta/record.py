@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from cuesta.dialects.core.structs import struct
+
+if TYPE_CHECKING:
+    from cuesta.explain.model import Explanation
 
 GraphKind = Literal["inference", "forward", "backward"]
 Strides: TypeAlias = "tuple[int, ...] | None"
@@ -64,6 +67,12 @@ class CompileRecord:
     def own_seconds(self) -> float:
         """Everything after capture, but for writing a dump that was asked for."""
         return own_share(self.seconds)
+
+    def explain(self) -> Explanation:
+        """What became of the graph, as far as this record knows: see `cuesta.explain`."""
+        from cuesta.explain.records import explain_record
+
+        return explain_record(self)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -61,11 +61,10 @@ def explain(
     What cannot be found out is in `unseen`, with why, of the whole and of each graph; nothing that the function or the
     compiler raises is raised here. Errors: OptionError, TypeError for what cannot be called.
     """
+    if isinstance(function, torch.export.ExportedProgram):
+        function = function.module()
     if not callable(function):
-        module = getattr(function, "module", None)  # what torch.export gives
-        if not callable(module):
-            raise TypeError(f"what is to be explained is a function or a module, not {type(function).__name__}")
-        function = module()
+        raise TypeError(f"what is to be explained is a function or a module, not {type(function).__name__}")
     plain = _uncompiled(function)
     run = _Run()
     from cuesta.options import Options

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.ir import Operation
 
-from cuesta.dialects.core.locations import fuse_locations, places_of
+from cuesta.dialects.core.locations import fuse_locations, origin_of, places_of
 from cuesta.explain.model import SourceLine
 
 NEST = "<nest>"
@@ -53,7 +53,7 @@ def stamp_nodes(ops: Iterable[Operation], first: int) -> list[Operation]:
     """Gives the ops of a captured program their numbers, from `first` on; gives those that were numbered."""
     numbered: list[Operation] = []
     for op in ops:
-        place = next(places_of(op.location), None)
+        place = next(places_of(origin_of(op.location)), None)
         file, line, _ = place or (NOWHERE, 0, 0)
         numbered.append(op)
         op.location = _location(file, line, first + len(numbered))

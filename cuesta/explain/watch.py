@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cuesta.targets.host.runtime import Wrapper
     from cuesta.targets.host.wrapper import WrapperWriter
 
-_WHY = {
+WHY = {
     "import": "the FX graph becomes a program at the level aten",
     "cache-key": "what the graph is called in the cache",
     "wrapper": "the host program becomes Python text",
@@ -105,12 +105,12 @@ class Watched:
             name for name in self.record.seconds if name not in (DUMP, "import") and name.partition("{")[0] not in names
         ]
         imported = self.record.seconds.get("import", 0.0)
-        found = [CompileStage("import", _WHY["import"], 0.0, imported), *self.stages]
+        found = [CompileStage("import", WHY["import"], 0.0, imported), *self.stages]
         last = found[-1]
         end = last.start_seconds + last.seconds
         for name in rest:
             seconds = self.record.seconds[name]
-            found.append(CompileStage(name, _WHY.get(name, "code of the kernels"), end, seconds))
+            found.append(CompileStage(name, WHY.get(name, "code of the kernels"), end, seconds))
             end += seconds
         return found
 
@@ -126,10 +126,14 @@ class Watch:
 
     def graph(self, gm: torch.fx.GraphModule, record: CompileRecord) -> None:
         """Reads the FX graph."""
-        watched = Watched(record, perf_counter(), TracedGraph.of(gm))
+        watched = self.adopt(record, Watched(record, perf_counter(), TracedGraph.of(gm)))
         watched.traced.name_sources(watched.sources)
+
+    def adopt(self, record: CompileRecord, watched: Watched) -> Watched:
+        """Takes over a graph that nobody captures."""
         self.graphs.append(watched)
         self.by_record[id(record)] = watched
+        return watched
 
     def begin(self, record: CompileRecord, module: ModuleOp, stages: Sequence[Stage]) -> None:
         """Numbers the nodes, which locations then tell to the end."""
@@ -240,4 +244,4 @@ def _stamp_launches(module: ModuleOp, nests: Sequence[Nest]) -> None:
             stamp_nest(launch, nest.locations, nest.number)
 
 
-__all__ = ["LOWERING", "Watch", "Watched"]
+__all__ = ["LOWERING", "WHY", "Watch", "Watched"]

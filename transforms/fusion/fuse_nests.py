@@ -30,7 +30,7 @@ from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import Apart, active_trace, no_match
-from cuesta.dialects.layout import sizes_of, traits_of
+from cuesta.dialects.layout import sizes_of, tensor_type_of, traits_of
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import is_pointwise, remove, top_level_nest
 from cuesta.transforms import thresholds
@@ -466,7 +466,7 @@ def _bytes_between(producer: loops.NestOp, consumer: loops.NestOp) -> int | None
     read = {op.source for op in consumer.walk() if isinstance(op, loops.LoadOp)}
     given = read.intersection(producer.results)
     shared = given or read & {op.source for op in producer.walk() if isinstance(op, loops.LoadOp)}
-    sizes = [sizes_of(one.type) for one in shared]
+    sizes = [sizes_of(tensor_type_of(one)) for one in shared]
     if not all(isinstance(size, int) for one in sizes for size in one):
         return None
     return sum(_product(size) * byte_width(one) for size, one in zip(sizes, shared, strict=True))
