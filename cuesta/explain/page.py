@@ -1,8 +1,8 @@
-"""An explanation as one page: a file of HTML that asks for nothing else, with the program drawn, and its levels side by side.
+"""An explanation as one page: a file of HTML that asks for nothing else, with the program drawn and its levels.
 
-The files of `web/` become one script and one style in it; the explanation is its JSON, compressed, which the page unpacks
-(texts of repeated layers say the same things many times). What the program says reaches the page in no other way, so
-nothing that stands in it can be taken for markup.
+The files of `web/` become one script and one style in it; the explanation is its JSON, compressed, which the page
+unpacks (texts of repeated layers say the same things many times). What the program says reaches the page in no other
+way, so nothing that stands in it can be taken for markup.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import base64
 import gzip
 import html
 import json
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from cuesta.explain.model import Explanation
 
+_PLACE: Final = re.compile(r"\{\{(\w+)\}\}")
 _SCRIPTS: Final = (
     "dom.js",
     "table.js",
@@ -50,11 +52,8 @@ def page(explanation: Explanation) -> str:
         "data": base64.b64encode(packed).decode(),
         "script": '"use strict";\n' + "\n".join(_file(name) for name in _SCRIPTS),
     }
-    text = _file("page.html")
-    for name, part in parts.items():
-        before, _, after = text.partition("{{" + name + "}}")
-        text = before + part + after
-    return text
+    # In one pass: what was put in is not looked at again.
+    return _PLACE.sub(lambda found: parts[found[1]], _file("page.html"))
 
 
 def write_page(explanation: Explanation, path: str | Path) -> Path:

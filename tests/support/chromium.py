@@ -1,6 +1,7 @@
 """A headless Chromium, driven through the DevTools protocol over a pair of pipes: no library, no port.
 
-`Browser` is the process, `Tab` a page in it. What a page writes to its console as an error, and what it throws, is kept in `Tab.errors`.
+`Browser` is the process, `Tab` a page in it. What a page writes to its console as an error, and what it throws, is kept
+in `Tab.errors`.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ class BrowserError(Exception):
 
 
 class Browser:
-    """A Chromium of one's own, with an empty profile; a context manager, which ends the process and removes the profile.
+    """A Chromium of one's own, with an empty profile; as a context manager it ends the process and removes the profile.
 
-    Requires: `executable` to be a Chromium; `libraries`, where given, a folder with shared libraries that the system may not have.
+    Requires: `executable` to be a Chromium; `libraries`, where given, a folder with what the system may not have.
     Errors: `BrowserError` where it does not start within `patience` seconds.
     """
 
@@ -55,7 +56,7 @@ class Browser:
             paths = [environment.get("LD_LIBRARY_PATH", ""), str(libraries)]
             environment["LD_LIBRARY_PATH"] = ":".join(path for path in paths if path)
         # The protocol's pipes are the file descriptors 3 and 4, by definition.
-        command = f"exec 3<&{to_browser} 4>&{from_browser}; exec \"$0\" \"$@\""
+        command = f'exec 3<&{to_browser} 4>&{from_browser}; exec "$0" "$@"'
         arguments = [*_FLAGS, f"--user-data-dir={self._profile}", "about:blank"]
         with (self._profile / "stderr.txt").open("w") as stderr:
             self._process = subprocess.Popen(
@@ -108,9 +109,7 @@ class Browser:
         self._tabs[session] = tab
         for domain in ("Page", "Runtime", "Log", "Network"):
             tab.call(f"{domain}.enable")
-        tab.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
+        tab.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         tab.dark(dark)
         return tab
 

@@ -73,10 +73,11 @@ const tip = {
   hide() { this.element().hidden = true; },
 };
 
-/** Attributes of an element that says more under the pointer, and when the keyboard is on it. */
+/** Attributes of an element that says more under the pointer. */
 function tells(content) {
-  const show = (event) => tip.show(event, ...content());
-  return { onpointerenter: show, onpointermove: (event) => tip.move(event), onpointerleave: () => tip.hide(), onfocus: show, onblur: () => tip.hide() };
+  return { onpointerenter: (event) => tip.show(event, ...content()), onpointermove: (event) => tip.move(event), onpointerleave: () => tip.hide() };
 }
+/** And when the keyboard is on it. (Who listens for that can be reached by it, in an SVG: not for everything.) */
+const tellsKeys = (content) => ({ ...tells(content), tabindex: "0", role: "button", onfocus: (event) => tip.show(event, ...content()), onblur: () => tip.hide() });
 const tipLines = (graph, sources) => sources.slice(0, 4).map((at) => graph.sources[at]).filter(Boolean)
   .map((one) => h("div", { class: "where" }, `${place(one)}  ${one.text}`));

@@ -60,6 +60,16 @@ function stepsAtLine(graph, level, line) {
   return graph.steps.flatMap((step, at) => (kindOf(graph, step) && calls.get(step.name)?.[turn(graph, at)] === line ? [at] : []));
 }
 
+/** What corresponds to the nodes in the first launch of a kernel, which its text is about. */
+function inFirstLaunch(graph, name, asked) {
+  const kernel = graph.kernels.find((one) => one.name === name), found = new Set(), first = kernel ? graph.steps[kernel.steps[0]].nodes : [];
+  for (const at of asked.steps) {
+    const { name: launched, nodes } = graph.steps[at];
+    if (launched === name && nodes.length === first.length) nodes.forEach((node, place) => asked.nodes.has(node) && found.add(first[place]));
+  }
+  return found;
+}
+
 /** Where a level says something about it: {strong, weak}, sets of lines. */
 function answer(graph, level, asked) {
   const strong = new Set(), weak = new Set();
@@ -86,7 +96,13 @@ function answer(graph, level, asked) {
       const block = level.kernelBlock(name);
       if (!block) continue;
       weak.add(block[0]);
-      for (let at = block[0] + 1; at < block[1]; at++) if (level.about.get(at)?.sources.some((source) => asked.sources.has(source))) strong.add(at);
+      const nodes = inFirstLaunch(graph, name, asked), same = [], near = [];
+      for (let at = block[0] + 1; at < block[1]; at++) {
+        const one = level.about.get(at);
+        if (one?.nodes.some((node) => nodes.has(node))) same.push(at);
+        else if (one?.sources.some((source) => asked.sources.has(source))) near.push(at);
+      }
+      (same.length ? same : near).forEach((at) => strong.add(at));
     }
     return strong.size ? { strong, weak } : { strong: weak, weak: strong };
   }

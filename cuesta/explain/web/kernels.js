@@ -4,7 +4,7 @@ function drawKernels(explanation, graph) {
   const total = sum(graph.steps.map((step) => (kindOf(graph, step) ? stepTime(graph, step) : 0)));
   const spent = (kernel) => sum(kernel.steps.map((at) => stepTime(graph, graph.steps[at])));
   return [
-    drawRoofline(explanation, graph),
+    h("div", { class: "beside" }, drawRoofline(explanation, graph), machines(explanation) || ""),
     table(graph.kernels, [
       { name: "kernel", value: (one) => one.name, show: (one) => h("code", {}, one.name) },
       { name: "time", number: true, value: (one) => one.measured_us, show: (one) => time(one.measured_us), hint: "the median of its launches" },

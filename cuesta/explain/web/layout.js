@@ -55,9 +55,18 @@ function order(rows, boxes, edges) {
   sweep(rows, (box) => box.in.map((edge) => boxes[edges[edge].from].place));
 }
 
+/** How many layers a column takes, so that the whole is as large as can be on a sheet of that shape. */
 function rowsPerColumn(widths, shape) {
-  const wide = sum(widths) / widths.length + BOX.gutter, high = BOX.height + BOX.down;
-  return Math.max(6, Math.ceil(Math.sqrt((widths.length * wide) / (high * shape))));
+  const high = BOX.height + BOX.down;
+  let best = widths.length, size = Infinity;
+  for (let columns = 1; columns <= Math.min(24, widths.length); columns++) {
+    const rows = Math.ceil(widths.length / columns);
+    let wide = 0;
+    for (let start = 0; start < widths.length; start += rows) wide += Math.max(...widths.slice(start, start + rows)) + BOX.gutter;
+    const needs = Math.max(wide / shape, rows * high);
+    if (needs < size) [best, size] = [rows, needs];
+  }
+  return best;
 }
 
 /** The line of a value from one box to another. */

@@ -3,7 +3,7 @@
 function drawProgram(explanation, graph, asked) {
   const { boxes, edges } = flowOf(graph);
   if (!boxes.length) return h("p", { class: "wait" }, graph.why || "There is nothing to draw: no steps are known.");
-  const size = layOut(boxes, edges, 1.5);
+  const size = layOut(boxes, edges, 1.4);
   const slowest = Math.max(...boxes.map((box) => stepTime(graph, box.step) || 0), 1e-9);
   const detail = h("aside", { class: "card detail", "aria-live": "polite" }, h("h2", {}, "Nothing chosen"),
     h("p", { class: "note" }, "A box is a kernel or a call, in the order of the program from top to bottom, column by column; its bar is the time it takes. Click one, or reach it with the keyboard: arrows go from box to box along the values. The wheel zooms, dragging moves, 0 shows everything."));
@@ -54,18 +54,24 @@ function drawProgram(explanation, graph, asked) {
     detail);
 }
 
+/** `modeling_…py:569`: the file may be cut, the number not. */
+function shortLine(source, most) {
+  const file = source.file.split(/[\\/]/).pop(), number = `:${source.line}`, room = most - number.length;
+  return (file.length > room ? `${file.slice(0, Math.max(1, room - 1))}…` : file) + number;
+}
+
 function drawBox(graph, box, slowest, choose, walk) {
   const us = stepTime(graph, box.step), name = shortName(box.step.name);
   const fits = name.length > 24 ? `${name.slice(0, 23)}…` : name;
   const sources = box.sources;
   const first = graph.sources[sources[0]];
   const operators = subject(graph, box.step)?.operators || [];
-  return s("g", { class: `box ${box.kind}`, tabindex: "0", role: "button", "aria-label": `${KINDS[box.kind]}: ${name}`, transform: `translate(${box.x} ${box.y})`, "data-step": box.at,
-    onclick: choose, onkeydown: walk, ...tells(() => [h("b", {}, name), h("div", {}, `${time(us)}${operators.length ? `, ${plural(operators.length, "operator")}` : ""}`), ...tipLines(graph, sources)]) },
+  return s("g", { class: `box ${box.kind}`, "aria-label": `${KINDS[box.kind]}: ${name}`, transform: `translate(${box.x} ${box.y})`, "data-step": box.at,
+    onclick: choose, onkeydown: walk, ...tellsKeys(() => [h("b", {}, name), h("div", {}, `${time(us)}${operators.length ? `, ${plural(operators.length, "operator")}` : ""}`), ...tipLines(graph, sources)]) },
     s("rect", { class: "body", width: BOX.width, height: BOX.height, rx: 7 }),
     known(us) && s("rect", { class: "heat", x: 1, y: BOX.height - 4, height: 3, width: Math.max(1, (us / slowest) * (BOX.width - 2)), rx: 1.5 }),
     s("text", { x: 10, y: 17 }, fits),
-    s("text", { x: 10, y: 31, class: "soft" }, [known(us) ? time(us) : null, first && `${first.file.split(/[\\/]/).pop()}:${first.line}`].filter(Boolean).join("  ·  ").slice(0, 29)));
+    s("text", { x: 10, y: 31, class: "soft" }, [known(us) ? time(us) : null, first && shortLine(first, 18)].filter(Boolean).join("  ·  ")));
 }
 
 /** What stands beside the picture, of one box. */

@@ -45,9 +45,9 @@ function drawRoofline(explanation, graph) {
     s("text", { class: "soft", "text-anchor": "middle", transform: `translate(${x(middle)} ${y(middle * machine.bytes_per_second) - 7}) rotate(${(slope * 180) / Math.PI})` }, `memory ${bytes(machine.bytes_per_second)}/s`),
     roof(machine.flops_per_second, "", "f32"),
     matrix.filter(([, rate]) => Math.abs(Math.log10(rate / machine.flops_per_second)) > 0.04).map(([type, rate]) => roof(rate, "matrix", `products ${type}`)),
-    points.map((one) => s("circle", { class: `point ${one.kind}${one.work ? "" : " hollow"}`, cx: x(one.intensity), cy: y(one.rate), r: 4 + 15 * Math.sqrt((one.took * one.runs) / all), tabindex: "0", role: "button", "data-point": one.name, "aria-label": `${one.name}: ${percent(one.one.roofline)} of the roofline`,
+    points.map((one) => s("circle", { class: `point ${one.kind}${one.work ? "" : " hollow"}`, cx: x(one.intensity), cy: y(one.rate), r: 4 + 15 * Math.sqrt((one.took * one.runs) / all), "data-point": one.name, "aria-label": `${one.name}: ${percent(one.one.roofline)} of the roofline`,
       onclick: () => goTo("program", { step: one.step }), onkeydown: (event) => event.key === "Enter" && goTo("program", { step: one.step }),
-      ...tells(() => [h("b", {}, one.name), h("div", {}, `${percent(one.one.roofline)} of the roofline${one.one.bound ? `, bound by ${one.one.bound}` : ""}`),
+      ...tellsKeys(() => [h("b", {}, one.name), h("div", {}, `${percent(one.one.roofline)} of the roofline${one.one.bound ? `, bound by ${one.one.bound}` : ""}`),
         h("div", {}, `${time(one.one.measured_us)}${one.runs > 1 ? ` × ${one.runs}` : ""}, ${bytes(one.moved)}, ${count(one.work)}${one.work < 1000 ? " " : ""}FLOP`), ...tipLines(graph, one.one.sources)]) })));
   return h("section", { class: "card plot roofline" }, h("h2", {}, "Roofline"),
     h("p", { class: "note" }, "The higher, the more arithmetic in a second; on a roof, the machine can do no more. The larger, the more of a run's time. What computes nothing stands hollow at the left edge."),

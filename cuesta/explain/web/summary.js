@@ -27,7 +27,6 @@ function drawSummary(explanation, graph) {
     explanation.breaks.length > 0 && h("section", { class: "card" }, h("h2", {}, "Graph breaks"),
       explanation.breaks.map((one) => [h("p", {}, one.reason), h("ul", { class: "lines" }, one.sources.map((source) =>
         h("li", {}, h("span", { class: "where mono" }, place(source)), h("code", {}, source.text))))])),
-    machines(explanation),
   ];
 }
 
