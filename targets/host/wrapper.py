@@ -7,7 +7,7 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,13 @@ from cuesta.dialects import aten, host, kernel, sym
 from cuesta.dialects.aten import dtypes
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import arguments_by_storage, entry_function
-from cuesta.dialects.core.locations import format_location, location_of, origin_of, source_lines
+from cuesta.dialects.core.locations import format_location, location_of
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.host.collectives import is_collective, is_start
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of, traits_of
 from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.eager_text import OPERATOR, write_eager
+from cuesta.targets.host.labels import Labels
 from cuesta.targets.host.profiled import GUARD
 from cuesta.targets.host.python_text import Names, argument_text, expression, identifier, tuple_text
 from cuesta.targets.lookup import target_of
@@ -168,8 +169,7 @@ class WrapperWriter:
         """For a device, what the text calls what its kernels report to."""
         self.sites: list[BoundSite] = []
         self.checks: dict[str, Sequence[kernel.WithinOp]] = {}
-        self.labels: dict[str, tuple[tuple[str, ...], dict[LocationAttr, None]]] = {}
-        """Of the functions that launch kernels: the kernels, and where in the model they come from."""
+        self.labels = Labels()
         self.rows: dict[str, int] = {}
         """The first row of a report that is about a kernel."""
 
@@ -177,16 +177,8 @@ class WrapperWriter:
         """The wrapper's text and what it needs."""
         self.reserve_names()
         source = "\n\n".join([self.function(part) for part in self.parts])
-        return Wrapper(
-            source,
-            self.runs,
-            self.overloads,
-            self.launches,
-            self.in_eager,
-            self.stand_ins,
-            self.sites,
-            self.all_labels(),
-        )
+        runs, stand_ins, labels = self.runs, self.stand_ins, self.labels.all()
+        return Wrapper(source, runs, self.overloads, self.launches, self.in_eager, stand_ins, self.sites, labels)
 
     def function(self, main: host.FuncOp) -> str:
         """One function of the program."""
@@ -363,7 +355,7 @@ class WrapperWriter:
             self.stand_ins[op.kernel] = self.target_of(op)
         self.launches += op.kernel not in self.without_code
         values = [self.names[operand] for operand in op.operands]
-        self.label(name, [op.kernel], [op.location])
+        self.labels.add(name, [op.kernel], [op.location])
         self.lines.append(f"{name}({', '.join([*values, *self.kernels[op.kernel].symbols])})")
 
     def only_an_address(self, buffer: SSAValue) -> bool:
@@ -580,21 +572,8 @@ class WrapperWriter:
             run = Run(f"run_{len(self.runs)}", *described)
             self.known_runs[described] = run
             self.runs.append(run)
-        self.label(run.name, [one.kernel for one in launches], pending.locations)
+        self.labels.add(run.name, [one.kernel for one in launches], pending.locations)
         return target.call(run.name, [*self.queue(target, pending.device), *parameters, *symbols])
-
-    def label(self, function: str, kernels: Iterable[str], locations: Iterable[LocationAttr]) -> None:
-        """What a profiler is told of a function: what it calls for some layers, it calls for all that are alike."""
-        self.labels.setdefault(function, (tuple(kernels), {}))[1].update(dict.fromkeys(locations))
-
-    def all_labels(self) -> tuple[Label, ...]:
-        """The labels, with the lines of the model."""
-        return tuple(
-            Label(
-                name, kernels, tuple(dict.fromkeys(f"{file}:{line}" for one in locations for file, line in _model(one)))
-            )
-            for name, (kernels, locations) in self.labels.items()
-        )
 
     def queue(self, target: Target, device: str) -> list[str]:
         """The name of what launches on a device are put into, where the target has such a thing."""
@@ -612,10 +591,6 @@ def _symbols_of(function: host.FuncOp) -> tuple[str, ...]:
     """The symbols that a function declares."""
     symbols = function.attributes.get("sym.symbols")
     return tuple(symbols.names) if isinstance(symbols, sym.SymbolsAttr) else ()
-
-
-def _model(location: LocationAttr) -> Iterator[tuple[str, int]]:
-    return source_lines(origin_of(location))
 
 
 def allocator_of(device: str) -> str:
