@@ -29,7 +29,7 @@ RECOMPILES: Final = 1000
 class _Run:
     """What is found out before anything is put together."""
 
-    watch: Watch = field(default_factory=Watch)
+    watch: Watch
     breaks: list[GraphBreak] = field(default_factory=list[GraphBreak])
     unseen: list[Unseen] = field(default_factory=list[Unseen])
     captured: int = 0
@@ -66,7 +66,7 @@ def explain(
     if not callable(function):
         raise TypeError(f"what is to be explained is a function or a module, not {type(function).__name__}")
     plain = _uncompiled(function)
-    run = _Run()
+    run = _Run(Watch(texts=texts))
     from cuesta.options import Options
 
     asked = dict(options or {})
