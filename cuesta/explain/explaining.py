@@ -71,7 +71,7 @@ def explain(
 
     asked = dict(options or {})
     Options.parse(None, asked)
-    with _left_as_it_was(plain), torch.random.fork_rng(devices=_cuda_devices(inputs)):
+    with _left_as_it_was(plain, run), _random_left_as_it_was(_cuda_devices(inputs), run):
         _compile_and_run(plain, inputs, kwargs, training, time, asked, run)
     return _put_together(run, name or _name_of(plain), training, time, texts)
 
@@ -201,8 +201,8 @@ def _warnings_of_ours(run: _Run) -> Generator[None]:
 
 
 @contextmanager
-def _left_as_it_was(function: Any) -> Generator[None]:
-    """The `with` block after which the buffers of a module are what they were."""
+def _left_as_it_was(function: Any, run: _Run) -> Generator[None]:
+    """The `with` block after which the buffers of a module are what they were, unless their device is gone."""
     owner = getattr(function, "__self__", function)
     if not isinstance(owner, torch.nn.Module):
         yield
@@ -211,9 +211,28 @@ def _left_as_it_was(function: Any) -> Generator[None]:
     try:
         yield
     finally:
-        with torch.no_grad():
-            for one, value in before:
-                one.copy_(value)
+        try:
+            with torch.no_grad():
+                for one, value in before:
+                    one.copy_(value)
+        except RuntimeError as error:
+            run.unseen.append(Unseen("the module's buffers as they were", _first_lines(error)))
+
+
+@contextmanager
+def _random_left_as_it_was(devices: Sequence[torch.device], run: _Run) -> Generator[None]:
+    """The `with` block after which random numbers go on as if nothing had been drawn, unless a device is gone."""
+    here = torch.get_rng_state()
+    there = [(device, torch.cuda.get_rng_state(device)) for device in devices]
+    try:
+        yield
+    finally:
+        torch.set_rng_state(here)
+        try:
+            for device, state in there:
+                torch.cuda.set_rng_state(state, device)
+        except RuntimeError as error:
+            run.unseen.append(Unseen("random numbers as they were", _first_lines(error)))
 
 
 def _cuda_devices(inputs: Sequence[Any]) -> list[torch.device]:
