@@ -34,6 +34,7 @@ class _Run:
     unseen: list[Unseen] = field(default_factory=list[Unseen])
     captured: int = 0
     """Graphs that Dynamo handed over."""
+    measured: list[Measured] = field(default_factory=list[Measured])
     compile_seconds: float | None = None
     whole_us: float | None = None
     eager_us: float | None = None
@@ -73,6 +74,8 @@ def explain(
     Options.parse(None, asked)
     with _left_as_it_was(plain, run), _random_left_as_it_was(_cuda_devices(inputs), run):
         _compile_and_run(plain, inputs, kwargs, training, time, asked, run)
+        untold = Measured(why="nobody asked for times")
+        run.measured = [measure(watched) if time else untold for watched in run.watch.graphs]
     return _put_together(run, name or _name_of(plain), training, time, texts)
 
 
@@ -248,8 +251,7 @@ def _device_of(inputs: Sequence[Any], function: Any) -> torch.device:
 
 def _put_together(run: _Run, name: str, training: bool, time: bool, texts: bool) -> Explanation:
     graphs: list[Graph] = []
-    for number, watched in enumerate(run.watch.graphs):
-        measured = measure(watched) if time else Measured(why="nobody asked for times")
+    for number, (watched, measured) in enumerate(zip(run.watch.graphs, run.measured, strict=True)):
         watched.arguments = None
         graphs.append(graph_of(watched, number, measured, texts=texts))
     devices = dict.fromkeys(one.device for graph in graphs for one in graph.kernels)

@@ -149,6 +149,8 @@ class Watch:
         before, watched.ops = watched.ops, _count(module)
         watched.stage_names.add(name)
         start = perf_counter() - seconds - watched.began - record.seconds.get(DUMP, 0.0)
+        if watched.stages:  # what was spent looking on is known only roughly
+            start = max(start, watched.stages[-1].start_seconds + watched.stages[-1].seconds)
         level = level_of(module)
         watched.stages.append(CompileStage(stage.label, stage.why, start, seconds, level, before, watched.ops))
         if (trace := active_trace()) is not None:
