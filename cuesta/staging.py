@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from cuesta.logs import FUSION, SCHEDULE, tell_stage, topics
 from cuesta.observing import observing
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord
@@ -34,9 +35,10 @@ def run_stages(
     """
     from cuesta.context import make_context
     from cuesta.dialects.core.machine import state_machine
-    from cuesta.dialects.core.tracing import trace_rewrites
+    from cuesta.dialects.core.tracing import active_trace, trace_rewrites
     from cuesta.machine import machine_for
     from cuesta.pipeline import CHECK_BOUNDS, level_of, run_pipeline
+    from cuesta.targets.progress import progress
 
     state_machine(module, machine_for(module))
     if stages is None:
@@ -52,7 +54,12 @@ def run_stages(
         with record.stage(DUMP):
             observer.begin(record, module, stages)
 
+    done = 0
+
     def after_stage(name: str, current: ModuleOp, seconds: float) -> None:
+        nonlocal done
+        done += 1
+        tell(done)
         record.seconds[name] = record.seconds.get(name, 0.0) + seconds
         if dump is not None:
             with record.stage(DUMP):
@@ -60,9 +67,14 @@ def run_stages(
         if observer is not None:
             with record.stage(DUMP):
                 observer.stage(record, name, current, seconds)
+        if told:
+            with record.stage(DUMP):
+                tell_stage(name, current, active_trace())
 
-    tracing = trace_rewrites(texts=options.trace) if options.trace or observer is not None else nullcontext()
-    with tracing as trace, _tuning(options, stages, dump):
+    told = topics() & {FUSION, SCHEDULE}
+    traced = options.trace or observer is not None or FUSION in told
+    tracing = trace_rewrites(texts=options.trace) if traced else nullcontext()
+    with tracing as trace, _tuning(options, stages, dump), progress(len(stages), "stages done") as tell:
         run_pipeline(
             make_context(),
             module,
