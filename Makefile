@@ -101,6 +101,9 @@ bench-gpu: $(READY) ## kernels, launches and models on a CUDA device, side by si
 bench-optimizers: $(READY) ## a step of AdamW over many tensors, beside eager's forms of it and TorchInductor (ARGS="--device cuda")
 	$(RUN) -m benchmarks.optimizers $(ARGS)
 
+bench-overhead: $(READY) ## what is there for who looks on, while nobody does: its share of a call and of a compilation
+	$(RUN) -m benchmarks.overhead $(ARGS)
+
 bench-page: $(READY) browser ## the page of `cuesta explain` of a model of 12 layers: its size, and how long it takes to open and to follow a value
 	$(RUN) -m benchmarks.page $(ARGS)
 

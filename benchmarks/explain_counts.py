@@ -81,7 +81,7 @@ def counted(names: Sequence[str], *, profiled: bool) -> list[Count]:
                 if step.kernel is not None:
                     kernel = graph.kernels[step.kernel]
                     found.append(
-                        Count(name, kernel.name, kernel.bytes_read, kernel.bytes_written, kernel.flops,
+                        Count(name, kernel.name, kernel.bytes_read, kernel.bytes_written, kernel.device_flops,
                               kernel.special_functions, kernel.counted)
                     )  # fmt: skip
         if profiled:

@@ -54,7 +54,6 @@ def tell_stage(name: str, module: ModuleOp, trace: RewriteTrace | None) -> None:
     if FUSION in asked and trace is not None:
         for line in _apart(trace):
             say(line)
-        trace.apart.clear()
     if SCHEDULE in asked and short == "loops-to-kernel":
         for line in _schedules(module):
             say(line)

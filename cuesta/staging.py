@@ -64,16 +64,19 @@ def run_stages(
         if dump is not None:
             with record.stage(DUMP):
                 dump.level(name, current)
-        if observer is not None:
-            with record.stage(DUMP):
-                observer.stage(record, name, current, seconds)
         if told:
             with record.stage(DUMP):
                 tell_stage(name, current, active_trace())
+        if observer is not None:
+            with record.stage(DUMP):
+                observer.stage(record, name, current, seconds)
+        elif told and trace is not None:
+            trace.apart.clear()
 
     told = topics() & {FUSION, SCHEDULE}
     traced = options.trace or observer is not None or FUSION in told
-    tracing = trace_rewrites(texts=options.trace) if traced else nullcontext()
+    wants_texts = options.trace and observer is None  # who looks on takes the trace away, stage by stage
+    tracing = trace_rewrites(texts=wants_texts) if traced else nullcontext()
     with tracing as trace, _tuning(options, stages, dump), progress(len(stages), "stages done") as tell:
         run_pipeline(
             make_context(),
@@ -87,7 +90,7 @@ def run_stages(
         from cuesta.texts import verify_lowered
 
         verify_lowered(module)
-    if trace is None or not options.trace:
+    if trace is None or not wants_texts:
         return
     if dump is not None:
         dump.text("rewrites.txt", trace.summary())
