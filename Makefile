@@ -52,7 +52,7 @@ test-versions: $(READY) links ## the fast tests with each version of PyTorch tha
 	$(RUN) scripts/test_versions.py $(VERSIONS) --pytest-args "$(PYTEST_ARGS)" $(ARGS)
 
 test-browser: $(READY) browser ## the page of `cuesta explain` in a headless Chromium; pictures in build/screenshots/
-	$(PYTEST) -m browser $(PYTEST_ARGS)
+	$(PYTEST) -m browser tests/e2e/test_page_in_a_browser.py $(PYTEST_ARGS)
 
 test-multi-gpu: $(READY) ## the tests that need two or four CUDA devices, over NCCL
 	$(PYTEST) -m multi_gpu $(PYTEST_ARGS)
