@@ -79,7 +79,7 @@ class Watched:
         given = given_results(main)
         told = range(0) if given is None else range(given, len(actual) - len(written_arguments(main)))
         for position, (ours, theirs, true) in enumerate(zip(expected, actual, truth, strict=True)):
-            problem = _difference(ours, theirs, true, exact, told=position in told)
+            problem = difference(ours, theirs, true, exact, told=position in told)
             if problem is not None:
                 raise NotEquivalentError(f"{prefix}result {position} is not the same: {problem}")
         self._program, self._results = program.clone(), actual
@@ -98,7 +98,7 @@ def _copy(value: object) -> object:
     return restride(value.clone(), value.stride()) if isinstance(value, Tensor) else value
 
 
-def _difference(before: object, after: object, truth: object, exact: bool, *, told: bool) -> str | None:
+def difference(before: object, after: object, truth: object, exact: bool, *, told: bool) -> str | None:
     """How two results differ; None when they do not. Who gets one that is `told` learns how it lies."""
     if not isinstance(before, Tensor) or not isinstance(after, Tensor):
         same = type(before) is type(after) and (before == after or (before != before and after != after))
@@ -147,4 +147,4 @@ def _close(before: Tensor, after: Tensor, truth: Tensor) -> Tensor:
     return close & finite | (before_wide == after_wide)
 
 
-__all__ = ["NotEquivalentError", "Watched", "check_equivalent"]
+__all__ = ["NotEquivalentError", "Watched", "check_equivalent", "difference"]

@@ -1,0 +1,179 @@
+"""Who made a program wrong: the stage, the rewrite, or the kernel; and a program of a few ops that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from cuesta.bisecting import programs
+from cuesta.bisecting.judging import how_they_differ, inputs_for, is_exact, run
+from cuesta.bisecting.reducing import Reducer
+from cuesta.bisecting.rewrites import Rewrite, raised_in, wrong_rewrite
+from cuesta.bisecting.stages import Walked, WrongStage, first_wrong_stage, run_stage, walk
+from cuesta.bisecting.subjects import Subject
+from cuesta.bisecting.suspects import Spectrum
+from cuesta.dialects.core.contracts import Contract, check_level
+from cuesta.pipeline import Stage, level_of
+
+SECONDS = 40.0
+"""So long a program is made smaller, unless somebody says otherwise."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found: where it went wrong, what of it, and a small program that shows it."""
+
+    kind: str
+    """`wrong` or `crash`, of a stage; `kernel`, of machine code; `compile`, when no code could be made."""
+    stage: str
+    """The stage, or the target whose machine code is wrong."""
+    problem: str
+    """How results differ, or the error."""
+    rewrite: Rewrite | None
+    reduced: ModuleOp
+    """The program before the stage, made smaller; with a wrong kernel, a program that launches it alone."""
+    inputs: Sequence[Any] | None = None
+    """What the small program has to be run on; None for random inputs."""
+    ops: int = 0
+    """Of the small program."""
+    kernel: str = ""
+    suspects: Sequence[str] = ()
+    """The functions of the compiler that run whenever it shows, and hardly when it does not; the likeliest first."""
+    seconds: float = 0.0
+    tried: int = 0
+    """How many programs were tried to make it smaller."""
+    original: WrongStage | None = field(default=None, repr=False)
+
+
+Report = Callable[[str], object]
+"""Is told what is being done."""
+
+
+def bisect(subject: Subject, *, seconds: float = SECONDS, told: Report = lambda _: None) -> Finding | None:
+    """Finds who makes a program wrong, or fails; None when all stages are right by the interpreter, and the machine
+    code agrees with it. The search for a smaller program takes at most so many seconds.
+
+    Errors: InputsError when no inputs can be made.
+    """
+    from cuesta.bisecting.kernels import wrong_kernel
+
+    start = perf_counter()
+    inputs = inputs_for(subject.module, subject.inputs)
+    told(f"{subject.name}: {len(subject.stages)} stages, one after the other")
+    walked = walk(subject.module, subject.stages)
+    found = first_wrong_stage(subject, inputs, walked)
+    if found is not None:
+        told(f"after {found.stage.label}: {found.problem}")
+        return reduced_stage(subject, found, seconds=seconds, start=start, told=told)
+    told("all stages are right by the interpreter; the machine code, kernel by kernel")
+    return wrong_kernel(subject, walked, inputs, seconds=seconds, start=start, told=told)
+
+
+def reduced_stage(
+    subject: Subject,
+    found: WrongStage,
+    *,
+    seconds: float = SECONDS,
+    start: float | None = None,
+    told: Report = lambda _: None,
+) -> Finding:
+    """The finding about a stage that is known to be at fault: the smaller program, and the rewrite."""
+    start = perf_counter() if start is None else start
+    spectrum = Spectrum()
+    shows = _Shows(found, _contract_before(subject.stages, found.position), spectrum)
+    reducer = Reducer(found.before, subject.inputs, shows, seconds=seconds)
+    module, inputs = reducer.reduce()
+    told(f"{programs.size_of(module)[1]} ops of {programs.size_of(found.before)[1]} show it")
+    given = inputs_for(module, inputs)
+    if found.kind == "crash":
+        rewrite = raised_in(_error_of(module, found.stage) or found.error or RuntimeError())
+    else:
+        rewrite = wrong_rewrite(module, found.stage, given)
+    rewrite = _by_rule(module, found.stage) or rewrite
+    return Finding(
+        found.kind,
+        found.stage.label,
+        found.problem,
+        rewrite,
+        module,
+        inputs,
+        programs.size_of(module)[1],
+        suspects=spectrum.likeliest(),
+        seconds=perf_counter() - start,
+        tried=reducer.tried,
+        original=found,
+    )
+
+
+class _Shows:
+    """Whether a stage still does to a program what it is accused of."""
+
+    def __init__(self, found: WrongStage, contract: Contract | None, spectrum: Spectrum) -> None:
+        self.stage = found.stage
+        self.kind = found.kind
+        self.contract = contract
+        self.level = level_of(found.before)
+        self.error = found.error
+        self.raised = raised_in(found.error) if found.error is not None else None
+        self.fails_after = found.kind == "wrong" and not found.problem.startswith("result")
+        self.spectrum = spectrum
+
+    def __call__(self, module: ModuleOp, inputs: Sequence[Any]) -> bool:
+        if level_of(module) != self.level:
+            return False
+        if self.contract is not None:
+            try:
+                check_level(module, self.contract, established_by="")
+            except Exception:  # noqa: BLE001  # rules look at programs that are cut to pieces
+                return False
+        before = module.clone()
+        expected = run(before, inputs)
+        if expected.error is not None and self.kind != "crash":
+            return False
+        with self.spectrum.of_run() as noted:
+            try:
+                run_stage(module, self.stage)
+            except Exception as error:  # noqa: BLE001  # what a stage raises is what is asked
+                noted.shows = self.kind == "crash" and self._is_same(error) and expected.error is None
+                return noted.shows
+            if self.kind == "crash":
+                return False
+            truth = None if is_exact(self.stage.name) else run(before, inputs, precise=True)
+            outcome = run(module, inputs)
+            problem = how_they_differ(expected, outcome, truth)
+            noted.shows = problem is not None and (outcome.error is not None) == self.fails_after
+            return noted.shows
+
+    def _is_same(self, error: Exception) -> bool:
+        raised = raised_in(error)
+        names = [None if one is None else one.name for one in (raised, self.raised)]
+        return type(error) is type(self.error) and names[0] == names[1]
+
+
+def _contract_before(stages: Sequence[Stage], position: int) -> Contract | None:
+    """What holds of a program before a stage: the contract of the level that began last."""
+    return next((stage.begins for stage in reversed(stages[:position]) if stage.begins is not None), None)
+
+
+def _error_of(module: ModuleOp, stage: Stage) -> Exception | None:
+    try:
+        run_stage(module.clone(), stage)
+    except Exception as error:  # noqa: BLE001  # it is what is asked for
+        return error
+    return None
+
+
+def _by_rule(module: ModuleOp, stage: Stage) -> Rewrite | None:
+    """Of the lowering of calls, which takes all of them down in one go: the rule of the only call that is left."""
+    if stage.name.partition("{")[0] != "aten-to-loops":
+        return None
+    from cuesta.bisecting.lowerings import rule_of
+
+    return rule_of(module)
+
+
+__all__ = ["Finding", "Walked", "bisect", "reduced_stage"]
