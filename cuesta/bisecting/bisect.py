@@ -2,55 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from cuesta.bisecting import programs
+from cuesta.bisecting.finding import Finding, Report
 from cuesta.bisecting.judging import how_they_differ, inputs_for, is_exact, run
+from cuesta.bisecting.kernels import wrong_kernel
 from cuesta.bisecting.reducing import Reducer
 from cuesta.bisecting.rewrites import Rewrite, raised_in, wrong_rewrite
-from cuesta.bisecting.stages import Walked, WrongStage, first_wrong_stage, run_stage, walk
+from cuesta.bisecting.stages import WrongStage, first_wrong_stage, run_stage, walk
 from cuesta.bisecting.subjects import Subject
 from cuesta.bisecting.suspects import Spectrum
+from cuesta.context import make_context
 from cuesta.dialects.core.contracts import Contract, check_level
-from cuesta.pipeline import Stage, level_of
+from cuesta.pipeline import Stage, level_of, run_pipeline
 
 SECONDS = 40.0
 """So long a program is made smaller, unless somebody says otherwise."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was found: where it went wrong, what of it, and a small program that shows it."""
-
-    kind: str
-    """`wrong` or `crash`, of a stage; `kernel`, of machine code; `compile`, when no code could be made."""
-    stage: str
-    """The stage, or the target whose machine code is wrong."""
-    problem: str
-    """How results differ, or the error."""
-    rewrite: Rewrite | None
-    reduced: ModuleOp
-    """The program before the stage, made smaller; with a wrong kernel, a program that launches it alone."""
-    inputs: Sequence[Any] | None = None
-    """What the small program has to be run on; None for random inputs."""
-    ops: int = 0
-    """Of the small program."""
-    kernel: str = ""
-    suspects: Sequence[str] = ()
-    """The functions of the compiler that run whenever it shows, and hardly when it does not; the likeliest first."""
-    seconds: float = 0.0
-    tried: int = 0
-    """How many programs were tried to make it smaller."""
-    original: WrongStage | None = field(default=None, repr=False)
-
-
-Report = Callable[[str], object]
-"""Is told what is being done."""
 
 
 def bisect(subject: Subject, *, seconds: float = SECONDS, told: Report = lambda _: None) -> Finding | None:
@@ -59,8 +31,6 @@ def bisect(subject: Subject, *, seconds: float = SECONDS, told: Report = lambda 
 
     Errors: InputsError when no inputs can be made.
     """
-    from cuesta.bisecting.kernels import wrong_kernel
-
     start = perf_counter()
     inputs = inputs_for(subject.module, subject.inputs)
     told(f"{subject.name}: {len(subject.stages)} stages, one after the other")
@@ -89,10 +59,8 @@ def reduced_stage(
     module, inputs = reducer.reduce()
     told(f"{programs.size_of(module)[1]} ops of {programs.size_of(found.before)[1]} show it")
     given = inputs_for(module, inputs)
-    if found.kind == "crash":
-        rewrite = raised_in(_error_of(module, found.stage) or found.error or RuntimeError())
-    else:
-        rewrite = wrong_rewrite(module, found.stage, given)
+    error = _error_of(module, found.stage) if found.kind == "crash" else None
+    rewrite = raised_in(error) if error is not None else wrong_rewrite(module, found.stage, given)
     rewrite = _by_rule(module, found.stage) or rewrite
     return Finding(
         found.kind,
@@ -105,7 +73,6 @@ def reduced_stage(
         suspects=spectrum.likeliest(),
         seconds=perf_counter() - start,
         tried=reducer.tried,
-        original=found,
     )
 
 
@@ -160,8 +127,9 @@ def _contract_before(stages: Sequence[Stage], position: int) -> Contract | None:
 
 
 def _error_of(module: ModuleOp, stage: Stage) -> Exception | None:
+    """What the stage itself raises; None when it ends, and leaves a program that does not verify."""
     try:
-        run_stage(module.clone(), stage)
+        run_pipeline(make_context(), module.clone(), [stage])
     except Exception as error:  # noqa: BLE001  # it is what is asked for
         return error
     return None
@@ -176,4 +144,4 @@ def _by_rule(module: ModuleOp, stage: Stage) -> Rewrite | None:
     return rule_of(module)
 
 
-__all__ = ["Finding", "Walked", "bisect", "reduced_stage"]
+__all__ = ["bisect", "reduced_stage"]

@@ -10,9 +10,9 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from cuesta.bisecting.judging import Outcome, how_they_differ, is_exact, is_well_formed, run
-from cuesta.bisecting.stages import run_stage
 from cuesta.bisecting.states import Frame, State, states_of, who
-from cuesta.pipeline import Stage
+from cuesta.context import make_context
+from cuesta.pipeline import Stage, run_pipeline
 
 _SECONDS = 20.0
 """So long states are interpreted, from the last one backwards; then by halves."""
@@ -43,7 +43,7 @@ def wrong_rewrite(before: ModuleOp, stage: Stage, inputs: Sequence[Any]) -> Rewr
     before the stage. None when the stage makes only one change, or none that can be told apart.
     """
     module = before.clone()
-    states = states_of(lambda one: run_stage(one, stage), module)
+    states = states_of(lambda one: run_pipeline(make_context(), one, [stage]), module)
     if not states:
         return None
     expected = run(before, inputs)

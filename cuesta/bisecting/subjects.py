@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cuesta.inputs_of import InputsError
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from cuesta.pipeline import Stage
+
+Machine: TypeAlias = "Callable[[ModuleOp, Sequence[Any]], Sequence[Any]]"
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Subject:
     module: ModuleOp
     stages: tuple[Stage, ...]
     inputs: Sequence[Any] | None = None
+    machine: Machine | None = None
+    """What runs a program at `host` as machine code, in place of this machine; see `kernels.run_compiled`."""
 
     def of(self, module: ModuleOp, stages: Sequence[Stage], inputs: Sequence[Any] | None) -> Subject:
         """Another program of the same name."""

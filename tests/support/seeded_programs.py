@@ -42,12 +42,13 @@ def attention() -> Named:
 def views() -> Named:
     """Reads through views: a flip, a transpose, a padding, a slice."""
 
-    def run(x: Any, y: Any) -> Any:
+    def run(x: Any, y: Any, z: Any) -> Any:
         a = x.t().flip(0)[1:, ::2]
-        b = functional.pad(y, (1, 2), value=0.5).reshape(-1)
-        return a * 2 + 1, b.exp(), x.transpose(0, 1).reshape(3, -1).sum(1)
+        b = functional.pad(y, (1, 2), value=0.5).t().reshape(-1)
+        c = torch.nn.functional.embedding(z, y).permute(2, 0, 1)
+        return a * 2 + 1, b.exp(), x.transpose(0, 1).reshape(3, -1).sum(1), c + 1
 
-    return run, (_random(4, 6), _random(3, 5, seed=1))
+    return run, (_random(4, 6), _random(3, 5, seed=1), torch.tensor([[0, 1, 2, 1], [2, 2, 0, 1]]))
 
 
 def norms() -> Named:
@@ -56,7 +57,7 @@ def norms() -> Named:
     def run(x: Any) -> Any:
         y = torch.log_softmax(x, -1)
         z = x - x.mean(-1, keepdim=True)
-        return y, z * (z.square().mean(-1, keepdim=True) + 1e-5).rsqrt(), x.amax(-1)
+        return y, z * (z.square().mean(-1, keepdim=True) + 1e-5).rsqrt(), x.amax(-1), x.var(-1)
 
     return run, (_random(7, 33),)
 
@@ -106,7 +107,7 @@ def windows() -> Named:
     def run(x: Any) -> Any:
         return functional.max_pool2d(x, 3, 2, 1), functional.avg_pool2d(x, 2)
 
-    return run, (_random(2, 3, 30, 30),)
+    return run, (_random(1, 1, 30, 30),)
 
 
 def updates() -> Named:
@@ -155,7 +156,7 @@ def integers() -> Named:
     """Quotients and remainders of integers, casts."""
 
     def run(n: Any, x: Any) -> Any:
-        return n // 3 + n % 5, (x * 10).to(torch.int32) // 2, n.to(torch.float32) / 3, n.sum()
+        return n // 3 + n % 5, n.div(2, rounding_mode="trunc"), (x * 10).to(torch.int32).to(torch.float32) + 1, n.to(torch.float32) / 3, n.sum()
 
     return run, (torch.arange(-20, 20).reshape(4, 10), _random(4, 10))
 
@@ -176,7 +177,7 @@ def matrices() -> Named:
     def run(x: Any, w: Any, b: Any, u: Any) -> Any:
         return torch.addmm(b, x, w).relu() + 1, x @ w + u @ w
 
-    return run, (_random(5, 8), _random(8, 12, seed=1), _random(12, seed=2), _random(5, 8, seed=3))
+    return run, (_random(8, 8), _random(8, 8, seed=1), _random(8, seed=2), _random(8, 8, seed=3))
 
 
 def parts_on_gpu() -> Named:
@@ -188,10 +189,130 @@ def parts_on_gpu() -> Named:
     return run, (_random(2, 65536),)
 
 
+def flipped_product() -> Named:
+    """A library's call reads what strides cannot say."""
+    return lambda x, w: x.flip(0) @ w, (_random(4, 5), _random(5, 3, seed=1))
+
+
+def extremes() -> Named:
+    """An extreme whose place nobody asks for."""
+    return lambda x: torch.max(x, -1)[0] * 2, (_random(6, 9),)
+
+
+def padded() -> Named:
+    """What was computed, and then padded."""
+    return lambda x, y: functional.pad(x * y, (1, 2), value=0.5).exp(), (_random(4, 5), _random(4, 5, seed=1))
+
+
+def transposed_sums() -> Named:
+    """A reduction along rows, and one that reads it along columns."""
+
+    def run(x: Any) -> Any:
+        y = x - x.mean(-1, keepdim=True)
+        return torch.softmax(y.t(), -1), y
+
+    return run, (_random(5, 5),)
+
+
+def read_two_ways() -> Named:
+    """What is computed and read along rows and along columns of one nest."""
+
+    def run(x: Any, y: Any) -> Any:
+        a = (x * y).exp()
+        return a.sum(-1) + a.t().sum(-1)
+
+    return run, (_random(6, 6), _random(6, 6, seed=1))
+
+
+def loss() -> Named:
+    """A cross entropy, which reads one logarithm of each row."""
+    return functional.cross_entropy, (_random(6, 11), torch.arange(6) * 3 % 11)
+
+
+def powers() -> Named:
+    """A square."""
+    return lambda x, y: (x**2) * y + 1, (_random(4, 5), _random(4, 5, seed=1))
+
+
+def foldable() -> Named:
+    """Constants that meet when nests are fused."""
+    return lambda x: torch.full((4, 5), 2.0) * torch.full((4, 5), 3.0) + x, (_random(4, 5),)
+
+
+def two_exponentials() -> Named:
+    """Two exponentials in stages of one nest, which are not the same."""
+
+    def run(x: Any, y: Any) -> Any:
+        s = (x + y).exp().sum(-1, keepdim=True)
+        return (x - y).exp() / s, (x + y).exp() / s
+
+    return run, (_random(6, 9), _random(6, 9, seed=1))
+
+
+def wide() -> Named:
+    """So many points that programs share them."""
+    return lambda x: x.exp() + 1, (_random(1000, 133),)
+
+
+def swap() -> Named:
+    """Two inputs that change places."""
+
+    def run(x: Any, y: Any) -> Any:
+        z = x.clone()
+        x.copy_(y)
+        y.copy_(z)
+        return z + 1
+
+    return run, (_random(4, 5), _random(4, 5, seed=1))
+
+
+def shared_product() -> Named:
+    """A product that another is added to, and that is read besides."""
+
+    def run(x: Any, w: Any, u: Any) -> Any:
+        a = x @ w
+        return torch.addmm(a, u, w), a.exp(), a
+
+    return run, (_random(5, 5), _random(5, 5, seed=1), _random(5, 5, seed=2))
+
+
+def negative_maximum() -> Named:
+    """The greatest of negative numbers."""
+    return lambda x: (-x.abs() - 1).amax(-1), (_random(6, 21),)
+
+
+def narrow_padded() -> Named:
+    """Padding of so little that it is read one by one."""
+    return lambda x: functional.pad(x, (1, 1), value=0.5) + x.sum(), (_random(3, 1),)
+
+
+def choices() -> Named:
+    """One value or another."""
+    return lambda x, y: torch.where(x > y, x * 2, y - 1), (_random(4, 9), _random(4, 9, seed=1))
+
+
+def hyperbolic() -> Named:
+    """tanh."""
+    return lambda x: torch.tanh(x) * 3, (_random(4, 32),)
+
+
+def scaled() -> Named:
+    """A division by a constant."""
+    return lambda x: x / 3.0 + 1, (_random(4, 9),)
+
+
+def scatter_into() -> Named:
+    """Sums by an index, into an input."""
+
+    def run(state: Any, index: Any, x: Any) -> Any:
+        state.index_add_(0, index, x)
+        return x + 1
+
+    return run, (_random(7, 4), torch.arange(5) * 3 % 7, _random(5, 4, seed=1))
+
+
 PROGRAMS: dict[str, Callable[[], Named]] = {
-    one.__name__: one
-    for one in (
-        mlp, attention, views, norms, halves, constants, scatter, large_scatter, windows, updates, chain, long_sum,
-        rows, integers, twice, matrices, parts_on_gpu,
-    )
-}  # fmt: skip
+    name: made for name, made in list(globals().items()) if getattr(made, "__annotations__", {}).get("return") == "Named"
+    and not name.startswith("_")
+}
+"""By name."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -36,8 +36,6 @@ class Fault:
     """What bisect is to name of it; any of these."""
     device: str = "cpu"
     quick: bool = False
-    data: str = field(default="", kw_only=True)
-    """An attribute of the module that is made anew after the edit: a table that was made of the function."""
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
@@ -72,14 +70,14 @@ def _function(module: Any, qualified: str) -> FunctionType:
         found = getattr(found, "__func__", found)
         if not isinstance(found, type) and not isinstance(found, FunctionType):
             raise TypeError(f"{qualified} is no function")
-    return _innermost(found)
+    return _innermost(found, qualified)
 
 
-def _innermost(function: Any) -> FunctionType:
+def _innermost(function: Any, qualified: str) -> FunctionType:
     """Behind a decorator of xDSL's."""
     for cell in function.__closure__ or ():
-        if isinstance(cell.cell_contents, FunctionType) and cell.cell_contents.__qualname__ == function.__qualname__:
-            return _innermost(cell.cell_contents)
+        if isinstance(cell.cell_contents, FunctionType) and cell.cell_contents.__qualname__ == qualified:
+            return cell.cell_contents
     return function
 
 
@@ -116,6 +114,3 @@ def _code_at(code: CodeType, wanted: CodeType) -> CodeType:
             except LookupError:
                 continue
     raise LookupError(wanted.co_qualname)
-
-
-Program = Callable[[], Any]
