@@ -54,7 +54,7 @@ def reduced_stage(
     """The finding about a stage that is known to be at fault: the smaller program, and the rewrite."""
     start = perf_counter() if start is None else start
     spectrum = Spectrum()
-    shows = _Shows(found, _contract_before(subject.stages, found.position), spectrum)
+    shows = _Shows(found, _contract_before(found.before, subject.stages[: found.position]), spectrum)
     reducer = Reducer(found.before, subject.inputs, shows, seconds=seconds)
     module, inputs = reducer.reduce()
     told(f"{programs.size_of(module)[1]} ops of {programs.size_of(found.before)[1]} show it")
@@ -121,9 +121,10 @@ class _Shows:
         return type(error) is type(self.error) and names[0] == names[1]
 
 
-def _contract_before(stages: Sequence[Stage], position: int) -> Contract | None:
-    """What holds of a program before a stage: the contract of the level that began last."""
-    return next((stage.begins for stage in reversed(stages[:position]) if stage.begins is not None), None)
+def _contract_before(module: ModuleOp, stages: Sequence[Stage]) -> Contract | None:
+    """What holds of a program after these stages: the contract that was established last, if it is of its level."""
+    last = next((stage.begins for stage in reversed(stages) if stage.begins is not None), None)
+    return last if last is not None and last.level.partition(",")[0] == level_of(module) else None
 
 
 def _error_of(module: ModuleOp, stage: Stage) -> Exception | None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import IsTerminator
 
 from cuesta.bisecting import programs
 from cuesta.bisecting.finding import Finding, Report
@@ -68,7 +69,7 @@ def wrong_kernel(
     alone = launched_alone(program, launch)
     spectrum = Spectrum()
     shows = _Shows(machine, spectrum)
-    reducer = Reducer(alone, arguments, shows, seconds=seconds)
+    reducer = Reducer(alone, arguments, shows, seconds=seconds, signs=True)
     module, given = reducer.reduce()
     target = target_name(launch)
     return Finding(
@@ -118,6 +119,7 @@ class _Shows:
         if not isinstance(entry_function(module), host.FuncOp) or run(module, inputs).error is not None:
             return False
         with self.spectrum.of_run() as noted:
+            noted.ops = frozenset(op.name for op in _inside(module))
             noted.shows = how_compiled_differs(module, inputs, self.machine) is not None
         return noted.shows
 
@@ -230,23 +232,49 @@ def target_name(launch: host.LaunchOp) -> str:
     return target_of(device_of(launch.operands[-1].type) if is_tensor_type(launch.operands[-1].type) else "cpu").name
 
 
+def _inside(module: ModuleOp) -> list[Operation]:
+    """The ops of the kernels of a program."""
+    bodies = [op.body for op in module.body.ops if isinstance(op, kernel.FuncOp)]
+    return [op for block in bodies for top in ops_of(block) for op in all_ops(top) if not op.has_trait(IsTerminator)]
+
+
+_PLAIN = (kernel.LoadOp, kernel.StoreOp, kernel.ProgramIdOp, kernel.BroadcastOp, elem.ConstantOp, kernel.ForOp)
+"""Ops that any kernel is made of."""
+
+
 def suspected_op(module: ModuleOp, spectrum: Spectrum) -> Rewrite | None:
-    """What of a kernel that was made small is not needed to read and to write: the op whose code is wrong. Of a kernel
-    that does nothing else, the loop or the access; with the function of the target that is suspected most.
+    """The op of a kernel that was made small whose code is suspected: of those that any kernel is made of only when
+    there is no other but what masks are made of; and the function of the target that is suspected most.
     """
     suspects = spectrum.likeliest(1)
     place = suspects[0].partition("(")[2].rstrip(")") if suspects else ""
-    plain = (kernel.LoadOp, kernel.StoreOp, kernel.ProgramIdOp, kernel.BroadcastOp, elem.ConstantOp, kernel.ForOp)
-    bodies = [op.body for op in module.body.ops if isinstance(op, kernel.FuncOp)]
-    inside = [op for block in bodies for top in ops_of(block) for op in all_ops(top)]
-    inside = [op for op in inside if op.name not in ("kernel.yield",)]
-    chosen = [op for op in inside if not isinstance(op, plain)] or [
-        op for op in inside if isinstance(op, kernel.LoadOp) and op.mask is not None
-    ]
-    chosen = chosen or [op for op in inside if isinstance(op, kernel.ForOp)] or inside
-    if not chosen:
-        return None
-    return Rewrite(chosen[-1].name, place)
+    inside = _inside(module)
+    for_masks = _for_masks(inside)
+    masked = [op for op in inside if isinstance(op, kernel.LoadOp | kernel.StoreOp) and op.mask is not None]
+    for chosen in (
+        [op for op in inside if not isinstance(op, _PLAIN) and op not in for_masks],
+        masked,
+        [op for op in inside if isinstance(op, kernel.ForOp) and op.lanes > 1],
+        inside,
+    ):
+        if chosen:
+            best = max(chosen, key=lambda op: (spectrum.score_of_op(op.name), bool(op.regions)))
+            return Rewrite(best.name, place)
+    return None
+
+
+def _for_masks(ops: Sequence[Operation]) -> set[Operation]:
+    """The ops whose results nothing but masks of accesses, and what these are made of, use."""
+    found = set[Operation]()
+    for op in reversed(ops):
+        users = [use.operation for result in op.results for use in result.uses]
+        if users and all(
+            user in found
+            or (isinstance(user, kernel.LoadOp | kernel.StoreOp) and user.mask in op.results)
+            for user in users
+        ):
+            found.add(op)
+    return found
 
 
 __all__ = ["how_compiled_differs", "launched_alone", "run_compiled", "wrong_kernel"]

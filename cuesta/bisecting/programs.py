@@ -19,23 +19,35 @@ from cuesta.transforms.dce import drop_unused_outs
 Inputs = Sequence[Any] | None
 
 
+_AROUND = (
+    ModuleOp,
+    host.AllocOp,
+    host.FreeOp,
+    kernel.ForOp,
+    kernel.FuncOp,
+    kernel.ProgramIdOp,
+    loops.ForOp,
+    loops.NestOp,
+)
+
+
 def ops_in(module: ModuleOp) -> list[Operation]:
-    """The ops that a program is made of: all but modules, functions, and what ends a body."""
+    """The ops that a program is made of: what calls, computes, reads and writes. Modules, functions, nests, loops, what
+    ends a body, and memory that is allocated and freed are around those, and do not count.
+    """
     return [
         op
         for op in all_ops(module)
-        if not isinstance(op, ModuleOp | kernel.FuncOp)
-        and "sym_name" not in op.properties
-        and not op.has_trait(IsTerminator)
+        if not isinstance(op, _AROUND) and "sym_name" not in op.properties and not op.has_trait(IsTerminator)
     ]
 
 
-def size_of(module: ModuleOp) -> tuple[int, int, int]:
-    """How large a program is: ops that compute, all ops, and what goes in and comes out."""
+def size_of(module: ModuleOp) -> tuple[int, int, int, int]:
+    """How large a program is: ops that are no constants, ops, everything, and what goes in and comes out."""
     ops = ops_in(module)
     block = entry_block(module)
     ends = len(block.args) + (0 if block.last_op is None else len(block.last_op.operands))
-    return sum(not isinstance(op, elem.ConstantOp) for op in ops), len(ops), ends
+    return sum(not isinstance(op, elem.ConstantOp) for op in ops), len(ops), len(all_ops(module)), ends
 
 
 def last_of(module: ModuleOp) -> Operation:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Any
 
+import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import IsTerminator
@@ -19,6 +21,7 @@ from cuesta.dialects import elem, host, loops
 from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
+from cuesta.dialects.layout import is_tensor_type, sizes_of
 
 Still = Callable[[ModuleOp, Sequence[Any]], bool]
 """Whether a program, on inputs, still shows what it is reduced for. The program may be changed by who is asked."""
@@ -30,10 +33,18 @@ _SIZES = (1, 2, 3, 5, 9, 17)
 """What sizes are tried as, the smallest first."""
 
 
+_MANY = 4096
+"""From so many elements on, sizes are made smaller first: everything else is quicker then."""
+
+
 class Reducer:
     """Makes one program smaller."""
 
-    def __init__(self, module: ModuleOp, inputs: Inputs, still: Still, *, seconds: float = 30.0) -> None:
+    def __init__(
+        self, module: ModuleOp, inputs: Inputs, still: Still, *, seconds: float = 30.0, signs: bool = False
+    ) -> None:
+        """With `signs`, numbers that are all negative are tried as inputs, too: then what made them so can go."""
+        self.signs = signs
         self.module = module.clone()
         self.inputs = inputs
         self.still = still
@@ -48,6 +59,8 @@ class Reducer:
         """
         self._attempt(lambda module: programs.return_only(module, programs.last_of(module).operands) or True)
         self._last_needed()
+        if self.inputs is None and _elements(self.module) > _MANY:
+            self._shrink()
         while not self._is_late():
             before = programs.size_of(self.module)
             for find in (self._results, self._chunks, self._bodies, self._host):
@@ -87,7 +100,11 @@ class Reducer:
         except Exception:  # noqa: BLE001  # an edit that does not fit the program
             return False
         if not self._shows(module.clone(), inputs):
-            return False
+            if not self.signs:
+                return False
+            inputs = _negative(inputs_for(module, inputs))
+            if not self._shows(module.clone(), inputs):
+                return False
         self.module, self.inputs = module, inputs
         return True
 
@@ -196,6 +213,16 @@ class Reducer:
                 if self._shows(module.clone(), None):
                     self.module, text = module, other
                     break
+
+
+def _elements(module: ModuleOp) -> int:
+    """The elements of all arguments, as far as they are numbers."""
+    sizes = [sizes_of(one.type) for one in entry_block(module).args if is_tensor_type(one.type)]
+    return sum(math.prod(size for size in each if isinstance(size, int)) for each in sizes)
+
+
+def _negative(inputs: Sequence[Any]) -> list[Any]:
+    return [-one.abs() - 1 if isinstance(one, torch.Tensor) and one.is_floating_point() else one for one in inputs]
 
 
 def _returning(position: int) -> Edit:

@@ -55,14 +55,29 @@ def wrong_rewrite(before: ModuleOp, stage: Stage, inputs: Sequence[Any]) -> Rewr
 def rewrite_of(states: Sequence[State], number: int) -> Rewrite | None:
     """The change that led to a state, by its position."""
     state = states[number]
-    at_fault = who(state.frames)
+    callers = tuple(one for one in state.frames if not one.file.startswith(("dialects/", "cuesta/")))
+    at_fault = _step_of(callers) or who(state.frames)
     if at_fault is None:
         return None
     name, place = at_fault.function, f"{at_fault.file}:{at_fault.line}"
     if state.pattern is not None:
         name, place = state.pattern[0], state.pattern[1] or place
-    callers = tuple(one for one in state.frames if not one.file.startswith(("dialects/", "cuesta/")))
     return Rewrite(name, place, number + 1, len(states), callers)
+
+
+def _step_of(callers: Sequence[Frame]) -> Frame | None:
+    """The step of a pass that makes a change: of one that is written in several files of a folder, as fusion and its
+    moves are, the function of another file than the pass's that the pass called; else the innermost function of the
+    pass's own file. (Functions of other folders do as they are told.)
+    """
+    if not callers:
+        return None
+    own = callers[-1].file
+    folder = own.rpartition("/")[0]
+    beside = [one for one in callers if one.file != own and one.file.rpartition("/")[0] == folder]
+    if beside:
+        return beside[-1]
+    return next((one for one in callers if one.file == own), None)
 
 
 def raised_in(error: BaseException) -> Rewrite | None:
@@ -84,7 +99,7 @@ def raised_in(error: BaseException) -> Rewrite | None:
         trace = trace.tb_next
     frames.reverse()
     inner = tuple(one for one in frames if not one.file.startswith("cuesta/"))
-    at_fault = who(inner)
+    at_fault = _step_of([one for one in inner if not one.file.startswith("dialects/")]) or who(inner)
     if at_fault is None:
         return None
     if pattern is not None:

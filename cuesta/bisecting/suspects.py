@@ -21,6 +21,8 @@ class Noted:
     """One program that was tried."""
 
     shows: bool = False
+    ops: frozenset[str] = frozenset()
+    """The names of the ops in it, where somebody wants to know which is suspected."""
 
 
 class Spectrum:
@@ -30,6 +32,8 @@ class Spectrum:
         self.shown = 0
         self.when_shown = Counter[Frame]()
         self.when_not = Counter[Frame]()
+        self.ops_when_shown = Counter[str]()
+        self.ops_when_not = Counter[str]()
 
     @contextmanager
     def of_run(self) -> Generator[Noted]:
@@ -42,6 +46,12 @@ class Spectrum:
         finally:
             self.shown += noted.shows
             (self.when_shown if noted.shows else self.when_not).update(functions.names())
+            (self.ops_when_shown if noted.shows else self.ops_when_not).update(noted.ops)
+
+    def score_of_op(self, name: str) -> float:
+        """The score of the ops of a name."""
+        count = self.ops_when_shown[name]
+        return count / math.sqrt(self.shown * (count + self.ops_when_not[name])) if count else 0.0
 
     def likeliest(self, most: int = 5) -> list[str]:
         """The functions of the highest scores; of equals those that are called last, as names sort."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
+from unittest import mock
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -21,7 +23,8 @@ from tests.support.seeding import Fault
 def captured(name: str) -> tuple[ModuleOp, list[Any]]:
     """A program as it is captured, without a fault, and its inputs."""
     function, inputs = PROGRAMS[name]()
-    (found,) = capture(function, *inputs)
+    with mock.patch.dict(os.environ, CUESTA_CACHE="0"):
+        (found,) = capture(function, *inputs)
     return found.module, found.inputs
 
 

@@ -76,7 +76,7 @@ def constants() -> Named:
     """Scalars that laws apply to."""
 
     def run(x: Any, n: Any) -> Any:
-        y = (-(-x)).abs() * 1.0 + torch.where(x > 0, x, x) / 2.0
+        y = (-(-x)) * 1.0 + torch.where(x > 0, x, x) / 2.0
         return torch.maximum(y, y) - (0.0 - x), n * 0 + n - n * 2, (n.bitwise_not()).bitwise_not() + 1
 
     return run, (_random(5, 7), torch.arange(12).reshape(3, 4))
@@ -214,29 +214,23 @@ def transposed_sums() -> Named:
     return run, (_random(5, 5),)
 
 
-def read_two_ways() -> Named:
-    """What is computed and read along rows and along columns of one nest."""
+def gathered() -> Named:
+    """One logarithm of each row."""
 
-    def run(x: Any, y: Any) -> Any:
-        a = (x * y).exp()
-        return a.sum(-1) + a.t().sum(-1)
+    def run(x: Any, index: Any) -> Any:
+        return torch.log_softmax(x, -1).gather(-1, index)
 
-    return run, (_random(6, 6), _random(6, 6, seed=1))
-
-
-def loss() -> Named:
-    """A cross entropy, which reads one logarithm of each row."""
-    return functional.cross_entropy, (_random(6, 11), torch.arange(6) * 3 % 11)
+    return run, (_random(6, 11), (torch.arange(6) * 3 % 11)[:, None])
 
 
 def powers() -> Named:
     """A square."""
-    return lambda x, y: (x**2) * y + 1, (_random(4, 5), _random(4, 5, seed=1))
+    return lambda x, y: (x ** torch.full((4, 5), 2.0)) * y + 1, (_random(4, 5), _random(4, 5, seed=1))
 
 
 def foldable() -> Named:
     """Constants that meet when nests are fused."""
-    return lambda x: torch.full((4, 5), 2.0) * torch.full((4, 5), 3.0) + x, (_random(4, 5),)
+    return lambda x: torch.full((4, 5), 2.0) - torch.full((4, 5), 3.0) + x, (_random(4, 5),)
 
 
 def two_exponentials() -> Named:
@@ -254,16 +248,38 @@ def wide() -> Named:
     return lambda x: x.exp() + 1, (_random(1000, 133),)
 
 
-def swap() -> Named:
-    """Two inputs that change places."""
+def counter() -> Named:
+    """What an input held before is read after what it becomes is computed."""
 
-    def run(x: Any, y: Any) -> Any:
-        z = x.clone()
-        x.copy_(y)
-        y.copy_(z)
-        return z + 1
+    def run(count: Any, x: Any) -> Any:
+        new = count + 1
+        z = x @ count
+        count.copy_(new)
+        return z.exp()
 
-    return run, (_random(4, 5), _random(4, 5, seed=1))
+    return run, (_random(5, 5), _random(5, 5, seed=1))
+
+
+def alias_kept() -> Named:
+    """A buffer that is read once more under another name."""
+
+    def run(x: Any, w: Any) -> Any:
+        y = torch.softmax(x, -1)
+        z = y.t()
+        u = torch.softmax(x @ w, -1)
+        return z @ (u @ w)
+
+    return run, (_random(5, 5), _random(5, 5, seed=1))
+
+
+def padded_view() -> Named:
+    """A padding of what is read through a view."""
+    return lambda x: functional.pad(x.t(), (1, 2), value=0.5).exp(), (_random(4, 5),)
+
+
+def padded_sum() -> Named:
+    """A padding of what is as cheap to compute again as to read."""
+    return lambda x: functional.pad(x * 2, (1, 2), value=0.5) + 1, (_random(4, 5),)
 
 
 def shared_product() -> Named:
@@ -309,6 +325,21 @@ def scatter_into() -> Named:
         return x + 1
 
     return run, (_random(7, 4), torch.arange(5) * 3 % 7, _random(5, 4, seed=1))
+
+
+def sliced() -> Named:
+    """A part of every row."""
+    return lambda x: x[:, :3] + 1, (_random(4, 6),)
+
+
+def running() -> Named:
+    """Sums of a row so far."""
+    return lambda x: x.cumsum(-1) * 2, (_random(4, 64),)
+
+
+def two_products() -> Named:
+    """Products with one factor in common."""
+    return lambda x, y, z: (x * y).exp() + x * z, (_random(4, 6), _random(4, 6, seed=1), _random(4, 6, seed=2))
 
 
 PROGRAMS: dict[str, Callable[[], Named]] = {
