@@ -94,6 +94,23 @@ def begin(
     return Generated(program, {name: one for each in functions for name, one in each.items()}, native.compilation)
 
 
+def texts_of(module: ModuleOp, *, checked: bool = False, checks_calls: bool = False) -> dict[str, str]:
+    """What is generated of a program at the `host` level, by the names that a dump has for it: nothing is compiled."""
+    record = CompileRecord("inference")
+    wrapper, kernels = _wrapper_of(module, (), record=record, checked=checked, checks_calls=checks_calls)
+    found = {"wrapper.py": wrapper.source}
+    sites, native = list(wrapper.sites), list[str]()
+    for target, runs in wrapper.runs_by_target().items():
+        build = target.start(
+            kernels, tuple({(launch.kernel, run.device): None for run in runs for launch in run.launches})
+        )
+        found |= build.texts()
+        native.append(build.native(runs, sites))
+    if text := "\n".join(filter(None, native)):
+        found["kernels.ll"] = text
+    return found
+
+
 def _wrapper_of(
     module: ModuleOp, in_eager: Collection[str], *, record: CompileRecord, checked: bool, checks_calls: bool
 ) -> tuple[Wrapper, dict[str, FuncOp]]:

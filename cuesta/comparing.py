@@ -63,6 +63,8 @@ class Comparison:
         verdict = "ok  " if self.passes else "FAIL"
         if self.problem is not None:
             return f"{verdict} {self.name}: {self.problem}"
+        if not self.allowed_largest:
+            return f"{verdict} {self.name}: the same"
         return (
             f"{verdict} {self.name}: max error {self.largest:.3g} ({self.yardstick} {self.eager_largest:.3g}, "
             f"allowed {self.allowed_largest:.3g}), rms {self.mean:.3g} ({self.yardstick} {self.eager_mean:.3g})"
@@ -147,6 +149,21 @@ def compare_results(
             ulps = 1.0
         found.append(compare(name, ours, theirs, true, factor=factor, ulps=ulps, strides=strides, yardstick=yardstick))
     return found
+
+
+def compare_exactly(actual: Sequence[Any], expected: Sequence[Any], *, names: Sequence[str] = ()) -> list[Comparison]:
+    """Compares results to the bit, except that all NaN are equal. Strides do not count.
+
+    Errors: ValueError when there are not as many of one as of the other.
+    """
+    from cuesta.targets.reference.validate import difference
+
+    if len(actual) != len(expected):
+        raise ValueError(f"{len(actual)} results, {len(expected)} of the reference")
+    pairs = zip(actual, expected, strict=True)
+    problems = [difference(before, after, before, exact=True, told=True) for after, before in pairs]
+    every = [names[at] if at < len(names) else f"result {at}" for at in range(len(problems))]
+    return [_exact(name, problem) for name, problem in zip(every, problems, strict=True)]
 
 
 def _metadata_problem(actual: Any, expected: torch.Tensor, strides: bool, yardstick: str) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from cuesta.cached import Place
@@ -24,8 +25,13 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from cuesta.dump import Dump
+    from cuesta.lowering.capture.fx_to_program import ImportedProgram
     from cuesta.pipeline import Stage
     from cuesta.targets.host.runtime import Wrapper
+
+
+WEIGHTS = "cuesta.weights"
+"""Where the `meta` of a graph says at which addresses a model's own tensors begin, when its inputs are to be kept."""
 
 
 def compile_graph(
@@ -63,27 +69,42 @@ def compile_graph(
 
 
 def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRecord, place: Place) -> BoxedFunction:
-    from cuesta.dialects.core.entry import entry_function, given
     from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError
-    from cuesta.lowering.capture.fx_to_program import import_program
-    from cuesta.saved_results import given_results
 
     with running_on(options.target):
         _prepare_workers(gm)
     try:
-        with record.stage("import"):
-            imported = import_program(gm)
+        imported = imported_program(gm, record)
     except UnsupportedGraphError as error:
         return _in_eager(gm, error)
+    names, constants = [name for name, _ in imported.constants], [value for _, value in imported.constants]
+    dump = _dump_of(gm, options, record)
+    with nullcontext() if dump is None else dump.failures_kept():
+        function = compile_module(
+            imported.module, options, record, dump, lambda program: place.keep(program, names), place.key
+        )
+    if dump is not None and options.dump_inputs:
+        from cuesta.kept_inputs import keep_first
+
+        function = keep_first(function, dump.folder, gm.meta.get(WEIGHTS, frozenset()), len(constants))
+    return with_constants(function, constants)
+
+
+def imported_program(gm: torch.fx.GraphModule, record: CompileRecord) -> ImportedProgram:
+    """The program of a functional ATen graph, before its first stage.
+
+    Errors: UnsupportedGraphError for a graph that runs in eager.
+    """
+    from cuesta.dialects.core.entry import entry_function, given
+    from cuesta.lowering.capture.fx_to_program import import_program
+    from cuesta.saved_results import given_results
+
+    with record.stage("import"):
+        imported = import_program(gm)
     record.aten_ops = imported.aten_ops
     if (count := given_results(record.kind)) is not None:
         entry_function(imported.module).attributes["aten.given"] = given(count)
-    names, constants = [name for name, _ in imported.constants], [value for _, value in imported.constants]
-    dump = _dump_of(gm, options, record)
-    function = compile_module(
-        imported.module, options, record, dump, lambda program: place.keep(program, names), place.key
-    )
-    return with_constants(function, constants)
+    return imported
 
 
 def compile_module(
@@ -126,6 +147,7 @@ def _dump_of(gm: torch.fx.GraphModule, options: Options, record: CompileRecord) 
     record.dump = str(dump.folder)
     with record.stage(DUMP):
         dump.text("fx.py", gm.print_readable(print_output=False))
+        dump.about(record.kind, options)
     return dump
 
 

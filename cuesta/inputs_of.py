@@ -98,4 +98,22 @@ def moved(values: Sequence[Any], module: ModuleOp) -> list[Any]:
     return found
 
 
-__all__ = ["InputsError", "RandomInputs", "moved", "random_inputs_of"]
+def copies_of(values: Sequence[Any]) -> list[Any]:
+    """The same values in memory of their own; tensors that share memory still do."""
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def copied(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+            return value
+        value = value.resolve_conj().resolve_neg().detach()
+        storage = value.untyped_storage()
+        if storage._cdata not in storages:
+            whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(storage)
+            storages[storage._cdata] = whole.clone().untyped_storage()
+        fresh = torch.empty(0, dtype=value.dtype, device=value.device)
+        return fresh.set_(storages[storage._cdata], value.storage_offset(), value.shape, value.stride())
+
+    return [copied(value) for value in values]
+
+
+__all__ = ["InputsError", "RandomInputs", "copies_of", "moved", "random_inputs_of"]

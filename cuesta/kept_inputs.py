@@ -12,7 +12,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Collection, Sequence
+import warnings
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,50 @@ class _Memories:
         for number, (storage, reached) in enumerate(zip(self.storages, self.reached, strict=True)):
             whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
             numpy.save(folder / f"memory_{number}.npy", whole[:reached].cpu().numpy(), allow_pickle=False)
+
+
+def weights_among(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> frozenset[int]:
+    """Where in memory the tensors begin that Dynamo took from a module, or that are parameters, among the inputs of a
+    graph of Dynamo's.
+    """
+    found: set[int] = set()
+    for node, value in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=False):
+        own = isinstance(value, torch.nn.Parameter) or "_dynamo_static_input_type" in node.meta.get("tensor_dict", {})
+        if own and isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            found.add(value.untyped_storage().data_ptr())
+    return frozenset(found)
+
+
+def keep_first(
+    function: Callable[[list[Any]], Any], dump: Path, weights: Collection[int], constants: int
+) -> Callable[[list[Any]], Any]:
+    """The function, whose first call keeps its arguments in the folder of a dump, before anything is written to them.
+
+    Weights are what begins in memory at one of the addresses `weights`, and the last arguments, which are `constants`
+    of the graph. Inputs that cannot be kept are a warning.
+    """
+    pending = True
+
+    def call(args: list[Any]) -> Any:
+        nonlocal pending
+        if pending:
+            pending = False
+            own = {at for at, value in enumerate(args) if address_of(value) in weights}
+            own |= set(range(len(args) - constants, len(args)))
+            try:
+                write_inputs(args, dump / FOLDER, weights=own)
+            except (OSError, InputsError) as error:
+                warnings.warn(f"cuesta: the inputs are not kept: {error}", stacklevel=2)
+        return function(args)
+
+    return call
+
+
+def address_of(value: Any) -> int | None:
+    """Where in memory the storage of a tensor begins."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return value.untyped_storage().data_ptr()
 
 
 def _extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
@@ -238,4 +283,13 @@ def _numbers(given: Any) -> list[int]:
     return given
 
 
-__all__ = ["FOLDER", "InputsError", "KeptInputs", "read_inputs", "write_inputs"]
+__all__ = [
+    "FOLDER",
+    "InputsError",
+    "KeptInputs",
+    "address_of",
+    "keep_first",
+    "read_inputs",
+    "weights_among",
+    "write_inputs",
+]

@@ -39,7 +39,7 @@ def run_stages(
 
     state_machine(module, machine_for(module))
     if stages is None:
-        stages = _stages_for(module, options)
+        stages = stages_for(module, options)
     if checked:
         stages = (*(stage for stage in stages if stage.name != CHECK_BOUNDS.name), CHECK_BOUNDS)
     if dump is not None:
@@ -71,7 +71,7 @@ def run_stages(
         print(trace.summary(), file=sys.stderr)
 
 
-def _stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
+def stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
     """The stages that options ask for, those of them that a program at this level still has before it."""
     import torch
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cuesta.inputs_of import InputsError
@@ -36,19 +34,16 @@ class Subject:
 
 def read_subjects(path: str, inputs: str | None = None, *, training: bool = False) -> list[Subject]:
     """The programs that a path stands for: of a model's file (`*.py`) the graphs that are captured, on what the model
-    calls them with; of a folder of a dump its first program, on the inputs that were kept in it, if any were; or the
-    program in a text. `inputs` is another folder of inputs; random ones where there are none.
+    calls them with; of a folder of a dump its first program, or the program in a text, on the inputs that were kept
+    beside it, if any were, or those of another folder, `inputs`; on random ones else.
 
-    Errors: those of `cuesta.lower`, of `cuesta.load` and of `read_inputs`; InputsError for a folder without a program.
+    Errors: those of `cuesta.lower`, of `cuesta.load`, of `read_inputs` and of `text_in`.
     """
     if path.endswith(".py"):
         if inputs is not None:
             raise InputsError(f"{path} defines its inputs itself: --inputs is for texts and dumps")
         return _captured(path, training)
-    folder = Path(path) if os.path.isdir(path) else None
-    text = _first_text(folder) if folder is not None else Path(path)
-    kept = inputs if inputs is not None else _kept_in(folder)
-    return [_of_text(text, kept)]
+    return [_of_text(path, inputs)]
 
 
 def _captured(path: str, training: bool) -> list[Subject]:
@@ -57,43 +52,26 @@ def _captured(path: str, training: bool) -> list[Subject]:
 
     defined = read_model_file(path)
     kwargs = defined.kwargs or {}
-    model = defined.model if not kwargs else lambda *inputs: defined.model(*inputs, **kwargs)
+    model = (lambda *inputs: defined.model(*inputs, **kwargs)) if kwargs else defined.model
     lowered = lower(model, *defined.inputs, training=training)
-    kinds = ("forward", "backward") if len(lowered.graphs) == 2 else ("inference",) * len(lowered.graphs)
+    kinds = ("forward", "backward") if len(lowered.graphs) == 2 else ("inference",)
     return [
         Subject(f"{path} ({kind})", one.module, one.stages, one.arguments())
         for kind, one in zip(kinds, lowered.graphs, strict=True)
     ]
 
 
-def _of_text(path: Path, kept: str | None) -> Subject:
-    from cuesta.dialects.core.machine import state_machine
-    from cuesta.kept_inputs import read_inputs
-    from cuesta.loading import read, read_text
-    from cuesta.machine import machine_for
-    from cuesta.options import Options
-    from cuesta.staging import stages_for
-    from cuesta.texts import errors_of
+def _of_text(path: str, kept: str | None) -> Subject:
+    from cuesta.kept_inputs import FOLDER, INDEX, read_inputs
+    from cuesta.replay import text_in
+    from cuesta.stages import Program
 
-    name, text, options = str(path), read_text(path), Options()
-    with errors_of(text, name):
-        module, _, stages = read(text, name, options, given={})
-        state_machine(module, machine_for(module))
-        stages = stages_for(module, options) if stages is None else stages
-    return Subject(name, module, tuple(stages), None if kept is None else read_inputs(kept).values)
+    text = text_in(path)
+    program = Program.read(text)
+    beside = text.parent / FOLDER
+    if kept is None and (beside / INDEX).is_file():
+        kept = str(beside)
+    return Subject(str(text), program.module, program.stages, None if kept is None else read_inputs(kept).values)
 
 
-def _first_text(folder: Path) -> Path:
-    texts = sorted(folder.glob("[0-9][0-9]_*.mlir"))
-    if not texts:
-        inside = sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name[:3].isdigit())
-        hint = f"; there are {', '.join(inside)} in it" if inside else ""
-        raise InputsError(f"{folder} holds no program: a dump's folder of one graph has texts, 00_….mlir and on{hint}")
-    return texts[0]
-
-
-def _kept_in(folder: Path | None) -> str | None:
-    return str(folder) if folder is not None and (folder / "inputs").is_dir() else None
-
-
-__all__ = ["Subject", "read_subjects"]
+__all__ = ["Machine", "Subject", "read_subjects"]

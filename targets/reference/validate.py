@@ -99,7 +99,9 @@ def _copy(value: object) -> object:
 
 
 def difference(before: object, after: object, truth: object, exact: bool, *, told: bool) -> str | None:
-    """How two results differ; None when they do not. Who gets one that is `told` learns how it lies."""
+    """How two results differ; None when they do not: to the bit, or by as much as `truth` allows. Who gets one that is
+    `told` learns how it lies.
+    """
     if not isinstance(before, Tensor) or not isinstance(after, Tensor):
         same = type(before) is type(after) and (before == after or (before != before and after != after))
         return None if same else f"{before!r} before, {after!r} after"

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import Any
-from unittest import mock
 
 from xdsl.dialects.builtin import ModuleOp
 
+import cuesta
 from benchmarks.on_cuda import on_cuda
 from cuesta.bisecting.bisect import bisect
 from cuesta.bisecting.finding import Finding
 from cuesta.bisecting.subjects import Subject
 from cuesta.pipeline import default_stages
-from tests.support.levels import capture
 from tests.support.seeded_programs import PROGRAMS
 from tests.support.seeding import Fault
 
@@ -23,9 +21,8 @@ from tests.support.seeding import Fault
 def captured(name: str) -> tuple[ModuleOp, list[Any]]:
     """A program as it is captured, without a fault, and its inputs."""
     function, inputs = PROGRAMS[name]()
-    with mock.patch.dict(os.environ, CUESTA_CACHE="0"):
-        (found,) = capture(function, *inputs)
-    return found.module, found.inputs
+    found = cuesta.lower(function, *inputs)
+    return found.aten.module, found.aten.arguments()
 
 
 def found_by_bisection(fault: Fault, *, seconds: float = 20.0) -> Finding | None:
