@@ -1,6 +1,6 @@
 """How often, and how fast, bisection names a seeded fault: one row for each fault of `tests/support/seeded_faults.py`.
 
-    make bench-bisect [ARGS="--only places-overlap"]
+make bench-bisect [ARGS="--only places-overlap"]
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from cuesta.bisecting.rewrites import Rewrite
 
+
 @dataclass(frozen=True)
 class Finding:
     """What was found: where it went wrong, what of it, and a small program that shows it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -28,20 +28,28 @@ from cuesta.dialects.layout import device_of, is_tensor_type
 from cuesta.targets.reference.program import run_and_watch
 
 
+def compiled(module: ModuleOp) -> Callable[[list[Any]], Any]:
+    """The machine code of a program at `host`: a function of the list of its arguments, which it empties.
+
+    Errors: whatever compiling it raises.
+    """
+    from cuesta.code_generation import generate
+    from cuesta.finishing import load_program
+    from cuesta.record import CompileRecord
+
+    record = CompileRecord(kind="inference")
+    generated = generate(module, record)
+    return load_program(generated.program, record, generated.in_eager)
+
+
 def run_compiled(module: ModuleOp, inputs: Sequence[Any]) -> list[Any]:
     """What the machine code of a program at `host` gives on copies of the inputs, which lie where its types say.
 
     Errors: whatever compiling or running it raises.
     """
-    from cuesta.code_generation import generate
-    from cuesta.finishing import load_program
     from cuesta.inputs_of import moved
-    from cuesta.record import CompileRecord
 
-    record = CompileRecord(kind="inference")
-    generated = generate(module, record)
-    call = load_program(generated.program, record, generated.in_eager)
-    return list(call(moved(copied(inputs), module)))
+    return list(compiled(module)(moved(copied(inputs), module)))
 
 
 def wrong_kernel(
@@ -258,7 +266,10 @@ def suspected_op(module: ModuleOp, spectrum: Spectrum) -> Rewrite | None:
         inside,
     ):
         if chosen:
-            best = max(chosen, key=lambda op: (spectrum.score_of_op(op.name), bool(op.regions)))
+            # Of equals it is the one around the others, or else the one that the others are for.
+            _, best = max(
+                enumerate(chosen), key=lambda at: (spectrum.score_of_op(at[1].name), bool(at[1].regions), at[0])
+            )
             return Rewrite(best.name, place)
     return None
 
@@ -269,12 +280,11 @@ def _for_masks(ops: Sequence[Operation]) -> set[Operation]:
     for op in reversed(ops):
         users = [use.operation for result in op.results for use in result.uses]
         if users and all(
-            user in found
-            or (isinstance(user, kernel.LoadOp | kernel.StoreOp) and user.mask in op.results)
+            user in found or (isinstance(user, kernel.LoadOp | kernel.StoreOp) and user.mask in op.results)
             for user in users
         ):
             found.add(op)
     return found
 
 
-__all__ = ["how_compiled_differs", "launched_alone", "run_compiled", "wrong_kernel"]
+__all__ = ["compiled", "how_compiled_differs", "launched_alone", "run_compiled", "wrong_kernel"]

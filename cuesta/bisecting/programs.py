@@ -90,7 +90,8 @@ def tidy(module: ModuleOp, inputs: Inputs) -> Inputs:
     left.
     """
     block = entry_block(module)
-    while any([_drop_unused(one) for one in [block, *_bodies_of_kernels(module)]]):
+    blocks = [block, *_bodies_of_kernels(module)]
+    while sum(_drop_unused(one) for one in blocks):
         pass
     launched = {
         op.properties["kernel"] for op in all_ops(module) if isinstance(op, kernel.LaunchOp | host.LaunchOp)

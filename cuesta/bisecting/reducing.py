@@ -190,9 +190,8 @@ class Reducer:
                 continue
             if isinstance(op, elem.ConstantOp):
                 continue
-            for number in range(len(op.operands)):
-                if len(op.results) == 1 and op.operands[number].type == op.results[0].type:
-                    yield _by_operand(at, number)
+            for behind in _behind(op):
+                yield _by_value(at, behind)
             yield _by_constant(at)
 
     # -- sizes --------------------------------------------------------------------------------------------------------
@@ -317,10 +316,37 @@ def _by_constants(op: Operation) -> bool:
     return True
 
 
-def _by_operand(position: int, number: int) -> Edit:
+_STEPS = 3
+
+
+def _behind(op: Operation) -> list[tuple[int, ...]]:
+    """The values of the type of an op's only result that it is computed from, the farthest first: which operand, which
+    operand of the op that gives that, and so on, a few steps far.
+    """
+    if len(op.results) != 1:
+        return []
+    kind, found = op.results[0].type, list[tuple[int, ...]]()
+    work: list[tuple[Operation, tuple[int, ...]]] = [(op, ())]
+    while work:
+        user, path = work.pop(0)
+        for number, operand in enumerate(user.operands):
+            way = (*path, number)
+            if operand.type == kind:
+                found.append(way)
+            if len(way) < _STEPS and isinstance(operand.owner, Operation) and not operand.owner.regions:
+                work.append((operand.owner, way))
+    return found[::-1]
+
+
+def _by_value(position: int, way: Sequence[int]) -> Edit:
     def edit(module: ModuleOp) -> bool:
         op = all_ops(module)[position]
-        replace_all_uses(op.results[0], op.operands[number])
+        value, owner = op.results[0], op
+        for number in way:
+            value = owner.operands[number]
+            if isinstance(value.owner, Operation):
+                owner = value.owner
+        replace_all_uses(op.results[0], value)
         op.detach()
         op.erase()
         return True

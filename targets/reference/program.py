@@ -26,7 +26,6 @@ from cuesta.targets.reference.memory import Memory
 from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_of, extent, flat, offsets_of, restride
 from cuesta.targets.reference.scope import Scope
 
-
 LaunchWatch: TypeAlias = Callable[[Operation, Sequence[Tensor]], None]
 """Is shown every launch before it runs, with the tensors that it is given."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -12,7 +13,9 @@ from benchmarks.on_cuda import on_cuda
 from cuesta.bisecting.bisect import bisect
 from cuesta.bisecting.finding import Finding
 from cuesta.bisecting.subjects import Subject
-from cuesta.pipeline import default_stages
+from cuesta.context import make_context
+from cuesta.opt import parse_module, split_input
+from cuesta.pipeline import default_stages, stages_of
 from tests.support.seeded_programs import PROGRAMS
 from tests.support.seeding import Fault
 
@@ -27,6 +30,12 @@ def captured(name: str) -> tuple[ModuleOp, list[Any]]:
 
 def found_by_bisection(fault: Fault, *, seconds: float = 20.0) -> Finding | None:
     """What bisection says of the fault's program while the fault is in force."""
+    if fault.program.endswith(".mlir"):
+        path = Path(__file__).parents[1] / "filecheck" / "transforms" / fault.program
+        first = next(split_input(path.read_text(encoding="utf-8")))
+        subject = Subject(fault.program, parse_module(make_context(), first, path.name), stages_of(fault.stage))
+        with fault.in_force():
+            return bisect(subject, seconds=seconds)
     module, inputs = captured(fault.program)
     machine = None
     if fault.device == "cuda":

@@ -76,7 +76,7 @@ def constants() -> Named:
     """Scalars that laws apply to."""
 
     def run(x: Any, n: Any) -> Any:
-        y = (-(-x)) * 1.0 + torch.where(x > 0, x, x) / 2.0
+        y = torch.neg(torch.neg(x)) * 1.0 + torch.where(x > 0, x, x) / 2.0
         return torch.maximum(y, y) - (0.0 - x), n * 0 + n - n * 2, (n.bitwise_not()).bitwise_not() + 1
 
     return run, (_random(5, 7), torch.arange(12).reshape(3, 4))
@@ -156,7 +156,8 @@ def integers() -> Named:
     """Quotients and remainders of integers, casts."""
 
     def run(n: Any, x: Any) -> Any:
-        return n // 3 + n % 5, n.div(2, rounding_mode="trunc"), (x * 10).to(torch.int32).to(torch.float32) + 1, n.to(torch.float32) / 3, n.sum()
+        cut = (x * 10).to(torch.int32).to(torch.float32) + 1
+        return n // 3 + n % 5, n.div(2, rounding_mode="trunc"), cut, n.to(torch.float32) / 3, n.sum()
 
     return run, (torch.arange(-20, 20).reshape(4, 10), _random(4, 10))
 
@@ -248,30 +249,6 @@ def wide() -> Named:
     return lambda x: x.exp() + 1, (_random(1000, 133),)
 
 
-def counter() -> Named:
-    """What an input held before is read after what it becomes is computed."""
-
-    def run(count: Any, x: Any) -> Any:
-        new = count + 1
-        z = x @ count
-        count.copy_(new)
-        return z.exp()
-
-    return run, (_random(5, 5), _random(5, 5, seed=1))
-
-
-def alias_kept() -> Named:
-    """A buffer that is read once more under another name."""
-
-    def run(x: Any, w: Any) -> Any:
-        y = torch.softmax(x, -1)
-        z = y.t()
-        u = torch.softmax(x @ w, -1)
-        return z @ (u @ w)
-
-    return run, (_random(5, 5), _random(5, 5, seed=1))
-
-
 def padded_view() -> Named:
     """A padding of what is read through a view."""
     return lambda x: functional.pad(x.t(), (1, 2), value=0.5).exp(), (_random(4, 5),)
@@ -343,7 +320,8 @@ def two_products() -> Named:
 
 
 PROGRAMS: dict[str, Callable[[], Named]] = {
-    name: made for name, made in list(globals().items()) if getattr(made, "__annotations__", {}).get("return") == "Named"
-    and not name.startswith("_")
+    name: made
+    for name, made in list(globals().items())
+    if getattr(made, "__annotations__", {}).get("return") == "Named" and not name.startswith("_")
 }
 """By name."""

@@ -56,6 +56,7 @@ class Fault:
 def forget() -> None:
     """What the compiler remembers from program to program may be of another compiler."""
     from cuesta.dialects.sym import simplify as simplifying
+
     for found in vars(simplifying).values():
         if hasattr(found, "cache_clear"):
             found.cache_clear()

@@ -296,7 +296,14 @@ def install() -> None:
 
 def serve() -> None:
     install()
-    actions = {"run": run, "run_seeded": run_seeded, "run_and_write": run_and_write, "load": load, "kernel": interpret_kernel, "meet": meet}
+    actions = {
+        "run": run,
+        "run_seeded": run_seeded,
+        "run_and_write": run_and_write,
+        "load": load,
+        "kernel": interpret_kernel,
+        "meet": meet,
+    }
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no answer
     torch.set_num_threads(1)
