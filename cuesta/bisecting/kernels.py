@@ -235,9 +235,16 @@ def launched_alone(program: ModuleOp, launch: host.LaunchOp) -> ModuleOp:
 
 def target_name(launch: host.LaunchOp) -> str:
     """The target that makes the machine code of a launch, by its name."""
-    from cuesta.targets.lookup import target_of
+    kind = launch.operands[-1].type
+    return target_of_device(device_of(kind) if is_tensor_type(kind) else "cpu")
 
-    return target_of(device_of(launch.operands[-1].type) if is_tensor_type(launch.operands[-1].type) else "cpu").name
+
+def target_of_device(device: str) -> str:
+    """The name of the target that makes machine code for a device."""
+    from cuesta.targets.lookup import running_on, target_of
+
+    with running_on("device"):
+        return target_of(device).name
 
 
 def _inside(module: ModuleOp) -> list[Operation]:
@@ -287,4 +294,4 @@ def _for_masks(ops: Sequence[Operation]) -> set[Operation]:
     return found
 
 
-__all__ = ["compiled", "how_compiled_differs", "launched_alone", "run_compiled", "wrong_kernel"]
+__all__ = ["compiled", "how_compiled_differs", "launched_alone", "run_compiled", "target_of_device", "wrong_kernel"]
