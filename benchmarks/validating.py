@@ -1,6 +1,6 @@
 """What `options={"validate": "kernels"}` costs: the time of a call of real models with it and without.
 
-    make bench-validate [ARGS="--models bert gpt2"]
+make bench-validate [ARGS="--models bert gpt2"]
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -35,15 +36,15 @@ def main() -> int:
     print(f"{'model':8} {'plain ms':>9} {'validated ms':>13} {'times':>6} {'first call s':>13}  kernels compared")
     for name in chosen.models:
         times: dict[str, list[float]] = {}
+        model, inputs = MODELS[name].inference()
         for mode in ("off", "kernels"):
             torch._dynamo.reset()
-            model, inputs = MODELS[name].inference()
             compiled = torch.compile(model, backend="cuesta", options={"validate": mode})
-            CLOCK.compared.clear()
+            CLOCK.kernels = CLOCK.compared = 0
             with torch.no_grad():
-                times[mode] = seconds_of(lambda: compiled(**inputs), chosen.calls)
-        plain, validated = (statistics.mean(times[mode][1:]) * 1e3 for mode in ("off", "kernels"))
-        compared = f"{len(CLOCK.compared)}, {sum(CLOCK.compared.values())} times"
+                times[mode] = seconds_of(partial(compiled, **inputs), chosen.calls)
+        plain, validated = (statistics.median(times[mode][1:]) * 1e3 for mode in ("off", "kernels"))
+        compared = f"{CLOCK.kernels}, {CLOCK.compared} times"
         ratio, first = validated / plain, times["kernels"][0]
         print(f"{name:8} {plain:9.2f} {validated:13.2f} {ratio:6.2f} {first:13.2f}  {compared}", flush=True)
     return 0

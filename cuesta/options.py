@@ -28,8 +28,8 @@ RANDOM = ("device", "eager", "philox")
 """`device` is Philox on GPUs, where it is computed next to what uses it, and eager's stream on the CPU."""
 
 VALIDATE = ("off", "stages", "kernels")
-"""`stages` runs the reference interpreter around every stage, on what a graph is first called with; `kernels` runs it on
-parts of what each kernel is launched on.
+"""`stages` runs the reference interpreter around every stage, on what a graph is first called with; `kernels` runs it
+on parts of what each kernel is launched on.
 """
 
 TARGETS = ("device", "reference")

@@ -13,7 +13,9 @@ from cuesta.bisecting.judging import Outcome, how_they_differ, is_exact, run
 from cuesta.bisecting.subjects import Subject
 from cuesta.context import make_context
 from cuesta.dialects.core.fingerprint import structurally_equal
+from cuesta.inputs_of import InputsError
 from cuesta.pipeline import Stage, run_pipeline
+from cuesta.targets.reference.errors import InterpreterError
 
 _SECONDS = 20.0
 """So long the programs after all stages may be interpreted, one after the other; what would take longer is searched in
@@ -72,10 +74,14 @@ def walk(module: ModuleOp, stages: Sequence[Stage]) -> Walked:
 def first_wrong_stage(subject: Subject, inputs: Sequence[Any], walked: Walked | None = None) -> WrongStage | None:
     """The first stage after which the interpreter gives something else than before, or which raises an error; None when
     all are right.
+
+    Errors: InputsError for inputs that the program cannot be run on.
     """
     walked = walk(subject.module, subject.stages) if walked is None else walked
     start = perf_counter()
     outcomes = {0: run(walked.programs[0][1], inputs)}
+    if isinstance(outcomes[0].error, InterpreterError):
+        raise InputsError(f"{subject.name} cannot be run on its inputs: {outcomes[0].error}")
     seconds = perf_counter() - start
     if seconds * len(walked.programs) > _SECONDS:
         number = _searched(walked, inputs, outcomes, subject.stages)

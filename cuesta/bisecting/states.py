@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
 from types import CodeType, FrameType
@@ -27,11 +27,13 @@ from cuesta.dialects.core.tracing import pattern_name, pattern_source
 # pyright: reportPrivateUsage=false
 # Which operands an op has is looked at thousands of times.
 
-_ROOT = Path(__file__).resolve().parents[2]
-"""Where our packages lie, in a checkout; files of extensions lie elsewhere."""
+_CUESTA = Path(__file__).resolve().parents[1]
+_ROOT = _CUESTA if (_CUESTA / "dialects").is_dir() else _CUESTA.parent
+"""What our packages lie in: a checkout, or the package that was installed. Files of extensions lie elsewhere."""
 _XDSL = os.path.dirname(os.path.dirname(sys.modules["xdsl.ir"].__file__ or ""))
 _TORCH = os.path.dirname(sys.modules["torch"].__file__ or "") if "torch" in sys.modules else "<no torch>"
 
+_PACKAGES = ("dialects/", "transforms/", "lowering/", "targets/")
 _HELPERS = ("dialects/", "cuesta/", "transforms/host/aliasing.py")
 """Files of ours whose functions do as they are told: what happens in them is their callers' doing."""
 
@@ -86,7 +88,7 @@ class _Watcher:
         self.until = until
         self.states: list[State] = []
         self.known = _looks(module)
-        self.file_of = cache(_file_of)
+        self.file_of = known_file
 
     def event(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
@@ -165,12 +167,13 @@ def _file_of(code: CodeType) -> str:
         return ""
     path = _resolved(name)
     if path.is_relative_to(_ROOT):
-        return path.relative_to(_ROOT).as_posix()
+        inside = path.relative_to(_ROOT).as_posix()
+        return inside if inside.startswith(_PACKAGES) or _ROOT != _CUESTA else f"cuesta/{inside}"
     inside = (sys.prefix, sys.base_prefix, _XDSL, _TORCH)
     return "" if any(name.startswith(one) for one in inside) else name
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _resolved(name: str) -> Path:
     """Packages of a checkout are found through links."""
     return Path(name).resolve()
@@ -216,6 +219,7 @@ class _Functions:
         )
 
 
-known_file = cache(_file_of)
+known_file = lru_cache(maxsize=16384)(_file_of)
+"""As `_file_of`, which asks the file system."""
 
 __all__ = ["Frame", "State", "functions_run", "states_of", "who"]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cuesta.bisecting.subjects import Subject
 
 EXAMPLES = """\
 examples:
@@ -40,7 +44,7 @@ def run(chosen: argparse.Namespace) -> int:
         return _wrong(subjects, chosen)
 
 
-def _wrong(subjects: list, chosen: argparse.Namespace) -> int:
+def _wrong(subjects: list[Subject], chosen: argparse.Namespace) -> int:
     from cuesta.bisecting.bisect import bisect
     from cuesta.bisecting.report import described, write
 
@@ -57,15 +61,15 @@ def _wrong(subjects: list, chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _slow(subjects: list) -> int:
+def _slow(subjects: list[Subject]) -> int:
     from cuesta.bisecting.slowness import WORTH_TELLING, slowing_stages
 
     slowed = 0
     for subject in subjects:
         whole, without = slowing_stages(subject)
-        print(f"{subject.name}: {whole:.0f} µs a call, with all stages")
+        print(f"{subject.name}: {whole:.1f} µs a call, with all stages")
         for one in without:
-            mark = "faster without it" if one.median < WORTH_TELLING * whole else ""
+            mark = "faster without it" if one.least < WORTH_TELLING * whole else ""
             slowed += bool(mark)
-            print(f"  {one.median:9.0f} µs without {one.stage:24} {mark}".rstrip())
+            print(f"  {one.least:9.1f} µs without {one.stage:24} {mark}".rstrip())
     return 1 if slowed else 0

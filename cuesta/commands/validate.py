@@ -1,4 +1,4 @@
-"""Compare a compiled model with the reference interpreter: every stage, every kernel, and the bounds of its accesses."""
+"""Compare a model with the reference interpreter, stage by stage, and prove that accesses are in bounds."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Which addresses of a program's kernels are proved to be in bounds, and how: ranges first, then z3 where it is there.
 
-    proved by ranges    0 ≤ address < size follows from the bounds of loops and of the grid
-    proved by z3        the same of what ranges are too coarse for: masks, products, quotients
-    masked              accessed only where a mask is true that nobody could prove to suffice
-    checked             the index is data, which a `bound` holds to its axis when the kernel runs
-    not proved          none of these
+proved by ranges    0 ≤ address < size follows from the bounds of loops and of the grid
+proved by z3        the same of what ranges are too coarse for: masks, products, quotients
+masked              accessed only where a mask is true that nobody could prove to suffice
+checked             the index is data, which a `bound` holds to its axis when the kernel runs
+not proved          none of these
 """
 
 from __future__ import annotations

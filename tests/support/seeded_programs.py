@@ -311,7 +311,7 @@ def sliced() -> Named:
 
 def running() -> Named:
     """Sums of a row so far."""
-    return lambda x: x.cumsum(-1) * 2, (_random(4, 64),)
+    return lambda x: x.cumsum(-1) * 2, (_random(4, 400),)
 
 
 def two_products() -> Named:
