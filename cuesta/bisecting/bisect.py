@@ -12,7 +12,7 @@ from cuesta.bisecting import programs
 from cuesta.bisecting.finding import Finding, Report
 from cuesta.bisecting.judging import how_they_differ, inputs_for, is_exact, run
 from cuesta.bisecting.kernels import wrong_kernel
-from cuesta.bisecting.reducing import Reducer
+from cuesta.bisecting.reducing import Reducer, reduced_through
 from cuesta.bisecting.rewrites import Rewrite, raised_in, wrong_rewrite
 from cuesta.bisecting.stages import WrongStage, first_wrong_stage, run_stage, walk
 from cuesta.bisecting.subjects import Subject
@@ -55,7 +55,13 @@ def reduced_stage(
     start = perf_counter() if start is None else start
     spectrum = Spectrum()
     shows = _Shows(found, _contract_before(found.before, subject.stages[: found.position]), spectrum)
-    reducer = Reducer(found.before, subject.inputs, shows, seconds=seconds)
+    before, inputs, tried = found.before, subject.inputs, 0
+    if level_of(before) != level_of(subject.module):
+        # There are fewer ops, and whole ones, where the program comes from.
+        before, inputs, tried = reduced_through(
+            subject.module, subject.stages[: found.position], inputs, shows, seconds=seconds / 2
+        )
+    reducer = Reducer(before, inputs, shows, seconds=seconds - (perf_counter() - start) / 2)
     module, inputs = reducer.reduce()
     told(f"{programs.size_of(module)[1]} ops of {programs.size_of(found.before)[1]} show it")
     given = inputs_for(module, inputs)
@@ -72,7 +78,7 @@ def reduced_stage(
         programs.size_of(module)[1],
         suspects=spectrum.likeliest(),
         seconds=perf_counter() - start,
-        tried=reducer.tried,
+        tried=tried + reducer.tried,
     )
 
 

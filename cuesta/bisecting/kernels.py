@@ -13,8 +13,8 @@ from xdsl.traits import IsTerminator
 
 from cuesta.bisecting import programs
 from cuesta.bisecting.finding import Finding, Report
-from cuesta.bisecting.judging import Outcome, copied, run
-from cuesta.bisecting.reducing import Reducer
+from cuesta.bisecting.judging import Outcome, copied, inputs_for, run
+from cuesta.bisecting.reducing import Reducer, reduced_through
 from cuesta.bisecting.rewrites import Rewrite
 from cuesta.bisecting.stages import Walked
 from cuesta.bisecting.subjects import Machine, Subject
@@ -72,12 +72,19 @@ def wrong_kernel(
         if problem is None:
             return None
         return _around_kernels(program, subject, problem, seconds=seconds, start=start, machine=machine)
+    told(f"@{found[0].kernel}: {found[2]}")
     launch, arguments, problem = found
-    told(f"@{launch.kernel}: {problem}")
+    tried = 0
+    if subject.stages:
+        small, given, tried = reduced_through(
+            subject.module, subject.stages, subject.inputs, _Shows(machine, Spectrum()), seconds=seconds / 2
+        )
+        if (smaller := _first_wrong(small, inputs_for(small, given), machine)) is not None:
+            program, (launch, arguments, _) = small, smaller
     alone = launched_alone(program, launch)
     spectrum = Spectrum()
     shows = _Shows(machine, spectrum)
-    reducer = Reducer(alone, arguments, shows, seconds=seconds, signs=True)
+    reducer = Reducer(alone, arguments, shows, seconds=seconds / 2, signs=True)
     module, given = reducer.reduce()
     target = target_name(launch)
     return Finding(
@@ -88,10 +95,10 @@ def wrong_kernel(
         module,
         given,
         programs.size_of(module)[1],
-        kernel=launch.kernel,
+        kernel=found[0].kernel,
         suspects=spectrum.likeliest(),
         seconds=perf_counter() - start,
-        tried=reducer.tried,
+        tried=tried + reducer.tried,
     )
 
 

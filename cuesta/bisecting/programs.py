@@ -134,6 +134,8 @@ def _may_go(op: Operation) -> bool:
         return all(len(ops_of(block)) == 0 or _is_end(block) for region in op.regions for block in region.blocks)
     if isinstance(op, host.FreeOp):
         return not op.operands
+    if isinstance(op, loops.ExternOp | host.ExternOp):
+        return bool(op.results) and op.is_pure
     return bool(op.results) and not (isinstance(op, CallLike) and not isinstance(op, aten.AtenOp))
 
 

@@ -22,6 +22,7 @@ from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
 from cuesta.dialects.layout import is_tensor_type, sizes_of
+from cuesta.pipeline import Stage, run_pipeline
 
 Still = Callable[[ModuleOp, Sequence[Any]], bool]
 """Whether a program, on inputs, still shows what it is reduced for. The program may be changed by who is asked."""
@@ -192,13 +193,14 @@ class Reducer:
                 continue
             for behind in _behind(op):
                 yield _by_value(at, behind)
-            yield _by_constant(at)
+            for value in (1, -1) if self.signs else (1,):
+                yield _erased([at], value)
 
     # -- sizes --------------------------------------------------------------------------------------------------------
 
     def _shrink(self) -> None:
         """Tries smaller sizes, one number of the text at a time, wherever it stands."""
-        text = print_text(self.module)
+        text = print_text(self.module, locations=True)
         numbers = sorted({int(one) for one in re.findall(r"(?<=[<x])\d+(?=x)|(?<=: )\d+(?=[,)])", text)}, reverse=True)
         for number in numbers:
             for smaller in _SIZES:
@@ -212,6 +214,34 @@ class Reducer:
                 if self._shows(module.clone(), None):
                     self.module, text = module, other
                     break
+
+
+class Through:
+    """What is asked of the program that stages make of one: whether that still shows it."""
+
+    def __init__(self, stages: Sequence[Stage], still: Still) -> None:
+        self.stages = stages
+        self.still = still
+
+    def __call__(self, module: ModuleOp, inputs: Sequence[Any]) -> bool:
+        """Runs the stages; a program that they refuse shows nothing."""
+        try:
+            run_pipeline(make_context(), module, self.stages)
+        except Exception:  # noqa: BLE001  # stages that are given what is left of a program
+            return False
+        return self.still(module, inputs)
+
+
+def reduced_through(
+    module: ModuleOp, stages: Sequence[Stage], inputs: Inputs, still: Still, *, seconds: float
+) -> tuple[ModuleOp, Inputs, int]:
+    """A program made smaller before its stages, taken through them; its inputs; and how many were tried. Where that
+    cannot be shown, because the stages behave otherwise than they did, the program as it was.
+    """
+    reducer = Reducer(module, inputs, Through(stages, still), seconds=seconds)
+    small, given = reducer.reduce()
+    run_pipeline(make_context(), small, stages)
+    return small, given, reducer.tried
 
 
 def _elements(module: ModuleOp) -> int:
@@ -253,6 +283,8 @@ def _given(positions: Sequence[int]) -> Edit:
 def _without(position: int) -> Edit:
     def edit(module: ModuleOp) -> bool:
         op = ops_of(entry_block(module))[position]
+        if isinstance(op, host.AllocOp):  # an argument is no memory to write to
+            return False
         for result in op.results:
             programs.as_argument(module, result)
         op.detach()
@@ -287,14 +319,14 @@ def _is_inside(op: Operation) -> bool:
     )
 
 
-def _erased(positions: Sequence[int]) -> Edit:
+def _erased(positions: Sequence[int], value: int = 1) -> Edit:
     def edit(module: ModuleOp) -> bool:
         ops = all_ops(module)
         for at in reversed(positions):
             op = ops[at]
             if op.parent is None:
                 continue
-            if _by_constants(op):
+            if _by_constants(op, value):
                 op.detach()
                 op.erase()
         return True
@@ -302,9 +334,9 @@ def _erased(positions: Sequence[int]) -> Edit:
     return edit
 
 
-def _by_constants(op: Operation) -> bool:
+def _by_constants(op: Operation, value: int) -> bool:
     """Puts constants in the place of the results of an op; whether that can be done."""
-    constants = [_constant(result.type) for result in op.results]
+    constants = [_constant(result.type, value) for result in op.results]
     block = op.parent
     if block is None or any(one is None for one in constants):
         return False
@@ -354,12 +386,8 @@ def _by_value(position: int, way: Sequence[int]) -> Edit:
     return edit
 
 
-def _by_constant(position: int) -> Edit:
-    return _erased([position])
+def _constant(kind: Attribute, value: int) -> Operation | None:
+    return elem.constant(value if elem.kind_of(kind) in "fi" else 1, kind) if elem.kind_of(kind) in "fiub" else None
 
 
-def _constant(kind: Attribute) -> Operation | None:
-    return elem.constant(1, kind) if elem.kind_of(kind) in "fiub" else None
-
-
-__all__ = ["Inputs", "Reducer", "Still"]
+__all__ = ["Inputs", "Reducer", "Still", "Through", "reduced_through"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,7 +48,11 @@ def run(chosen: argparse.Namespace) -> int:
 def _wrong(subjects: list[Subject], chosen: argparse.Namespace) -> int:
     from cuesta.bisecting.bisect import bisect
     from cuesta.bisecting.report import described, write
+    from cuesta.inputs_of import InputsError
 
+    beside = Path(f"{chosen.output}.inputs")
+    if beside.exists():
+        raise InputsError(f"there is a {beside} already, where inputs would be kept")
     for subject in subjects:
         found = bisect(subject, seconds=chosen.seconds, told=lambda line: print(line, file=sys.stderr))
         if found is None:
