@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from cuesta.dialects import aten, elem, host, kernel, loops, sym
@@ -169,10 +169,6 @@ def _drop_arguments(module: ModuleOp, inputs: Inputs) -> Inputs:
 
 
 def values_of(module: ModuleOp) -> list[SSAValue]:
-    """The tensors that ops of `@main` give, in order."""
-    return [result for op in ops_of(entry_block(module)) for result in op.results if is_tensor_type(result.type)]
-
-
-def is_argument(value: SSAValue) -> bool:
-    """Whether a value is an argument of a body."""
-    return isinstance(value, BlockArgument)
+    """The tensors that ops of `@main` give, in order; memory to be written is none yet."""
+    ops = [op for op in ops_of(entry_block(module)) if not isinstance(op, host.AllocOp)]
+    return [result for op in ops for result in op.results if is_tensor_type(result.type)]

@@ -68,6 +68,8 @@ class Reducer:
                 self._try_all(find)
             if programs.size_of(self.module) == before:
                 break
+        if self.inputs is not None and self._shows(self.module.clone(), None):
+            self.inputs = None  # it does not depend on them any more
         if self.inputs is None:
             self._shrink()
         return self.module, self.inputs
