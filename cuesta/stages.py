@@ -86,6 +86,16 @@ class Program:
         return cls._of_text(read_text(path), os.fspath(path), Options.parse(None, options), options or {}, None)
 
     @classmethod
+    def of_module(cls, module: ModuleOp, *, options: Mapping[str, Any] | None = None) -> Program:
+        """A program that builders made, where it stands: it has the stages before it that follow from its level.
+
+        Errors: CuestaError for one that breaks the rules of its level.
+        """
+        from cuesta.dialects.core.locations import print_text
+
+        return cls._of_text(print_text(module), "<built>", Options.parse(None, options), options or {}, None)
+
+    @classmethod
     def _of_text(cls, text: str, name: str, options: Options, given: Mapping[str, Any], call: Call | None) -> Program:
         from cuesta.staging import stages_for
 
@@ -132,6 +142,11 @@ class Program:
     def header(self) -> Header:
         """The lines at the top of its text."""
         return self._header
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages before it, in order."""
+        return self._stages
 
     @property
     def stage(self) -> str:
