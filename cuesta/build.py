@@ -167,7 +167,8 @@ class AtenBuilder(ProgramBuilder):
             fail(f"{op.overload}: what it gives depends on sizes, or data: say it, type='f32[s0, 4]'")
         keywords = dict(op.arguments_attr.keywords)
         devices = [device_of(one.type) for one in op.operands if is_tensor_type(one.type)]
-        device = keywords["device"].name if isinstance(keywords.get("device"), Device) else next(iter(devices), "cpu")
+        said = keywords.get("device")
+        device = said.name if isinstance(said, Device) else next(iter(devices), "cpu")
         found: list[Attribute] = []
         for one in given:
             if not isinstance(one, torch.Tensor):
@@ -270,9 +271,10 @@ class LoopsBuilder(ProgramBuilder, LoopBuilder):
     def nest(self, *outs: Any, sizes: Sequence[sym.IndexExpr] | None = None) -> Generator[Nest]:  # type: ignore[override]
         """A `loops.nest` over `sizes`, or those of the first out; the `with` block fills its body."""
         types = [type_of(one) for one in outs]
-        if not types or not is_tensor_type(types[0]):
+        first = types[0] if types else None
+        if first is None or not is_tensor_type(first):
             fail("a nest has outs, which are tensors")
-        with LoopBuilder.nest(self, sizes_of(types[0]) if sizes is None else sizes, types) as found:
+        with LoopBuilder.nest(self, sizes_of(first) if sizes is None else sizes, types) as found:
             yield found
 
     def reduce(self, kind: str, sizes: Any, value_type: Any, body: Any) -> Any:

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from xdsl.dialects.builtin import FileLineColLoc, FunctionType, IntAttr, LocationAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -82,7 +82,7 @@ def _size(text: str, whole: str) -> sym.IndexExpr:
     fail(f"{whole!r}: {text!r} is neither a number nor the name of a size")
 
 
-def fail(message: str) -> Any:
+def fail(message: str) -> NoReturn:
     """Errors: BuildError with the caller's line, always."""
     location = here()
     place = f"{location.filename.data}:{location.line.data}  " if isinstance(location, FileLineColLoc) else ""

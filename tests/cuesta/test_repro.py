@@ -41,7 +41,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def run_script(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[object, str, str]:
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(folder / "run.py"), run_name="__main__")
-    return ended.value.code, *capsys.readouterr()
+    out, err = capsys.readouterr()
+    return ended.value.code, out, err
 
 
 @pytest.mark.usefixtures("broken")
