@@ -12,7 +12,7 @@ import cuesta
 from cuesta.capturing import Lowered
 from cuesta.dialects.aten import AtenOp
 from cuesta.dialects.core.diagnostics import CuestaError
-from cuesta.dialects.core.locations import format_location
+from cuesta.dialects.core.locations import format_location, origin_of
 from cuesta.options import OptionError
 from cuesta.stages import LEVELS, Program, StageError
 
@@ -92,6 +92,18 @@ def test_editing_changes_no_other_program(lowered: Lowered, inputs: tuple[object
     twice = edited.edit("loops.reduce minimum", "loops.reduce maximum")
     torch.testing.assert_close(twice.compile()(*inputs)[0], layer(*inputs))  # type: ignore[arg-type]
     assert "loops.nest" in edited.text
+
+
+def test_an_edited_op_still_comes_from_the_model(lowered: Lowered) -> None:
+    edited = lowered.aten.edit("aten._softmax.default(%add, -1, false)", "aten._softmax.default(%add, 0, false)")
+    softmax = next(op for op in edited.edit("%add", "%sum", count=2).module.walk() if "softmax" in op.name)
+    origin = origin_of(softmax.location)
+    assert format_location(origin).startswith(f"{__file__}:")
+    assert '"<import, edited>":' in str(softmax.location)
+    with pytest.raises(
+        CuestaError, match=r"(?s)<import, edited>:\d+  aten._softmax.default: .*from: .*test_stages.py:"
+    ):
+        edited.edit("%add, 0, false) : (tensor<3x8xf32>)", "%add, 7, false) : (tensor<3x8xf32>)")
 
 
 def test_a_module_from_builders(lowered: Lowered, inputs: tuple[object, ...]) -> None:
