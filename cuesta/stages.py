@@ -38,7 +38,7 @@ class Call:
     """How what a caller gives becomes the arguments of `@main`, for a program that `cuesta.lower` captured."""
 
     given: tuple[Any, ...]
-    """What a caller gives, flat: numbers and the like as they were, since the program holds them; for tensors, their class."""
+    """What a caller gives, flat: numbers as they were, since the program holds them; for tensors, their class."""
     sources: tuple[int | None, ...]
     """For each argument of `@main`, which of them it is; None for what was there already, as weights are."""
     captured: tuple[Any, ...]
