@@ -83,6 +83,13 @@ class Watched:
     """Of the latest call, while `Watch.keeps_arguments`."""
     ended: float | None = None
 
+    def forget(self) -> None:
+        """Lets go of what is large: Dynamo keeps the compiled function, and with it this."""
+        self.module = self.arguments = None
+        for one in (self.levels, self.nests, self.refusals, self.layouts, self.rules):
+            one.clear()
+        self.texts.clear()
+
     def nodes_in(self, locations: Iterable[LocationAttr]) -> tuple[str, ...]:
         """The FX nodes that locations name."""
         numbers = dict.fromkeys(one for location in locations for one in nodes_of(location))
