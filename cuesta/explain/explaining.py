@@ -252,12 +252,14 @@ def _device_of(inputs: Sequence[Any], function: Any) -> torch.device:
 def _put_together(run: _Run, name: str, training: bool, time: bool, texts: bool) -> Explanation:
     graphs: list[Graph] = []
     for number, (watched, measured) in enumerate(zip(run.watch.graphs, run.measured, strict=True)):
-        watched.arguments = None
         graphs.append(graph_of(watched, number, measured, texts=texts))
     devices = dict.fromkeys(one.device for graph in graphs for one in graph.kernels)
     if not graphs and not run.unseen:
         why = "Dynamo compiled nothing of it: it has no operators of torch, or it is skipped"
         run.unseen.append(Unseen("the program", why))
+    events = _events(run.watch)
+    for watched in run.watch.graphs:
+        watched.forget()
     own = sum(one.record.seconds.get(DUMP, 0.0) for one in run.watch.graphs)
     seconds = None if run.compile_seconds is None else run.compile_seconds - own
     return Explanation(
@@ -271,7 +273,7 @@ def _put_together(run: _Run, name: str, training: bool, time: bool, texts: bool)
         whole_us=run.whole_us,
         eager_us=run.eager_us,
         compile_seconds=seconds,
-        events=_events(run.watch),
+        events=events,
         unseen=tuple(run.unseen),
     )
 

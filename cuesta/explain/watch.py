@@ -88,6 +88,13 @@ class Watched:
         places = {node.name: place for place, node in enumerate(self.traced.nodes)}
         return {number: places[name] for number, name in enumerate(self.numbered, 1) if name in places}
 
+    def forget(self) -> None:
+        """Lets go of what is large: Dynamo keeps the compiled function, and with it this."""
+        self.module = self.arguments = None
+        for one in (self.levels, self.nests, self.refusals, self.layouts, self.rules):
+            one.clear()
+        self.texts.clear()
+
     def nodes_in(self, locations: Iterable[LocationAttr]) -> tuple[str, ...]:
         """The FX nodes that locations name."""
         numbers = dict.fromkeys(one for location in locations for one in nodes_of(location))
