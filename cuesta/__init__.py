@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cuesta import backend, build
     from cuesta.capturing import lower
+    from cuesta.explain.explaining import explain
     from cuesta.extensions import extended
     from cuesta.loading import load
     from cuesta.packages.building import package
@@ -27,6 +28,7 @@ __all__ = [
     "backend",
     "build",
     "clear_records",
+    "explain",
     "extended",
     "load",
     "load_package",
@@ -47,7 +49,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("backend", "build"):
+    if name in ("backend", "build", "explain"):  # modules, of which the first and the last can be called
         return importlib.import_module(f"cuesta.{name}")
     if name in __all__:
         return getattr(importlib.import_module(_PLACES.get(name, "cuesta.record")), name)

@@ -26,6 +26,7 @@ from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen, seconds_for
 from cuesta.names_in_logs import find_names_when_logged
+from cuesta.observing import observed, observing
 from cuesta.options import Options
 from cuesta.record import CompileRecord, GraphKind
 
@@ -59,6 +60,7 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import (
         lost_negative_bit,
+        lost_type,
         numbers_of_loops,
         run_in_eager,
         tensors_stay,
@@ -68,7 +70,8 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     start = perf_counter()
-    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost_negative_bit(gm)
+    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)
+    reason = reason or lost_negative_bit(gm) or lost_type(gm)
     if reason is not None:
         warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
         return run_in_eager(gm)
@@ -146,6 +149,7 @@ class Compilers:
         self.options = options
         self.extensions = chosen(options.extensions)
         self.seconds_allowed = seconds_for(options.extension_seconds)
+        self.observer = observing()
         self.records: list[CompileRecord] = []
         """Ours alone: `cuesta.records` has those of other threads between them."""
         self.seconds = 0.0
@@ -181,7 +185,7 @@ class Compilers:
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
         start, record = perf_counter(), CompileRecord(kind=kind)
         self.records.append(record)
-        with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
+        with collection_paused(), only(self.extensions), allowing(self.seconds_allowed), observed(self.observer):
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.lowering.capture.objects import hold_real_objects
             from cuesta.returned_aliases import view_the_inputs

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cuesta.building import BuildError, ProgramBuilder, Ranges, fail, here, type_of
+from cuesta.building import BuildError, ProgramBuilder, Ranges, fail, here, symbols_of_type, type_of
 from cuesta.dialects import sym
 from cuesta.dialects.aten import (
     ArgumentOrValue,
@@ -167,7 +167,8 @@ class AtenBuilder(ProgramBuilder):
             fail(f"{op.overload}: what it gives depends on sizes, or data: say it, type='f32[s0, 4]'")
         keywords = dict(op.arguments_attr.keywords)
         devices = [device_of(one.type) for one in op.operands if is_tensor_type(one.type)]
-        device = keywords["device"].name if isinstance(keywords.get("device"), Device) else next(iter(devices), "cpu")
+        said = keywords.get("device")
+        device = said.name if isinstance(said, Device) else next(iter(devices), "cpu")
         found: list[Attribute] = []
         for one in given:
             if not isinstance(one, torch.Tensor):
@@ -200,7 +201,7 @@ def _overload_for(name: str, arguments: Sequence[Any], keywords: Mapping[str, An
     def stand_in(one: Any) -> Any:
         if isinstance(one, list | tuple):
             return [stand_in(element) for element in one]
-        return meta_of(one, _Six()) if isinstance(one, SSAValue) else one
+        return meta_of(one, dict.fromkeys(symbols_of_type(one.type), 6)) if isinstance(one, SSAValue) else one
 
     given = {key: stand_in(value) for key, value in keywords.items() if key != "type"}
     try:
@@ -208,23 +209,6 @@ def _overload_for(name: str, arguments: Sequence[Any], keywords: Mapping[str, An
     except RuntimeError as error:
         said = " ".join(str(error).split())
         fail(f"aten.{name}: {said if len(said) < 300 else said[:300] + ' …'}")
-
-
-class _Six(dict[str, int]):
-    """Every symbol, as far as it matters for who is called."""
-
-    def __missing__(self, name: str) -> int:
-        return 6
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def keys(self) -> Any:
-        """All names there are."""
-        return self
-
-    def __ge__(self, other: object) -> bool:
-        return True
 
 
 def _constant(value: Any) -> ArgumentOrValue:
@@ -270,9 +254,10 @@ class LoopsBuilder(ProgramBuilder, LoopBuilder):
     def nest(self, *outs: Any, sizes: Sequence[sym.IndexExpr] | None = None) -> Generator[Nest]:  # type: ignore[override]
         """A `loops.nest` over `sizes`, or those of the first out; the `with` block fills its body."""
         types = [type_of(one) for one in outs]
-        if not types or not is_tensor_type(types[0]):
+        first = types[0] if types else None
+        if first is None or not is_tensor_type(first):
             fail("a nest has outs, which are tensors")
-        with LoopBuilder.nest(self, sizes_of(types[0]) if sizes is None else sizes, types) as found:
+        with LoopBuilder.nest(self, sizes_of(first) if sizes is None else sizes, types) as found:
             yield found
 
     def reduce(self, kind: str, sizes: Any, value_type: Any, body: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -176,7 +176,7 @@ class HostBuilder(ProgramBuilder):
         for number, one in enumerate(kernels):
             function = one.function.clone()
             self._names[one] = f"kernel_{number}"
-            function.properties["sym_name"] = type(function.properties["sym_name"])(f"kernel_{number}")
+            function.properties["sym_name"] = StringAttr(f"kernel_{number}")
             self.add(function)
 
     @property

@@ -6,7 +6,6 @@ import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +14,7 @@ from cuesta.backend import BoxedFunction, Compilers, compiled_by
 from cuesta.header import Header
 from cuesta.inputs_of import copies_of
 from cuesta.kept_inputs import address_of, weights_among
+from cuesta.lowering.capture.stack_traces import NO_LINE
 from cuesta.options import Options
 from cuesta.record import CompileRecord
 from cuesta.stages import Call, Program, Sources, StageError, in_force
@@ -177,8 +177,7 @@ def _of_own_code(fn: Callable[..., Any]) -> Callable[..., Any]:
     def call(*inputs: Any, **named: Any) -> Any:
         return fn(*inputs, **named)
 
-    # Of no file, in torch's folder: it is no line of the model.
-    code = call.__code__.replace(co_filename=str(Path(torch.__file__).with_name("called_by_cuesta")))
+    code = call.__code__.replace(co_filename=NO_LINE)
     return types.FunctionType(code, call.__globals__, call.__name__, None, call.__closure__)
 
 
@@ -231,7 +230,8 @@ class CapturedGraph:
         sources = tuple(
             next((at for at, key in enumerate(keys) if key is not None and key == one), None) for one in self.identities
         )
-        call = Call(len(given), sources, tuple(arguments))
+        numbers = tuple(torch.Tensor if isinstance(one, torch.Tensor) else one for one in given)
+        call = Call(numbers, sources, tuple(arguments))
         return Program(self.module, header, stages, options, call=call)
 
 

@@ -9,12 +9,14 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cuesta.cached import Place
 from cuesta.dialects.core.extension import active
 from cuesta.fallbacks import watched
 from cuesta.finishing import BoxedFunction, Keep, finish, with_constants
+from cuesta.observing import observing
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord, recorded
 from cuesta.targets.lookup import running_on
@@ -54,10 +56,13 @@ def compile_graph(
     with recorded(record):
         with running_on(options.target):
             device = _unsupported_device(gm)
+        observer = observing()
+        if observer is not None:
+            observer.graph(gm, record)
         if device is not None:
-            return _in_eager(gm, f"there is no target for the device {device}")
+            return _in_eager(gm, record, f"there is no target for the device {device}")
         complete_metadata(gm)
-        place = place or Place.of(gm, record, options)
+        place = place or (Place.of(gm, record, options) if observer is None else Place(gm, record, None, None))
         try:
             known = None if options.wants_stages else place.look_up()
             if known is not None or options.wants_stages:
@@ -65,7 +70,7 @@ def compile_graph(
             with place.turn() as known:
                 return known or place.finished(_compile_fresh(gm, options, record, place))
         except CudaError as error:  # it is the device or its driver that refuses
-            return _in_eager(gm, error)
+            return _in_eager(gm, record, error)
 
 
 def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRecord, place: Place) -> BoxedFunction:
@@ -76,7 +81,7 @@ def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRe
     try:
         imported = imported_program(gm, record)
     except UnsupportedGraphError as error:
-        return _in_eager(gm, error)
+        return _in_eager(gm, record, error)
     names, constants = [name for name, _ in imported.constants], [value for _, value in imported.constants]
     dump = _dump_of(gm, options, record)
     before = imported.module.clone() if options.validate == "stages" else None
@@ -134,12 +139,20 @@ def compile_module(
     from cuesta.staging import run_stages
 
     run_stages(module, options, record, dump, stages, checked=checked)
+    observer = observing()
     with running_on("checked" if options.validate == "kernels" else options.target):
         write = None if dump is None else dump.text
-        generated = begin(module, record, write, checked=checked, checks_calls=options.checks == "calls")
+        writer = None if observer is None else observer.writer()
+        if observer is not None:
+            write = partial(observer.text, record)
+        checks_calls = options.checks == "calls"
+        generated = begin(module, record, write, checked=checked, checks_calls=checks_calls, writer=writer)
     _count(module, record)
     record.result_strides = strides_of_results(module)
-    return watched(finish(generated, record, keep, key), generated.program.overloads, record.kind)
+    function = finish(generated, record, keep, key)
+    if observer is not None:
+        return observer.made(record, module, generated, function)
+    return watched(function, generated.program.overloads, record.kind)
 
 
 def _dump_of(gm: torch.fx.GraphModule, options: Options, record: CompileRecord) -> Dump | None:
@@ -156,9 +169,10 @@ def _dump_of(gm: torch.fx.GraphModule, options: Options, record: CompileRecord) 
     return dump
 
 
-def _in_eager(gm: torch.fx.GraphModule, reason: object) -> BoxedFunction:
+def _in_eager(gm: torch.fx.GraphModule, record: CompileRecord, reason: object) -> BoxedFunction:
     from functorch.compile import make_boxed_func  # pyright: ignore[reportPrivateImportUsage]  # documented there
 
+    record.in_eager = str(reason)
     warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=4)
     return make_boxed_func(gm.forward)
 

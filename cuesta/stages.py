@@ -37,8 +37,8 @@ class StageError(ValueError):
 class Call:
     """How what a caller gives becomes the arguments of `@main`, for a program that `cuesta.lower` captured."""
 
-    given: int
-    """How many tensors and numbers a caller gives."""
+    given: tuple[Any, ...]
+    """What a caller gives, flat: numbers as they were, since the program holds them; for tensors, their class."""
     sources: tuple[int | None, ...]
     """For each argument of `@main`, which of them it is; None for what was there already, as weights are."""
     captured: tuple[Any, ...]
@@ -162,12 +162,14 @@ class Program:
 
     def with_text(self, text: str) -> Program:
         """The program that another text holds. It has the stages before it that the text's first lines say; without
-        them, those from its level on.
+        them, those from its level on. Ops that were here before come from the lines of the model that they came from.
 
         Errors: CuestaError or xDSL's ParseError with the line, for a text that is refused.
         """
         name = self._name if self._name.startswith("<") else f"<{self._name or self.stage}, edited>"
-        return self._of_text(text, name, self._options, {}, self._call)
+        program = self._of_text(text, name, self._options, {}, self._call)
+        keep_origins(self._module, program._module)
+        return program
 
     def edit(self, old: str, new: str, *, count: int = 1) -> Program:
         """The program in whose text `old` is `new`, which it must be there for just `count` times.
@@ -291,8 +293,15 @@ class Program:
         if not inputs:
             return list(self._call.captured)
         leaves = tree_leaves(inputs)
-        if len(leaves) != self._call.given:
-            raise TypeError(f"the function was captured with {self._call.given} tensors and numbers, got {len(leaves)}")
+        if len(leaves) != len(self._call.given):
+            count = len(self._call.given)
+            raise TypeError(f"the function was captured with {count} tensors and numbers, got {len(leaves)}")
+        for at, (leaf, was) in enumerate(zip(leaves, self._call.given, strict=True)):
+            is_tensor = was is torch.Tensor
+            if isinstance(leaf, torch.Tensor) != is_tensor or (not is_tensor and leaf != was):
+                said = "a tensor" if is_tensor else repr(was)
+                got = "a tensor" if isinstance(leaf, torch.Tensor) else repr(leaf)
+                raise TypeError(f"input {at} was {said} when the function was captured, and is {got}: lower it again")
         pairs = zip(self._call.sources, self._call.captured, strict=True)
         return [captured if at is None else leaves[at] for at, captured in pairs]
 
@@ -367,6 +376,20 @@ def position_of(name: str, stages: Sequence[Stage], after: str) -> int:
     near = difflib.get_close_matches(name, dict.fromkeys([*labels, *every]), n=1)
     hint = f", did you mean {near[0]!r}?" if near else f"; left are: {', '.join(labels) or 'none'}"
     raise StageError(f"there is no stage {name!r}{hint}")
+
+
+def keep_origins(before: ModuleOp, after: ModuleOp) -> None:
+    """Lets each op of a text that was edited come from where it came from before, besides its place in the text."""
+    from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, UnknownLoc
+
+    from cuesta.dialects.core.locations import origin_of
+    from cuesta.matching_ops import Matching
+
+    for ours, theirs in Matching(before, after).pairs():
+        place, origin = theirs.location, origin_of(ours.location)
+        edited = isinstance(origin, FileLineColLoc) and origin.filename.data.startswith("<")
+        if isinstance(place, FileLineColLoc) and not isinstance(origin, UnknownLoc) and not edited:
+            theirs.location = CallSiteLoc(place, origin)
 
 
 def _begun(stage: Stage) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from cuesta.observing import observing
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord
 
@@ -46,13 +47,22 @@ def run_stages(
         with record.stage(DUMP):
             dump.begin(level_of(module), module, [stage.name for stage in stages])
 
+    observer = observing()
+    if observer is not None:
+        with record.stage(DUMP):
+            observer.begin(record, module, stages)
+
     def after_stage(name: str, current: ModuleOp, seconds: float) -> None:
         record.seconds[name] = record.seconds.get(name, 0.0) + seconds
         if dump is not None:
             with record.stage(DUMP):
                 dump.level(name, current)
+        if observer is not None:
+            with record.stage(DUMP):
+                observer.stage(record, name, current, seconds)
 
-    with trace_rewrites() if options.trace else nullcontext() as trace, _tuning(options, stages, dump):
+    tracing = trace_rewrites(texts=options.trace) if options.trace or observer is not None else nullcontext()
+    with tracing as trace, _tuning(options, stages, dump):
         run_pipeline(
             make_context(),
             module,
@@ -65,9 +75,11 @@ def run_stages(
         from cuesta.texts import verify_lowered
 
         verify_lowered(module)
-    if trace is not None and dump is not None:
+    if trace is None or not options.trace:
+        return
+    if dump is not None:
         dump.text("rewrites.txt", trace.summary())
-    elif trace is not None:
+    else:
         print(trace.summary(), file=sys.stderr)
 
 

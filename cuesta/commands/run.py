@@ -8,7 +8,7 @@ import warnings
 EXAMPLES = """\
 examples:
   cuesta run levels/000_inference                          the whole program again
-  cuesta run levels/000_inference/20_dce-2.mlir --check    from a text on, edited or not, beside the reference interpreter
+  cuesta run levels/000_inference/20_dce.mlir  --check    from a text on, edited or not, beside the reference interpreter
   cuesta run levels/000_inference --until fuse-nests --check   as far as a stage, interpreted
   cuesta run levels/000_inference --random --size s0=100 --time
 
@@ -59,6 +59,8 @@ def run(chosen: argparse.Namespace) -> int:
         print(f"result {position}: {described(value)}")
     if done.timing is not None:
         print(f"time: {done.timing}")
+    if done.note:
+        print(f"note: {done.note}")
     for comparison in done.comparisons or ():
         print(comparison)
     return 0 if done.agrees else 1

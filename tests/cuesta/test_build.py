@@ -111,6 +111,16 @@ def test_a_host_program() -> None:
     check(h, x, w, expected=(x @ w + 1).flatten())
 
 
+def test_texts_for_a_gpu_need_none() -> None:
+    pytest.importorskip("triton")
+    with build.nest("f32[4096] on cuda:0", x="f32[4096] on cuda:0") as n:
+        n.store(n.load(n.x, n.indices) * 3.0)
+    torch.testing.assert_close(n.program.run(torch.ones(4096))[0], torch.full((4096,), 3.0))
+    source = n.program.source
+    assert list(source.triton) == ["kernels.py"] and "@triton.jit" in source.triton["kernels.py"]
+    assert "empty_cuda_0" in source.wrapper
+
+
 def test_programs_are_complete_when_their_block_ends() -> None:
     with build.aten(x="f32[4]") as b:
         b.returns(b.op.exp(b.x))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,9 +40,11 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run_script(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[object, str, str]:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as ended, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["run.py"])
         runpy.run_path(str(folder / "run.py"), run_name="__main__")
-    return ended.value.code, *capsys.readouterr()
+    said = capsys.readouterr()
+    return ended.value.code, said.out, said.err
 
 
 @pytest.mark.usefixtures("broken")

@@ -12,7 +12,7 @@ import cuesta
 from cuesta.capturing import Lowered
 from cuesta.dialects.aten import AtenOp
 from cuesta.dialects.core.diagnostics import CuestaError
-from cuesta.dialects.core.locations import format_location
+from cuesta.dialects.core.locations import format_location, origin_of
 from cuesta.options import OptionError
 from cuesta.stages import LEVELS, Program, StageError
 
@@ -94,6 +94,14 @@ def test_editing_changes_no_other_program(lowered: Lowered, inputs: tuple[object
     assert "loops.nest" in edited.text
 
 
+def test_an_edited_op_still_comes_from_the_model(lowered: Lowered) -> None:
+    edited = lowered.aten.edit("aten._softmax.default(%add, -1, false)", "aten._softmax.default(%add, 0, false)")
+    softmax = next(op for op in edited.edit("%add", "%sum", count=2).module.walk() if "softmax" in op.name)
+    origin = origin_of(softmax.location)
+    assert format_location(origin).startswith(f"{__file__}:")
+    assert '"<import, edited>":' in str(softmax.location)
+
+
 def test_a_module_from_builders(lowered: Lowered, inputs: tuple[object, ...]) -> None:
     module = lowered.aten.module
     softmax = next(op for op in module.walk() if op.name.startswith("aten._softmax"))
@@ -136,6 +144,13 @@ def test_one_function_many_times(inputs: tuple[torch.Tensor, ...]) -> None:
     assert len({cuesta.lower(layer, *inputs).aten.text for _ in range(10)}) == 1
 
 
+def test_inputs_that_are_no_tensors() -> None:
+    lowered = cuesta.lower(lambda x, y, n: x * n if y is None else x, torch.ones(2), None, 3)
+    assert lowered.loops.run(torch.ones(2) * 2, None, 3)[0].tolist() == [6.0, 6.0]
+    with pytest.raises(TypeError, match="input 1 was None when the function was captured, and is a tensor"):
+        lowered.loops.run(torch.ones(2), torch.ones(2), 3)
+
+
 def test_inputs_that_are_written_to() -> None:
     def counts(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         n.add_(1)
@@ -173,6 +188,12 @@ def test_bad_use(lowered: Lowered) -> None:
         lowered.aten.edit("aten._softmax.defalt(%add, -1, false)", "")
     with pytest.raises(TypeError, match="the function was captured with 3 tensors and numbers, got 1"):
         lowered.aten.run(torch.ones(3))
+    with pytest.raises(TypeError, match=r"input 2 was 2.0 when the function was captured, and is 3.0: lower it again"):
+        lowered.aten.run(torch.ones(8), torch.ones(3, 4), 3.0)
+    with pytest.raises(
+        TypeError, match="input 0 was a tensor when the function was captured, and is 1: lower it again"
+    ):
+        lowered.aten.run(1, torch.ones(3, 4), 2.0)
     with pytest.raises(StageError, match="there is no backward pass"):
         _ = lowered.backward
     with pytest.raises(CuestaError, match=r"<import, edited>:\d+  aten.add.Tensor: "):
