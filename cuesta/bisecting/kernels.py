@@ -22,7 +22,7 @@ from cuesta.bisecting.suspects import Spectrum
 from cuesta.comparing import compare_results
 from cuesta.dialects import elem, host, kernel
 from cuesta.dialects.aten.arguments import CallArguments, Operand
-from cuesta.dialects.core.entry import entry_function
+from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.layout import device_of, is_tensor_type
 from cuesta.targets.reference.program import run_and_watch
@@ -131,12 +131,22 @@ class _Shows:
         self.spectrum = spectrum
 
     def __call__(self, module: ModuleOp, inputs: Sequence[Any]) -> bool:
-        if not isinstance(entry_function(module), host.FuncOp) or run(module, inputs).error is not None:
+        if not isinstance(entry_function(module), host.FuncOp) or not _launches_what_it_returns(module):
+            return False
+        if run(module, inputs).error is not None:
             return False
         with self.spectrum.of_run() as noted:
             noted.ops = frozenset(op.name for op in _inside(module))
             noted.shows = how_compiled_differs(module, inputs, self.machine) is not None
         return noted.shows
+
+
+def _launches_what_it_returns(module: ModuleOp) -> bool:
+    """Whether there is a launch, and none of the memory that is returned is nobody's to write."""
+    launched = [op for op in ops_of(entry_block(module)) if isinstance(op, host.LaunchOp)]
+    written = {operand for op in launched for operand in op.operands}
+    returned = programs.last_of(module).operands
+    return bool(launched) and all(one in written for one in returned if isinstance(one.owner, host.AllocOp))
 
 
 def how_compiled_differs(module: ModuleOp, inputs: Sequence[Any], machine: Machine = run_compiled) -> str | None:
