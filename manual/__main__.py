@@ -10,8 +10,9 @@ from manual.staging import ROOT, stage
 BUILT = ROOT / "build" / "docs"
 
 
-def build(out: Path = BUILT, *, pages: Path | None = None) -> int:
-    """Lays out the pages and has Sphinx make HTML of them; gives its exit status.
+def build(out: Path = BUILT, *, pages: Path | None = None, builder: str = "html") -> int:
+    """Lays out the pages and has Sphinx make HTML of them; gives its exit status. The builder `dummy` writes nothing,
+    and warns of the same.
 
     Errors: PageError for a page that is not as pages are.
     """
@@ -19,10 +20,9 @@ def build(out: Path = BUILT, *, pages: Path | None = None) -> int:
 
     pages = ROOT / "build" / "docs-pages" if pages is None else pages
     stage(pages)
-    settings = Path(__file__).parent / "site"
-    return build_main(
-        ["-q", "-W", "--keep-going", "-c", str(settings), "-d", f"{pages}.doctrees", str(pages), str(out)]
-    )
+    settings = str(Path(__file__).parent / "site")
+    strict = ["-q", "-W", "--keep-going"]
+    return build_main([*strict, "-b", builder, "-c", settings, "-d", f"{pages}.doctrees", str(pages), str(out)])
 
 
 if __name__ == "__main__":
