@@ -44,12 +44,12 @@ def level_page(level: str) -> str:
     of_op = {name: example for example in examples for name in example.ops}
     classes = classes_of(level)
     table = [name for name in classes if name not in of_op]
+    classes = {name: classes[name] for name in of_op}  # in the order of the examples, which is that of a lesson
     lines += ["## Ops", ""]
-    lines += [" · ".join(f"[`{name}`](#op-{name.replace('_', '-')})" for name in classes if name in of_op), ""]
+    lines += [" · ".join(f"[`{name}`](#op-{name.replace('_', '-')})" for name in classes), ""]
     shown: set[str] = set()
     for name in classes:
-        if name in of_op:
-            lines += _op(classes[name], of_op[name], shown)
+        lines += _op(classes[name], of_op[name], shown)
     if table:
         lines += ["The others are rows of a table: [they have a page of their own](level-elem-table.md).", ""]
     if dialect.attributes:
@@ -87,11 +87,13 @@ def _op(op: type[Operation], example: OpExample, shown: set[str]) -> list[str]:
 
 
 def _syntax(op: type[Operation]) -> str:
+    """How the op is written, as its parser or printer says; what several dialects share says it of none of them."""
+    home = f"cuesta.dialects.{op.name.partition('.')[0]}."
     for name in ("parse", "print"):
-        method = op.__dict__.get(name)
-        text = inspect.getdoc(getattr(method, "__func__", method)) or ""
-        if found := _TEXT.search(text):
-            return found[1].replace("\n", " ")
+        owner = next((base for base in op.__mro__ if name in base.__dict__), None)
+        if owner is not None and owner.__module__.startswith(home):
+            if found := _TEXT.search(inspect.getdoc(getattr(op, name)) or ""):
+                return f"`{op.name} {found[1].strip('` ')}`".replace("\n", " ")
     return ""
 
 

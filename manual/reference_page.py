@@ -14,6 +14,8 @@ from typing import Any
 from manual.flow_page import docstring
 from manual.public_names import PublicName, public_names
 
+_MOST_NAMED = 3
+"""In a heading of the site."""
 _HEADING = re.compile(r"^### (.+)\n", re.MULTILINE)
 
 
@@ -23,7 +25,10 @@ def reference_page(text: str) -> str:
 
     def defined(heading: re.Match[str]) -> str:
         names = [name for name in re.findall(r"`([^`]+)`", heading[1]) if name in known]
-        lines = [line for name in names for line in definition(known[name], brief=len(names) > 3)]
+        lines = [line for name in names for line in definition(known[name], brief=len(names) > _MOST_NAMED)]
+        if len(names) > _MOST_NAMED:  # they are all in the list below
+            shown = ", ".join(f"`{name}`" for name in names[:2])
+            return "\n".join([f"### {shown} and {len(names) - 2} more\n", *lines, ""])
         return "\n".join([heading[0], *lines, ""])
 
     return _HEADING.sub(defined, text)
