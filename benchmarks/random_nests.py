@@ -63,7 +63,8 @@ def traced(line: str, device: str = "cuda") -> Any:
             return function(*inputs)
 
         table = decomposition_table()
-        graph = make_fx(both if case.training else alone, tracing_mode="fake", decomposition_table=table)(*inputs)
+        wanted = torch.func.functionalize(both) if case.training else alone
+        graph = make_fx(wanted, tracing_mode="fake", decomposition_table=table)(*inputs)
     graph.graph.eliminate_dead_code()
     return graph
 

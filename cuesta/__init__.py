@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta import backend
+    from cuesta.capturing import lower
+    from cuesta.explain.explaining import explain
     from cuesta.extensions import extended
     from cuesta.loading import load
     from cuesta.packages.building import package
@@ -25,9 +27,11 @@ __all__ = [
     "Statistics",
     "backend",
     "clear_records",
+    "explain",
     "extended",
     "load",
     "load_package",
+    "lower",
     "package",
     "records",
     "statistics",
@@ -35,6 +39,7 @@ __all__ = [
 
 _PLACES = {
     "load": "cuesta.loading",
+    "lower": "cuesta.capturing",
     "extended": "cuesta.extensions",
     "package": "cuesta.packages.building",
     "load_package": "cuesta.packages.loading",
@@ -43,8 +48,8 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "backend":
-        return importlib.import_module("cuesta.backend")
+    if name in ("backend", "explain"):  # modules that can be called
+        return importlib.import_module(f"cuesta.{name}")
     if name in __all__:
         return getattr(importlib.import_module(_PLACES.get(name, "cuesta.record")), name)
     raise AttributeError(f"module 'cuesta' has no attribute '{name}'")

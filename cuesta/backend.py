@@ -26,6 +26,7 @@ from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen, seconds_for
 from cuesta.names_in_logs import find_names_when_logged
+from cuesta.observing import observed, observing
 from cuesta.options import Options
 from cuesta.record import CompileRecord, GraphKind
 
@@ -49,9 +50,17 @@ def cuesta(
 
     Errors: `OptionError` for a mode or an option that does not exist; CuestaError for extensions in conflict.
     """
+    pause_while_compiling()
+    find_names_when_logged()
+    return compiled_by(Compilers(Options.parse(mode, options)), gm, example_inputs)
+
+
+def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """A Dynamo graph, whose parts these compilers are given."""
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import (
         lost_negative_bit,
+        lost_type,
         numbers_of_loops,
         run_in_eager,
         tensors_stay,
@@ -60,18 +69,20 @@ def cuesta(
     )
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
-    pause_while_compiling()
-    find_names_when_logged()
-    compilers = Compilers(Options.parse(mode, options))
     start = perf_counter()
-    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost_negative_bit(gm)
+    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)
+    reason = reason or lost_negative_bit(gm) or lost_type(gm)
     if reason is not None:
-        warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=2)
+        warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
         return run_in_eager(gm)
     if _wants_to_save():
         from cuesta.packages.precompiled import precompiled
 
         return precompiled(gm, example_inputs, compilers.options)
+    if compilers.options.dump_inputs:
+        from cuesta.kept_inputs import weights_among
+
+        compilers.weights = weights_among(gm, example_inputs)
     loops = numbers_of_loops(gm, example_inputs)
     with collection_paused(), capturing(), loops, tensors_stay(example_inputs), only(compilers.extensions):
         numbers = wrapped_numbers(gm)
@@ -138,9 +149,12 @@ class Compilers:
         self.options = options
         self.extensions = chosen(options.extensions)
         self.seconds_allowed = seconds_for(options.extension_seconds)
+        self.observer = observing()
         self.records: list[CompileRecord] = []
         """Ours alone: `cuesta.records` has those of other threads between them."""
         self.seconds = 0.0
+        self.weights = frozenset[int]()
+        """Where in memory the model's own tensors begin, when inputs are to be kept."""
 
     def settings(self) -> dict[str, Any]:
         """How AOTAutograd is to capture a graph for us."""
@@ -158,8 +172,10 @@ class Compilers:
 
     def compile(self, gm: torch.fx.GraphModule, record: CompileRecord) -> BoxedFunction:
         """Compiles one graph of AOTAutograd's."""
-        from cuesta.compiler import compile_graph
+        from cuesta.compiler import WEIGHTS, compile_graph
 
+        if self.weights:
+            gm.meta[WEIGHTS] = self.weights
         return compile_graph(gm, record, self.options)
 
     def of(self, kind: GraphKind) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
@@ -169,7 +185,7 @@ class Compilers:
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
         start, record = perf_counter(), CompileRecord(kind=kind)
         self.records.append(record)
-        with collection_paused(), only(self.extensions), allowing(self.seconds_allowed):
+        with collection_paused(), only(self.extensions), allowing(self.seconds_allowed), observed(self.observer):
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.lowering.capture.objects import hold_real_objects
             from cuesta.returned_aliases import view_the_inputs

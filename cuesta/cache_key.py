@@ -28,7 +28,9 @@ from cuesta.targets.lookup import device_types, target_of
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-NOT_IN_KEY = frozenset({"cache", "cuda_graphs", "dump", "extension_seconds", "extensions", "trace", "verify"})
+NOT_IN_KEY = frozenset(
+    {"cache", "cuda_graphs", "dump", "dump_inputs", "extension_seconds", "extensions", "trace", "verify"}
+)
 """Options that the program does not depend on. A graph with a dump, a trace or checks is not looked up either;
 extensions are in the key as what is in force."""
 

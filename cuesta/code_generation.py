@@ -55,11 +55,13 @@ def begin(
     *,
     checked: bool = False,
     checks_calls: bool = False,
+    writer: type[WrapperWriter] | None = None,
 ) -> Generated:
     """As `generate`, but LLVM may still be at work. A program that is `checked` came from a text; with `checks_calls`
-    operators are held to their schemas.
+    operators are held to their schemas. `writer` writes the wrapper, if it is not the usual one.
     """
-    write_wrapper = partial(_wrapper_of, module, record=record, checked=checked, checks_calls=checks_calls)
+    make = partial(writer or WrapperWriter, module, checked=checked, checks_calls=checks_calls)
+    write_wrapper = partial(_wrapper_of, make, record)
     wrapper, kernels = write_wrapper(())
     builds = _start(wrapper, kernels, record, write)
     native = _begin_object_code(wrapper, builds, record)
@@ -94,11 +96,28 @@ def begin(
     return Generated(program, {name: one for each in functions for name, one in each.items()}, native.compilation)
 
 
+def texts_of(module: ModuleOp, *, checked: bool = False, checks_calls: bool = False) -> dict[str, str]:
+    """What is generated of a program at the `host` level, by the names that a dump has for it: nothing is compiled."""
+    make = partial(WrapperWriter, module, checked=checked, checks_calls=checks_calls)
+    wrapper, kernels = _wrapper_of(make, CompileRecord("inference"), ())
+    found = {"wrapper.py": wrapper.source}
+    sites, native = list(wrapper.sites), list[str]()
+    for target, runs in wrapper.runs_by_target().items():
+        build = target.start(
+            kernels, tuple({(launch.kernel, run.device): None for run in runs for launch in run.launches})
+        )
+        found |= build.texts()
+        native.append(build.native(runs, sites))
+    if text := "\n".join(filter(None, native)):
+        found["kernels.ll"] = text
+    return found
+
+
 def _wrapper_of(
-    module: ModuleOp, in_eager: Collection[str], *, record: CompileRecord, checked: bool, checks_calls: bool
+    make: Callable[[Collection[str]], WrapperWriter], record: CompileRecord, in_eager: Collection[str]
 ) -> tuple[Wrapper, dict[str, FuncOp]]:
     with record.stage("wrapper"):
-        writer = WrapperWriter(module, in_eager, checked=checked, checks_calls=checks_calls)
+        writer = make(in_eager)
         return writer.write(), writer.kernels
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cuesta.cached import Place
 from cuesta.dialects.core.extension import active
 from cuesta.fallbacks import watched
 from cuesta.finishing import BoxedFunction, Keep, finish, with_constants
+from cuesta.observing import observing
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord, recorded
 from cuesta.targets.lookup import running_on
@@ -24,8 +27,13 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from cuesta.dump import Dump
+    from cuesta.lowering.capture.fx_to_program import ImportedProgram
     from cuesta.pipeline import Stage
     from cuesta.targets.host.runtime import Wrapper
+
+
+WEIGHTS = "cuesta.weights"
+"""Where the `meta` of a graph says at which addresses a model's own tensors begin, when its inputs are to be kept."""
 
 
 def compile_graph(
@@ -48,10 +56,13 @@ def compile_graph(
     with recorded(record):
         with running_on(options.target):
             device = _unsupported_device(gm)
+        observer = observing()
+        if observer is not None:
+            observer.graph(gm, record)
         if device is not None:
-            return _in_eager(gm, f"there is no target for the device {device}")
+            return _in_eager(gm, record, f"there is no target for the device {device}")
         complete_metadata(gm)
-        place = place or Place.of(gm, record, options)
+        place = place or (Place.of(gm, record, options) if observer is None else Place(gm, record, None, None))
         try:
             known = None if options.wants_stages else place.look_up()
             if known is not None or options.wants_stages:
@@ -59,31 +70,46 @@ def compile_graph(
             with place.turn() as known:
                 return known or place.finished(_compile_fresh(gm, options, record, place))
         except CudaError as error:  # it is the device or its driver that refuses
-            return _in_eager(gm, error)
+            return _in_eager(gm, record, error)
 
 
 def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRecord, place: Place) -> BoxedFunction:
-    from cuesta.dialects.core.entry import entry_function, given
     from cuesta.lowering.capture.fx_to_aten import UnsupportedGraphError
-    from cuesta.lowering.capture.fx_to_program import import_program
-    from cuesta.saved_results import given_results
 
     with running_on(options.target):
         _prepare_workers(gm)
     try:
-        with record.stage("import"):
-            imported = import_program(gm)
+        imported = imported_program(gm, record)
     except UnsupportedGraphError as error:
-        return _in_eager(gm, error)
+        return _in_eager(gm, record, error)
+    names, constants = [name for name, _ in imported.constants], [value for _, value in imported.constants]
+    dump = _dump_of(gm, options, record)
+    with nullcontext() if dump is None else dump.failures_kept():
+        function = compile_module(
+            imported.module, options, record, dump, lambda program: place.keep(program, names), place.key
+        )
+    if dump is not None and options.dump_inputs:
+        from cuesta.kept_inputs import keep_first
+
+        function = keep_first(function, dump.folder, gm.meta.get(WEIGHTS, frozenset()), len(constants))
+    return with_constants(function, constants)
+
+
+def imported_program(gm: torch.fx.GraphModule, record: CompileRecord) -> ImportedProgram:
+    """The program of a functional ATen graph, before its first stage.
+
+    Errors: UnsupportedGraphError for a graph that runs in eager.
+    """
+    from cuesta.dialects.core.entry import entry_function, given
+    from cuesta.lowering.capture.fx_to_program import import_program
+    from cuesta.saved_results import given_results
+
+    with record.stage("import"):
+        imported = import_program(gm)
     record.aten_ops = imported.aten_ops
     if (count := given_results(record.kind)) is not None:
         entry_function(imported.module).attributes["aten.given"] = given(count)
-    names, constants = [name for name, _ in imported.constants], [value for _, value in imported.constants]
-    dump = _dump_of(gm, options, record)
-    function = compile_module(
-        imported.module, options, record, dump, lambda program: place.keep(program, names), place.key
-    )
-    return with_constants(function, constants)
+    return imported
 
 
 def compile_module(
@@ -108,12 +134,20 @@ def compile_module(
     from cuesta.staging import run_stages
 
     run_stages(module, options, record, dump, stages, checked=checked)
+    observer = observing()
     with running_on(options.target):
         write = None if dump is None else dump.text
-        generated = begin(module, record, write, checked=checked, checks_calls=options.checks == "calls")
+        writer = None if observer is None else observer.writer()
+        if observer is not None:
+            write = partial(observer.text, record)
+        checks_calls = options.checks == "calls"
+        generated = begin(module, record, write, checked=checked, checks_calls=checks_calls, writer=writer)
     _count(module, record)
     record.result_strides = strides_of_results(module)
-    return watched(finish(generated, record, keep, key), generated.program.overloads, record.kind)
+    function = finish(generated, record, keep, key)
+    if observer is not None:
+        return observer.made(record, module, generated, function)
+    return watched(function, generated.program.overloads, record.kind)
 
 
 def _dump_of(gm: torch.fx.GraphModule, options: Options, record: CompileRecord) -> Dump | None:
@@ -126,12 +160,14 @@ def _dump_of(gm: torch.fx.GraphModule, options: Options, record: CompileRecord) 
     record.dump = str(dump.folder)
     with record.stage(DUMP):
         dump.text("fx.py", gm.print_readable(print_output=False))
+        dump.about(record.kind, options)
     return dump
 
 
-def _in_eager(gm: torch.fx.GraphModule, reason: object) -> BoxedFunction:
+def _in_eager(gm: torch.fx.GraphModule, record: CompileRecord, reason: object) -> BoxedFunction:
     from functorch.compile import make_boxed_func  # pyright: ignore[reportPrivateImportUsage]  # documented there
 
+    record.in_eager = str(reason)
     warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=4)
     return make_boxed_func(gm.forward)
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.header import Header
-from cuesta.options import OptionError
+from cuesta.options import OptionError, Options
+from cuesta.versions import versions
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -58,6 +64,29 @@ class Dump:
         """Writes the program as it was before a stage that failed; gives the file's path."""
         return self.text(f"{self.number:02d}_before_{name}.mlir", self._text_of(module))
 
+    def about(self, kind: str, options: Options) -> None:
+        """Writes down what made the texts: the kind of graph, options, and versions of everything."""
+        chosen = {one.name: getattr(options, one.name) for one in fields(options)}
+        told = {name: value for name, value in chosen.items() if value != getattr(Options(), name)}
+        said = {"kind": kind, "options": {name: _plain(value) for name, value in told.items()}, "versions": versions()}
+        self.text("about.json", json.dumps(said, indent=1) + "\n")
+
+    @contextmanager
+    def failures_kept(self) -> Generator[None]:
+        """The `with` block that compiles the program. What fails there is written down as `error.txt`, and says how
+        the graph is packed for somebody who is to repeat it.
+        """
+        try:
+            yield
+        except Exception as error:
+            self.text("error.txt", f"{type(error).__name__}: {error}\n")
+            told = f"to send it: cuesta repro {shlex.quote(str(self.folder))} -o repro"
+            if isinstance(error, CuestaError):
+                error.add_context(note=told)
+            else:
+                error.add_note(told)
+            raise
+
     def text(self, name: str, text: str) -> str:
         """Writes a file whole or not at all."""
         path = self.folder / name
@@ -75,3 +104,10 @@ class Dump:
         from cuesta.extensions import told_in_text
 
         return f"{self.header}{told_in_text()}{print_text(module, locations=True)}"
+
+
+def _plain(value: object) -> object:
+    """A value of an option as JSON has it."""
+    if isinstance(value, tuple):
+        return [one if isinstance(one, str) else getattr(one, "name", str(one)) for one in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return value

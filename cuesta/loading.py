@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,22 +45,41 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
 
 
 def _load(path: str | os.PathLike[str], parsed: Options, given: Mapping[str, Any]) -> Callable[..., tuple[Any, ...]]:
-    from cuesta.arguments import Arguments
-    from cuesta.compiler import compile_module
-    from cuesta.dump import Dump
     from cuesta.texts import errors_of
 
     name, text = str(path), read_text(path)
     with errors_of(text, name):
         module, header, stages = read(text, name, parsed, given=given)
+    return function_of(module, header, stages, text, name, parsed)
+
+
+def function_of(
+    module: ModuleOp, header: Header, stages: Sequence[Stage] | None, text: str, name: str, options: Options
+) -> Callable[..., tuple[Any, ...]]:
+    """Compiles a program that was read from a text, by the stages that it has before it; `module` is used up.
+
+    Errors: as `load`, and so are the function's.
+    """
+    from cuesta.arguments import Arguments
+    from cuesta.compiler import compile_module
+    from cuesta.dump import Dump
+    from cuesta.texts import errors_of
+
+    with errors_of(text, name):
         arguments = Arguments.of(module)
         record = CompileRecord(kind="inference")
         dump: Dump | None = None
         with recorded(record):
-            if parsed.dump:
-                dump = Dump.create(parsed.dump, "loaded")
+            if options.dump:
+                dump = Dump.create(options.dump, "loaded")
                 dump.header = header
-            compiled = compile_module(module, parsed, record, dump, stages=stages, checked=parsed.checks != "off")
+                dump.about("loaded", options)
+            with nullcontext() if dump is None else dump.failures_kept():
+                compiled = compile_module(module, options, record, dump, stages=stages, checked=options.checks != "off")
+        if dump is not None and options.dump_inputs:
+            from cuesta.kept_inputs import keep_first
+
+            compiled = keep_first(compiled, dump.folder, (), 0)
 
     def call(*values: Any) -> tuple[Any, ...]:
         arguments.check(values, name)

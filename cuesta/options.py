@@ -45,6 +45,7 @@ class Options:
 
     mode: str = "default"
     dump: str | None = _option(None, "directory that receives the text of every level, one folder per graph")
+    dump_inputs: bool = _option(False, "keep what each graph is first called with beside its texts, as .npy files")
     pipeline: str | None = _option(None, 'passes in place of the default ones, as in cuesta-opt -p "a,b"')
     verify: str = _option("boundaries", "when to check the program", VERIFY_CHOICES)
     random: str = _option(
@@ -83,6 +84,10 @@ class Options:
             if name not in known:
                 raise OptionError(f"unknown option {name!r}{_suggestion(name, known)}\n{_options_help()}")
             chosen[name] = _checked_value(name, value, known[name].default, known[name].metadata["choices"])
+        if chosen.get("dump_inputs") and chosen.get("dump") is None:
+            raise OptionError(
+                "option 'dump_inputs' keeps inputs beside the texts of a dump: give the option 'dump' too"
+            )
         return cls(**chosen)
 
     @property

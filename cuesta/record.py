@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from cuesta.dialects.core.structs import struct
+
+if TYPE_CHECKING:
+    from cuesta.explain.model import Explanation
 
 GraphKind = Literal["inference", "forward", "backward"]
 Strides: TypeAlias = "tuple[int, ...] | None"
@@ -47,6 +50,8 @@ class CompileRecord:
     """Time in AOTAutograd (tracing, partitioning) before this graph and its siblings; told once per capture."""
     from_cache: bool = False
     """Whether the program came from the cache on disk: no stage of ours ran."""
+    in_eager: str | None = None
+    """Why the graph runs in eager as a whole, if it does."""
     cuda_graph: str | None = None
     """What became of the wish for a CUDA graph: `captured`, or `not captured: ` and why; None when nobody wished."""
     extensions: tuple[str, ...] = ()
@@ -62,6 +67,12 @@ class CompileRecord:
     def own_seconds(self) -> float:
         """Everything after capture, but for writing a dump that was asked for."""
         return own_share(self.seconds)
+
+    def explain(self) -> Explanation:
+        """What became of the graph, as far as this record knows: see `cuesta.explain`."""
+        from cuesta.explain.records import explain_record
+
+        return explain_record(self)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -80,8 +80,11 @@ def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
 
 
 def is_view(node: torch.fx.Node) -> bool:
-    """Whether a call gives another name for the memory of its first argument, or one of several such."""
-    return node.target is operator.getitem or bool(getattr(node.target, "is_view", False))
+    """Whether a call gives another name for the memory of its first argument, or one of several such. (One of the
+    tensors that `_foreach_copy` gives is none.)
+    """
+    call: Any = node.args[0] if node.target is operator.getitem else node
+    return bool(getattr(call.target, "is_view", False))
 
 
 def _is_of_detached(node: torch.fx.Node) -> bool:

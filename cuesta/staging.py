@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from cuesta.observing import observing
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord
 
@@ -39,20 +40,29 @@ def run_stages(
 
     state_machine(module, machine_for(module))
     if stages is None:
-        stages = _stages_for(module, options)
+        stages = stages_for(module, options)
     if checked:
         stages = (*(stage for stage in stages if stage.name != CHECK_BOUNDS.name), CHECK_BOUNDS)
     if dump is not None:
         with record.stage(DUMP):
             dump.begin(level_of(module), module, [stage.name for stage in stages])
 
+    observer = observing()
+    if observer is not None:
+        with record.stage(DUMP):
+            observer.begin(record, module, stages)
+
     def after_stage(name: str, current: ModuleOp, seconds: float) -> None:
         record.seconds[name] = record.seconds.get(name, 0.0) + seconds
         if dump is not None:
             with record.stage(DUMP):
                 dump.level(name, current)
+        if observer is not None:
+            with record.stage(DUMP):
+                observer.stage(record, name, current, seconds)
 
-    with trace_rewrites() if options.trace else nullcontext() as trace, _tuning(options, stages, dump):
+    tracing = trace_rewrites(texts=options.trace) if options.trace or observer is not None else nullcontext()
+    with tracing as trace, _tuning(options, stages, dump):
         run_pipeline(
             make_context(),
             module,
@@ -65,13 +75,15 @@ def run_stages(
         from cuesta.texts import verify_lowered
 
         verify_lowered(module)
-    if trace is not None and dump is not None:
+    if trace is None or not options.trace:
+        return
+    if dump is not None:
         dump.text("rewrites.txt", trace.summary())
-    elif trace is not None:
+    else:
         print(trace.summary(), file=sys.stderr)
 
 
-def _stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
+def stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
     """The stages that options ask for, those of them that a program at this level still has before it."""
     import torch
 

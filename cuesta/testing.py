@@ -16,40 +16,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_map
 
-from cuesta.dialects.core.structs import struct
+from cuesta.comparing import Comparison, compare
 
 Inputs = Sequence[Any] | Mapping[str, Any]
 Results = dict[str, Any]
 
 REDUCED = (torch.float32, torch.float16, torch.bfloat16)
 _WIDE = {**dict.fromkeys(REDUCED, torch.float64), torch.complex32: torch.complex128, torch.complex64: torch.complex128}
-
-
-@struct
-class Comparison:
-    """One tensor, compared. Errors are the largest and the root mean square of |result − truth|."""
-
-    name: str
-    largest: float
-    eager_largest: float
-    mean: float
-    eager_mean: float
-    allowed_largest: float
-    allowed_mean: float
-    problem: str | None = None
-
-    @property
-    def passes(self) -> bool:
-        """Within what eager's own error allows, and of eager's dtype, shape and strides."""
-        return self.problem is None and self.largest <= self.allowed_largest and self.mean <= self.allowed_mean
-
-    def __str__(self) -> str:
-        verdict = "ok  " if self.passes else "FAIL"
-        told = f" ({self.problem})" if self.problem else ""
-        return (
-            f"{verdict} {self.name}: max error {self.largest:.3g} (eager {self.eager_largest:.3g}, "
-            f"allowed {self.allowed_largest:.3g}), rms {self.mean:.3g} (eager {self.eager_mean:.3g}){told}"
-        )
 
 
 def assert_close_to_float64(
@@ -86,53 +59,6 @@ def assert_close_to_float64(
     wrong = [comparison for comparison in comparisons if not comparison.passes]
     assert not wrong, f"{len(wrong)} of {len(comparisons)} results are off:\n" + "\n".join(map(str, wrong))
     return comparisons
-
-
-def compare(
-    name: str,
-    actual: Any,
-    expected: Any,
-    truth: Any,
-    *,
-    factor: float = 3.0,
-    ulps: float = 4.0,
-    strides: bool = True,
-) -> Comparison:
-    """Compare one result with eager's and with the truth; what is no tensor must be equal to eager's."""
-    if not isinstance(expected, torch.Tensor):
-        return _exact(name, None if _same_value(actual, expected) else f"{actual!r}, eager {expected!r}")
-    problem = _metadata_problem(actual, expected, strides)
-    if problem is not None:
-        return _exact(name, problem)
-    if expected.layout is not torch.strided:
-        actual, expected, truth = actual.to_dense(), expected.to_dense(), truth.to_dense()
-    if not (expected.is_floating_point() or expected.is_complex()):
-        return _exact(name, None if torch.equal(actual, expected) else "not eager's values")
-    if expected.numel() == 0:
-        return _exact(name, None)
-    wide = torch.complex128 if expected.is_complex() else torch.float64
-    actual, reference = actual.detach().to(wide), expected.detach().to(wide)
-    truth = truth.detach().to(wide)
-    problem = _non_finite_problem(actual, reference, truth)
-    if problem is not None:
-        return _exact(name, problem)
-    finite = torch.isfinite(truth) & torch.isfinite(actual)
-    if not finite.any():
-        return _exact(name, None)
-    truth = truth[finite]
-    # Where eager overflows and the result does not, it is the result that has to be near the truth.
-    error = (actual[finite] - truth).abs()
-    eager_error = (reference[finite] - truth).abs().nan_to_num(0.0, 0.0)
-    unit = torch.finfo(expected.dtype).eps * ulps
-    return Comparison(
-        name,
-        largest=error.max().item(),
-        eager_largest=eager_error.max().item(),
-        mean=_root_mean_square(error),
-        eager_mean=_root_mean_square(eager_error),
-        allowed_largest=factor * eager_error.max().item() + unit * truth.abs().max().item(),
-        allowed_mean=factor * _root_mean_square(eager_error) + unit * _root_mean_square(truth.abs()),
-    )
 
 
 class Float64Mode(TorchDispatchMode):
@@ -243,43 +169,3 @@ def leaves(tree: Any, name: str) -> list[tuple[str, Any]]:
 
 def _requires_gradient(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
-
-
-def _metadata_problem(actual: Any, expected: torch.Tensor, strides: bool) -> str | None:
-    if not isinstance(actual, torch.Tensor):
-        return f"{type(actual).__name__}, eager gives a tensor"
-    for aspect in ("dtype", "shape", "device", "layout"):
-        if getattr(actual, aspect) != getattr(expected, aspect):
-            return f"{aspect} {getattr(actual, aspect)}, eager {getattr(expected, aspect)}"
-    if expected.layout is not torch.strided:
-        return None
-    # The stride of a dimension of size one, or of an empty tensor, is never used.
-    used = [dim for dim, size in enumerate(expected.shape) if size > 1] if expected.numel() else []
-    if strides and any(actual.stride(dim) != expected.stride(dim) for dim in used):
-        return f"strides {actual.stride()}, eager {expected.stride()}"
-    return None
-
-
-def _non_finite_problem(actual: torch.Tensor, expected: torch.Tensor, truth: torch.Tensor) -> str | None:
-    """Where the truth is NaN or infinite the result must be too; it may be elsewhere only where eager is."""
-    bad = ~torch.isfinite(truth)
-    if not torch.allclose(actual[bad], truth[bad], equal_nan=True) and not torch.allclose(
-        actual[bad], expected[bad], equal_nan=True
-    ):
-        return "NaN or infinity is lost or differs"
-    if (~torch.isfinite(actual) & torch.isfinite(truth) & torch.isfinite(expected)).any():
-        return "NaN or infinity where eager is finite"
-    return None
-
-
-def _exact(name: str, problem: str | None) -> Comparison:
-    return Comparison(name, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, problem)
-
-
-def _same_value(actual: Any, expected: Any) -> bool:
-    both_nan = isinstance(expected, float) and expected != expected and actual != actual
-    return both_nan or (type(actual) is type(expected) and actual == expected)
-
-
-def _root_mean_square(values: torch.Tensor) -> float:
-    return values.square().mean().sqrt().item()

@@ -239,16 +239,30 @@ def print_text(op: Operation, *, locations: bool = False, generic: bool = False)
     if not locations:
         Printer(stream=stream, print_generic_format=generic).print_op(op)
         return stream.getvalue() + "\n"
-    printer = _LocatedPrinter(stream=stream, print_debuginfo=True, print_generic_format=generic)
-    printer.aliases = {}
-    printer.print_op(op)
-    body = "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+    body, aliases, _ = located_text((op,), generic=generic)
     definitions = StringIO()
-    for location, alias in printer.aliases.items():
+    for alias, location in aliases.items():
         Printer(stream=definitions).print_string(f"{alias} = ")
         Printer(stream=definitions).print_attribute(location)
         definitions.write("\n")
     return f"{definitions.getvalue()}{body}\n"
+
+
+def located_text(
+    ops: Iterable[Operation], *, generic: bool = False
+) -> tuple[str, dict[str, LocationAttr], dict[SSAValue, str]]:
+    """Ops as text in which every op that has a location ends in `loc(#at3)`, the locations by those names, and what the
+    text calls each value, without `%`.
+    """
+    stream = StringIO()
+    printer = _LocatedPrinter(stream=stream, print_debuginfo=True, print_generic_format=generic)
+    printer.aliases = {}
+    for op in ops:
+        printer.print_op(op)
+        printer.print_string("\n")
+    body = "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+    names = printer._ssa_values  # pyright: ignore[reportPrivateUsage]  # nothing else says them
+    return body, {alias: location for location, alias in printer.aliases.items()}, names
 
 
 def print_argument(printer: Printer, argument: BlockArgument) -> None:

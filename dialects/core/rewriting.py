@@ -159,16 +159,21 @@ class _Driver:
             return False
 
         name = pattern_name(pattern)
-        place = format_location(location_of(op))
-        before = str(op)
+        place = format_location(location_of(op)) if trace.texts else ""
+        before = str(op) if trace.texts else ""
         trace.current_pattern = name
         start = perf_counter()
         self.rewrite(pattern, op, rewriter)
         seconds = perf_counter() - start
         trace.current_pattern = ""
         fired = rewriter.has_done_action
-        trace.statistics[name].add(seconds, fired)
-        if fired:
+        statistics = trace.statistics[name]
+        statistics.source = statistics.source or pattern_source(pattern)
+        statistics.add(seconds, fired)
+        if fired and not trace.texts:
+            self.inserted.clear()
+            self.count(pattern, op)
+        elif fired:
             after = [str(new) for new in self.inserted if new.parent is not None]
             if not after and op.parent is not None:
                 after = [str(op)]

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import RewritePattern
 
@@ -44,6 +45,7 @@ class Refusal:
     place: str
     op_name: str
     reason: str
+    location: LocationAttr = field(default=UNKNOWN_LOC, compare=False)
 
 
 @dataclass
@@ -53,6 +55,8 @@ class Statistics:
     tried: int = 0
     fired: int = 0
     seconds: float = 0.0
+    source: str = ""
+    """The rule's own file and line, once it was tried."""
 
     def add(self, seconds: float, fired: bool) -> None:
         """Count one try."""
@@ -61,13 +65,50 @@ class Statistics:
         self.seconds += seconds
 
 
+@dataclass(frozen=True)
+class Apart:
+    """Two nests that fusion left apart, and why. Of siblings, which are given the same, the second is the earlier one.
+
+    Units: bytes, of what the second gives the first, or of what both are given; None where only a call knows.
+    """
+
+    consumer: Operation
+    producer: Operation
+    reason: str
+    bytes: int | None
+    names: tuple[str, str]
+    """What the two are called; empty for one that has no name."""
+    locations: tuple[tuple[LocationAttr, ...], tuple[LocationAttr, ...]]
+    """What is in them comes from there."""
+
+
+@dataclass(frozen=True)
+class Laid:
+    """Which way an image was laid out, and what the other way would have cost.
+
+    Units: bytes, as `assign-layouts` weighs them.
+    """
+
+    value: str
+    last: bool
+    """Whether channels last."""
+    more: float
+    """What the other layout would cost more, copies and nests around it included."""
+    op: Operation
+    """Which makes it."""
+
+
 @dataclass
 class RewriteTrace:
     """What happened, in order."""
 
+    texts: bool = True
+    """Whether every rewrite is kept, with what was there before and after; otherwise they are only counted."""
     rewrites: list[Rewrite] = field(default_factory=list[Rewrite])
     refusals: list[Refusal] = field(default_factory=list[Refusal])
     statistics: defaultdict[str, Statistics] = field(default_factory=lambda: defaultdict(Statistics))
+    apart: list[Apart] = field(default_factory=list[Apart])
+    layouts: list[Laid] = field(default_factory=list[Laid])
     current_pattern: str = ""
 
     def summary(self) -> str:
@@ -90,9 +131,11 @@ def active_trace() -> RewriteTrace | None:
 
 
 @contextmanager
-def trace_rewrites() -> Generator[RewriteTrace, None, None]:
-    """Record every rewrite in the block (printing each op before and after: much slower)."""
-    trace = RewriteTrace()
+def trace_rewrites(*, texts: bool = True) -> Generator[RewriteTrace, None, None]:
+    """Record every rewrite in the block, with its op before and after (printing them is much slower), or only count
+    them.
+    """
+    trace = RewriteTrace(texts)
     with setting(_ACTIVE, trace):
         yield trace
 
@@ -104,8 +147,8 @@ def no_match(op: Operation, reason: str) -> None:
     """
     trace = _ACTIVE.get()
     if trace is not None:
-        place = format_location(location_of(op))
-        trace.refusals.append(Refusal(trace.current_pattern, place, op.name, reason))
+        location = location_of(op)
+        trace.refusals.append(Refusal(trace.current_pattern, format_location(location), op.name, reason, location))
 
 
 def pattern_name(pattern: RewritePattern) -> str:

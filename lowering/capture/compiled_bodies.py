@@ -1,8 +1,9 @@
 """Which graphs that a higher-order operator calls are compiled: those that it calls with tensors as they were traced.
 
 Machine code is made for the strides in a graph's metadata. `cond` and its like hand on what they are given. `scan` and
-`map` call their graph once for each slice of some tensors, and `scan` with what the call before gave: those lie as the
-tensors do, and eager runs the graph where they do not lie as the graph was traced.
+`map` call their graph once for each slice of some tensors, and `scan` and `while_loop` with what the call before gave:
+those lie as the tensors do, and eager runs the graph where they do not lie as the graph was traced. (The gradient of a
+loop begins with a part of a larger gradient, and goes on with what the body computes, which has no gaps.)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final, cast
 import torch
 from torch.fx import GraphModule, Node
 
-_CALLERS: Final = ("cond", "while_loop", "invoke_subgraph")
+_CALLERS: Final = ("cond", "invoke_subgraph")
 """The operators that only call the graphs they are given."""
 
 
@@ -22,11 +23,13 @@ def has_compiled_body(node: Node, gm: GraphModule) -> bool:
     name: str = cast("Any", node.target).name()
     if name in _CALLERS:
         return True
-    if name not in ("scan", "map_impl") or node.kwargs:
+    if name not in ("scan", "map_impl", "while_loop") or node.kwargs:
         return False
-    body = _graph_of(node.args[0], gm)
+    body = _graph_of(node.args[1 if name == "while_loop" else 0], gm)
     if body is None:
         return False
+    if name == "while_loop":
+        return _goes_round(body, cast("Sequence[Any]", node.args[2]), cast("Sequence[Any]", node.args[3]))
     whole: list[Sequence[Any]] = [cast("Sequence[Any]", one) for one in node.args[1:]]
     carried, sliced, others = whole if name == "scan" else ((), *whole)
     returned: Any = next(iter(body.graph.find_nodes(op="output"))).args[0]
@@ -36,6 +39,20 @@ def has_compiled_body(node: Node, gm: GraphModule) -> bool:
     given = [*map(_lies, carried), *(_lies(one, first=1) for one in sliced), *map(_lies, others)]
     again = [_lies(one) for one in cast("Sequence[Any]", returned)[: len(carried)]]
     return given == taken and again == taken[: len(carried)]
+
+
+def _goes_round(body: GraphModule, carried: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether the tensors that a loop begins with, and those that its body gives, lie as those that the body takes."""
+    returned: Any = next(iter(body.graph.find_nodes(op="output"))).args[0]
+    taken = body.graph.find_nodes(op="placeholder")
+    if not isinstance(returned, list | tuple) or len(taken) != len(carried) + len(others):
+        return False
+    pairs = [*zip((*carried, *others), taken, strict=True), *zip(cast("Sequence[Any]", returned), taken, strict=False)]
+    return all(_lies(given) == _lies(one) for given, one in pairs if _is_tensor(one))
+
+
+def _is_tensor(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
 
 
 def _graph_of(argument: Any, gm: GraphModule) -> GraphModule | None:

@@ -47,4 +47,21 @@ def vector_norm(
     return torch.ops.aten.linalg_vector_norm.default(self, ord, dims, keepdim, dtype=dtype)
 
 
-__all__ = ["put", "take", "vector_norm"]
+def select(self: Tensor, dim: int, index: int) -> Tensor:
+    """The same of a place that there is. PyTorch's metadata do not ask (torch 2.11), and what lies beside the tensor
+    would be read.
+
+    Errors: eager's IndexError.
+    """
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    sizes = list(self.shape)
+    if sizes and -len(sizes) <= dim < len(sizes):
+        size = sizes[dim]
+        if guard_or_false(index >= size) or guard_or_false(index < -size):
+            place = dim % len(sizes)
+            raise IndexError(f"select(): index {index} out of range for tensor of size {sizes} at dimension {place}")
+    return NotImplemented
+
+
+__all__ = ["put", "select", "take", "vector_norm"]

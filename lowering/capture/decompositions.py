@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
 from cuesta.lowering.capture import insertions, quantization
-from cuesta.lowering.capture.corrections import put, take, vector_norm
+from cuesta.lowering.capture.corrections import put, select, take, vector_norm
 from cuesta.lowering.capture.gradients import masked_scatter_backward, weight_norm_backward
 
 if TYPE_CHECKING:
@@ -197,6 +197,7 @@ def _own_decompositions() -> DecompositionTable:
         aten.masked_scatter_backward.default: masked_scatter_backward,
         **{overload: _of_pytorch(overload) for overload in (aten.tril_indices.default, aten.triu_indices.default)},
         aten.linalg_vector_norm.default: vector_norm,
+        aten.select.int: select,
         **{
             overload: copy_of(view)
             for overload, view in (

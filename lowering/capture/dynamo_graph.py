@@ -37,7 +37,11 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     Likewise of a list of tensors that overlap, which eager updates one after the other: torch._foreach_add_([x, x], 1)
     adds 2. AOTAutograd computes all updates first, of what the tensors were before.
 
-    Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` of FunctionalInverses.cpp.
+    Likewise of `slice_scatter` and its kin, which update a copy of the storage of their first argument: where elements
+    of that are one number without a stride of 0, those of the copy are, too.
+
+    Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` of FunctionalInverses.cpp;
+    `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
     """
     for module in gm.modules():
         if not isinstance(module, GraphModule):
@@ -48,7 +52,25 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
                 return f"{_name_of(node)} writes to tensors that overlap"
             if any(_overlaps(one) for tensor in written for one in _views_behind(tensor)):
                 return f"{_name_of(node)} writes to a tensor of which several elements are one number in memory"
+            if _name_of(node).partition(".")[0] in _INSERTIONS and _is_copied_as_it_lies(node):
+                return f"{_name_of(node)} copies a tensor of which several elements are one number in memory"
     return None
+
+
+_INSERTIONS: Final = ("as_strided_scatter", "copy", "diagonal_scatter", "select_scatter", "slice_scatter")
+"""Operators that update a copy of the storage of their first argument."""
+
+
+def _is_copied_as_it_lies(node: Node) -> bool:
+    """Whether elements of a call's first argument are one number, and are so in a copy of its storage. (Eager copies
+    rows that are repeated one by one.)
+    """
+    first = node.args[0] if node.args else node.kwargs.get("input", node.kwargs.get("self"))
+    for tensor in _tensors(first) if isinstance(first, Node) else ():
+        laid = zip(tensor.stride(), tensor.shape, strict=True)
+        if not any(_is_known(step == 0) and _is_several(size) for step, size in laid) and _overlaps(tensor):
+            return True
+    return False
 
 
 def update_beside_bits(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
@@ -377,13 +399,36 @@ def lost_negative_bit(gm: GraphModule) -> str | None:
         if any(part.is_neg() for part in _parts(_value_of(node))):
             return f"{node.name} is returned, a tensor subclass of which a part has the negative bit"
     for node, value, of_input in _negative_results(gm):
-        views = (one for other in gm.graph.nodes for one in _tensors(other) if _memory(one) == _memory(value))
-        numbers = (number for one in views for number in (*one.shape, *one.stride(), one.storage_offset()))
-        symbolic = not all(isinstance(number, int) for number in numbers)
         shared = _memory_of(gm.graph.output_node().all_input_nodes).count(_memory(value)) > 1
-        if symbolic if of_input else shared:
+        if _has_symbolic_views(gm, value) if of_input else shared:
             return f"{node.name} is returned, which shares memory and has the negative bit"
     return None
+
+
+def lost_type(gm: GraphModule) -> str | None:
+    """The result, if there is one, that reads an input's memory as another type, where a size of any view of it is a
+    symbol: AOTAutograd makes it anew with strides that count numbers of the input's type, or of that type.
+
+    Near miss: the parts of a complex input, for which it knows what to do.
+
+    Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils.py.
+    """
+    given = [one for node in gm.graph.find_nodes(op="placeholder") for one in _tensors(node)]
+    types = {_memory(one): one.dtype for one in given}
+    for node in gm.graph.output_node().all_input_nodes:
+        for value in _tensors(node):
+            own = types.get(_memory(value), value.dtype)
+            is_part = own.is_complex and value.dtype.is_floating_point
+            if value.dtype != own and not is_part and _has_symbolic_views(gm, value):
+                return f"{node.name} is returned, which reads an input of {own} as {value.dtype}, of sizes that change"
+    return None
+
+
+def _has_symbolic_views(gm: GraphModule, tensor: torch.Tensor) -> bool:
+    """Whether a view of its memory, itself included, has a symbol among its sizes and strides."""
+    views = (one for other in gm.graph.nodes for one in _tensors(other) if _memory(one) == _memory(tensor))
+    numbers = (number for one in views for number in (*one.shape, *one.stride(), one.storage_offset()))
+    return not all(isinstance(number, int) for number in numbers)
 
 
 def _parts(value: object) -> Iterator[torch.Tensor]:

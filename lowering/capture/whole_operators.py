@@ -5,7 +5,8 @@ ours call the operator's own overload instead: its derivative is PyTorch's, and 
 which `lowering/aten/upsampling.py` has a rule. Where sizes are symbols, PyTorch's kernels do what they did.
 
 A product of tensors is taken apart by a kernel in Python that is there for symbols; where sizes are numbers, the one in
-C++ gives the same nodes in a third of the time.
+C++ gives the same nodes in a third of the time. It ends in `_unsafe_view`, which functional tensors remember as a view
+and autograd as none, so that a view of a product would be made anew of another tensor: it is `view`, as in Python.
 """
 
 from __future__ import annotations
@@ -88,6 +89,10 @@ def _exchange() -> None:
         if (kernel := product.py_kernels.pop(DispatchKey.CompositeImplicitAutograd, None)) is not None:
             product.py_kernels[DispatchKey.CompositeImplicitAutograd] = _native_if_static(product, kernel)
         _forget_dispatch(product)
+        reshaped = torch.ops.aten._unsafe_view.default
+        _kept.append((reshaped, reshaped.py_kernels.copy()))
+        reshaped.py_kernels[DispatchKey.Autograd] = torch.ops.aten.view.default
+        _forget_dispatch(reshaped)
     except BaseException:
         _put_back()
         raise

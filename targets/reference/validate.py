@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 
-from cuesta.dialects import sym
-from cuesta.dialects.core.entry import entry_block, entry_function, given_results, written_arguments
+from cuesta.dialects.core.entry import entry_function, given_results, written_arguments
 from cuesta.dialects.core.fingerprint import structurally_equal
-from cuesta.targets.reference.bindings import Symbols, sizes_and_strides
-from cuesta.targets.reference.numerics import as_tensor_type, bits, dtype_of, extent, first_point, restride, same_layout
+from cuesta.targets.reference.numerics import bits, first_point, restride, same_layout
 from cuesta.targets.reference.program import run_and_write
+from cuesta.targets.reference.random_inputs import random_inputs
 
 # A pass that reassociates may be this much further from the truth than the program it was given, and a few roundings.
 _WORSE = 4.0
@@ -80,7 +79,7 @@ class Watched:
         given = given_results(main)
         told = range(0) if given is None else range(given, len(actual) - len(written_arguments(main)))
         for position, (ours, theirs, true) in enumerate(zip(expected, actual, truth, strict=True)):
-            problem = _difference(ours, theirs, true, exact, told=position in told)
+            problem = difference(ours, theirs, true, exact, told=position in told)
             if problem is not None:
                 raise NotEquivalentError(f"{prefix}result {position} is not the same: {problem}")
         self._program, self._results = program.clone(), actual
@@ -99,8 +98,10 @@ def _copy(value: object) -> object:
     return restride(value.clone(), value.stride()) if isinstance(value, Tensor) else value
 
 
-def _difference(before: object, after: object, truth: object, exact: bool, *, told: bool) -> str | None:
-    """How two results differ; None when they do not. Who gets one that is `told` learns how it lies."""
+def difference(before: object, after: object, truth: object, exact: bool, *, told: bool) -> str | None:
+    """How two results differ; None when they do not: to the bit, or by as much as `truth` allows. Who gets one that is
+    `told` learns how it lies.
+    """
     if not isinstance(before, Tensor) or not isinstance(after, Tensor):
         same = type(before) is type(after) and (before == after or (before != before and after != after))
         return None if same else f"{before!r} before, {after!r} after"
@@ -148,55 +149,4 @@ def _close(before: Tensor, after: Tensor, truth: Tensor) -> Tensor:
     return close & finite | (before_wide == after_wide)
 
 
-def random_inputs(
-    module: ModuleOp, seed: int = 0, *, symbols: Mapping[str, int] | None = None, index_limit: int = 2
-) -> list[object]:
-    """Inputs of the types that `@main` declares (constants included): standard normal floats, bools, small integers.
-
-    Integers are in [0, index_limit), so that they can serve as indices. `symbols` gives sizes; the others are small,
-    all different, and within their declared ranges.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    values = _symbol_values(module, symbols or {})
-    inputs: list[object] = []
-    for argument in entry_block(module).args:
-        if (tensor_type := as_tensor_type(argument.type)) is not None:
-            inputs.append(_random_tensor(tensor_type, values, generator, index_limit))
-        elif isinstance(argument.type, sym.IntType):
-            inputs.append(values.value(argument.type.data))
-        else:
-            inputs.append(None)
-    return inputs
-
-
-def _symbol_values(module: ModuleOp, given: Mapping[str, int]) -> Symbols:
-    declared = entry_function(module).attributes.get("sym.symbols")
-    declared = declared if isinstance(declared, sym.SymbolsAttr) else sym.SymbolsAttr.get({})
-    values = Symbols(declared)
-    for position, (name, (low, high)) in enumerate(declared.ranges.items()):
-        value = given.get(name, 5 + 2 * position)
-        if name not in given:
-            value = value if low is None else max(low, value)
-            value = value if high is None else min(high, value)
-        values[name] = value
-    values.update(given)
-    return values
-
-
-def _random_tensor(value_type: TensorType, symbols: Symbols, generator: torch.Generator, index_limit: int) -> Tensor:
-    sizes, strides = sizes_and_strides(symbols, value_type)
-    dtype = dtype_of(value_type)
-    # Memory is filled, not elements: so it works where elements share memory, as after an expand.
-    count = extent(sizes, strides)
-    if dtype is torch.bool:
-        memory = torch.randint(0, 2, (count,), generator=generator).to(torch.bool)
-    elif dtype.is_complex:
-        memory = torch.randn(count, dtype=dtype, generator=generator)
-    elif dtype.is_floating_point:
-        memory = torch.randn(count, generator=generator).to(dtype)
-    else:
-        memory = torch.randint(0, index_limit, (count,), generator=generator).to(dtype)
-    return memory.as_strided(sizes, strides)
-
-
-__all__ = ["NotEquivalentError", "Watched", "check_equivalent", "random_inputs"]
+__all__ = ["NotEquivalentError", "Watched", "check_equivalent", "difference"]

@@ -10,7 +10,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cuesta.testing import Comparison, Results, compare, effects, leaves
+from cuesta.comparing import Comparison, compare
+from cuesta.testing import Results, effects, leaves
 
 SEED = 42
 """The database's own wrappers of random operators set this seed in eager; a traced graph does not."""

@@ -114,6 +114,86 @@ def test_reshapes_share_memory_where_strides_are_symbols(name: str, step: int) -
             assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
 
 
+def test_a_reshape_of_a_part_is_a_view_whose_strides_have_two_spellings() -> None:
+    """Half of what is left without one is half of one more, less one: how a view composed of views says it."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        rest = x.split([1, x.shape[0] - 1], 0)[1].reshape(2, 3, 4)
+        return rest.permute(1, 2, 0).reshape(-1), rest.view_as(rest)
+
+    compiled = torch.compile(function, backend="cuesta")
+    torch._dynamo.reset()
+    for sizes in ((4, 8), (9, 3), (3, 12)):
+        x = torch.randn(sizes)
+        torch._dynamo.maybe_mark_dynamic(x, 0)
+        expected, found = function(x), compiled(x)
+        assert owners(x, found) == owners(x, expected)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
+
+
+@pytest.mark.parametrize("requires_grad", (False, True))
+def test_a_view_of_a_product_counts_changes_with_it(requires_grad: bool) -> None:
+    """A product of three dims ends in `_unsafe_view`: to functional tensors a view, to autograd none."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        square = torch.bmm(x[None], x[None].mT)
+        product = square @ square.mT
+        return product, product.unfold(0, 1, 1)
+
+    torch._dynamo.reset()
+    x = torch.randn(2, 3, requires_grad=requires_grad)
+    for run in (function, torch.compile(function, backend="cuesta", fullgraph=True)):
+        product, windows = run(x)
+        torch.autograd.graph.increment_version(product)
+        assert windows._version == product._version == 1
+
+
+@pytest.mark.parametrize("updated", (lambda y: y, lambda y: y + 1), ids=("by itself", "by what is computed"))
+def test_a_view_of_what_a_list_operator_updates_begins_where_the_input_does(
+    updated: Callable[[Tensor], Tensor],
+) -> None:
+    """One of the tensors that `_foreach_copy` gives is no view of its first argument."""
+
+    def function(y: Tensor) -> Tensor:
+        torch._foreach_copy_([y], [updated(y)])  # pyright: ignore[reportPrivateImportUsage]  # there is no other name
+        return y.expand(2, *y.shape)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="cuesta")
+    for size in (3, 5):
+        bases = [torch.arange(2.0 * size).view(size, 2) for _ in range(2)]
+        given = [base[:, 1] for base in bases]
+        torch._dynamo.maybe_mark_dynamic(given[0], 0)
+        found, expected = compiled(given[0]), function(given[1])
+        assert torch.equal(found, expected) and torch.equal(*bases)
+        assert found.storage_offset() == expected.storage_offset() == 1
+
+
+AS_ANOTHER_TYPE: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
+    "as many bits": lambda x: (x[:, 1:].view(torch.int32).split([1, x.shape[1] - 2], 1)[0],),
+    "fewer bits": lambda x: (x.view(torch.int16)[:, : x.shape[1]], x + 1),
+    "fewer bits, detached": lambda x: (x.view(torch.float16)[:, : x.shape[1]].detach(),),
+    "and back": lambda x: (x.view(torch.int16)[:, 2:].view(torch.float32),),
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*of sizes that change")
+@pytest.mark.parametrize("name", AS_ANOTHER_TYPE)
+def test_an_input_read_as_another_type_is_returned_as_that(name: str) -> None:
+    """AOTAutograd would make such a result anew with strides that count numbers of the input's type."""
+    torch._dynamo.reset()
+    function = AS_ANOTHER_TYPE[name]
+    compiled = torch.compile(function, backend="cuesta", dynamic=True)
+    for sizes in ((3, 5), (4, 6)):
+        x = torch.randn(sizes)
+        expected, found = function(x), compiled(x)
+        assert owners(x, found) == owners(x, expected)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.dtype == theirs.dtype
+            assert torch.equal(ours.view(torch.uint8), theirs.view(torch.uint8))
+
+
 def swap(x: Tensor, y: Tensor) -> None:
     kept = x.clone()
     x.copy_(y)

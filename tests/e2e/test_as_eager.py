@@ -313,6 +313,33 @@ def test_an_update_of_a_tensor_whose_rows_overlap(name: str, dynamic: bool) -> N
         assert torch.equal(*results) and torch.equal(*bases)
 
 
+INSERTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "a slice": lambda x: torch.slice_scatter(x, -x[:1], 0, 0, 1),
+    "a row": lambda x: x.select_scatter(src=-x[1], dim=0, index=1) * 2,
+    "a diagonal": lambda x: aten.diagonal_scatter(x, -x[0, 1:], 1) + 1,
+    "all": lambda x: aten.copy.default(x, -x) * 2,
+    "of a view": lambda x: torch.slice_scatter((-x).flatten().as_strided((2, 2), (1, 1)), x[:1, :2], 0, 0, 1),
+}
+
+
+@LEFT_TO_EAGER
+@pytest.mark.parametrize("name", INSERTIONS)
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_an_insertion_into_a_copy_whose_rows_overlap(name: str, dynamic: bool) -> None:
+    """What is copied are not the elements, but the storage: what is put into one row is in the other, too."""
+    compiled = compiled_of(INSERTIONS[name], dynamic=dynamic)
+    for size in (2, 3):
+        x = torch.arange(1.0, 9.0).as_strided((2, size), (1, 1), 1)
+        result, expected = compiled(x), INSERTIONS[name](x)
+        assert torch.equal(result, expected) and result.stride() == expected.stride()
+
+
+def test_an_insertion_into_a_copy_of_rows_that_are_repeated_is_compiled() -> None:
+    for name in ("a slice", "a row", "a diagonal", "all"):
+        check(INSERTIONS[name], torch.arange(1.0, 4.0).expand(2, 3))
+    assert cuesta.records  # what runs in eager has none, and warns
+
+
 def test_an_update_where_no_element_is_another_is_compiled() -> None:
     """Strides of 1 along 1 element, of 3 past 3, of 0 along none."""
     for sizes, strides in (((1, 3), (1, 1)), ((3, 3), (1, 3)), ((0, 3), (0, 1))):

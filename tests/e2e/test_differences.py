@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._higher_order_ops import while_loop
 from torch.nn import functional as F
 
 from tests.support.differential import compiled_of
@@ -272,6 +273,53 @@ def test_the_order_of_complex_angles() -> None:
     result = ours(torch.angle, z)
     assert result.stride() == z.to("meta").angle().stride() == (1, 5)
     torch.testing.assert_close(result, z.angle())
+
+
+def test_the_order_of_arithmetic_with_an_expanded_half() -> None:
+    def function(y: Tensor) -> Tensor:
+        return torch.func.grad(lambda x: (x * x).sum())(y)
+
+    y = torch.randn(5, 9).t()
+    assert function(y.half()).stride() == function(y).stride() == ours(function, y).stride() == (1, 9)
+    result = ours(function, y.half())
+    one = torch.ones((), dtype=torch.float16, device="meta").expand(9, 5)
+    assert result.stride() == (one * y.half().to("meta")).stride() == (5, 1)
+    assert torch.equal(result, function(y.half()))
+
+
+def test_a_result_with_the_negative_bit_lies_alone() -> None:
+    def function(z: Tensor) -> Tensor:
+        return (z * 2).conj().imag
+
+    z = torch.randn(5, dtype=torch.complex64)
+    result = ours(function, z)
+    assert function(z).stride() == (2,) and result.stride() == (1,) and not result.is_neg()
+    assert torch.equal(result, function(z))
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*tensors that overlap")
+def test_interpolated_tensors_that_overlap() -> None:
+    def function(x: Tensor) -> Tensor:
+        torch._foreach_lerp_([x, x], [x * 2, x * 3], 0.5)  # pyright: ignore[reportPrivateImportUsage]
+        return x + 1
+
+    found: list[Tensor] = []
+    for one in (function, compiled_of(function), torch.compile(function, backend="eager")):
+        torch._dynamo.reset()
+        found.append(one(torch.ones(3)))
+    assert torch.equal(found[0], torch.full((3,), 3.25))
+    assert torch.equal(found[1], found[2]) and not torch.equal(found[1], found[0])
+
+
+def test_a_result_of_a_loop_and_the_same_detached() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        last = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]
+        return last, last.detach()
+
+    for one in (compiled_of(function), torch.compile(function, backend="aot_eager", fullgraph=True)):
+        torch._dynamo.reset()
+        with pytest.raises(AssertionError, match="after application of ViewMeta sequence"):
+            one(torch.ones(3, requires_grad=True) * 1)
 
 
 def test_random_numbers_that_nothing_uses() -> None:

@@ -102,7 +102,8 @@ class Report:
     """Of what was excluded, and of what PyTorch's capture does."""
     examples: dict[str, int] = field(default_factory=dict[str, int])
     findings: list[Finding] = field(default_factory=list[Finding])
-    mechanisms: Counter[str] = field(default_factory=Counter[str])
+    mechanisms: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    """Of findings, with the seeds of each: also those that were not made smaller."""
     seconds: float = 0.0
     worker_seconds: float = 0.0
     """Of drawing and judging, in all workers together."""
@@ -118,7 +119,8 @@ class Report:
     def text(self) -> str:
         """As it is printed."""
         rows = [f"{count:6}  {reason}  (seed {self.examples[reason]})" for reason, count in self.reasons.most_common()]
-        rows += [f"{count:6}  FINDING {mechanism}" for mechanism, count in self.mechanisms.most_common()]
+        for mechanism, seeds in sorted(self.mechanisms.items(), key=lambda item: -len(item[1])):
+            rows.append(f"{len(seeds):6}  FINDING {mechanism}  (seeds {', '.join(map(str, seeds))})")
         scripts = [f"\n# seed {one.seed}: {one.what}\n{one.script}" for one in self.findings]
         return "\n".join([self.line(), *rows, *scripts])
 
@@ -126,7 +128,7 @@ class Report:
         """For `--json`."""
         return {
             "programs": sum(self.verdicts.values()), "seconds": self.seconds, "verdicts": dict(self.verdicts),
-            "reasons": dict(self.reasons), "mechanisms": dict(self.mechanisms),
+            "reasons": dict(self.reasons), "mechanisms": self.mechanisms,
             "findings": [vars(finding) for finding in self.findings],
         }  # fmt: skip
 
@@ -181,8 +183,11 @@ class Search:
             self.told = time.monotonic()
             print(report.line(), file=sys.stderr, flush=True)
         if kind == "finding":
-            report.mechanisms[answer["mechanism"]] += 1
-            return report.mechanisms[answer["mechanism"]] <= SHRUNK
+            alike = report.mechanisms.setdefault(answer["mechanism"], [])
+            alike.append(seed)
+            if len(alike) > SHRUNK:
+                print(f"seed {seed}: again {answer['what'].splitlines()[0]}", file=sys.stderr, flush=True)
+            return len(alike) <= SHRUNK
         if kind in ("capture", "excluded"):
             reason = f"{kind}: {answer['mechanism']}"
             report.reasons[reason] += 1

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.fuzz.calls import exclusions
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import case_of
 from tests.fuzz.calls.judge import judge, verdict_with
@@ -43,9 +45,9 @@ def test_a_few_programs(seed: int) -> None:
 
 @pytest.mark.slow
 def test_a_short_search() -> None:
-    report = Search(iter(range(1000, 1200)), workers=1, seconds=20).run()
+    report = Search(iter(range(1000, 1022)), workers=1, seconds=math.inf).run()
     assert not report.findings, report.text()
-    assert report.verdicts["right"] > 20, report.text()
+    assert report.verdicts["right"] > 15, report.text()
 
 
 def test_a_program_is_a_function_of_its_seed() -> None:
@@ -124,6 +126,73 @@ def test_what_is_wrong_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert verdict.kind == "finding" and aspect in verdict.aspects, verdict
 
 
+@pytest.mark.parametrize(
+    ("statements", "results"),
+    [
+        (["v = torch.tanh(x).double() * 3"], "v"),
+        (["v = F.layer_norm((x * 0 + 1.3).expand(3, 3), (3,))"], "v"),
+    ],
+    ids=["a digit of float32 in float64", "a row of one number"],
+)
+def test_what_eager_has_right_by_luck_is_no_yardstick(statements: list[str], results: str, monkeypatch: Any) -> None:
+    """A last digit of what a function is given, or gives, is no error; more than that is one."""
+    case = case_with(*statements, results=results)
+
+    def verdict(digits: float) -> str:
+        eps = torch.finfo(torch.float32).eps
+        moved = 1e-5**-0.5 * eps if "layer_norm" in case.source else eps
+        monkeypatch.setattr(torch, "compile", lambda run, **_: lambda x: run(x) + digits * moved)
+        return verdict_with(case, "broken").kind
+
+    assert verdict(1.0) == "right" and verdict(100.0) == "finding"
+
+
+EXCUSED: dict[str, tuple[Case, str, str]] = {
+    "the negative bit": (
+        case_with("v = torch.complex(x, x).conj().imag", results="v"), "output strides: [1], eager [2]", "bit",
+    ),
+    "an index": (
+        case_with(results="x[torch.arange(6).view(2, 3).t() % 3]"), "output strides: [2, 1], eager [1, 3]", "index",
+    ),
+    "nonzero": (case_with(results="x.expand(2, 3).nonzero()"), "output strides: [2, 1], eager [1, 6]", "nonzero"),
+    "angle": (
+        case_with("v = torch.complex(x, x).expand(2, 3).clone().t().angle()", results="v"),
+        "output strides: [1, 3], eager [2, 1]", "angle",
+    ),
+    "16 bits": (
+        case_with("v = torch.func.grad(lambda x: (x * x).sum())(x.half().expand(2, 3).clone().t())", results="v"),
+        "output strides: [2, 1], eager [1, 3]", "16 bits",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXCUSED)
+def test_what_is_excused_is_proved_by_what_eager_runs(name: str) -> None:
+    case, what, reason = EXCUSED[name]
+    assert reason in exclusions.reason(case, what)
+    assert not exclusions.reason(case, what.replace("strides", "begins" if name != "the negative bit" else "values"))
+    other = case_with("v = x + 1  # _neg_view( nonzero() angle() complex v1[v2]", results="v")
+    assert not exclusions.reason(other, what), "a text is no proof"
+
+
+def test_what_dynamo_does_is_capture() -> None:
+    """It makes three operators of `_foreach_lerp_`, which see each other's results where tensors overlap."""
+    case = case_with("torch._foreach_lerp_([x, x], [x * 2, x.sin()], 0.5)", results="x + 1")
+    assert verdict_with(case, "eager").kind == "finding" and judge(case).kind == "capture"
+
+
+def test_tensors_of_a_mesh_have_elements() -> None:
+    """Eager's views of others do not end (`view_groups` of torch/distributed/tensor): this seed's hung."""
+    assert case_of(11001059).statements
+
+
+def test_seeds_of_findings_that_are_not_made_smaller_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    search = Search(iter(()), workers=1, seconds=1.0)
+    answer = {"verdict": "finding", "mechanism": "output _", "what": "output 3"}
+    assert [search._count(seed, answer) for seed in range(5)] == [True] * 3 + [False] * 2
+    assert "seeds 0, 1, 2, 3, 4" in search.report.text() and "seed 4: again output 3" in capsys.readouterr().err
+
+
 def test_findings_are_made_smaller() -> None:
     case = Case(
         ["x = numbers(1, torch.float32, a, b)", "y = numbers(2, torch.float32, b)"], ["x", "y"], [],
@@ -136,24 +205,17 @@ def test_findings_are_made_smaller() -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_ends_is_a_finding(tmp_path: Path) -> None:
-    case = Case(["import os", "x = os._exit(3)"], ["x"], [], [], "x", [(1, 1, 1)])
-    worker = Worker("cpu", tmp_path / "errors.txt")
-    try:
-        answer = worker.ask({"case": case.to_json()})
-        assert answer["verdict"] == "finding" and "ended with 3" in answer["what"]
-        assert worker.ask({"seed": 3})["verdict"] == "right"
-    finally:
-        worker.close()
-
-
-@pytest.mark.slow
-def test_a_worker_that_hangs_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.fuzz.search.HANG", 2.0)
-    case = Case(["import time", "x = time.sleep(100)"], ["x"], [], [], "x", [(1, 1, 1)])
+def test_a_worker_that_hangs_or_ends_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = Case(["import time", "x = time.sleep(100)"], ["x"], [], [], "x", [(1, 1, 1)])
+    ends = Case(["import os", "x = os._exit(3)"], ["x"], [], [], "x", [(1, 1, 1)])
     worker = Worker("cpu", tmp_path / "errors.txt")
     worker.ask({"seed": 3, "draw_only": True})
     try:
-        assert worker.ask({"case": case.to_json()})["mechanism"] == "hangs"
+        with monkeypatch.context() as patched:
+            patched.setattr("tests.fuzz.search.HANG", 2.0)
+            assert worker.ask({"case": hangs.to_json()})["mechanism"] == "hangs"
+        assert worker.ask({"seed": 3})["verdict"] == "right", "another process goes on"
+        answer = worker.ask({"case": ends.to_json()})
+        assert answer["verdict"] == "finding" and "ended with 3" in answer["what"]
     finally:
         worker.close()

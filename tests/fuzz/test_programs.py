@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, note, settings
 
+from cuesta.comparing import INEXACT
 from cuesta.context import make_context
 from cuesta.dialects.core.entry import entry_block
 from cuesta.pipeline import STAGES, run_pipeline
@@ -20,7 +21,7 @@ from cuesta.testing import Float64Mode, effects
 from tests.fuzz.expressions import MAKERS, Value
 from tests.fuzz.programs import Program, compare, programs
 from tests.support.differential import copied
-from tests.support.levels import INEXACT, captured_graphs
+from tests.support.levels import captured_graphs
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}

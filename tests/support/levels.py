@@ -11,6 +11,7 @@ import torch
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 
 import cuesta.compiler
+from cuesta.comparing import INEXACT
 from cuesta.context import make_context
 from cuesta.dialects.complete import COMPLETE
 from cuesta.dialects.core.diagnostics import verify_module
@@ -20,26 +21,6 @@ from cuesta.dialects.levels import FUSED
 from cuesta.pipeline import STAGES, level_of, remaining_stages, run_pipeline
 from cuesta.record import CompileRecord
 from cuesta.targets.reference import Watched
-
-INEXACT = frozenset(
-    {
-        "accumulate-products",
-        "assign-layouts",
-        "aten-to-loops",
-        "elide-roundings",
-        "fuse-products",
-        "nest-row-products",
-        "relax-accuracy",
-        "separate-biases",
-        "split-reductions",
-        "sum-columns-with-rows",
-    }
-)
-"""The passes that may change roundings. `aten-to-loops` compares our formulas with eager's kernels, `assign-layouts`
-has libraries add up in the order of another layout, the last two round each part of a sum; the others are policy.
-
-The others are compared bit by bit: they regroup sums at most, which the interpreter adds up in float64.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -29,8 +29,8 @@ from cuesta.dialects.core.extension import active
 from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of
-from cuesta.dialects.core.tracing import active_trace, no_match
-from cuesta.dialects.layout import traits_of
+from cuesta.dialects.core.tracing import Apart, active_trace, no_match
+from cuesta.dialects.layout import sizes_of, tensor_type_of, traits_of
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import is_pointwise, remove, top_level_nest
 from cuesta.transforms import thresholds
@@ -150,6 +150,9 @@ class _Fusion:
         if self.explain:
             self.remarks.append(f"{_describe(nest)} does not fuse with {_describe(other)}: {reason}")
         if (trace := active_trace()) is not None:
+            names = _name_of(nest), _name_of(other)
+            inside = _locations_in(nest), _locations_in(other)
+            trace.apart.append(Apart(nest, other, reason, _bytes_between(other, nest), names, inside))
             trace.current_pattern = "fuse-nests"
             no_match(nest, f"with {_describe(other)}: {reason}")
             trace.current_pattern = ""
@@ -443,9 +446,34 @@ def _starves(producer: loops.NestOp, consumer: loops.NestOp) -> bool:
 
 def _describe(nest: loops.NestOp) -> str:
     """The nest's name and the lines of the model that it comes from: `nest %y (model.py:42)`."""
-    names = [f" %{result.name_hint}" for result in nest.results if result.name_hint]
-    place = format_location(nest.location)
-    return f"nest{names[0] if names else ''}" + (f" ({place})" if place else "")
+    name, place = _name_of(nest), format_location(nest.location)
+    return f"nest{name and f' %{name}'}" + (f" ({place})" if place else "")
+
+
+def _name_of(nest: loops.NestOp) -> str:
+    """What the text calls the first of its results that has a name; empty when none has."""
+    return next((result.name_hint for result in nest.results if result.name_hint), "")
+
+
+def _locations_in(nest: loops.NestOp) -> tuple[LocationAttr, ...]:
+    return tuple(dict.fromkeys(op.location for op in nest.walk()))
+
+
+def _bytes_between(producer: loops.NestOp, consumer: loops.NestOp) -> int | None:
+    """What lies in memory between two: the tensors that one gives the other; of siblings, those that both read. None
+    where only a call knows the sizes.
+    """
+    read = {op.source for op in consumer.walk() if isinstance(op, loops.LoadOp)}
+    given = read.intersection(producer.results)
+    shared = given or read & {op.source for op in producer.walk() if isinstance(op, loops.LoadOp)}
+    sizes = [sizes_of(tensor_type_of(one)) for one in shared]
+    if not all(isinstance(size, int) for one in sizes for size in one):
+        return None
+    return sum(_product(size) * byte_width(one) for size, one in zip(sizes, shared, strict=True))
+
+
+def _product(sizes: Sequence[sym.IndexExpr]) -> int:
+    return math.prod(size for size in sizes if isinstance(size, int))
 
 
 def _sink_views(block: Block) -> None:

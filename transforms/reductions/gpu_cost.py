@@ -61,6 +61,8 @@ class Rows:
     """Of what is written, what row by row takes a sector for each element: bytes of these sectors."""
     work: float = 0.0
     """What is computed for a point, in float adds, by all stages together."""
+    touched: int = 1
+    """How often a sector is touched that programs of whole rows share: strips of one sector that begin anywhere."""
 
 
 def of_reading(rows: Rows, times: float) -> float:
@@ -70,7 +72,7 @@ def of_reading(rows: Rows, times: float) -> float:
 
 def of_whole_rows(rows: Rows, machine: Machine) -> float:
     """The cost of one kernel, whose programs are whole rows."""
-    cost = of_reading(rows, 1) + of_writing(rows)
+    cost = (of_reading(rows, 1) + of_writing(rows)) * rows.touched
     if rows.strips or rows.points * rows.kept > PERSISTENT:
         at_once = rows.read / max(1, rows.programs) * min(rows.programs, machine.processors)
         again = machine.cache_cost if at_once <= machine.cache else 1.0

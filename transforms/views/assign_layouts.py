@@ -26,7 +26,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.entry import entry_block, entry_function, given_results, symbol_ranges
 from cuesta.dialects.core.operation import ops_of
-from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.core.tracing import Laid, active_trace, no_match
 from cuesta.dialects.layout import (
     contiguous_strides,
     device_of,
@@ -229,6 +229,11 @@ class _Images:
             if call not in last:
                 more = self.labelling.change(labels, node)
                 no_match(call, f"channels last would cost {more:.3g} bytes more, copies and nests around it included")
+        if (trace := active_trace()) is not None:
+            for value, node in self.nodes.items():
+                if isinstance(value.owner, Operation):
+                    more = self.labelling.change(labels, node)
+                    trace.layouts.append(Laid(value.name_hint or "", bool(labels[node]), more, value.owner))
         for value, node in self.nodes.items():
             calls = [use for use in value.uses if self.reads_image(use)]
             if labels[node]:

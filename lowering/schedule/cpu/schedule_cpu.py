@@ -151,6 +151,19 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
     return _Chooser(analysis, machine).choose()
 
 
+def weighed(analysis: NestAnalysis, machine: Machine) -> list[tuple[str, float]]:
+    """What `choose` weighs for a nest whose axes are merged: in words, with its cost in float adds, the cheapest first.
+
+    Errors: as `choose`.
+    """
+    split_axes(analysis)
+    chooser = _Chooser(analysis, machine)
+    chooser.choose()
+    return sorted(
+        ((chooser.described(*lanes), cost) for lanes, cost in chooser.weighed.items()), key=lambda one: one[1]
+    )
+
+
 class _Chooser:
     def __init__(self, analysis: NestAnalysis, machine: Machine) -> None:
         self.analysis = analysis
@@ -163,14 +176,17 @@ class _Chooser:
         self.tiled = not analysis.root.loops and self.suits_tiles(analysis.root)
         self.beside: int | None = None
         """The parallel axis of which several points are reduced side by side, what lies along it being transposed."""
+        self.weighed: dict[tuple[int | None, int | None], float] = {}
+        """The costs that were compared, by the axis side by side and the one with the lanes."""
 
     def choose(self) -> Schedule:
         root = self.analysis.root
         best_axis, best_cost = None, self.cost(root, None)
         if self.must_have_lanes and all(axis is None for axis, _ in self.lane_choice.values()):
             best_cost = _FORBIDDEN
+        self.weighed[None, None] = best_cost
         for axis in reversed(root.axes):  # the innermost wins when costs are equal
-            cost = self.cost_with_lanes(root, axis)
+            cost = self.weighed[None, axis] = self.cost_with_lanes(root, axis)
             if cost < best_cost:
                 best_axis, best_cost = axis, cost
         if best_cost == _FORBIDDEN:
@@ -189,6 +205,18 @@ class _Chooser:
             schedule.choices["prefetch"] = self.choices["prefetch"]
         schedule.choices["unroll"] = self.choices.get("unroll") or self.unroll(root, schedule)
         return schedule
+
+    def described(self, beside: int | None, lane: int | None) -> str:
+        """A choice that was weighed, in words."""
+        axes = list(self.analysis.root.axes)
+
+        def named(axis: int) -> str:
+            size = sym.format_expr(self.analysis.sizes[axis])
+            return f"axis {axes.index(axis)} (of {size})"
+
+        rows = "" if beside is None else f"{self.rows_of(beside)} points of {named(beside)} side by side, "
+        lanes = "lanes inside, or none" if lane is None else f"{self.lanes(lane)} lanes on {named(lane)}"
+        return rows + lanes
 
     @property
     def must_have_lanes(self) -> bool:
@@ -392,7 +420,7 @@ class _Chooser:
             if self.rows_of(axis) == 1 or all(sym.coefficient(access.address, axis) != 1 for access in reduced):
                 continue
             self.beside = axis
-            cost = self.cost(root, None)
+            cost = self.weighed[axis, None] = self.cost(root, None)
             if cost < best_cost and all(self.lane_choice[loop][0] is not None for loop in root.loops):
                 found, best_cost, before = (axis, None), cost, dict(self.lane_choice)
             for lane in root.axes:

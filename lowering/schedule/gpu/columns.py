@@ -64,15 +64,32 @@ where columns are long: 1.01 to 1.06.
 
 Source: from tilings of random nests on an H200.
 """
-KEPT_COLUMNS, KEPT_HALVES, LEAST_KEPT = 64, 32, 8
-"""Columns of such a tile at most, of 32-bit and of 16-bit numbers; and at least.
+KEPT_COLUMNS, LEAST_KEPT = 32, 8
+"""Columns of such a tile at most, and at least. Where rows of columns do not begin at sectors of memory, a tile has
+twice as many of each: fewer of its sectors belong to two tiles.
 
-Source: from tilings of random nests on an H200.
+Source: from tilings of 57 random nests on an H100: with these numbers and the three below 1.057 of the best, 1.22 the
+worst; 1.150 and 1.99 with 64 columns and threads for a full processor.
 """
-KEPT_EACH = 64
-"""Elements of a thread of such a tile; half as many of 1024 points of f32, which took 1.06 otherwise, 1.30 the worst.
+KEPT_PROGRAMS = 2
+"""Programs of a processor, before such a tile has so many columns.
 
-Source: from tilings of random nests on an H200.
+Source: the same nests.
+"""
+KEPT_EACH, LEAST_KEPT_EACH, KEPT_WARPS = 64, 16, 16
+"""Elements of a thread of such a tile; at least, where that leaves a processor few threads; and warps at most.
+
+Source: the same nests.
+"""
+KEPT_STORING, KEPT_READING = 512, 256
+"""The threads of a processor that are few there: of a nest that stores its points; of one that only reads them.
+
+Source: the same nests.
+"""
+RUNNING = 4
+"""So many times the columns of a tile are scanned together where their rows do not begin at sectors.
+
+Source: from tilings of four nests on an H100: 1.21 to 1.47 with no more than elsewhere, 1.01 and 1.02 with these.
 """
 AGAIN, AGAIN_WARPS = 8192, 16
 """Elements of a tile of columns that are scanned, or read again and too long to keep; its warps, of 32-bit numbers. All
@@ -117,6 +134,10 @@ class Columns:
     indexed: bool
     """Whether some place is looked for."""
     wide: bool
+    aligned: bool = True
+    """Whether the rows of what is read begin at sectors of memory."""
+    stores: bool = True
+    """Whether something is made of each point, and not only of each column."""
 
 
 @struct
@@ -138,12 +159,15 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
         least = min(machine.sector // given.width, MOST_KEPT // values)
         if least < LEAST_KEPT:
             return _looped(given, machine)
-        most = KEPT_COLUMNS if given.width >= 4 else KEPT_HALVES
-        columns = _enough(given, max(least, min(most, KEPT // values)), machine)
-        each = KEPT_EACH // 2 if whole == 1024 and given.width >= 4 else KEPT_EACH
-        while each > EACH and given.every * values < threads * each:
+        more = 1 if given.aligned else 2
+        columns = max(least, min(KEPT_COLUMNS * more, KEPT * more // values))
+        columns = min(columns, power_of_two(given.side_by_side))
+        while columns > least and given.every < KEPT_PROGRAMS * columns * machine.processors:
+            columns //= 2
+        each, few = KEPT_EACH, KEPT_STORING if given.stores else KEPT_READING
+        while each > LEAST_KEPT_EACH and given.every * values < few * machine.processors * each:
             each //= 2
-        return Tile(columns, whole, _warps(columns * values, each, machine))
+        return Tile(columns, whole, min(KEPT_WARPS, _warps(columns * values, each, machine)))
     if given.indexed and whole <= SHORT_ARG and given.every * whole >= threads * SHORT_ARG_EACH:
         columns = _enough(given, COLUMNS, machine)
         return Tile(columns, whole, _warps(columns * whole, SHORT_ARG_EACH, machine))
@@ -172,7 +196,8 @@ def _warps(elements: int, each: int, machine: Machine) -> int:
 
 def _looped(given: Columns, machine: Machine) -> Tile:
     """Of columns that are scanned, or read again from the cache."""
-    columns = _enough(given, machine.segment // given.width, machine)
+    more = RUNNING if given.running and not given.aligned else 1
+    columns = _enough(given, more * machine.segment // given.width, machine)
     tile = WIDE if given.wide else AGAIN
     points = min(power_of_two(given.points), max(1, tile // columns))
     full = columns * points >= AGAIN and given.width >= 4 and not given.running

@@ -12,6 +12,7 @@ from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.lowering.schedule.gpu import schedule_gpu
 from cuesta.lowering.schedule.gpu.contractions import schedule_contraction
+from cuesta.lowering.schedule.gpu.index_width import index_bits
 from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.products.tiles import LEAST
 from cuesta.transforms.reductions import when
@@ -35,7 +36,7 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule:
     choices = analysis.nest.choices
     check(analysis, choices)
     if "depth" in choices:
-        return schedule_contraction(analysis, choices, schedule_gpu.index_bits(analysis))
+        return schedule_contraction(analysis, choices, index_bits(analysis))
     schedule = schedule_gpu.choose(analysis, machine, choices)
     schedule.choices |= {name: choices[name] for name in ("warps", "whole", "reread") if name in choices}
     if choices.get("reversed"):

@@ -355,8 +355,10 @@ def _memory(value: Value) -> int:
 
 
 def _is_moderate(value: Tensor) -> bool:
-    if value.numel() > MOST_ELEMENTS or type(value).__name__ == "DTensor":
-        return value.numel() <= MOST_ELEMENTS
+    if value.numel() > MOST_ELEMENTS:
+        return False
+    if type(value).__name__ == "DTensor":
+        return value.numel() > 0  # eager's views of others do not end (`view_groups` of torch/distributed/tensor)
     plain = getattr(value, "a", value).detach()
     if plain.dtype.itemsize == 1 or not (plain.dtype.is_floating_point or plain.dtype.is_complex):
         return True

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.lowering.capture import decompositions, insertions
+from cuesta.lowering.capture import corrections, decompositions, insertions
 
 aten = torch.ops.aten
 
@@ -190,6 +190,16 @@ def test_resize_as_leaves_the_strides() -> None:
     assert decompositions.resize_as(x, other).stride() == aten.resize_as(x, other).stride() == (1, 3)
     contiguous = {"memory_format": torch.contiguous_format}
     assert decompositions.resize_as(x, other, **contiguous).stride() == aten.resize_as(x, other, **contiguous).stride()
+
+
+@pytest.mark.parametrize(("dim", "index"), [(0, 2), (0, -3), (-1, 3), (1, 7)])
+def test_select_of_a_place_that_there_is_not(dim: int, index: int) -> None:
+    """The metadata function of torch 2.11 does not ask."""
+    for select in (aten.select.int, corrections.select):
+        with pytest.raises(IndexError, match=r"select\(\): index .* out of range for tensor of size \[2, 3\]"):
+            select(torch.zeros(2, 3), dim, index)
+    for place in range(-2, 2):
+        assert corrections.select(torch.zeros(2, 3), 0, place) is NotImplemented
 
 
 @pytest.mark.parametrize(("dim", "index"), [(0, 0), (1, -1), (-1, 2), (-3, -2)])

@@ -54,8 +54,14 @@ def test_one_kernel_of_a_kind(text: str) -> None:
     assert compile_all(on_cuda(parse(text))) >= 1
 
 
+LONGEST = "special float64"
+"""Ten seconds of Triton's; the interpreter runs it in `test_families.py`."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name == LONGEST else ()) for name in cases()]
+)
 def test_families(name: str) -> None:
     function, inputs = cases()[name]
     with interpreted_cuda(run_it=False) as programs:

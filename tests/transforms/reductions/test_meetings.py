@@ -165,3 +165,63 @@ def test_what_is_worth_timing() -> None:
     assert when.candidates(nests_of(parse(text))[0]) == []
     (nest,) = nests_of(parse(text.replace("x4x50", "x400x50").replace("<4x50", "<400x50").replace(": 4,", ": 400,")))
     assert {"part": when.TILE, "cooperative": 1} in when.candidates(nest)
+
+
+NORM_OF_GROUPS = """
+func.func @main(%x : tensor<10x32x253x253xf32LAYOUT>) -> tensor<10x32x253x253xf32LAYOUT> {
+  %y = loops.nest (%n : 10, %g : 4) outs(%o : tensor<10x32x253x253xf32LAYOUT>) {
+    %s = loops.reduce sum (%c : 8, %i : 253, %j : 253) {
+      %a = loops.load %x[%n, %g * 8 + %c, %i, %j] : tensor<10x32x253x253xf32LAYOUT>
+      loops.yield %a : f32
+    } : f32
+    %q = loops.reduce sum (%c : 8, %i : 253, %j : 253) {
+      %a = loops.load %x[%n, %g * 8 + %c, %i, %j] : tensor<10x32x253x253xf32LAYOUT>
+      %b = elem.sub %a, %s : f32
+      %d = elem.mul %b, %b : f32
+      loops.yield %d : f32
+    } : f32
+    loops.for (%c : 8, %i : 253, %j : 253) {
+      %a = loops.load %x[%n, %g * 8 + %c, %i, %j] : tensor<10x32x253x253xf32LAYOUT>
+      %b = elem.sub %a, %q : f32
+      loops.store %b, %o[%n, %g * 8 + %c, %i, %j] : tensor<10x32x253x253xf32LAYOUT>
+    }
+  }
+  func.return %y : tensor<10x32x253x253xf32LAYOUT>
+}
+"""
+CHANNELS_LAST = ", #aten.layout<strides = [2048288, 1, 8096, 32]>"
+
+
+@pytest.mark.parametrize(("layout", "meets"), [("", 1), (CHANNELS_LAST, 0)])
+def test_groups_of_few_channels_that_memory_has_side_by_side_do_not_meet(layout: str, meets: int) -> None:
+    (nest,) = nests_of(parse(NORM_OF_GROUPS.replace("LAYOUT", layout)))
+    chosen = choose_part_on_gpu(nest, REFERENCE)
+    assert chosen["part"] and chosen.get("cooperative", 0) == meets
+
+
+NORM_OF_COLUMNS = """
+func.func @main(%x : tensor<POINTSxCOLUMNSxf32>) -> tensor<POINTSxCOLUMNSxf32> {
+  %y = loops.nest (%j : COLUMNS) outs(%o : tensor<POINTSxCOLUMNSxf32>) {
+    %s = loops.reduce sum (%i : POINTS) {
+      %a = loops.load %x[%i, %j] : tensor<POINTSxCOLUMNSxf32>
+      loops.yield %a : f32
+    } : f32
+    loops.for (%i : POINTS) {
+      %a = loops.load %x[%i, %j] : tensor<POINTSxCOLUMNSxf32>
+      %b = elem.div %a, %s : f32
+      loops.store %b, %o[%i, %j] : tensor<POINTSxCOLUMNSxf32>
+    }
+  }
+  func.return %y : tensor<POINTSxCOLUMNSxf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("points", "columns", "apart"), [(4096, 30720, False), (2048, 6573, False), (2049, 6573, True), (4097, 3117, True)]
+)
+def test_columns_that_a_tile_holds_are_whole_unless_it_takes_sectors_twice(
+    points: int, columns: int, apart: bool
+) -> None:
+    (nest,) = nests_of(parse(NORM_OF_COLUMNS.replace("POINTS", str(points)).replace("COLUMNS", str(columns))))
+    assert ("part" in choose_part_on_gpu(nest, REFERENCE)) == apart

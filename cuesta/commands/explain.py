@@ -1,0 +1,80 @@
+"""Say what became of a model: kernels and the lines they came from, what did not fuse, memory, and where time goes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from cuesta.model_files import DEFINES
+
+if TYPE_CHECKING:
+    from cuesta.explain.model import Explanation
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.description = (
+        f"Compiles what a Python file defines, runs it, and says what became of it. {DEFINES}\n"
+        "The exit status is 1 only where nothing could be found out."
+    )
+    parser.add_argument("file", help="the Python file that defines the model, or the folder of a graph's dump")
+    parser.add_argument("--json", metavar="FILE", help="write everything there as JSON; - is standard output")
+    parser.add_argument("--html", metavar="FILE", help="write a page to look at, which needs nothing but itself")
+    parser.add_argument("--training", action="store_true", help="with its backward pass")
+    parser.add_argument("--no-time", action="store_true", help="do not measure times: it runs once")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of torch.compile")
+    parser.add_argument("--width", type=int, metavar="N", help="columns of the terminal")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Explains the model. Errors: ModelFileError, OptionError, TerminalError, CuestaError, ParseError, OSError."""
+    from cuesta.explain.terminal import require_rich
+
+    shows = chosen.json != "-"
+    if shows:
+        require_rich()
+    options = {name: _value(value) for name, _, value in (one.partition("=") for one in chosen.option)}
+    explanation = _of_dump(chosen.file) if os.path.isdir(chosen.file) else _of_model(chosen, options)
+    if chosen.json is not None:
+        from cuesta.explain.files import write_json
+
+        write_json(explanation, chosen.json)
+    if chosen.html is not None:
+        from cuesta.explain.page import write_page
+
+        write_page(explanation, chosen.html)
+    if shows:
+        from cuesta.explain.terminal import show
+
+        show(explanation, sys.stdout, chosen.width)
+    return 0 if explanation.graphs else 1
+
+
+def _of_dump(folder: str) -> Explanation:
+    from cuesta.explain.records import explain_dump
+
+    return explain_dump(folder)
+
+
+def _of_model(chosen: argparse.Namespace, options: dict[str, object]) -> Explanation:
+    from cuesta.explain.explaining import explain
+    from cuesta.model_files import read_model_file
+
+    defined = read_model_file(chosen.file)
+    return explain(
+        defined.model,
+        *defined.inputs,
+        training=chosen.training,
+        time=not chosen.no_time,
+        texts=bool(chosen.json or chosen.html),
+        options=options,
+        name=chosen.file,
+        **(defined.kwargs or {}),
+    )
+
+
+def _value(text: str) -> object:
+    """The value of an option: a bool where it is one."""
+    return {"true": True, "false": False}.get(text.lower(), text)

@@ -1,0 +1,117 @@
+"""Bytes and arithmetic of kernels, against what a person counts by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as functional
+
+import cuesta
+from cuesta.explain.model import Kernel
+
+F32 = 4
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function, and the bytes read, the bytes written, the arithmetic, and the functions among it, of each kernel."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: Callable[[], tuple[torch.Tensor, ...]]
+    counts: tuple[tuple[int, int, int, int], ...]
+
+
+def _x(*sizes: int) -> torch.Tensor:
+    return torch.randn(sizes)
+
+
+PROGRAMS = [
+    Program(
+        "pointwise",
+        lambda x, y: x * y + 1.0,
+        lambda: (_x(32, 64), _x(32, 64)),
+        ((2 * 2048 * F32, 2048 * F32, 2 * 2048, 0),),
+    ),
+    Program("read twice", lambda x: x * x + x, lambda: (_x(1000),), ((1000 * F32, 1000 * F32, 2000, 0),)),
+    Program("broadcast", lambda x, b: x + b, lambda: (_x(32, 64), _x(64)), (((2048 + 64) * F32, 2048 * F32, 2048, 0),)),
+    Program("expanded", lambda b: b.expand(32, 64) * 2.0, lambda: (_x(64),), ((64 * F32, 2048 * F32, 2048, 0),)),
+    Program(
+        "no arithmetic", lambda x: torch.relu(x).to(torch.float16), lambda: (_x(500),), ((500 * F32, 500 * 2, 0, 0),)
+    ),
+    Program(
+        "functions", lambda x: torch.exp(x) + torch.tanh(x), lambda: (_x(300),), ((300 * F32, 300 * F32, 900, 600),)
+    ),
+    Program("row sums", lambda x: x.sum(1), lambda: (_x(40, 50),), ((2000 * F32, 40 * F32, 2000, 0),)),
+    Program("column sums", lambda x: x.sum(0), lambda: (_x(40, 50),), ((2000 * F32, 50 * F32, 2000, 0),)),
+    Program("maximum", lambda x: x.amax(1), lambda: (_x(40, 50),), ((2000 * F32, 40 * F32, 0, 0),)),
+    # exp(x - max) once, a sum, a division: the exponentials are kept in the program's own memory.
+    Program(
+        "softmax", lambda x: torch.softmax(x, 1), lambda: (_x(16, 96),), ((1536 * F32, 1536 * F32, 4 * 1536, 1536),)
+    ),
+    Program(
+        "transposed", lambda x, y: x.t() + y, lambda: (_x(48, 32), _x(32, 48)), ((2 * 1536 * F32, 1536 * F32, 1536, 0),)
+    ),
+    Program("slice", lambda x: x[:, 8:24] * 3.0, lambda: (_x(32, 64),), ((512 * F32, 512 * F32, 512, 0),)),
+    Program("strided", lambda x: x[:, ::4] * 3.0, lambda: (_x(32, 64),), ((512 * F32, 512 * F32, 512, 0),)),
+    Program("cat", lambda x, y: torch.cat([x, y], 1), lambda: (_x(8, 10), _x(8, 30)), ((320 * F32, 320 * F32, 0, 0),)),
+    Program("padding", lambda x: functional.pad(x, (2, 3)), lambda: (_x(8, 20),), ((160 * F32, 200 * F32, 0, 0),)),
+    # Rows 0, 2, 4, … of 20 with windows of 2: all of it; and what no window reaches is not read.
+    Program(
+        "pooling",
+        lambda x: functional.max_pool2d(x, 2),
+        lambda: (_x(1, 3, 20, 21),),
+        ((3 * 20 * 20 * F32, 300 * F32, 0, 0),),
+    ),
+    Program(
+        "average of windows",
+        lambda x: functional.avg_pool2d(x, 3, 1),
+        lambda: (_x(1, 2, 12, 12),),
+        ((288 * F32, 200 * F32, 200 * 9 + 200, 0),),
+    ),
+    # Ten rows of 32, by indices of 8 bytes.
+    Program(
+        "gather",
+        lambda table, index: table[index],
+        lambda: (_x(100, 32), torch.arange(10)),
+        ((10 * 32 * F32 + 80, 320 * F32, 0, 0),),
+    ),
+    Program(
+        "few rows, many indices",
+        lambda table, index: functional.embedding(index, table),
+        lambda: (_x(4, 8), torch.zeros(50, dtype=torch.int64)),
+        ((32 * F32 + 400, 400 * F32, 0, 0),),
+    ),
+    # All is loaded, and half of it dropped.
+    Program("causal mask", lambda x: torch.tril(x), lambda: (_x(16, 16),), ((256 * F32, 256 * F32, 0, 0),)),
+]
+
+
+def kernels(function: Callable[..., Any], *inputs: torch.Tensor, **chosen: Any) -> list[Kernel]:
+    found = cuesta.explain(function, *inputs, time=False, texts=False, **chosen)
+    assert not found.unseen, found.unseen
+    return [kernel for graph in found.graphs for kernel in graph.kernels]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_counts_are_exact(program: Program) -> None:
+    found = kernels(program.function, *program.inputs())
+    counts = tuple((one.bytes_read, one.bytes_written, one.flops, one.special_functions) for one in found)
+    assert counts == program.counts, [one.counted for one in found]
+
+
+def test_what_is_guessed_is_said() -> None:
+    (kernel,) = kernels(lambda table, index: table[index], _x(100, 32), torch.arange(10))
+    assert "indices from data" in kernel.counted
+
+
+def test_symbols_are_what_they_were_when_it_was_captured() -> None:
+    x = _x(12, 7)
+    torch._dynamo.mark_dynamic(x, 0)
+    (kernel,) = kernels(lambda x: x * 2.0, x)
+    assert (kernel.bytes_read, kernel.bytes_written, kernel.flops) == (84 * F32, 84 * F32, 84)
+    assert kernel.counted == ""

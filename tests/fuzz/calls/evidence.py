@@ -1,0 +1,93 @@
+"""What eager does when it runs a case: the proofs that exclusions ask for, in the place of a look at the text."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from tests.fuzz.calls.case import Case
+
+
+def eager_calls(case: Case, names: tuple[str, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """The arguments and the results of every operator with one of these names that a case's calls run in eager."""
+    seen = _Calls(lambda func: str(getattr(func, "overloadpacket", "")).removeprefix("aten.") in names)
+    for _ in _results(case, seen):
+        yield from ((given, result) for _, given, _, result in seen.found)
+        seen.found.clear()
+
+
+def has_arithmetic_said_otherwise(case: Case) -> bool:
+    """Whether the results of an operator of one element, of 16 bits and with an operand that is expanded, lie otherwise
+    in eager than PyTorch's metadata function says.
+    """
+    calls = _Calls(lambda func: torch.Tag.pointwise in func.tags)
+    for _ in _results(case, calls):
+        for func, given, named, result in calls.found:
+            operands = [one for one in tree_leaves((given, named)) if isinstance(one, Tensor)]
+            plain = all(type(one) is Tensor for one in [*operands, result])
+            if plain and any(one.dtype in HALVES and 0 in one.stride() for one in operands):
+                with FakeTensorMode() as fakes:
+                    of_fakes = [tree_map_only(Tensor, fakes.from_tensor, one) for one in (given, named)]
+                    said = func(*of_fakes[0], **of_fakes[1])
+                if said.stride() != result.stride():
+                    return True
+        calls.found.clear()
+    return False
+
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def negative_tensors(case: Case) -> list[Tensor]:
+    """What the program is given or gives that has the negative bit."""
+    given = [one for values in _results(case, None) for one in tree_leaves(values)]
+    return [one for one in given if isinstance(one, Tensor) and one.layout is torch.strided and one.is_neg()]
+
+
+def _results(case: Case, mode: Any) -> Iterator[Any]:
+    """Arguments and outputs of each call that eager accepts."""
+    make, program = case.functions()
+    for sizes in case.calls:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                given = make(*sizes)
+                if mode is None:
+                    yield given, program(*given[0])
+                else:
+                    with mode:
+                        program(*given[0])
+                    yield given
+        except (RuntimeError, IndexError, TypeError, ValueError, AttributeError):
+            continue
+
+
+class _Calls(TorchDispatchMode):
+    """Remembers calls of some operators."""
+
+    supports_higher_order_operators = True  # what they call runs as it is
+
+    def __init__(self, wanted: Callable[[Any], bool]) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self.found: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = []
+        """Operators, arguments and results."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        result = func(*args, **named)
+        if self.wanted(func):
+            self.found.append((func, args, named, result))
+        return result
+
+
+def lies_row_major(value: Any) -> bool:
+    """Whether a tensor is contiguous; what is none is so, too."""
+    return not isinstance(value, Tensor) or value.is_contiguous()

@@ -1,0 +1,76 @@
+"""How far a program's results move when its functions are off by a last digit, in eager: stochastic arithmetic.
+
+Eager's error in float64 is a yardstick where eager rounds as others do. It is none where eager is right by luck: a
+rounding of float32 that a result in float64 shows, a row of equal numbers of which eager's running mean is the number
+itself. There the program is run again in eager, several times, and every function that rounds is given, or gives,
+numbers that are off by one digit of their own type. A result that lies no further from the truth than a few times what
+those lie is right.
+
+Source: Vignes, "A stochastic arithmetic for reliable scientific computation" (1993).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+NARROW = (torch.float32, torch.float16, torch.bfloat16)
+FUNCTIONS = frozenset(
+    {
+        "_log_softmax", "_softmax", "acos", "addmm", "angle", "asin", "atan", "atan2", "baddbmm", "bmm", "cos",
+        "cosh", "cumprod", "cumsum", "div", "elu", "erf", "exp", "expm1", "gelu", "log", "log1p",
+        "logcumsumexp", "logsumexp", "mean", "mm", "pow", "polar", "prod", "reciprocal", "rsqrt", "sigmoid",
+        "silu", "sin", "sinh", "softplus", "sqrt", "sum", "tan", "tanh",
+    }
+)  # fmt: skip
+"""Operators of which a rounded result is no surprise. None whose results programs take for exact: sums of two, copies,
+products (tests/fuzz/expressions.py).
+"""
+NORMS = frozenset(
+    {
+        "linalg_vector_norm", "native_batch_norm", "native_group_norm", "native_layer_norm",
+        "native_layer_norm_backward", "norm", "std", "var", "var_mean",
+    }
+)  # fmt: skip
+"""Operators that compute a mean or a sum inside, and subtract or divide by it: their operands are off."""
+
+
+class NudgedMode(TorchDispatchMode):
+    """Runs operators as they are, and lets those above be off by a digit, drawn for each element."""
+
+    supports_higher_order_operators = True  # what they call runs as it is
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = _name_of(func)
+        if name in NORMS:
+            args = tuple(self._nudged(one) if type(one) is Tensor else one for one in args)
+        result = func(*args, **(kwargs or {}))
+        if name not in FUNCTIONS | NORMS or type(result) is not Tensor or "out" in (kwargs or {}):
+            return result
+        if func._schema.is_mutable:
+            return result.copy_(self._nudged(result))
+        return self._nudged(result)
+
+    def _nudged(self, value: Tensor) -> Tensor:
+        if value.is_complex():
+            parts = torch.view_as_real(value.resolve_conj())
+            return torch.view_as_complex(self._nudged(parts)) if parts.dtype in NARROW else value
+        if value.dtype not in NARROW:
+            return value
+        signs = torch.randint(0, 2, value.shape, generator=self.generator).to(value.device, torch.float64) * 2 - 1
+        moved = value.double() * (1 + signs * torch.finfo(value.dtype).eps)
+        return torch.empty_like(value).copy_(moved)
+
+
+@functools.cache
+def _name_of(func: Any) -> str:
+    name = str(getattr(func, "overloadpacket", "")).removeprefix("aten.")
+    return name.removesuffix("_") if not name.endswith("__") else name
