@@ -91,9 +91,9 @@ def _syntax(op: type[Operation]) -> str:
     home = f"cuesta.dialects.{op.name.partition('.')[0]}."
     for name in ("parse", "print"):
         owner = next((base for base in op.__mro__ if name in base.__dict__), None)
-        if owner is not None and owner.__module__.startswith(home):
-            if found := _TEXT.search(inspect.getdoc(getattr(op, name)) or ""):
-                return f"`{op.name} {found[1].strip('` ')}`".replace("\n", " ")
+        said = "" if owner is None or not owner.__module__.startswith(home) else inspect.getdoc(getattr(op, name))
+        if found := _TEXT.search(said or ""):
+            return f"`{op.name} {found[1].strip('` ')}`".replace("\n", " ")
     return ""
 
 
