@@ -131,6 +131,9 @@ bench-constants: $(READY) ## what the constants of schedules and fusion are wort
 bench-convolutions: $(READY) ## what channels first costs the library, for each kind of convolution (ARGS="--device cuda")
 	$(RUN) -m benchmarks.convolutions $(ARGS)
 
+bench-explain: $(READY) ## what explain counts of kernels beside the counters of a CUDA device, by ncu (ARGS="--only softmax")
+	$(RUN) -m benchmarks.explain_counts $(ARGS)
+
 ##@ Upkeep
 links: ## build/links/: the import package as a tree of links, for tools that follow no import hook
 	@$(or $(PYTHON),$(BASE_PYTHON)) scripts/links.py

@@ -61,7 +61,8 @@ def run_stages(
             with record.stage(DUMP):
                 observer.stage(record, name, current, seconds)
 
-    tracing = trace_rewrites(texts=options.trace) if options.trace or observer is not None else nullcontext()
+    wants_texts = options.trace and observer is None  # who looks on takes the trace away, stage by stage
+    tracing = trace_rewrites(texts=wants_texts) if options.trace or observer is not None else nullcontext()
     with tracing as trace, _tuning(options, stages, dump):
         run_pipeline(
             make_context(),
@@ -75,7 +76,7 @@ def run_stages(
         from cuesta.texts import verify_lowered
 
         verify_lowered(module)
-    if trace is None or not options.trace:
+    if trace is None or not wants_texts:
         return
     if dump is not None:
         dump.text("rewrites.txt", trace.summary())

@@ -21,6 +21,7 @@ from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import sizes_of, strides_of
 from cuesta.dialects.loops.analysis import byte_width, estimate, tensor_type_of
 from cuesta.dialects.loops.structure import DomainOp, enclosing_domains
+from cuesta.explain.device_arithmetic import ON_DEVICE
 from cuesta.explain.index_sets import BOX, POINTS, Part, Touched, clipped, stretch, union_of
 from cuesta.explain.masks import Condition, conditions_of
 
@@ -42,7 +43,22 @@ class Counted:
     flops: int
     special: int
     """Of the arithmetic, functions."""
+    on_device: int
+    """The arithmetic as a GPU does it: a function is many additions and multiplications."""
     notes: tuple[str, ...] = ()
+
+
+def is_function(name: str) -> bool:
+    """Whether a scalar op of the table is a function, and not one of a processor's own operations."""
+    return name not in _SINGLE
+
+
+def on_device(op: Operation, flops: int) -> int:
+    """The arithmetic of an op at one point as a GPU does it, whose arithmetic is so much."""
+    if not flops or not isinstance(op, elem.TableOp):
+        return flops
+    exact, rough = ON_DEVICE.get(op.row.name, (flops, flops))
+    return exact if op.precision is None else rough
 
 
 def flops_of(op: Operation) -> tuple[int, int]:
@@ -50,7 +66,7 @@ def flops_of(op: Operation) -> tuple[int, int]:
     if isinstance(op, elem.TableOp):
         if kind_of(op.results[0].type) != "f" or op.row.name in _MOVES:
             return 0, 0
-        return (2 if op.row.name == "multiply_add" else 1), int(op.row.name not in _SINGLE)
+        return (2 if op.row.name == "multiply_add" else 1), int(is_function(op.row.name))
     if isinstance(op, loops.ReduceOp):
         return (_REDUCED.get(op.kind, 0) if kind_of(op.results[0].type) == "f" else 0), 0
     if isinstance(op, loops.RunningOp):
@@ -89,7 +105,7 @@ class _Counting:
         return estimate(size, {})
 
     def run(self) -> Counted:
-        flops = special = 0
+        flops = special = device = 0
         times: dict[Operation, int] = {}
         for op in self.nest.walk():
             if isinstance(op, DomainOp):
@@ -106,10 +122,11 @@ class _Counting:
                 count = times.get(where, 1) if where is not None else 1
                 flops += count * per
                 special += count * functions
+                device += count * on_device(op, per)
             self.access(op)
         moved_in = sum(self.bytes(tensor, every) for tensor, every in self.read.items())
         moved_out = sum(self.bytes(tensor, every) for tensor, every in self.written.items())
-        return Counted(moved_in, moved_out, flops, special, tuple(self.notes))
+        return Counted(moved_in, moved_out, flops, special, device, tuple(self.notes))
 
     def access(self, op: Operation) -> None:
         """Notes what an op touches, and what an index made of data depends on."""
@@ -280,4 +297,4 @@ def _groups(used: Sequence[set[SSAValue]], together: Sequence[set[SSAValue]]) ->
     return sorted(tuple(sorted(axes)) for axes, _ in groups if axes)
 
 
-__all__ = ["Counted", "count_nest", "flops_of"]
+__all__ = ["Counted", "count_nest", "flops_of", "is_function"]

@@ -231,6 +231,7 @@ def _put_together(run: _Run, name: str, training: bool, time: bool, texts: bool)
     graphs: list[Graph] = []
     for number, watched in enumerate(run.watch.graphs):
         measured = measure(watched) if time else Measured(why="nobody asked for times")
+        watched.arguments = None
         graphs.append(graph_of(watched, number, measured, texts=texts))
     devices = dict.fromkeys(one.device for graph in graphs for one in graph.kernels)
     if not graphs and not run.unseen:

@@ -166,12 +166,15 @@ class _Builder:
         moved_in = sum(one.bytes_read for one in counts) if known else None
         moved_out = sum(one.bytes_written for one in counts) if known else None
         flops = sum(one.flops for one in counts) if known else None
+        on_device = sum(one.on_device for one in counts) if known and func.is_for_gpu else None
         notes = dict.fromkeys(note for one in counts for note in one.notes)
         why_not = next((one.why_not for one in facts if one.why_not), "the program has no nest that it comes from")
         times = [self.measured.steps[step] for step in steps if step in self.measured.steps]
         measured = statistics.median(times) if times else None
         moved = moved_in + moved_out if moved_in is not None and moved_out is not None else None
-        fraction, bound = roofline(self.machine(device), measured, moved, flops, self.matrix(func, launches))
+        fraction, bound = roofline(
+            self.machine(device), measured, moved, on_device or flops, self.matrix(func, launches)
+        )
         predicted = [one.predicted_us for one in facts]
         total = sum(one for one in predicted if one is not None) if predicted and None not in predicted else None
         return Kernel(
@@ -186,6 +189,7 @@ class _Builder:
             bytes_written=moved_out,
             flops=flops,
             special_functions=sum(one.special for one in counts) if known else None,
+            device_flops=on_device,
             counted="; ".join(notes) if known else why_not,
             predicted_us=total,
             predicted_by="; ".join(dict.fromkeys(one.predicted_by for one in facts)),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
 import platform
-import statistics
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
@@ -17,12 +17,13 @@ COPIED: Final = {"cpu": 64 << 20, "cuda": 512 << 20}
 """Bytes of what is copied to find the speed of memory: more than caches hold."""
 EDGE: Final = {"cpu": 1024, "cuda": 8192}
 """Of the square matrices that are multiplied to find the speed of arithmetic."""
-REPEATED: Final = 5
+FEWEST, MOST, SECONDS = 5, 50, 0.2
+"""How often each is done: often enough, and for so long."""
 
 
 @functools.lru_cache(maxsize=32)
 def machine_at(device: str) -> Machine:
-    """The machine behind a device, measured: a quarter of a second on a CPU, some milliseconds on a GPU."""
+    """The machine behind a device, measured in half a second."""
     place = torch.device(device)
     kind = place.type
     if kind not in COPIED:
@@ -52,11 +53,8 @@ def _probed(device: str, place: torch.device, kind: str) -> Machine:
     finally:
         torch.set_float32_matmul_precision(before)
     single = torch.zeros(1, device=place)
-    launch = _best(lambda: single.zero_(), place, repeated=50)
-    how = (
-        f"memory by copying {COPIED[kind] >> 20} MB, arithmetic by products of matrices of {EDGE[kind]}: the best of "
-        f"{REPEATED}"
-    )
+    launch = _best(lambda: single.zero_(), place)
+    how = f"memory by copying {COPIED[kind] >> 20} MB, arithmetic by products of matrices of {EDGE[kind]}{_busy()}"
     return Machine(device, _name(place), 2 * COPIED[kind] / copy, found[0][1], how, found, launch * 1e6)
 
 
@@ -66,23 +64,37 @@ def _products(place: torch.device, kind: str, dtype: torch.dtype) -> float:
     return 2 * edge**3 / _best(lambda: a @ b, place)
 
 
-def _best(call: Callable[[], Any], place: torch.device, repeated: int = REPEATED) -> float:
-    """The least seconds that a call takes, after it was called once."""
+def _best(call: Callable[[], Any], place: torch.device) -> float:
+    """The least seconds that a call takes, of many, after it was called once: others may use the machine, too."""
     call()
-    times: list[float] = []
-    for _ in range(repeated):
-        if place.type == "cuda":
-            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            first.record()
-            call()
-            last.record()
-            torch.cuda.synchronize(place)
-            times.append(first.elapsed_time(last) / 1e3)
-        else:
-            start = perf_counter()
-            call()
-            times.append(perf_counter() - start)
-    return max(1e-9, min(times) if repeated == REPEATED else statistics.median(times))
+    best, repeated = float("inf"), 0
+    deadline = perf_counter() + SECONDS
+    while repeated < FEWEST or (repeated < MOST and perf_counter() < deadline):
+        best = min(best, _seconds(call, place))
+        repeated += 1
+    return max(1e-9, best)
+
+
+def _seconds(call: Callable[[], Any], place: torch.device) -> float:
+    if place.type != "cuda":
+        start = perf_counter()
+        call()
+        return perf_counter() - start
+    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    first.record()
+    call()
+    last.record()
+    torch.cuda.synchronize(place)
+    return first.elapsed_time(last) / 1e3
+
+
+def _busy() -> str:
+    """That others use the machine, if they do: then what is measured is worth little."""
+    try:
+        load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    except OSError:
+        return ""
+    return f"; the machine is busy, with a load of {load:.1f} on {processors} processors" if load > processors else ""
 
 
 def _name(place: torch.device) -> str:

@@ -132,6 +132,8 @@ class Kernel:
     """Counted from the text of the kernel: each op of `elem` on a float counts as often as it runs."""
     special_functions: int | None = None
     """How many of those are `exp`, `tanh`, `rsqrt` and the like, which cost a processor more than one operation."""
+    device_flops: int | None = None
+    """On a GPU, the additions and multiplications of its instructions: what `exp` is made of, too."""
     counted: str = ""
     """What was guessed in counting, or why nothing was: `s0 taken as 128`, `indices from data: all elements`."""
     predicted_us: float | None = None

@@ -10,6 +10,8 @@ from cuesta.explain import numbers as words
 from cuesta.explain.model import Explanation, Kernel
 
 WORST: Final = 3
+NEAR: Final = 0.8
+"""Of the roofline: a kernel that is so near is not called bad."""
 WORTH: Final = 0.02
 """Of all steps: a kernel that takes less is not called bad, whatever it does."""
 
@@ -82,7 +84,8 @@ def _worst(explanation: Explanation) -> Iterator[str]:
         for kernel in graph.kernels:
             if kernel.roofline is None or kernel.measured_us is None:
                 continue
-            if kernel.measured_us * len(kernel.steps) >= WORTH * total and kernel.bound != "launch":
+            counts = kernel.measured_us * len(kernel.steps) >= WORTH * total and kernel.bound != "launch"
+            if counts and kernel.roofline < NEAR:
                 found.append((kernel.roofline, kernel))
     found.sort(key=lambda one: one[0])
     if found:

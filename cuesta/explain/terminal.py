@@ -88,6 +88,7 @@ class _Tables:
 
     def kernels(self) -> None:
         kernels = sorted(self.graph.kernels, key=_weight, reverse=True)
+        predicted = any(kernel.predicted_us is not None for kernel in kernels)
         rows = [
             (
                 kernel.name + _times(kernel.steps),
@@ -95,24 +96,15 @@ class _Tables:
                 _operators(kernel.operators),
                 words.bytes_of(_sum(kernel.bytes_read, kernel.bytes_written)),
                 words.count_of(kernel.flops),
-                words.time_of(kernel.predicted_us),
+                *((words.time_of(kernel.predicted_us),) if predicted else ()),
                 words.time_of(kernel.measured_us),
                 words.share_of(kernel.roofline),
                 kernel.bound,
             )
             for kernel in kernels
         ]
-        columns = (
-            "kernel",
-            "lines",
-            "fused",
-            ">moved",
-            ">flops",
-            ">predicted",
-            ">measured",
-            ">of roofline",
-            "bound by",
-        )
+        times = (*((">predicted",) if predicted else ()), ">measured", ">of roofline", "bound by")
+        columns = ("kernel", "lines", "fused", ">moved", ">flops", *times)
         self.table("Kernels, by the time of all their launches", columns, rows[: 2 * ROWS], len(rows))
         for why in dict.fromkeys(one.predicted_by for one in kernels if one.predicted_us is None and one.predicted_by):
             self.console.print(f"  no prediction: {why}", markup=False)

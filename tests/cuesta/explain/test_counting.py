@@ -9,9 +9,21 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as functional
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import cuesta
+from benchmarks.on_cuda import on_cuda
+from cuesta.explain.graphs import graph_of
+from cuesta.explain.measuring import Measured
 from cuesta.explain.model import Kernel
+from cuesta.explain.nodes import TracedGraph
+from cuesta.explain.watch import Watch, Watched
+from cuesta.lowering.capture.fx_to_aten import import_graph
+from cuesta.observing import observed
+from cuesta.options import Options
+from cuesta.pipeline import default_stages
+from cuesta.record import CompileRecord
+from cuesta.staging import run_stages
 
 F32 = 4
 
@@ -115,3 +127,20 @@ def test_symbols_are_what_they_were_when_it_was_captured() -> None:
     (kernel,) = kernels(lambda x: x * 2.0, x)
     assert (kernel.bytes_read, kernel.bytes_written, kernel.flops) == (84 * F32, 84 * F32, 84)
     assert kernel.counted == ""
+
+
+def test_on_a_gpu_functions_are_what_instructions_add_up_to_and_times_are_predicted() -> None:
+    graph = make_fx(lambda x: torch.ops.aten.add(torch.ops.aten.exp(x), 1.0))(_x(64, 1024))
+    record, watch = CompileRecord("inference"), Watch()
+    watched = watch.adopt(record, Watched(record, 0.0, TracedGraph()))
+    module = on_cuda(import_graph(graph).module)
+    with observed(watch):
+        run_stages(module, Options(), record, None, default_stages())
+    watched.module = module
+    (kernel,) = graph_of(watched, 0, Measured(why="there is no device")).kernels
+    count = 64 * 1024
+    assert (kernel.flops, kernel.special_functions, kernel.device_flops) == (2 * count, count, 11 * count)
+    assert (kernel.bytes_read, kernel.bytes_written) == (4 * count, 4 * count)
+    assert kernel.predicted_us is not None and 0 < kernel.predicted_us < 100
+    assert kernel.schedule is not None and kernel.schedule.rejected
+    assert all(one.predicted_us is not None for one in kernel.schedule.rejected)

@@ -1,0 +1,87 @@
+"""How many additions and multiplications a GPU does for each scalar function of f32, from machine code for sm_90.
+
+    python -m benchmarks.device_arithmetic          on any machine with Triton; exp log
+
+A fused multiply-add is two. What stands under a predicate is for odd operands, and does not count; neither do
+subroutines for them, as far as can be told: they stand once for several elements. `cuesta/explain/device_arithmetic.py`
+has the numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import cuesta.targets.triton.compilation as compilation
+from cuesta.context import make_context
+from cuesta.dialects import kernel
+from cuesta.dialects.core.locations import CuestaParser
+from cuesta.dialects.elem.table import TABLE
+from cuesta.explain.counting import is_function
+from cuesta.pipeline import default_stages, run_pipeline
+from cuesta.targets.program import KernelText
+from cuesta.targets.triton.emit_kernel import emit_kernel
+
+_ARCHITECTURE = 90
+_PROGRAM = """
+func.func @main(%x: TENSOR, %y: TENSOR) -> TENSOR {
+  %o = loops.nest (%i : 1048576) outs(%h : TENSOR) {
+    %a = loops.load %x[%i] : TENSOR
+    %b = loops.load %y[%i] : TENSOR
+    %c = elem.NAME OPERANDS : f32
+    loops.store %c, %h[%i] : TENSOR
+  }
+  func.return %o : TENSOR
+}
+"""
+_TILE = 1024
+"""Elements of a program, as the schedule has them."""
+
+
+def kernel_of(name: str, arity: int, precision: str = "") -> KernelText:
+    """A kernel that applies one function to each element."""
+    text = _PROGRAM.replace("TENSOR", 'tensor<1048576xf32, #aten.layout<device = "cuda:0">>')
+    text = text.replace("NAME", name).replace("OPERANDS", "%a, %b" if arity == 2 else "%a")
+    text = text.replace(" : f32\n", f" : f32{precision}\n", 1)
+    module = CuestaParser(make_context(), text, name).parse_module()
+    stages = default_stages()
+    run_pipeline(make_context(), module, stages[[stage.label for stage in stages].index("loops-to-kernel") :])
+    return next(emit_kernel(op) for op in module.walk() if isinstance(op, kernel.FuncOp))
+
+
+def arithmetic_of(text: KernelText) -> int:
+    """Additions and multiplications of an element. Errors: whatever Triton raises."""
+    triton = compilation.require_triton()
+    with tempfile.TemporaryDirectory() as folder, triton.knobs.cache.scope():
+        triton.knobs.cache.dir = folder
+        binary = Path(folder) / "code.cubin"
+        binary.write_bytes(compilation.compile_kernel(text, _ARCHITECTURE).binary)
+        tool = triton.knobs.nvidia.cuobjdump.path
+        code = subprocess.run([tool, "-sass", binary], capture_output=True, text=True, check=True).stdout
+    ops = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z0-9]+)", code, re.MULTILINE)
+    counts = Counter(op for predicate, op in ops if not predicate)
+    each = _TILE // (text.warps * 32)
+    return sum(counts[op] // each * weight for op, weight in (("FADD", 1), ("FMUL", 1), ("FFMA", 2)))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.device_arithmetic", description=__doc__)
+    parser.add_argument("names", nargs="*", help="functions; without any, all")
+    chosen = parser.parse_args(arguments).names
+    for row in TABLE.values():
+        wanted = row.name in chosen if chosen else "f" in row.kinds and (is_function(row.name) or row.name == "div")
+        if not wanted or row.result == "bool":
+            continue
+        rough = arithmetic_of(kernel_of(row.name, row.arity, " precision bf16")) if row.approximations else None
+        exact = arithmetic_of(kernel_of(row.name, row.arity))
+        print(f'    "{row.name}": ({exact}, {exact if rough is None else rough}),', flush=True)
+
+
+if __name__ == "__main__":
+    main()
