@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cuesta import backend
+    from cuesta import backend, build
     from cuesta.capturing import lower
     from cuesta.explain.explaining import explain
     from cuesta.extensions import extended
@@ -26,6 +26,7 @@ __all__ = [
     "CompileRecord",
     "Statistics",
     "backend",
+    "build",
     "clear_records",
     "explain",
     "extended",
@@ -48,7 +49,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("backend", "explain"):  # modules that can be called
+    if name in ("backend", "build", "explain"):  # modules; two of them can be called
         return importlib.import_module(f"cuesta.{name}")
     if name in __all__:
         return getattr(importlib.import_module(_PLACES.get(name, "cuesta.record")), name)

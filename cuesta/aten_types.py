@@ -32,14 +32,14 @@ def verify_aten_types(module: ModuleOp) -> None:
     symbols = {name: _number(low, high) for name, (low, high) in symbol_ranges(module).items()}
     values: dict[SSAValue, Any] = {}
     for argument in entry_block(module).args:
-        values[argument] = _meta(argument, symbols)
+        values[argument] = meta_of(argument, symbols)
     for op in entry_block(module).ops:
         if isinstance(op, CallLike):
-            problem = _problem(op, _call(op, values, symbols))
+            problem = _problem(op, torch_gives(op, values, symbols))
             if problem is not None and not _agrees_there(op, symbols):
                 raise CuestaError(Diagnostic.on(op, problem))
         for result in op.results:
-            values[result] = _meta(result, symbols)
+            values[result] = meta_of(result, symbols)
 
 
 def _number(low: int | None, high: int | None) -> int:
@@ -53,14 +53,15 @@ def _agrees_there(op: CallLike, symbols: dict[str, int]) -> bool:
 
     with FakeTensorMode():
         try:
-            values = {operand: _meta(operand, symbols, on_meta=False) for operand in op.operands}
-            given = _call(op, values, symbols, on_meta=False)
+            values = {operand: meta_of(operand, symbols, on_meta=False) for operand in op.operands}
+            given = torch_gives(op, values, symbols, on_meta=False)
         except (RuntimeError, CuestaError):
             return False
         return given is not None and _problem(op, given) is None
 
 
-def _meta(value: SSAValue, symbols: dict[str, int], *, on_meta: bool = True) -> Any:
+def meta_of(value: SSAValue, symbols: dict[str, int], *, on_meta: bool = True) -> Any:
+    """What stands for a value: a tensor without memory, a number; None for what depends on other symbols."""
     kind = value.type
     if isinstance(kind, sym.IntType):
         return int(sym.evaluate(kind.data, (), symbols)) if sym.symbols_of(kind.data) <= symbols.keys() else None
@@ -81,7 +82,7 @@ class _Unknown(Exception):
     """An argument that has no value here."""
 
 
-def _call(
+def torch_gives(
     op: CallLike, values: dict[SSAValue, Any], symbols: dict[str, int], *, on_meta: bool = True
 ) -> Sequence[Any] | None:
     """What torch gives for a call on tensors without memory; None when it cannot say."""
@@ -151,4 +152,4 @@ def _problem(op: CallLike, given: Sequence[Any] | None) -> str | None:
     return None
 
 
-__all__ = ["verify_aten_types"]
+__all__ = ["meta_of", "torch_gives", "verify_aten_types"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +14,7 @@ from cuesta.backend import BoxedFunction, Compilers, compiled_by
 from cuesta.header import Header
 from cuesta.inputs_of import copies_of
 from cuesta.kept_inputs import address_of, weights_among
+from cuesta.lowering.capture.stack_traces import NO_LINE
 from cuesta.options import Options
 from cuesta.record import CompileRecord
 from cuesta.stages import Call, Program, Sources, StageError, in_force
@@ -87,7 +88,7 @@ def lower(
         (tensor([0.6931, 0.6931, 0.6931]),)
 
     `options` are those of `torch.compile`. With `training` the call is differentiated, as if by
-    `fn(*inputs).sum().backward()` (gradients of parameters are put back): then there is a backward pass too. Sizes are
+    `fn(*inputs).sum().backward()`, but no gradient is added to anything: then there is a backward pass too. Sizes are
     numbers, those of the inputs; weights are arguments of the programs, and remembered.
     Errors: OptionError, CuestaError; StageError when the function breaks into several graphs, gives none, or a graph
     that would run in eager; what the function itself raises.
@@ -136,8 +137,6 @@ def _call(
         captors.weights |= weights_among(gm, example_inputs)
         return compiled_by(captors, gm, example_inputs)
 
-    parameters = list(fn.parameters()) if isinstance(fn, torch.nn.Module) else []
-    kept = [one.grad for one in parameters]
     try:
         compiled = torch.compile(_of_own_code(fn), backend=backend, fullgraph=fullgraph, dynamic=False)
         with torch.set_grad_enabled(training):
@@ -145,17 +144,31 @@ def _call(
         if training:
             roots = [one for one in tree_leaves(results) if isinstance(one, torch.Tensor) and one.requires_grad]
             if roots:
-                torch.autograd.backward(roots, [torch.ones_like(one) for one in roots])
+                ones = [torch.ones_like(one) for one in roots]
+                torch.autograd.grad(roots, _wanted(roots), ones, allow_unused=True)
     except Unsupported as error:
-        first = str(error).strip().partition("\n")[0]
-        raise StageError(
-            f"the function is no single graph: {first} (torch.compile(fn, fullgraph=True) says more)"
-        ) from error
+        said = str(error).strip()
+        context = re.search(r"Developer debug context: (.*)", said)
+        why = said.partition("\n")[0] + (f": {context[1]}" if context else "")
+        raise StageError(f"the function is no single graph: {why}") from error
     except BackendCompilerFailed as error:
         raise error.inner_exception from None
-    finally:
-        for parameter, gradient in zip(parameters, kept, strict=True):
-            parameter.grad = gradient
+
+
+def _wanted(roots: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """All that a gradient of the roots would be added to: parameters, and inputs that require one."""
+    found: dict[int, torch.Tensor] = {}
+    pending, seen = [one.grad_fn for one in roots], set[Any]()
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            found[id(variable)] = variable
+        pending += [one for one, _ in node.next_functions]
+    return list(found.values())
 
 
 def _of_own_code(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,8 +177,7 @@ def _of_own_code(fn: Callable[..., Any]) -> Callable[..., Any]:
     def call(*inputs: Any, **named: Any) -> Any:
         return fn(*inputs, **named)
 
-    # Of no file, in torch's folder: it is no line of the model.
-    code = call.__code__.replace(co_filename=str(Path(torch.__file__).with_name("called_by_cuesta")))
+    code = call.__code__.replace(co_filename=NO_LINE)
     return types.FunctionType(code, call.__globals__, call.__name__, None, call.__closure__)
 
 

@@ -28,6 +28,9 @@ _INDICES: Mapping[str, tuple[str, str]] = {
     "aten.index_copy.default": ("index", "self"),
     "aten.index_fill.int_Scalar": ("index", "self"),
     "aten.index_select.default": ("index", "self"),
+    "aten.max_pool2d_with_indices_backward.default": ("indices", "self"),
+    "aten.max_pool3d_with_indices_backward.default": ("indices", "self"),
+    "aten.max_unpool2d.default": ("indices", "self"),
     "aten.nll_loss_backward.default": ("target", "self"),
     "aten.nll_loss_forward.default": ("target", "self"),
     "aten.scatter.src": ("index", "self"),
@@ -51,6 +54,23 @@ _KEEPING = frozenset(
 
 _DIVISIONS = ("div", "floor_divide", "fmod", "remainder")
 """Operators that divide by `other`."""
+
+_DATA = frozenset(
+    """
+    _to_copy abs add bitwise_and bitwise_or bitwise_xor clamp eq ge gt le lt maximum minimum mul ne neg sub where
+    """.split()  # noqa: SIM905
+)
+"""Operators that take any integers."""
+
+_FLAT = frozenset(
+    {
+        "aten.max_pool2d_with_indices_backward.default",
+        "aten.max_pool3d_with_indices_backward.default",
+        "aten.max_unpool2d.default",
+        "aten.take.default",
+    }
+)
+"""Operators whose indices count elements: of a whole tensor, or of the image that an element is in."""
 
 _SAME, _COMPUTED, _COMPARED = 2, 1, 0
 """What a value is of an argument's elements: one of them, a number made of some, or what a comparison of them gave."""
@@ -207,27 +227,22 @@ class _Uses:
             if op.optional_tensor(name) is op.operands[position]:
                 self._index_in_call(op, of, near)
                 return
-        if (
-            overload.split(".")[1:2]
-            and overload.split(".")[1] in _DIVISIONS
-            and op.operands[-1] is op.operands[position]
-        ):
-            self.divides = True
         family = overload.split(".")[1] if overload.startswith("aten.") and overload.count(".") > 1 else overload
+        if family in _DIVISIONS and op.operands[-1] is op.operands[position]:
+            self.divides = True
         integers = [result for result in op.results if is_tensor_type(result.type) and _kind(result) in "iu"]
-        if not integers and family not in ("add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge", "_to_copy"):
-            self.unknown = self.unknown or not overload.startswith("aten.")
+        if not integers and family not in (*_DATA, *_DIVISIONS, *_KEEPING):
+            self.unknown = True
         for result in integers:
             yield result, near if family in _KEEPING else min(near, _COMPUTED)
 
     def _index_in_call(self, op: CallLike, of: str, near: int) -> None:
         if of == "num_weights":
             self._index_of(op.index(of), near)
-        elif op.overload == "aten.take.default":
+        elif op.overload in _FLAT:
             count: sym.IndexExpr = 1
-            source = op.tensor(of)
-            assert is_tensor_type(source.type)
-            for size in sizes_of(source.type):
+            sizes = _sizes(op.tensor(of))
+            for size in sizes if op.overload.startswith("aten.take") else sizes[-(3 if "3d" in op.overload else 2) :]:
                 count = count * size
             self._index_of(count, near)
         elif op.overload.startswith("aten.nll_loss"):

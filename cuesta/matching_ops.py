@@ -46,6 +46,19 @@ class Matching:
         self._contents: dict[Region, Counter[Hashable]] = {}
         self.matches = self._ops([before], [after])
 
+    def pairs(self) -> Iterator[tuple[Operation, Operation]]:
+        """Every op before that is one after, with it; those inside of ops that are kept are told too."""
+        pending = list(self.matches)
+        while pending:
+            match = pending.pop()
+            if match.before is None or match.after is None:
+                continue
+            if match.kept:
+                yield from zip(match.before.walk(), match.after.walk(), strict=True)
+                continue
+            yield match.before, match.after
+            pending += [one for inside in match.inside for one in inside]
+
     def is_same(self, a: SSAValue, b: SSAValue) -> bool:
         """Whether a value before is a value after."""
         return self._number(a) == self._number(b)

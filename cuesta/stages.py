@@ -86,6 +86,16 @@ class Program:
         return cls._of_text(read_text(path), os.fspath(path), Options.parse(None, options), options or {}, None)
 
     @classmethod
+    def of_module(cls, module: ModuleOp, *, options: Mapping[str, Any] | None = None) -> Program:
+        """A program that builders made, where it stands: it has the stages before it that follow from its level.
+
+        Errors: CuestaError for one that breaks the rules of its level.
+        """
+        from cuesta.dialects.core.locations import print_text
+
+        return cls._of_text(print_text(module), "<built>", Options.parse(None, options), options or {}, None)
+
+    @classmethod
     def _of_text(cls, text: str, name: str, options: Options, given: Mapping[str, Any], call: Call | None) -> Program:
         from cuesta.staging import stages_for
 
@@ -147,12 +157,14 @@ class Program:
 
     def with_text(self, text: str) -> Program:
         """The program that another text holds. It has the stages before it that the text's first lines say; without
-        them, those from its level on.
+        them, those from its level on. Ops that were here before come from the lines of the model that they came from.
 
         Errors: CuestaError or xDSL's ParseError with the line, for a text that is refused.
         """
         name = self._name if self._name.startswith("<") else f"<{self._name or self.stage}, edited>"
-        return self._of_text(text, name, self._options, {}, self._call)
+        program = self._of_text(text, name, self._options, {}, self._call)
+        keep_origins(self._module, program._module)
+        return program
 
     def edit(self, old: str, new: str, *, count: int = 1) -> Program:
         """The program in whose text `old` is `new`, which it must be there for just `count` times.
@@ -352,6 +364,20 @@ def position_of(name: str, stages: Sequence[Stage], after: str) -> int:
     near = difflib.get_close_matches(name, dict.fromkeys([*labels, *every]), n=1)
     hint = f", did you mean {near[0]!r}?" if near else f"; left are: {', '.join(labels) or 'none'}"
     raise StageError(f"there is no stage {name!r}{hint}")
+
+
+def keep_origins(before: ModuleOp, after: ModuleOp) -> None:
+    """Lets each op of a text that was edited come from where it came from before, besides its place in the text."""
+    from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, UnknownLoc
+
+    from cuesta.dialects.core.locations import origin_of
+    from cuesta.matching_ops import Matching
+
+    for ours, theirs in Matching(before, after).pairs():
+        place, origin = theirs.location, origin_of(ours.location)
+        edited = isinstance(origin, FileLineColLoc) and origin.filename.data.startswith("<")
+        if isinstance(place, FileLineColLoc) and not isinstance(origin, UnknownLoc) and not edited:
+            theirs.location = CallSiteLoc(place, origin)
 
 
 def _begun(stage: Stage) -> str:

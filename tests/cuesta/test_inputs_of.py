@@ -49,6 +49,12 @@ LEFT_OUT = ("tune-kernels", "link-pieces", "lend-arguments")
             "%r = aten.index_select.default(%x, 1, %j) : (tensor<4x9xf32>, tensor<5xi64>) -> tensor<4x5xf32>",
             "[0, 1], computed, then an index of an axis of 9",
         ),
+        (
+            "%r = aten.index_fill.int_Scalar(%x, 1, %i, 0.0) : (tensor<4x9xf32>, tensor<5xi64>) -> tensor<4x9xf32>",
+            "[0, 8]",
+        ),
+        ("%r = aten.take.default(%x, %i) : (tensor<4x9xf32>, tensor<5xi64>) -> tensor<5xf32>", "[0, 35]"),
+        ("%r = aten.lgamma.default(%i) : (tensor<5xi64>) -> tensor<5xf32>", "[0, 1], for an operator"),
         ("%r = aten.mul.Tensor(%i, 2) : (tensor<5xi64>) -> tensor<5xi64>", "[0, 7], data"),
         ('%r = aten.call "mylib::foo.default"(%i) : (tensor<5xi64>) -> tensor<5xf32>', "[0, 1], for an operator"),
     ],

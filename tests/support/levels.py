@@ -18,6 +18,7 @@ from cuesta.dialects.core.diagnostics import verify_module
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import CuestaParser, origin_of, print_text
 from cuesta.dialects.levels import FUSED
+from cuesta.inputs_of import copies_of
 from cuesta.pipeline import STAGES, level_of, remaining_stages, run_pipeline
 from cuesta.record import CompileRecord
 from cuesta.targets.reference import Watched
@@ -48,7 +49,7 @@ def captured_graphs() -> Iterator[list[Captured]]:
 
         def record_and_call(arguments: list[Any]) -> Any:
             if not captured.inputs:
-                captured.inputs.extend(_kept(argument) for argument in arguments)
+                captured.inputs.extend(copies_of(arguments))
             return function(arguments)
 
         return record_and_call
@@ -58,14 +59,6 @@ def captured_graphs() -> Iterator[list[Captured]]:
         yield found
     finally:
         cuesta.compiler.compile_module = original
-
-
-def _kept(value: object) -> object:
-    """A copy with the same sizes, strides and offset; elements that share memory still do."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    memory = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage()).clone()
-    return memory.as_strided(value.shape, value.stride(), value.storage_offset())
 
 
 def capture(
