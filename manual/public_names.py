@@ -68,11 +68,15 @@ def variables() -> list[str]:
 
 
 def defined_in(path: Path) -> list[str]:
-    """The public names that a module without `__all__` defines: not what it imports."""
+    """The public names that a module without `__all__` defines, or has from another module of ours: not what else it
+    imports.
+    """
     names: list[str] = []
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.append(node.name)
+        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("cuesta."):
+            names += [alias.asname or alias.name for alias in node.names]
         elif isinstance(node, ast.Assign):
             names += [target.id for target in node.targets if isinstance(target, ast.Name)]
     return [name for name in names if not name.startswith("_")]

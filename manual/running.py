@@ -8,6 +8,7 @@ import re
 import runpy
 import shlex
 import sys
+import types
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -29,19 +30,25 @@ def run_page(page: Path, folder: Path, text: str | None = None) -> int:
 
     Errors: PageError, which names the page and the line.
     """
-    session = _Session()
+    module = types.ModuleType(f"page_{page.stem.replace('-', '_')}")
+    session = _Session(module.__dict__)
     done = 0
-    with chdir(folder), mock.patch.dict(os.environ), mock.patch.object(sys, "argv", ["page"]):
-        for block in blocks_of(page, text):
-            done += session.run(block)
+    # Dynamo looks for the globals of a function in the module of that name.
+    sys.modules[module.__name__] = module
+    try:
+        with chdir(folder), mock.patch.dict(os.environ):
+            for block in blocks_of(page, text):
+                done += session.run(block)
+    finally:
+        del sys.modules[module.__name__]
     return done
 
 
 class _Session:
     """What the blocks of one page share."""
 
-    def __init__(self) -> None:
-        self.names: dict[str, Any] = {"__name__": "__main__"}
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
         self.printed = ""
 
     def run(self, block: Block) -> bool:

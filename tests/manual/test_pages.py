@@ -38,6 +38,7 @@ def test_pages_without_blocks_are_few() -> None:
         "benchmarks.md",
         "cache.md",
         "differences.md",
+        "explain.md",
         "flow.md",
         "fusion.md",
         "index.md",
