@@ -57,6 +57,9 @@ test-gpu: $(READY) ## the tests that need a CUDA device
 test-versions: $(READY) links ## the fast tests with each version of PyTorch that can be installed (VERSIONS="2.12 2.14")
 	$(RUN) scripts/test_versions.py $(VERSIONS) --pytest-args "$(PYTEST_ARGS)" $(ARGS)
 
+test-browser: $(READY) browser ## the page of `cuesta explain` in a headless Chromium; pictures in build/screenshots/
+	$(PYTEST) -m browser $(PYTEST_ARGS)
+
 test-multi-gpu: $(READY) ## the tests that need two or four CUDA devices, over NCCL
 	$(PYTEST) -m multi_gpu $(PYTEST_ARGS)
 
@@ -104,6 +107,9 @@ bench-gpu: $(READY) ## kernels, launches and models on a CUDA device, side by si
 bench-optimizers: $(READY) ## a step of AdamW over many tensors, beside eager's forms of it and TorchInductor (ARGS="--device cuda")
 	$(RUN) -m benchmarks.optimizers $(ARGS)
 
+bench-page: $(READY) browser ## the page of `cuesta explain` of a model of 12 layers: its size, and how long it takes to open and to follow a value
+	$(RUN) -m benchmarks.page $(ARGS)
+
 bench-packages: $(READY) ## how long packages take to load, how large they are, what a call costs (ARGS="--device cuda")
 	$(RUN) -m benchmarks.packages $(ARGS)
 
@@ -137,6 +143,9 @@ bench-explain: $(READY) ## what explain counts of kernels beside the counters of
 ##@ Upkeep
 links: ## build/links/: the import package as a tree of links, for tools that follow no import hook
 	@$(or $(PYTHON),$(BASE_PYTHON)) scripts/links.py
+
+browser: ## fetch a headless Chromium into build/browser/, once
+	@$(or $(PYTHON),$(BASE_PYTHON)) scripts/fetch_browser.py
 
 venv: $(STAMP) ## our own virtual environment, with the versions in constraints.txt
 

@@ -1,6 +1,6 @@
 """What the cache holds of a compiled graph, as bytes: a line that checks the rest, a line of JSON, text, machine code.
 
-    cuesta graph 5
+    cuesta graph 6
     <SHA-256 of all that follows, in hexadecimal>
     {"key": …, "overloads": …, …}
     def call(args): …
@@ -16,8 +16,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, field, replace
+from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from cuesta.targets.program import (
     DeviceKernel,
     DeviceRun,
     KernelText,
+    Label,
     MachineCode,
     NativeFunction,
     Program,
@@ -38,7 +40,7 @@ from cuesta.targets.program import (
 if TYPE_CHECKING:
     import torch
 
-_MAGIC = b"cuesta graph 5\n"
+_MAGIC = b"cuesta graph 6\n"
 _DIGEST_LENGTH = 64
 
 
@@ -62,6 +64,8 @@ class Entry:
     result_strides: Sequence[Strides] = ()
     devices: tuple[int, ...] = ()
     """The CUDA devices that the program names, in the order in which the key counts them."""
+    label_nodes: tuple[tuple[int, ...], ...] = ()
+    """As `site_nodes`, for each of the program's labels."""
 
     @classmethod
     def of(cls, program: Program, gm: torch.fx.GraphModule, constants: Sequence[str], **facts: Any) -> Entry:
@@ -76,18 +80,34 @@ class Entry:
             [number for line in site.location.split(", ") if line for number in lines.get(line, ())]
             for site in program.sites
         ]
-        return cls(program, tuple(map(tuple, sites)), tuple(holders[name] for name in constants), **facts)
+        labels = tuple(
+            tuple(number for line in label.lines for number in lines.get(line, ())) for label in program.labels
+        )
+        held = tuple(holders[name] for name in constants)
+        return cls(program, tuple(map(tuple, sites)), held, label_nodes=labels, **facts)
 
     def program_for(self, gm: torch.fx.GraphModule) -> Program:
-        """The program with the lines of this graph's model in its error messages."""
-        if not any(self.site_nodes):
+        """The program with the lines of this graph's model in its error messages and for profilers."""
+        if not any(self.site_nodes) and not any(self.label_nodes):
             return self.program
         nodes = [node for node, _, _ in _all_nodes(gm)]
+
+        @cache
+        def line(number: int) -> str:
+            return _line_of(nodes[number])
+
+        def lines(numbers: Sequence[int]) -> Iterable[str]:
+            return dict.fromkeys(filter(None, map(line, numbers)))
+
         sites = [
-            replace(site, location=", ".join(dict.fromkeys(filter(None, (_line_of(nodes[k]) for k in numbers)))))
+            replace(site, location=", ".join(lines(numbers)))
             for site, numbers in zip(self.program.sites, self.site_nodes, strict=True)
         ]
-        return replace(self.program, sites=tuple(sites))
+        labels = [
+            replace(label, lines=tuple(lines(numbers)))
+            for label, numbers in zip(self.program.labels, self.label_nodes, strict=True)
+        ]
+        return replace(self.program, sites=tuple(sites), labels=tuple(labels))
 
     def constants_for(self, gm: torch.fx.GraphModule) -> list[Any]:
         """The tensors that this graph holds, as the program wants them."""
@@ -140,6 +160,8 @@ def encode(key: str, entry: Entry) -> bytes:
         ],
         "sites": [asdict(site) for site in program.sites],
         "site_nodes": entry.site_nodes,
+        "labels": [asdict(label) for label in program.labels],
+        "label_nodes": entry.label_nodes,
         "constants": entry.constants,
         "aten_ops": entry.aten_ops,
         "kernels": entry.kernels,
@@ -206,10 +228,12 @@ def _decode_body(key: str, body: bytes) -> Entry:
             SharedLibrary(content, _functions(one["functions"]))
             for one, content in zip(libraries, binary[len(device_kernels) :], strict=True)
         ),
+        labels=tuple(map(_label, head["labels"])),
     )
     return Entry(
         program,
         site_nodes=tuple(tuple(map(int, numbers)) for numbers in head["site_nodes"]),
+        label_nodes=tuple(tuple(map(int, numbers)) for numbers in head["label_nodes"]),
         constants=tuple(map(int, head["constants"])),
         aten_ops=int(head["aten_ops"]),
         kernels=int(head["kernels"]),
@@ -222,6 +246,10 @@ def _decode_body(key: str, body: bytes) -> Entry:
 
 def _functions(head: list[dict[str, Any]]) -> tuple[NativeFunction, ...]:
     return tuple(NativeFunction(str(one["name"]), int(one["arguments"])) for one in head)
+
+
+def _label(head: dict[str, Any]) -> Label:
+    return Label(str(head["function"]), tuple(map(str, head["kernels"])), tuple(map(str, head["lines"])))
 
 
 def _device_kernel(head: dict[str, Any], binary: bytes) -> DeviceKernel:

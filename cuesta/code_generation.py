@@ -90,6 +90,7 @@ def begin(
         tuple(kernel for code in made for kernel in code.device_kernels),
         tuple(run for code in made for run in code.device_runs),
         tuple(library for code in made for library in code.libraries),
+        wrapper.labels,
     )
     stand_ins = {name: wrapper.stand_ins[kernel].stand_in(kernels[kernel]) for name, kernel in wrapper.in_eager.items()}
     functions = [stand_ins, *(code.in_process for code in made)]

@@ -41,6 +41,17 @@ class BoundSite:
 
 
 @struct
+class Label:
+    """What a profiler is told of a function that the wrapper calls."""
+
+    function: str
+    """As the wrapper calls it."""
+    kernels: tuple[str, ...]
+    lines: tuple[str, ...] = ()
+    """Of the model: `model.py:42`."""
+
+
+@struct
 class NativeFunction:
     """A function in the object code: so many 64-bit integers → one."""
 
@@ -146,6 +157,7 @@ class Program:
     device_kernels: tuple[DeviceKernel, ...] = ()
     device_runs: tuple[DeviceRun, ...] = ()
     libraries: tuple[SharedLibrary, ...] = ()
+    labels: tuple[Label, ...] = ()
 
     @property
     def symbols(self) -> list[str]:

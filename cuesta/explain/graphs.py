@@ -48,6 +48,7 @@ class _Builder:
         self.measured = measured
         self.texts = texts
         self.sources = watched.sources
+        self.node_positions = watched.positions()
         self.unseen: list[Unseen] = []
         self.kernels: list[Kernel] = []
         self.calls: list[Call] = []
@@ -76,8 +77,8 @@ class _Builder:
         ops = steps_of(module)
         last = watched.stages[-1].name if watched.stages else "import"
         parts = [[op for op in module.body.ops if isinstance(op, kind)] for kind in (kernel.FuncOp, host.FuncOp)]
-        kernels, _ = level_text("kernel", last, parts[0], self.sources)
-        program, names = level_text("host", last, parts[1], self.sources)
+        kernels, _ = level_text("kernel", last, parts[0], self.sources, self.node_positions)
+        program, names = level_text("host", last, parts[1], self.sources, self.node_positions)
         values = Values(module, ops, watched.traced.hints, self.sources, names)
         self.add_steps(module, ops, values)
         memory = memory_of(values, len(ops))
@@ -143,7 +144,8 @@ class _Builder:
                 self.calls.append(self.call(op, number))
             where = self.sources.of(lines_of(op.location))
             time = self.measured.steps.get(number)
-            self.steps.append(Step(kind, name, tuple(reads), tuple(writes), place, call, where, time))
+            nodes = tuple(self.node_positions[one] for one in nodes_of(op.location) if one in self.node_positions)
+            self.steps.append(Step(kind, name, tuple(reads), tuple(writes), place, call, where, time, nodes))
         for name, numbers in launched.items():
             launches = [ops[number] for number in numbers]
             self.kernels.append(self.kernel(functions[name], launches, numbers))

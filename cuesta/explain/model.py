@@ -196,6 +196,8 @@ class Step:
     sources: tuple[int, ...] = ()
     measured_us: float | None = None
     """The median of this very launch or call."""
+    nodes: tuple[int, ...] = ()
+    """The FX nodes that it comes from, as positions in `Graph.nodes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +299,8 @@ class TextLine:
     line: int
     """From 1."""
     sources: tuple[int, ...]
+    nodes: tuple[int, ...] = ()
+    """The FX nodes that it comes from, as positions in `Graph.nodes`: they tell repeated layers apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +314,7 @@ class LevelText:
     language: str
     """`mlir`, `python`, `llvm`."""
     text: str
-    """Without locations. Values keep their names from level to level wherever they are still there."""
+    """Without locations. A name is one of this text alone: equal stems are numbered in the order of each text."""
     lines: tuple[TextLine, ...] = ()
 
 

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects.core.locations import located_text
 from cuesta.explain.model import LevelText, TextLine
-from cuesta.explain.provenance import Sources, lines_of
+from cuesta.explain.provenance import Sources, lines_of, nodes_of
 
 _LOCATION = re.compile(r" ?loc\((#at\d+)\)$")
 
 
 def level_text(
-    name: str, after: str, ops: Iterable[Operation], sources: Sources
+    name: str, after: str, ops: Iterable[Operation], sources: Sources, nodes: Mapping[int, int]
 ) -> tuple[LevelText, dict[SSAValue, str]]:
-    """The text of ops, and what it calls values. A line that opens a body has the sources of what it opens."""
+    """The text of ops, and what it calls values. A line that opens a body has the sources of what it opens.
+
+    `nodes` gives the position of each node, by its number.
+    """
     body, aliases, names = located_text(ops)
-    known: dict[str, tuple[int, ...]] = {}
+    known: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
     lines: list[str] = []
-    found: dict[int, tuple[int, ...]] = {}
+    found: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
     opened: list[int] = []
     for number, line in enumerate(body.splitlines(), 1):
         stripped = line.lstrip()
@@ -32,14 +35,15 @@ def level_text(
             line = line[: match.start()]
             alias = match[1]
             if alias not in known:
-                known[alias] = sources.of(_lines(aliases[alias]))
+                where = aliases[alias]
+                known[alias] = sources.of(_lines(where)), tuple(nodes[one] for one in nodes_of(where) if one in nodes)
             for place in (number, beginning):
-                if place is not None and known[alias]:
+                if place is not None and any(known[alias]):
                     found[place] = known[alias]
         if line.endswith("{"):
             opened.append(number)
         lines.append(line)
-    rows = tuple(TextLine(number, found[number]) for number in sorted(found))
+    rows = tuple(TextLine(number, *found[number]) for number in sorted(found))
     return LevelText(name, after, "mlir", "\n".join(lines) + "\n", rows), names
 
 

@@ -63,7 +63,9 @@ class TimedWriter(WrapperWriter):
         }
         timed = [self.function(part) for part in self.parts]
         source = "\n\n".join([plain.source, *timed])
-        return Wrapper(source, self.runs, self.overloads, launches, self.in_eager, self.stand_ins, self.sites)
+        return Wrapper(
+            source, self.runs, self.overloads, launches, self.in_eager, self.stand_ins, self.sites, plain.labels
+        )
 
     def op(self, op: Operation) -> None:
         """Writes one op, between two calls of the clock if it is a step."""

@@ -85,8 +85,13 @@ class Watched:
 
     def level(self, name: str, after: str, module: ModuleOp) -> None:
         """Keeps the text of a level, which the program has reached."""
-        text, _ = level_text(name, after, (module,), self.sources)
+        text, _ = level_text(name, after, (module,), self.sources, self.positions())
         self.levels.append(text)
+
+    def positions(self) -> dict[int, int]:
+        """Where the node of each number stands in the FX graph."""
+        places = {node.name: place for place, node in enumerate(self.traced.nodes)}
+        return {number: places[name] for number, name in enumerate(self.numbered, 1) if name in places}
 
     def nodes_in(self, locations: Iterable[LocationAttr]) -> tuple[str, ...]:
         """The FX nodes that locations name."""

@@ -318,10 +318,14 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
     """The wrapper's function, without its native functions."""
     import torch
 
+    from cuesta.targets.host.profiled import PROFILER, TWIN, Profiled
     from cuesta.targets.host.promised_calls import check_call, copies_of
 
+    profiled = Profiled(program.labels)
     namespace: dict[str, Any] = {
         "torch": torch,
+        PROFILER: torch.autograd.profiler,
+        TWIN: profiled,
         "reinterpret": reinterpreter(),
         "with_strides": with_strides,
         "check_metadata": check_metadata,
@@ -343,6 +347,7 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
     for name, overload in program.overloads.items():
         namespace[name] = resolve_overload(overload)
     define(program.source, "wrapper", namespace)
+    profiled.wrapper = namespace["call"]
     return namespace["call"]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import aten, host, kernel, sym
@@ -24,9 +24,11 @@ from cuesta.dialects.host.collectives import is_collective, is_start
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of, traits_of
 from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.eager_text import OPERATOR, write_eager
+from cuesta.targets.host.labels import Labels
+from cuesta.targets.host.profiled import GUARD
 from cuesta.targets.host.python_text import Names, argument_text, expression, identifier, tuple_text
 from cuesta.targets.lookup import target_of
-from cuesta.targets.program import BYTES_OF_ROW, POINTER_ALIGNMENT, BoundSite
+from cuesta.targets.program import BYTES_OF_ROW, POINTER_ALIGNMENT, BoundSite, Label
 from cuesta.targets.target import Launch, Run
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ _RESERVED = (
     "max",
     "min",
     "new_report",
+    "profiled",
+    "profiler",
     "raise_index_error",
     "reinterpret",
     "torch",
@@ -80,6 +84,7 @@ class Wrapper:
     """Whose functions those are, by the kernels."""
     sites: list[BoundSite] = field(default_factory=list[BoundSite])
     """What the rows of the reports stand for."""
+    labels: tuple[Label, ...] = ()
 
     def runs_by_target(self) -> dict[Target, list[Run]]:
         """The runs that each target makes."""
@@ -106,6 +111,7 @@ class _PendingRun:
     device: str = ""
     asynchronous: bool = False
     launches: list[tuple[str, list[Address]]] = field(default_factory=list[tuple[str, list[Address]]])
+    locations: list[LocationAttr] = field(default_factory=list[LocationAttr])
     frees: list[str] = field(default_factory=list[str])
     frees_large: bool = False
     """Whether one of those is large."""
@@ -163,6 +169,7 @@ class WrapperWriter:
         """For a device, what the text calls what its kernels report to."""
         self.sites: list[BoundSite] = []
         self.checks: dict[str, Sequence[kernel.WithinOp]] = {}
+        self.labels = Labels()
         self.rows: dict[str, int] = {}
         """The first row of a report that is about a kernel."""
 
@@ -170,7 +177,8 @@ class WrapperWriter:
         """The wrapper's text and what it needs."""
         self.reserve_names()
         source = "\n\n".join([self.function(part) for part in self.parts])
-        return Wrapper(source, self.runs, self.overloads, self.launches, self.in_eager, self.stand_ins, self.sites)
+        runs, stand_ins, labels = self.runs, self.stand_ins, self.labels.all()
+        return Wrapper(source, runs, self.overloads, self.launches, self.in_eager, stand_ins, self.sites, labels)
 
     def function(self, main: host.FuncOp) -> str:
         """One function of the program."""
@@ -195,6 +203,8 @@ class WrapperWriter:
             if self.checked and not isinstance(op, host.FreeOp):
                 place = self.place_of(op).replace("\n", " ")
                 self.lines[first:] = [line if "#" in line else f"{line}  # at {place}" for line in self.lines[first:]]
+        if self.functions[main.sym_name] == "call":
+            self.lines.insert(0, GUARD)
         body = "\n    ".join(self.lines)
         return f"def {self.functions[main.sym_name]}(args):\n    {body}\n"
 
@@ -316,6 +326,7 @@ class WrapperWriter:
         self.pending.device, self.pending.asynchronous = device, traits.asynchronous
         self.pending.parameters |= parameters
         self.pending.launches.append((op.kernel, addresses))
+        self.pending.locations.append(op.location)
 
     def checks_in(self, func: kernel.FuncOp) -> Sequence[kernel.WithinOp]:
         """The checks of addresses in a kernel."""
@@ -344,6 +355,7 @@ class WrapperWriter:
             self.stand_ins[op.kernel] = self.target_of(op)
         self.launches += op.kernel not in self.without_code
         values = [self.names[operand] for operand in op.operands]
+        self.labels.add(name, [op.kernel], [op.location])
         self.lines.append(f"{name}({', '.join([*values, *self.kernels[op.kernel].symbols])})")
 
     def only_an_address(self, buffer: SSAValue) -> bool:
@@ -560,6 +572,7 @@ class WrapperWriter:
             run = Run(f"run_{len(self.runs)}", *described)
             self.known_runs[described] = run
             self.runs.append(run)
+        self.labels.add(run.name, [one.kernel for one in launches], pending.locations)
         return target.call(run.name, [*self.queue(target, pending.device), *parameters, *symbols])
 
     def queue(self, target: Target, device: str) -> list[str]:

@@ -99,7 +99,7 @@ def test_a_flipped_bit_anywhere_is_damage() -> None:
 def test_another_version_or_another_key() -> None:
     data = encode(KEY, entry())
     with pytest.raises(DamagedEntryError, match="does not begin as an entry does"):
-        decode(KEY, data.replace(b"cuesta graph 5\n", b"cuesta graph 2\n"))
+        decode(KEY, data.replace(b"cuesta graph 6\n", b"cuesta graph 2\n"))
     with pytest.raises(DamagedEntryError, match="it belongs to another key, aaa"):
         decode(OTHER_KEY, data)
 

@@ -302,8 +302,9 @@ def test_the_text_of_a_wrapper(tmp_path: Path) -> None:
         "def piece_1(args):",
         "def call(args):",
     ]
-    assert text[text.index("def call") :].splitlines()[:5] == [
+    assert text[text.index("def call") :].splitlines()[:6] == [
         "def call(args):",
+        "    if profiler._is_profiler_enabled: return profiled(args)",
         "    arg0_1, = args",
         "    args.clear()",
         "    inputs = [arg0_1]",

@@ -110,5 +110,5 @@ def test_an_artifact_that_is_damaged_is_left_out(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("CUESTA_CACHE", "1")
     monkeypatch.setenv("CUESTA_CACHE_DIR", str(tmp_path))
     with pytest.warns(UserWarning, match=r"an artifact is damaged and left out: its checksum is wrong"):
-        CuestaArtifact("0" * 64, b"cuesta graph 5\n" + b"0" * 64 + b"\nx").populate_cache()
+        CuestaArtifact("0" * 64, b"cuesta graph 6\n" + b"0" * 64 + b"\nx").populate_cache()
     assert list(tmp_path.iterdir()) == []

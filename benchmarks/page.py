@@ -1,0 +1,114 @@
+"""The page of `cuesta explain` of a model of twelve layers: its size, and how long a browser takes to open it and to
+follow a value.
+
+Times are wall clock, seen from outside of the browser: to open, from the navigation until the page has drawn its first
+part; to follow, from the pointer's move until a line of the kernel is marked, and is drawn, with every level shown. The
+browser is the one that `make browser` fetches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import cuesta
+from cuesta.explain.model import Explanation
+from cuesta.explain.page import write_page
+from examples import models
+from tests.support.browser import start, why_not
+from tests.support.chromium import Browser
+
+LAYERS = 12
+ROUNDS = 5
+"""Tabs that open the page, and values that are followed. Source: a bound against the time that measuring takes."""
+MOST_BYTES = 5_000_000
+MOST_SECONDS = 1.0
+"""Source: issue 13."""
+
+
+def explained(name: str, training: bool, measured: bool) -> Explanation:
+    """What became of a model of the demo, with twelve layers."""
+    for sizes in (models.BLOCKS, models.TEXT):
+        sizes["num_hidden_layers"] = LAYERS
+    models.LAYERS = LAYERS
+    case = models.MODELS[name]
+    model, inputs = case.training() if training else case.inference()
+    return cuesta.explain(model, **inputs, training=training, time=measured, name=f"{name}.py")
+
+
+def opening(browser: Browser, page: Path) -> float:
+    """Seconds until a new tab has drawn the page."""
+    tab = browser.tab(width=1600, height=1000)
+    begin = perf_counter()
+    tab.open(page)
+    tab.wait("document.documentElement.dataset.ready")
+    taken = perf_counter() - begin
+    assert not tab.errors, tab.errors
+    tab.close()
+    return taken
+
+
+def following(browser: Browser, page: Path, explanation: Explanation) -> list[float]:
+    """Seconds until values are marked in all levels, each in the middle of another part of the program."""
+    graph = explanation.graphs[0]
+    text = next(level.text for level in graph.levels if level.name == "aten").splitlines()
+    launched = {graph.nodes[node].name for step in graph.steps if step.kind == "launch" for node in step.nodes}
+    kernels = [number for number, line in enumerate(text, 1) if line.split(" = ")[0].strip().lstrip("%") in launched]
+    tab = browser.tab(width=1600, height=1000)
+    tab.open(page, "#levels")
+    tab.wait("document.documentElement.dataset.ready")
+    for level in graph.levels:
+        shown = f"document.querySelector('[data-chip={level.name}]')?.getAttribute('aria-pressed')"
+        if tab.run(shown) == "false":
+            tab.click(f"[data-chip={level.name}]")
+    taken: list[float] = []
+    for part in range(ROUNDS):
+        line = kernels[(2 * part + 1) * len(kernels) // (2 * ROUNDS)]
+        tab.run(f"document.querySelector('[data-level=aten] .view').scrollTop = {18 * max(0, line - 20)}")
+        tab.wait(f"document.querySelector(\"[data-level=aten] .line[data-n='{line}']\")")
+        tab.key("Escape")
+        begin = perf_counter()
+        tab.click(f"[data-level=aten] .line[data-n='{line}'] [data-name]")
+        tab.wait("document.querySelector('[data-level=kernel] .line.strong, [data-level=host] .line.strong')")
+        tab.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        taken.append(perf_counter() - begin)
+        tab.run("document.querySelector('[data-level=aten] .view').focus()")
+    assert not tab.errors, tab.errors
+    return taken
+
+
+def main() -> None:
+    """Measures, and says what falls short."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="gpt2", choices=list(models.MODELS))
+    parser.add_argument("--training", action="store_true")
+    parser.add_argument("--no-time", action="store_true", help="do not measure the model's own times")
+    chosen = parser.parse_args()
+    if (missing := why_not()) is not None:
+        raise SystemExit(missing)
+    explanation = explained(chosen.model, chosen.training, not chosen.no_time)
+    with tempfile.TemporaryDirectory() as folder:
+        page = write_page(explanation, Path(folder) / "page.html")
+        size = page.stat().st_size
+        with start() as browser:
+            opening(browser, page)  # the first tab of a browser waits for the browser
+            opened = [opening(browser, page) for _ in range(ROUNDS)]
+            followed = following(browser, page, explanation)
+            print(
+                f"{chosen.model}, {LAYERS} layers, {'training' if chosen.training else 'inference'}; {browser.version}"
+            )
+    for name, value, most, unit in (
+        ("size", size / 1e6, MOST_BYTES / 1e6, "MB"),
+        ("opens, median", statistics.median(opened), MOST_SECONDS, "s"),
+        ("opens, worst", max(opened), MOST_SECONDS, "s"),
+        ("follows, median", statistics.median(followed), MOST_SECONDS, "s"),
+        ("follows, worst", max(followed), MOST_SECONDS, "s"),
+    ):
+        print(f"{name:16} {value:8.3f} {unit:2}  at most {most:g}{'' if value <= most else '  FALLS SHORT'}")
+
+
+if __name__ == "__main__":
+    main()
