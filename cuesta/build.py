@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cuesta.building import BuildError, ProgramBuilder, Ranges, fail, here, type_of
+from cuesta.building import BuildError, ProgramBuilder, Ranges, fail, here, symbols_of_type, type_of
 from cuesta.dialects import sym
 from cuesta.dialects.aten import (
     ArgumentOrValue,
@@ -201,7 +201,7 @@ def _overload_for(name: str, arguments: Sequence[Any], keywords: Mapping[str, An
     def stand_in(one: Any) -> Any:
         if isinstance(one, list | tuple):
             return [stand_in(element) for element in one]
-        return meta_of(one, _Six()) if isinstance(one, SSAValue) else one
+        return meta_of(one, dict.fromkeys(symbols_of_type(one.type), 6)) if isinstance(one, SSAValue) else one
 
     given = {key: stand_in(value) for key, value in keywords.items() if key != "type"}
     try:
@@ -209,23 +209,6 @@ def _overload_for(name: str, arguments: Sequence[Any], keywords: Mapping[str, An
     except RuntimeError as error:
         said = " ".join(str(error).split())
         fail(f"aten.{name}: {said if len(said) < 300 else said[:300] + ' …'}")
-
-
-class _Six(dict[str, int]):
-    """Every symbol, as far as it matters for who is called."""
-
-    def __missing__(self, name: str) -> int:
-        return 6
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def keys(self) -> Any:
-        """All names there are."""
-        return self
-
-    def __ge__(self, other: object) -> bool:
-        return True
 
 
 def _constant(value: Any) -> ArgumentOrValue:

@@ -149,7 +149,7 @@ class ProgramBuilder:
         names = {
             name
             for value in (*self.block.args, *(result for op in self.block.ops for result in op.results))
-            for name in _symbols_of(value.type)
+            for name in symbols_of_type(value.type)
         }
         ranges = {name: self._symbols.get(name, (2, None)) for name in sorted({*names, *self._symbols})}
         signature = FunctionType.from_lists([one.type for one in self.block.args], [one.type for one in last.operands])
@@ -189,7 +189,8 @@ class ProgramBuilder:
         return Program.of_module(self.module)
 
 
-def _symbols_of(value_type: Attribute) -> Sequence[str]:
+def symbols_of_type(value_type: Attribute) -> Sequence[str]:
+    """The symbols in the sizes and strides of a type."""
     from cuesta.dialects.layout import is_tensor_type, sizes_of, strides_of
 
     if isinstance(value_type, sym.IntType):
@@ -199,4 +200,4 @@ def _symbols_of(value_type: Attribute) -> Sequence[str]:
     return sorted({name for e in (*sizes_of(value_type), *strides_of(value_type)) for name in sym.symbols_of(e)})
 
 
-__all__ = ["BuildError", "ProgramBuilder", "Ranges", "fail", "here", "type_of"]
+__all__ = ["BuildError", "ProgramBuilder", "Ranges", "fail", "here", "symbols_of_type", "type_of"]

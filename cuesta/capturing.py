@@ -230,7 +230,8 @@ class CapturedGraph:
         sources = tuple(
             next((at for at, key in enumerate(keys) if key is not None and key == one), None) for one in self.identities
         )
-        call = Call(len(given), sources, tuple(arguments))
+        numbers = tuple(torch.Tensor if isinstance(one, torch.Tensor) else one for one in given)
+        call = Call(numbers, sources, tuple(arguments))
         return Program(self.module, header, stages, options, call=call)
 
 

@@ -16,6 +16,7 @@ from cuesta.comparing import INEXACT, Comparison, compare_exactly, compare_resul
 from cuesta.inputs_of import InputsError, copies_of, moved, random_inputs_of
 from cuesta.kept_inputs import FOLDER, INDEX, read_inputs
 from cuesta.stages import Program
+from cuesta.targets.reference import InterpreterError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -75,6 +76,7 @@ def inputs_for(
     symbols: Mapping[str, int] | None = None,
 ) -> Inputs:
     """The inputs in `file`; without it those kept beside the text `path`, unless `random` ones are wanted, or none are.
+    Random ones have the sizes `symbols`, then those of kept ones.
 
     Errors: InputsError.
     """
@@ -85,8 +87,24 @@ def inputs_for(
         file = beside
     if file is not None:
         return Inputs(read_inputs(file).values, f"inputs of {file}")
-    made = random_inputs_of(module, seed, symbols=symbols, on_devices=False)
+    sizes = {**_sizes_of_kept(beside, module), **(symbols or {})}
+    made = random_inputs_of(module, seed, symbols=sizes, on_devices=False)
     return Inputs(made.values, str(made))
+
+
+def _sizes_of_kept(folder: Path, module: ModuleOp) -> dict[str, int]:
+    """The symbolic sizes of the inputs that are kept in a folder; nothing, when there are none or they do not fit."""
+    from cuesta.dialects.core.entry import entry_block, symbol_ranges
+    from cuesta.targets.reference.bindings import bind
+
+    declared = symbol_ranges(module)
+    if not declared or not (folder / INDEX).is_file():
+        return {}
+    try:
+        found = bind(None, [one.type for one in entry_block(module).args], read_inputs(folder).values)
+    except (InputsError, InterpreterError):
+        return {}
+    return {name: found[name] for name in declared if name in found}
 
 
 @dataclass(frozen=True)
@@ -114,6 +132,8 @@ class Replayed:
     """What `@main` returns, then what it wrote to its arguments."""
     comparisons: list[Comparison] | None = None
     timing: Timing | None = None
+    note: str = ""
+    """What else there is to know of the comparison."""
 
     @property
     def agrees(self) -> bool:
@@ -146,12 +166,21 @@ def replay(
         results, timing = _compiled(program, module, values, seed, time)
     if not check:
         return Replayed(results, None, timing)
-    expected = _run(module, values, seed)
+    note = ""
+    try:
+        expected = _run(module, values, seed)
+    except InterpreterError as error:
+        if program.level != "aten":
+            raise
+        # Eager does not always give what its own metadata says; what we make of the call does.
+        note = f"the text is not interpreted as it is, but after aten-to-loops: {error}"
+        module = program.loops.module
+        expected = _run(module, values, seed)
     names = _names(module, len(expected))
     if until is not None and not _changes_roundings(program, until):
-        return Replayed(results, compare_exactly(results, expected, names=names), timing)
+        return Replayed(results, compare_exactly(results, expected, names=names), timing, note)
     truth = _run(module, values, seed, precise=True)
-    return Replayed(results, compare_results(results, expected, truth, names=names, strides=False), timing)
+    return Replayed(results, compare_results(results, expected, truth, names=names, strides=False), timing, note)
 
 
 def _changes_roundings(program: Program, until: str) -> bool:
@@ -169,7 +198,10 @@ def _run(module: ModuleOp, values: Sequence[Any], seed: int, *, precise: bool = 
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        results, written = run_and_write(module, copies_of(values), precise=precise)
+        try:
+            results, written = run_and_write(module, copies_of(values), precise=precise)
+        except (IndexError, RuntimeError) as error:
+            raise _refused(error) from error
     return results + written
 
 
@@ -184,8 +216,8 @@ def _compiled(
         torch.manual_seed(seed)
         try:
             results = list(function(*given))
-        except (IndexError, RuntimeError) as error:  # the program's own: of an index, of a call that lies
-            raise ReplayError(f"it raises {type(error).__name__}: {error}") from error
+        except (IndexError, RuntimeError) as error:
+            raise _refused(error) from error
     results += [given[position] for position in written_arguments(entry_function(module))]
     results = copies_of(results)
     return results, _timed(function, given) if time else None
@@ -204,6 +236,16 @@ def _checked(values: Sequence[Any], module: ModuleOp) -> list[Any]:
     except TypeError as error:
         raise InputsError(f"{error}") from error
     return given
+
+
+def _refused(error: Exception) -> ReplayError:
+    """What to say when the program itself raises: of an index, or of sizes that a library does not take."""
+    kind = "IndexError" if isinstance(error, IndexError) else type(error).__name__
+    said = "\n  ".join([str(error), *getattr(error, "__notes__", [])])
+    return ReplayError(
+        f"the program raises {kind}: {said}\n"
+        "  on random inputs that may be their fault: --size chooses sizes, --inputs takes those of a call"
+    )
 
 
 def _timed(function: Any, given: Sequence[Any]) -> Timing:

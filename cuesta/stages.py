@@ -37,8 +37,8 @@ class StageError(ValueError):
 class Call:
     """How what a caller gives becomes the arguments of `@main`, for a program that `cuesta.lower` captured."""
 
-    given: int
-    """How many tensors and numbers a caller gives."""
+    given: tuple[Any, ...]
+    """What a caller gives, flat: numbers as they were, since the program holds them; for tensors, their class."""
     sources: tuple[int | None, ...]
     """For each argument of `@main`, which of them it is; None for what was there already, as weights are."""
     captured: tuple[Any, ...]
@@ -288,8 +288,15 @@ class Program:
         if not inputs:
             return list(self._call.captured)
         leaves = tree_leaves(inputs)
-        if len(leaves) != self._call.given:
-            raise TypeError(f"the function was captured with {self._call.given} tensors and numbers, got {len(leaves)}")
+        if len(leaves) != len(self._call.given):
+            count = len(self._call.given)
+            raise TypeError(f"the function was captured with {count} tensors and numbers, got {len(leaves)}")
+        for at, (leaf, was) in enumerate(zip(leaves, self._call.given, strict=True)):
+            is_tensor = was is torch.Tensor
+            if isinstance(leaf, torch.Tensor) != is_tensor or (not is_tensor and leaf != was):
+                said = "a tensor" if is_tensor else repr(was)
+                got = "a tensor" if isinstance(leaf, torch.Tensor) else repr(leaf)
+                raise TypeError(f"input {at} was {said} when the function was captured, and is {got}: lower it again")
         pairs = zip(self._call.sources, self._call.captured, strict=True)
         return [captured if at is None else leaves[at] for at, captured in pairs]
 

@@ -59,6 +59,8 @@ def run(chosen: argparse.Namespace) -> int:
         print(f"result {position}: {described(value)}")
     if done.timing is not None:
         print(f"time: {done.timing}")
+    if done.note:
+        print(f"note: {done.note}")
     for comparison in done.comparisons or ():
         print(comparison)
     return 0 if done.agrees else 1

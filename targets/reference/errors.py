@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from xdsl.dialects.builtin import UnknownLoc
+from xdsl.dialects.builtin import CallSiteLoc, UnknownLoc
 from xdsl.ir import Operation
 
 
@@ -16,10 +16,11 @@ class InterpreterError(Exception):
 
 
 def describe(op: Operation) -> str:
-    """The op's name and where it comes from: `model.py:42:0  loops.load`."""
+    """The op's name and where it comes from, a text if it is of one: `model.py:42:0  loops.load`."""
     if isinstance(op.location, UnknownLoc):
         return op.name
-    location = str(op.location).removeprefix("loc(").removesuffix(")").replace('"', "")
+    place = op.location.callee if isinstance(op.location, CallSiteLoc) else op.location
+    location = str(place).removeprefix("loc(").removesuffix(")").replace('"', "")
     return f"{location}  {op.name}"
 
 

@@ -11,7 +11,7 @@ import torch
 
 from cuesta.command import main
 from cuesta.inputs_of import copies_of
-from cuesta.kept_inputs import read_inputs
+from cuesta.kept_inputs import read_inputs, write_inputs
 from cuesta.options import OptionError, Options
 from cuesta.replay import text_in, texts_in
 
@@ -138,6 +138,36 @@ def test_inputs_of_another_program_are_refused(dump: Path, tmp_path: Path, capsy
     text.write_text("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  func.return %x : tensor<4xf32>\n}\n")
     status, _, err = ran(capsys, text, "--inputs", dump / "000_inference")
     assert status == 1 and "the inputs: @main takes 1 arguments, got 5" in err
+
+
+def test_random_inputs_have_the_sizes_of_kept_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kind = "tensor<?x?xf32, #aten.layout<sizes = [s0, s1]>>"
+    symbols = "attributes {sym.symbols = #sym.symbols<s0 in [2, inf], s1 in [2, inf]>}"
+    text = tmp_path / "00_aten.mlir"
+    text.write_text(
+        f"func.func @main(%x: {kind}) -> {kind} {symbols} {{\n  %e = aten.exp.default(%x) : ({kind}) -> {kind}\n"
+        f"  func.return %e : {kind}\n}}\n"
+    )
+    write_inputs([torch.ones(3, 17)], tmp_path / "inputs")
+    assert ran(capsys, text, "--random")[1].splitlines()[2] == "  sizes: s0 = 3, s1 = 17"
+    status, out, _ = ran(capsys, text, "--random", "--size", "s1=4", "--check")
+    assert status == 0 and "  sizes: s0 = 3, s1 = 4" in out
+    status, _, err = ran(capsys, text, "--random", "--size", "s1=1")
+    assert status == 1 and "s1 is to be 1, but @main says that it is in [2, inf]" in err
+
+
+def test_a_program_that_raises_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "gather.mlir"
+    text.write_text("""func.func @main(%x: tensor<4xf32>, %i: tensor<3xi64>) -> tensor<3xf32> {
+  %r = aten.index_select.default(%x, 0, %i) : (tensor<4xf32>, tensor<3xi64>) -> tensor<3xf32>
+  func.return %r : tensor<3xf32>
+}
+""")
+    write_inputs([torch.ones(4), torch.tensor([0, 9, 1])], tmp_path / "inputs")
+    for options in ([], ["--check"], ["--until", "aten-to-loops"]):
+        status, _, err = ran(capsys, text, *options)
+        assert status == 1 and "the program raises IndexError: " in err and "--size chooses sizes" in err
+    assert ran(capsys, text, "--random", "--check")[0] == 0
 
 
 def test_several_graphs_are_told_apart(dump: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

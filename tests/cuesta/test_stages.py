@@ -144,6 +144,13 @@ def test_one_function_many_times(inputs: tuple[torch.Tensor, ...]) -> None:
     assert len({cuesta.lower(layer, *inputs).aten.text for _ in range(10)}) == 1
 
 
+def test_inputs_that_are_no_tensors() -> None:
+    lowered = cuesta.lower(lambda x, y, n: x * n if y is None else x, torch.ones(2), None, 3)
+    assert lowered.loops.run(torch.ones(2) * 2, None, 3)[0].tolist() == [6.0, 6.0]
+    with pytest.raises(TypeError, match="input 1 was None when the function was captured, and is a tensor"):
+        lowered.loops.run(torch.ones(2), torch.ones(2), 3)
+
+
 def test_inputs_that_are_written_to() -> None:
     def counts(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         n.add_(1)
@@ -181,6 +188,12 @@ def test_bad_use(lowered: Lowered) -> None:
         lowered.aten.edit("aten._softmax.defalt(%add, -1, false)", "")
     with pytest.raises(TypeError, match="the function was captured with 3 tensors and numbers, got 1"):
         lowered.aten.run(torch.ones(3))
+    with pytest.raises(TypeError, match=r"input 2 was 2.0 when the function was captured, and is 3.0: lower it again"):
+        lowered.aten.run(torch.ones(8), torch.ones(3, 4), 3.0)
+    with pytest.raises(
+        TypeError, match="input 0 was a tensor when the function was captured, and is 1: lower it again"
+    ):
+        lowered.aten.run(1, torch.ones(3, 4), 2.0)
     with pytest.raises(StageError, match="there is no backward pass"):
         _ = lowered.backward
     with pytest.raises(CuestaError, match=r"<import, edited>:\d+  aten.add.Tensor: "):
