@@ -58,7 +58,7 @@ test-versions: $(READY) links ## the fast tests with each version of PyTorch tha
 	$(RUN) scripts/test_versions.py $(VERSIONS) --pytest-args "$(PYTEST_ARGS)" $(ARGS)
 
 test-browser: $(READY) browser ## the page of `cuesta explain` in a headless Chromium; pictures in build/screenshots/
-	$(PYTEST) -m browser $(PYTEST_ARGS)
+	$(PYTEST) -m browser tests/e2e/test_page_in_a_browser.py $(PYTEST_ARGS)
 
 test-multi-gpu: $(READY) ## the tests that need two or four CUDA devices, over NCCL
 	$(PYTEST) -m multi_gpu $(PYTEST_ARGS)
@@ -106,6 +106,9 @@ bench-gpu: $(READY) ## kernels, launches and models on a CUDA device, side by si
 
 bench-optimizers: $(READY) ## a step of AdamW over many tensors, beside eager's forms of it and TorchInductor (ARGS="--device cuda")
 	$(RUN) -m benchmarks.optimizers $(ARGS)
+
+bench-overhead: $(READY) ## what is there for who looks on, while nobody does: its share of a call and of a compilation
+	$(RUN) -m benchmarks.overhead $(ARGS)
 
 bench-page: $(READY) browser ## the page of `cuesta explain` of a model of 12 layers: its size, and how long it takes to open and to follow a value
 	$(RUN) -m benchmarks.page $(ARGS)

@@ -25,10 +25,12 @@ from cuesta.collection import collection_paused, pause_while_compiling
 from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
 from cuesta.extensions import chosen, seconds_for
+from cuesta.logs import tell_graph
 from cuesta.names_in_logs import find_names_when_logged
 from cuesta.observing import observed, observing
 from cuesta.options import Options
 from cuesta.record import CompileRecord, GraphKind
+from cuesta.structured_trace import trace_record
 
 if TYPE_CHECKING:
     import torch
@@ -222,6 +224,8 @@ class Compilers:
         # What no stage has counted: importing the compiler, most of it.
         record.seconds["load-compiler"] = seconds - sum(sum(one.seconds.values()) for one in (record, *parts))
         self.seconds += seconds
+        tell_graph(record)
+        trace_record(record)
         return compiled
 
     def _captured(self, gm: torch.fx.GraphModule, record: CompileRecord) -> tuple[BoxedFunction, list[CompileRecord]]:

@@ -19,6 +19,7 @@ from cuesta.finishing import BoxedFunction, Keep, finish, with_constants
 from cuesta.observing import observing
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord, recorded
+from cuesta.structured_trace import trace_code, trace_program
 from cuesta.targets.lookup import running_on
 from cuesta.targets.program import CudaError
 
@@ -107,6 +108,7 @@ def imported_program(gm: torch.fx.GraphModule, record: CompileRecord) -> Importe
     with record.stage("import"):
         imported = import_program(gm)
     record.aten_ops = imported.aten_ops
+    trace_program("aten", imported.module)
     if (count := given_results(record.kind)) is not None:
         entry_function(imported.module).attributes["aten.given"] = given(count)
     return imported
@@ -143,6 +145,8 @@ def compile_module(
         checks_calls = options.checks == "calls"
         generated = begin(module, record, write, checked=checked, checks_calls=checks_calls, writer=writer)
     _count(module, record)
+    trace_program("host", module)
+    trace_code(generated.program.source)
     record.result_strides = strides_of_results(module)
     function = finish(generated, record, keep, key)
     if observer is not None:

@@ -6,8 +6,6 @@ then on it runs as ever. On a device, the measured calls wait for it before and 
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,13 +13,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from cuesta.dialects.core.structs import struct
-from cuesta.options import OptionError
+from cuesta.logs import FALLBACKS, say, topics
 
 if TYPE_CHECKING:
     from cuesta.targets.host.runtime import Wrapper
-
-VARIABLE: Final = "CUESTA_LOG"
-TOPICS: Final = ("fallbacks",)
 
 LEAST_SHARE: Final = 0.01
 """Of a call: what costs less is not named. Source: a definition."""
@@ -69,23 +64,12 @@ def watching(tell: Tell) -> Iterator[None]:
         _listeners.remove(tell)
 
 
-def topics() -> frozenset[str]:
-    """What the environment asks to be told of.
-
-    Errors: OptionError for a topic that there is not.
-    """
-    asked = frozenset(word.strip() for word in os.environ.get(VARIABLE, "").split(",")) - {""}
-    if unknown := sorted(asked - set(TOPICS)):
-        raise OptionError(f"the environment variable {VARIABLE} names {', '.join(TOPICS)}, not {', '.join(unknown)}")
-    return asked
-
-
 def watched(function: Wrapper, overloads: Mapping[str, str], kind: str) -> Wrapper:
     """A graph's function, which tells of its fallbacks if somebody wants to know; `overloads` by the function's names.
 
     Errors: OptionError.
     """
-    tell = [*_listeners, *([_say_once] if "fallbacks" in topics() else [])]
+    tell = [*_listeners, *([_say_once] if FALLBACKS in topics() else [])]
     names = {name: overload for name, overload in overloads.items() if _is_fallback(overload)} if tell else {}
     return _Watch(function, names, kind, tell) if names else function
 
@@ -102,7 +86,7 @@ def _is_fallback(overload: str) -> bool:
 def _say_once(found: Fallback) -> None:
     if found.overload not in _told:
         _told.add(found.overload)
-        print(f'cuesta: {found}; options={{"trace": True}} says why', file=sys.stderr)
+        say(f'{found}; options={{"trace": True}} says why')
 
 
 class _Watch:

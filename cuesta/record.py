@@ -102,7 +102,27 @@ class Statistics:
         return own_share(self.seconds)
 
 
-records: list[CompileRecord] = []
+class Records(list[CompileRecord]):
+    """A list of records, which prints as a table: one row a graph."""
+
+    def __str__(self) -> str:
+        """The table; times in milliseconds."""
+        rows = [("", "graph", "how", "ATen ops", "kernels", "library", "fallbacks", "ours ms", "slowest stage")]
+        rows += [(str(number), *_row(record)) for number, record in enumerate(self)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _row(record: CompileRecord) -> tuple[str, ...]:
+    how = "eager" if record.in_eager else "cached" if record.from_cache else "compiled"
+    spent = {name: seconds for name, seconds in record.seconds.items() if name != DUMP}
+    slowest = max(spent, key=lambda name: spent[name], default="")
+    counts = record.aten_ops, record.kernels, record.library_calls, record.fallbacks.total()
+    stage = f"{slowest} {1e3 * spent[slowest]:.1f}" if slowest else ""
+    return record.kind, how, *map(str, counts), f"{1e3 * record.own_seconds:.1f}", stage
+
+
+records = Records()
 """Every graph that this process compiled. It only grows; `clear_records()` empties it."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from cuesta.logs import FUSION, SCHEDULE, tell_stage, topics
 from cuesta.observing import observing
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord
@@ -34,9 +35,10 @@ def run_stages(
     """
     from cuesta.context import make_context
     from cuesta.dialects.core.machine import state_machine
-    from cuesta.dialects.core.tracing import trace_rewrites
+    from cuesta.dialects.core.tracing import active_trace, trace_rewrites
     from cuesta.machine import machine_for
     from cuesta.pipeline import CHECK_BOUNDS, level_of, run_pipeline
+    from cuesta.targets.progress import progress
 
     state_machine(module, machine_for(module))
     if stages is None:
@@ -52,18 +54,30 @@ def run_stages(
         with record.stage(DUMP):
             observer.begin(record, module, stages)
 
+    done = 0
+
     def after_stage(name: str, current: ModuleOp, seconds: float) -> None:
+        nonlocal done
+        done += 1
+        tell(done)
         record.seconds[name] = record.seconds.get(name, 0.0) + seconds
         if dump is not None:
             with record.stage(DUMP):
                 dump.level(name, current)
+        if told:
+            with record.stage(DUMP):
+                tell_stage(name, current, active_trace())
         if observer is not None:
             with record.stage(DUMP):
                 observer.stage(record, name, current, seconds)
+        elif told and trace is not None:
+            trace.apart.clear()
 
+    told = topics() & {FUSION, SCHEDULE}
+    traced = options.trace or observer is not None or FUSION in told
     wants_texts = options.trace and observer is None  # who looks on takes the trace away, stage by stage
-    tracing = trace_rewrites(texts=wants_texts) if options.trace or observer is not None else nullcontext()
-    with tracing as trace, _tuning(options, stages, dump):
+    tracing = trace_rewrites(texts=wants_texts) if traced else nullcontext()
+    with tracing as trace, _tuning(options, stages, dump), progress(len(stages), "stages done") as tell:
         run_pipeline(
             make_context(),
             module,

@@ -98,7 +98,8 @@ def _is_empty(value: ast.expr) -> bool:
     if isinstance(value, ast.List):
         return not value.elts
     if isinstance(value, ast.Call) and not value.args and not value.keywords:
-        return ast.unparse(value.func).partition("[")[0] in ("dict", "set", "list", "defaultdict", "Counter")
+        containers = ("dict", "set", "list", "defaultdict", "Counter", "Records")
+        return ast.unparse(value.func).partition("[")[0] in containers
     return False
 
 

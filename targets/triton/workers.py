@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuesta.targets.program import KernelText, MachineCode
+from cuesta.targets.progress import progress
 from cuesta.targets.triton.worker import READY, code_of, receive, request, send
 
 FEW = 2
@@ -108,7 +109,7 @@ class Batch:
     def __init__(self, pool: Pool, jobs: Sequence[Job]) -> None:
         self.pool = pool
         self.waiting = deque(jobs)
-        self.unfinished = len(jobs)
+        self.total = self.unfinished = len(jobs)
         self.changed = threading.Condition()
 
     def take(self) -> Job | None:
@@ -158,19 +159,25 @@ class Batch:
     def finish(self, compile_here: Callable[[KernelText, int], MachineCode]) -> None:
         """Compiles here what no worker has begun, and waits for the rest."""
         try:
-            while self.unfinished:
-                job = self.take()
-                if job is None:
-                    with self.changed:
-                        if self.unfinished and not self.waiting:
-                            self.changed.wait()
-                    continue
-                try:
-                    self.end(job, compile_here(job.kernel, job.architecture))
-                except Exception as error:  # noqa: BLE001  # Triton raises all kinds; who asked decides what it means
-                    self.end(job, error=error)
+            with progress(self.total, "kernels built") as tell:
+                while self.unfinished:
+                    tell(self.total - self.unfinished)
+                    self.advance(compile_here)
         finally:
             self.waiting.clear()  # after a KeyboardInterrupt, nobody waits for the rest
+
+    def advance(self, compile_here: Callable[[KernelText, int], MachineCode]) -> None:
+        """Does a job, or waits until some job is done, where all have been begun."""
+        job = self.take()
+        if job is None:
+            with self.changed:
+                if self.unfinished and not self.waiting:
+                    self.changed.wait()
+            return
+        try:
+            self.end(job, compile_here(job.kernel, job.architecture))
+        except Exception as error:  # noqa: BLE001  # Triton raises all kinds; who asked decides what it means
+            self.end(job, error=error)
 
 
 class Pool:

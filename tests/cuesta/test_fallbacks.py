@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 import cuesta
-from cuesta import fallbacks
+from cuesta import fallbacks, logs
 from cuesta.fallbacks import MEASURED_CALLS, WARM_CALLS, Fallback, watching
-from cuesta.options import OptionError
 
 ENOUGH = WARM_CALLS + MEASURED_CALLS
 X = torch.rand(400, 400)
@@ -20,7 +19,7 @@ X = torch.rand(400, 400)
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
-    monkeypatch.delenv(fallbacks.VARIABLE, raising=False)
+    monkeypatch.delenv(logs.VARIABLE, raising=False)
     fallbacks._told.clear()
 
 
@@ -37,7 +36,7 @@ def cheap(x: Tensor) -> Tensor:
 def test_what_costs_something_is_named_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(fallbacks.VARIABLE, "fallbacks")
+    monkeypatch.setenv(logs.VARIABLE, "fallbacks")
     for _ in range(2):  # two graphs
         torch._dynamo.reset()
         compiled = torch.compile(expensive, backend="cuesta")
@@ -49,7 +48,7 @@ def test_what_costs_something_is_named_once(
 
 
 def test_what_costs_nothing_is_not(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv(fallbacks.VARIABLE, "fallbacks")
+    monkeypatch.setenv(logs.VARIABLE, "fallbacks")
     x, compiled = torch.rand(1200, 1200), torch.compile(cheap, backend="cuesta")
     for _ in range(ENOUGH):
         compiled(x)
@@ -79,11 +78,3 @@ def test_a_listener_is_told_the_share(tmp_path: Path, monkeypatch: pytest.Monkey
         assert all(record.from_cache == from_cache for record in cuesta.records)
         assert [(one.overload, one.kind) for one in told] == [("aten.igamma.default", "forward")]
         assert 0.01 < told[0].share <= 1 and told[0].milliseconds <= told[0].whole
-
-
-def test_an_unknown_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(fallbacks.VARIABLE, "fallbacks,speed")
-    with pytest.raises(OptionError, match="the environment variable CUESTA_LOG names fallbacks, not speed"):
-        fallbacks.topics()
-    with pytest.raises(Exception, match="CUESTA_LOG names fallbacks"):
-        torch.compile(torch.sin, backend="cuesta")(X)
