@@ -10,6 +10,7 @@ A comment of HTML stands above a block and is seen by no reader:
     <!-- run -->              the program (mlir) also runs, by the reference interpreter
     <!-- inside: LEVEL -->    the block (mlir) is a part of a program, which is put around it
     <!-- shown: WHY -->       the block does not run, and why
+    <!-- needs: NAME -->      the block runs once there is this public name, option or command (manual/public_names.py)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MARKS = ("before", "file", "from", "printed", "raises", "run", "inside", "shown")
+MARKS = ("before", "file", "from", "printed", "raises", "run", "inside", "needs", "shown")
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<language>[\w+-]*)\s*$")
 _MARK = re.compile(rf"<!--\s*({'|'.join(MARKS)})\b:?\s*(.*?)\s*-->", re.DOTALL)

@@ -114,7 +114,12 @@ def without_example(text: str | None = None) -> list[str]:
 
 
 def unknown(text: str | None = None) -> list[str]:
-    """The names in headings of the page that are no public names: none."""
+    """The names in headings of the page that are no public names, nor are waited for by a `needs` below: none."""
     known = {one.name for one in public_names()}
-    examples = shown(PAGE.read_text(encoding="utf-8") if text is None else text)
-    return [name for name in examples if name not in known]
+    text = PAGE.read_text(encoding="utf-8") if text is None else text
+    return [
+        name
+        for names, below in sections(text)
+        for name in names
+        if name not in known and f"<!-- needs: {name} -->" not in below
+    ]

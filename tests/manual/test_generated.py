@@ -94,6 +94,7 @@ def test_what_has_no_example_is_found() -> None:
     assert {"cuesta.package", "cuesta.records"} <= set(public_names.without_example(text))
     assert "cuesta.load" not in public_names.without_example(text)
     assert public_names.unknown(text) == ["cuesta.gone"]
+    assert public_names.unknown("### `cuesta.gone`\n<!-- needs: cuesta.gone -->\n```python\ngone\n```\n") == []
 
 
 def test_definitions_stand_below_names() -> None:

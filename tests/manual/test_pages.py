@@ -64,9 +64,11 @@ def test_what_blocks_share(tmp_path: Path) -> None:
         "<!-- inside: func.func @main(%x : tensor<2xf32>) -->\n```mlir\n"
         "%y = aten.neg.default(%x) : (tensor<2xf32>) -> tensor<2xf32>\n```\n"
         "<!-- shown: a name that there is not -->\n```python\nnowhere(…)\n```\n"
+        "<!-- needs: cuesta nowhere -->\n```console\n$ cuesta nowhere\n```\n"
+        "<!-- needs: cuesta inspect -->\n```console\n$ ls .\nx.mlir\n```\n"
         "```bash\nrm -rf /\n```\n"
     )
-    assert run(tmp_path, text) == 10
+    assert run(tmp_path, text) == 12
 
 
 @pytest.mark.parametrize(
