@@ -35,6 +35,12 @@ help: ## list the targets
 demo: $(READY) ## watch one model walk down the levels
 	$(RUN) examples/demo.py
 
+docs: $(READY) ## the manual as a site, in build/docs/
+	$(RUN) -m manual
+
+notebook: $(READY) ## a model walks down the slope, in a browser (ARGS="--headless")
+	$(RUN) -m marimo run $(ARGS) examples/slope.py
+
 ##@ Tests
 test: $(READY) ## the whole test suite, on the CPU
 	$(PYTEST) $(IN_PARALLEL) -m "not gpu and not multi_gpu and not thorough" $(PYTEST_ARGS)

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LINKS = ROOT / "build" / "links"
 COMPILER_FOLDERS = ("dialects", "transforms", "lowering", "targets")
-CHECKED_BESIDE = ("tests", "examples", "benchmarks")
+CHECKED_BESIDE = ("tests", "examples", "benchmarks", "manual")
 
 
 def main() -> None:

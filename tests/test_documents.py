@@ -9,7 +9,18 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-CODE = ("benchmarks", "cuesta", "dialects", "examples", "lowering", "scripts", "targets", "tests", "transforms")
+CODE = (
+    "benchmarks",
+    "cuesta",
+    "dialects",
+    "examples",
+    "lowering",
+    "manual",
+    "scripts",
+    "targets",
+    "tests",
+    "transforms",
+)
 FOLDERS = (*CODE, "docs")
 NAMES = {path.name for folder in CODE for path in (ROOT / folder).rglob("*.py")}
 GENERATED = ("fx.py",)

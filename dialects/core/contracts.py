@@ -69,6 +69,7 @@ def entry_holds_only(*op_types: type[Operation]) -> Rule:
             if not isinstance(op, op_types):
                 yield op, f"may not stand in @main; what may: {names}"
 
+    rule.__doc__ = f"`@main` holds only {names}."
     return rule
 
 
