@@ -69,7 +69,8 @@ def _reads_what_it_wrote(node: Node, written: Sequence[Node]) -> bool:
         for tensor in _tensors(target):
             before.setdefault(_memory(tensor), []).append((position, tensor))
     for argument in (*node.args[1:], *node.kwargs.values()):
-        for position, source in enumerate(argument if isinstance(argument, list | tuple) else ()):
+        sources = cast("Sequence[Any]", argument) if isinstance(argument, list | tuple) else ()
+        for position, source in enumerate(sources):
             for tensor in _tensors(source) if isinstance(source, Node) else ():
                 earlier = [one for place, one in before.get(_memory(tensor), ()) if place < position]
                 if any(_meet([one, tensor]) for one in earlier):

@@ -358,7 +358,8 @@ def _show(
             if isinstance(actual, Raised) and not isinstance(expected, Raised):
                 traceback.print_exception(actual.error)
             continue
-        true, moved = (functools.partial(way, program, inputs, sizes, backward) for way in (truth, nudged))
+        true = functools.partial(truth, program, inputs, sizes, backward)
+        moved = functools.partial(nudged, program, inputs, sizes, backward)
         problems = differences(actual, expected, true, moved)
         print(f"{sizes}: " + ("\n    ".join(problems) or "right"))
 
