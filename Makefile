@@ -98,6 +98,12 @@ bench: $(READY) ## run time, compile time and memory on the CPU, side by side wi
 bench-against: $(READY) ## cold training steps here and in another checkout, in turns (ARGS="../before --models bert")
 	$(RUN) -m benchmarks.against $(ARGS)
 
+bench-bisect: $(READY) ## seeded faults: how many `cuesta bisect` names, how fast, and how small it makes their programs
+	$(RUN) -m benchmarks.bisecting $(ARGS)
+
+bench-validate: $(READY) ## what options={"validate": "kernels"} costs real models (ARGS="--models bert")
+	$(RUN) -m benchmarks.validating $(ARGS)
+
 bench-growth: $(READY) ## how compile time grows with the size of the graph
 	$(RUN) -m benchmarks.compile_time_growth $(ARGS)
 

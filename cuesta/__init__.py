@@ -49,7 +49,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("backend", "build", "explain"):  # modules, of which the first and the last can be called
+    if name in ("backend", "build", "explain"):  # modules; some can be called
         return importlib.import_module(f"cuesta.{name}")
     if name in __all__:
         return getattr(importlib.import_module(_PLACES.get(name, "cuesta.record")), name)

@@ -85,10 +85,15 @@ def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRe
         return _in_eager(gm, record, error)
     names, constants = [name for name, _ in imported.constants], [value for _, value in imported.constants]
     dump = _dump_of(gm, options, record)
+    before = imported.module.clone() if options.validate == "stages" else None
     with nullcontext() if dump is None else dump.failures_kept():
         function = compile_module(
             imported.module, options, record, dump, lambda program: place.keep(program, names), place.key
         )
+    if before is not None:
+        from cuesta.validating.stages import checked_at_first
+
+        function = checked_at_first(function, before, options)
     if dump is not None and options.dump_inputs:
         from cuesta.kept_inputs import keep_first
 
@@ -137,7 +142,7 @@ def compile_module(
 
     run_stages(module, options, record, dump, stages, checked=checked)
     observer = observing()
-    with running_on(options.target):
+    with running_on("checked" if options.validate == "kernels" else options.target):
         write = None if dump is None else dump.text
         writer = None if observer is None else observer.writer()
         if observer is not None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import runpy
+import sys
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from types import ModuleType
 from typing import Any
 
 DEFINES = """\
@@ -42,7 +46,7 @@ def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
 
     Errors: ModelFileError where a name is missing or is of another kind, OSError; whatever the file itself raises.
     """
-    defined = runpy.run_path(os.fspath(path))
+    defined = vars(_module_of(os.fspath(path)))
     model = defined.get("model", defined.get("fn"))
     if model is None:
         raise ModelFileError(f"{path} defines no 'model' and no 'fn'\n\n{DEFINES}")
@@ -55,3 +59,19 @@ def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
     if kwargs is not None and not isinstance(kwargs, dict):
         raise ModelFileError(f"{path}: 'kwargs' is not a dictionary\n\n{DEFINES}")
     return ModelFile(model, inputs, kwargs, defined.get("dynamic_shapes"))
+
+
+def _module_of(path: str) -> ModuleType:
+    """Runs a file as a module, which Python can find by its name: Dynamo does, for functions that a model calls."""
+    name = f"cuesta_model_{hashlib.sha256(os.path.abspath(path).encode()).hexdigest()[:16]}"
+    loader = SourceFileLoader(name, path)
+    spec = spec_from_loader(name, loader, origin=path)
+    assert spec is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -27,6 +27,11 @@ VERIFY_CHOICES = ("boundaries", "each")
 RANDOM = ("device", "eager", "philox")
 """`device` is Philox on GPUs, where it is computed next to what uses it, and eager's stream on the CPU."""
 
+VALIDATE = ("off", "stages", "kernels")
+"""`stages` runs the reference interpreter around every stage, on what a graph is first called with; `kernels` runs it
+on parts of what each kernel is launched on.
+"""
+
 TARGETS = ("device", "reference")
 """`reference` runs the kernels as their texts say, with operations of torch, on whatever device."""
 
@@ -61,6 +66,9 @@ class Options:
     checks: str = _option("auto", "what is checked when it runs: of a program from a text, or calls too", CHECKS)
     target: str = _option(
         "device", "who makes the kernels: the target of the device, or the interpreter, to compare with", TARGETS
+    )
+    validate: str = _option(
+        "off", "compare with the reference interpreter: around every stage, or for each kernel", VALIDATE
     )
     trace: bool = _option(False, "record every rewrite, with its time and the line of its rule")
     extensions: tuple[Extension | str, ...] = _option((), "what is added to the compiler (see docs/extending.md)")
@@ -103,7 +111,7 @@ class Options:
     @property
     def wants_stages(self) -> bool:
         """Whether the user wants something of the stages themselves, which a program from the cache cannot give."""
-        return self.dump is not None or self.trace or self.verify != "boundaries"
+        return self.dump is not None or self.trace or self.verify != "boundaries" or self.validate != "off"
 
 
 def _checked_mode(mode: object) -> str:

@@ -144,6 +144,11 @@ class Program:
         return self._header
 
     @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages before it, in order."""
+        return self._stages
+
+    @property
     def stage(self) -> str:
         """The last stage that ran: `import` when none has, `load` for a text that does not say."""
         return self._header.after

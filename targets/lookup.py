@@ -23,7 +23,10 @@ _OURS: Final = {
     "cuda": ("cuesta.targets.triton.target", "TritonTarget"),
 }
 """By type of device."""
-_INSTEAD: Final = {"reference": ("cuesta.targets.reference.target", "ReferenceTarget")}
+_INSTEAD: Final = {
+    "reference": ("cuesta.targets.reference.target", "ReferenceTarget"),
+    "checked": ("cuesta.validating.kernels", "CheckedTarget"),
+}
 """Those that are for any device, when a user asks for them by name."""
 
 _chosen: Final[ContextVar[str | None]] = ContextVar("chosen_target", default=None)
@@ -31,7 +34,8 @@ _chosen: Final[ContextVar[str | None]] = ContextVar("chosen_target", default=Non
 
 @contextmanager
 def running_on(name: str) -> Generator[None]:
-    """The `with` block in which one target makes the kernels of all devices: `reference`; or `device`, their own.
+    """The `with` block in which one target makes the kernels of all devices: `reference`; `checked`, their own beside
+    the reference; or `device`, their own.
 
     What passes know of a device stays: the kernels are those that would run otherwise.
     """

@@ -35,7 +35,8 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     x = y.as_strided((2, 2), (1, 1)), x[0].neg_() changes x[1, 0], but AOTAutograd writes x[1] back as it was.
 
     Likewise of a list of tensors that overlap, which eager updates one after the other: torch._foreach_add_([x, x], 1)
-    adds 2. AOTAutograd computes all updates first, of what the tensors were before.
+    adds 2; and where a tensor is read that was updated before it: torch._foreach_copy_([x, y], [z, x]). AOTAutograd
+    computes all updates first, of what the tensors were before.
 
     Likewise of `slice_scatter` and its kin, which update a copy of the storage of their first argument: where elements
     of that are one number without a stride of 0, those of the copy are, too.
@@ -50,11 +51,30 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
             written = list(_written_by(node)) if node.op in ("call_method", "call_function") else []
             if len(written) > 1 and _meet([tensor for one in written for tensor in _tensors(one)]):
                 return f"{_name_of(node)} writes to tensors that overlap"
+            if len(written) > 1 and _reads_what_it_wrote(node, written):
+                return f"{_name_of(node)} writes to tensors that overlap with what it reads next"
             if any(_overlaps(one) for tensor in written for one in _views_behind(tensor)):
                 return f"{_name_of(node)} writes to a tensor of which several elements are one number in memory"
             if _name_of(node).partition(".")[0] in _INSERTIONS and _is_copied_as_it_lies(node):
                 return f"{_name_of(node)} copies a tensor of which several elements are one number in memory"
     return None
+
+
+def _reads_what_it_wrote(node: Node, written: Sequence[Node]) -> bool:
+    """Whether a call for several tensors, one after the other, reads one of which an earlier one that it wrote to is
+    known to be a part.
+    """
+    before: dict[int, list[tuple[int, torch.Tensor]]] = {}
+    for position, target in enumerate(written):
+        for tensor in _tensors(target):
+            before.setdefault(_memory(tensor), []).append((position, tensor))
+    for argument in (*node.args[1:], *node.kwargs.values()):
+        for position, source in enumerate(argument if isinstance(argument, list | tuple) else ()):
+            for tensor in _tensors(source) if isinstance(source, Node) else ():
+                earlier = [one for place, one in before.get(_memory(tensor), ()) if place < position]
+                if any(_meet([one, tensor]) for one in earlier):
+                    return True
+    return False
 
 
 _INSERTIONS: Final = ("as_strided_scatter", "copy", "diagonal_scatter", "select_scatter", "slice_scatter")

@@ -92,8 +92,10 @@ def run_kernel(
     symbols: Mapping[str, int],
     inputs: Sequence[Tensor],
     outs: Sequence[Memory],
+    programs: Sequence[Sequence[int]] | None = None,
 ) -> None:
-    """Runs every program of a kernel. `inputs` are the flat memory of tensors (see `numerics.flat`), as are `outs`.
+    """Runs every program of a kernel, or else these `programs`, by their coordinates in the grid. `inputs` are the flat
+    memory of tensors (see `numerics.flat`), as are `outs`.
 
     Errors: InterpreterError when the kernel breaks a rule of docs/levels.md; IndexError from `kernel.bound`.
     """
@@ -109,7 +111,10 @@ def run_kernel(
     grid = [body.size(func, size) for size in func.schedule.grid]
     budget = max(1, POINTS_PER_CHUNK // _inner_points(func.body, body.symbols, _ends_of_grid(func, grid)))
     meeting = kernel.meeting_of(func)
-    for piece in chunks(grid, budget, 0 if meeting is None else meeting.axes):
+    pieces = chunks(grid, budget, 0 if meeting is None else meeting.axes)
+    if programs is not None:
+        pieces = (tuple(range(at, at + 1) for at in program) for program in programs)
+    for piece in pieces:
         for memory in (*outs, *(one for one, _, _ in body.picked.values() if isinstance(one, Memory))):
             memory.begin_chunk()
         body.values.clear()

@@ -66,6 +66,11 @@ class Memory:
             part._writer.copy_(self._writer[own])
             first = own.stop
 
+    @property
+    def stored(self) -> Tensor:
+        """For every element whether something has stored it here."""
+        return self._writer >= 0
+
     def begin_chunk(self) -> None:
         """From here on other points of the parallel domain run: what was stored before is not theirs."""
         self._first_of_chunk = len(self._writings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -26,12 +26,18 @@ from cuesta.targets.reference.memory import Memory
 from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_of, extent, flat, offsets_of, restride
 from cuesta.targets.reference.scope import Scope
 
+LaunchWatch: TypeAlias = Callable[[Operation, Sequence[Tensor]], None]
+"""Is shown every launch before it runs, with the tensors that it is given."""
+
 
 class Program:
     """One run of `@main`: the values of its SSA names so far."""
 
-    def __init__(self, module: ModuleOp, symbols: Symbols, numerics: Numerics) -> None:
+    def __init__(
+        self, module: ModuleOp, symbols: Symbols, numerics: Numerics, watch: LaunchWatch | None = None
+    ) -> None:
         self.symbols = symbols
+        self.watch = watch
         self.numerics = numerics
         self.values: dict[SSAValue, object] = {}
         self.arguments: dict[SSAValue, object] = {}
@@ -82,6 +88,8 @@ class Program:
         if len(inputs) != len(kernel_func.inputs) or len(outs) != kernel_func.num_outs:
             wanted = f"{len(kernel_func.inputs)} inputs and {kernel_func.num_outs} outs"
             fail(op, f"@{name} has {wanted}, but {len(inputs)} and {len(outs)} are given")
+        if self.watch is not None:
+            self.watch(op, [*inputs, *outs])
         fresh = len(outs) - kernel_func.updates
         memories = [Memory(flat(out), given=position >= fresh) for position, out in enumerate(outs)]
         run_kernel(kernel_func, self.numerics, self.symbols, [flat(tensor) for tensor in inputs], memories)
@@ -146,19 +154,30 @@ def run_and_write(
     return _run(module, entry, given, Numerics(precise), dtype_of)
 
 
+def run_and_watch(module: ModuleOp, inputs: Sequence[object], watch: LaunchWatch) -> list[object]:
+    """As `run`, of a program with kernels; `watch` is shown every launch of `@main` before it runs.
+
+    Errors: as `run`, and what `watch` raises.
+    """
+    entry = entry_function(module)
+    given = [value.cpu() if isinstance(value, Tensor) else value for value in with_constants(entry, inputs, None)]
+    return _run(module, entry, given, Numerics(), dtype_of, watch)[0]
+
+
 def _run(
     module: ModuleOp,
     entry: Operation,
     given: Sequence[object],
     numerics: Numerics,
     dtype_given: Callable[[Attribute], torch.dtype],
+    watch: LaunchWatch | None = None,
 ) -> tuple[list[object], list[object]]:
     """Interprets one function of a module."""
     body = entry.regions[0].block
     declared = entry.attributes.get("sym.symbols")
     types = [argument.type for argument in body.args]
     symbols = bind(declared if isinstance(declared, sym.SymbolsAttr) else None, types, given, dtype_given)
-    program = Program(module, symbols, numerics)
+    program = Program(module, symbols, numerics, watch)
     by_storage = {body.args[position] for position in arguments_by_storage(entry)}
     for argument, value in zip(body.args, given, strict=True):
         if argument in by_storage and isinstance(value, Tensor):

@@ -390,6 +390,35 @@ def test_tensors_that_overlap_are_updated_one_after_the_other(name: str, dynamic
     check(lambda x: _update(OVERLAPPING[name])(x.clone()), torch.ones(3, 4), dynamic=dynamic)
 
 
+def _copy_on(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    torch._foreach_copy_([x, y], [z, x])  # pyright: ignore[reportPrivateImportUsage]  # there is no other name
+    return y * 2
+
+
+def _add_on(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    torch._foreach_addcmul_([x[1:], y], [z[1:], z], [z[1:], x], 0.5)  # pyright: ignore[reportPrivateImportUsage]
+    return x + y
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*tensors that overlap")
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("function", [_copy_on, _add_on])
+def test_a_tensor_that_is_read_when_it_was_updated(function: Callable[..., Tensor], dynamic: bool) -> None:
+    """AOTAutograd would read what it was before."""
+    check(function, *(torch.randn(3, 4) for _ in range(3)), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_tensors_that_are_read_before_they_are_updated_are_compiled(dynamic: bool) -> None:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        torch._foreach_add_([x[:2], x[2:]], [x[2:], y[2:]])  # pyright: ignore[reportPrivateImportUsage]
+        torch._foreach_mul_([x, y], [x, y])  # pyright: ignore[reportPrivateImportUsage]
+        return x + 1
+
+    check(function, torch.randn(4, 4), torch.randn(4, 4), dynamic=dynamic)
+    assert cuesta.records  # what runs in eager has none, and warns
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_tensors_that_lie_beside_each_other_are_compiled(dynamic: bool) -> None:
     for views in (lambda x: [x[:2], x[2:]], lambda x: [x[0], x[2]], lambda x: list(x.split(1))):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -67,6 +67,11 @@ def to_host(module: ModuleOp) -> ModuleOp:
 def run(module: ModuleOp, arguments: Sequence[Any]) -> list[Any]:
     """The results of a program at any level, through Triton's interpreter."""
     return ask("run", print_text(to_host(module)), list(arguments))
+
+
+def seeded(fault: str) -> Callable[[ModuleOp, Sequence[Any]], list[Any]]:
+    """What runs programs at `host` through the interpreter, of a compiler with a fault of `seeded_faults.py`."""
+    return lambda module, arguments: ask("run_seeded", fault, print_text(module), _copies(arguments))
 
 
 @contextmanager

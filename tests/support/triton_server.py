@@ -239,6 +239,15 @@ def run(text: str, arguments: list[Any]) -> list[Any]:
     return run_and_write(text, arguments)[0]
 
 
+def run_seeded(fault: str, text: str, arguments: list[Any]) -> list[Any]:
+    """As `run`, while a fault of `seeded_faults.py` is in force."""
+    from tests.support.seeded_faults import faults_named
+
+    (found,) = faults_named(fault)
+    with found.in_force():
+        return run(text, arguments)
+
+
 def run_and_write(text: str, arguments: list[Any]) -> tuple[list[Any], list[Any]]:
     """As `run`, and gives also what the arguments hold in the end that it writes to."""
     module = CuestaParser(make_context(), text, "<request>").parse_module()
@@ -287,7 +296,14 @@ def install() -> None:
 
 def serve() -> None:
     install()
-    actions = {"run": run, "run_and_write": run_and_write, "load": load, "kernel": interpret_kernel, "meet": meet}
+    actions = {
+        "run": run,
+        "run_seeded": run_seeded,
+        "run_and_write": run_and_write,
+        "load": load,
+        "kernel": interpret_kernel,
+        "meet": meet,
+    }
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no answer
     torch.set_num_threads(1)

@@ -42,14 +42,14 @@ class CheckBoundsPass(WholeProgramPass):
         functions = [one for one in op.body.ops if isinstance(one, host.FuncOp)]
         # Of several functions each has symbols of its own, which may have the same names.
         ranges: sym.SymbolRanges = symbol_ranges(op) if len(functions) == 1 else {}
-        extents = _extents(functions, ranges)
+        extents = extents_of(functions, ranges)
         for func in op.body.ops:
             if isinstance(func, kernel.FuncOp):
                 # What only some functions launch need not run.
                 _check(func, extents.get(func.sym_name), ranges, always=len(functions) == 1)
 
 
-def _extents(functions: Iterable[host.FuncOp], ranges: sym.SymbolRanges) -> dict[str, list[sym.IndexExpr]]:
+def extents_of(functions: Iterable[host.FuncOp], ranges: sym.SymbolRanges) -> dict[str, list[sym.IndexExpr]]:
     """For every kernel that is launched, the elements behind each of its pointers."""
     found: dict[str, list[sym.IndexExpr]] = {}
     for op in [op for function in functions for op in ops_of(function.body)]:
@@ -86,7 +86,7 @@ def _check(func: kernel.FuncOp, extents: list[sym.IndexExpr] | None, ranges: sym
             if extents is not None and not points.of(op).is_non_negative(size - op.counters):
                 fail(op, f"counts in {op.counters} elements; the launch gives it {sym.format_expr(size)}")
         elif isinstance(op, Access):
-            size = _size_behind(op.pointer, sizes)
+            size = size_behind(op.pointer, sizes)
             if points.is_within(op, size):
                 continue
             if always and extents is not None and points.is_outside(op, size):
@@ -102,7 +102,7 @@ def _check(func: kernel.FuncOp, extents: list[sym.IndexExpr] | None, ranges: sym
         func.properties["symbols"] = ArrayAttr([StringAttr(symbol) for symbol in sorted(used)])
 
 
-def _size_behind(pointer: SSAValue, sizes: Mapping[SSAValue, sym.IndexExpr]) -> sym.IndexExpr:
+def size_behind(pointer: SSAValue, sizes: Mapping[SSAValue, sym.IndexExpr]) -> sym.IndexExpr:
     """The elements that there are behind a pointer, whichever it is."""
     if isinstance(pointer.owner, kernel.LocalOp):
         return pointer.owner.size
@@ -114,4 +114,4 @@ def _refuse(op: Access, size: sym.IndexExpr) -> NoReturn:
     fail(op, f"what it accesses is never one of the {sym.format_expr(size)} elements of {name}")
 
 
-__all__ = ["CheckBoundsPass"]
+__all__ = ["Access", "CheckBoundsPass", "extents_of", "size_behind"]

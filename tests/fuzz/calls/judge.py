@@ -358,8 +358,8 @@ def _show(
             if isinstance(actual, Raised) and not isinstance(expected, Raised):
                 traceback.print_exception(actual.error)
             continue
-        ways = [functools.partial(way, program, inputs, sizes, backward) for way in (truth, nudged)]
-        problems = differences(actual, expected, *ways)
+        true, moved = (functools.partial(way, program, inputs, sizes, backward) for way in (truth, nudged))
+        problems = differences(actual, expected, true, moved)
         print(f"{sizes}: " + ("\n    ".join(problems) or "right"))
 
 
