@@ -31,14 +31,13 @@ def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
         torch._dynamo.reset()
 
 
-def test_pages_without_blocks_are_few() -> None:
+def test_a_new_page_has_blocks_that_run() -> None:
     without = {page.name for page in PAGES} - {page.name for page in HAS_BLOCKS}
-    assert without == {
+    assert without <= {
         "CONTRIBUTING.md",
         "benchmarks.md",
         "cache.md",
         "differences.md",
-        "explain.md",
         "flow.md",
         "fusion.md",
         "index.md",
