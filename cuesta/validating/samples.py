@@ -74,7 +74,7 @@ def _cut(func: FuncOp, loop: kernel.ForOp, upper: bool) -> FuncOp:
             uppers[axis] = sym.minimum(lowers[axis] + count, uppers[axis])
     used, canonical = canonical_operands(list[SSAValue](copy.operands), (*lowers, *uppers))
     new = kernel.ForOp.build(canonical[: len(lowers)], canonical[len(lowers) :], used, copy.lanes)
-    values = dict(zip(copy.induction_variables, new.induction_variables, strict=True))
+    values: dict[SSAValue, SSAValue] = dict(zip(copy.induction_variables, new.induction_variables, strict=True))
     for op in ops_of(copy.body):
         new.body.add_op(op.clone(values))
     part.body.insert_op_before(new, copy)

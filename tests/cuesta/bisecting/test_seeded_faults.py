@@ -31,7 +31,7 @@ def _parameters() -> list[object]:
 
 @pytest.mark.parametrize("fault", _parameters())
 def test_fault_is_named(fault: Fault) -> None:
-    found = found_by_bisection(fault, seconds=5.0 if fault.quick else 20.0)
+    found = found_by_bisection(fault, seconds=60.0)  # it is done long before, wherever it runs
     assert found is not None
     assert is_right_stage(fault, found), found.stage
     assert is_right_rewrite(fault, found), str(found.rewrite)
