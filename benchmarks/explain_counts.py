@@ -61,6 +61,7 @@ class Counters:
 def counted(names: Sequence[str], *, profiled: bool) -> list[Count]:
     """Explains workloads, and runs each once with the profiler on; launches in the order in which they ran."""
     import torch
+    from torch.cuda import profiler
 
     import cuesta
     from benchmarks.case import Prepared
@@ -91,10 +92,10 @@ def counted(names: Sequence[str], *, profiled: bool) -> list[Count]:
                 step_once = prepared.step(compiled)
                 step_once()
                 torch.cuda.synchronize()
-                torch.cuda.cudart().cudaProfilerStart()
+                profiler.start()
                 step_once()
                 torch.cuda.synchronize()
-                torch.cuda.cudart().cudaProfilerStop()
+                profiler.stop()
         del prepared
         torch.cuda.empty_cache()
     return found

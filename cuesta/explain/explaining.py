@@ -29,11 +29,12 @@ RECOMPILES: Final = 1000
 class _Run:
     """What is found out before anything is put together."""
 
-    watch: Watch = field(default_factory=Watch)
+    watch: Watch
     breaks: list[GraphBreak] = field(default_factory=list[GraphBreak])
     unseen: list[Unseen] = field(default_factory=list[Unseen])
     captured: int = 0
     """Graphs that Dynamo handed over."""
+    measured: list[Measured] = field(default_factory=list[Measured])
     compile_seconds: float | None = None
     whole_us: float | None = None
     eager_us: float | None = None
@@ -66,13 +67,15 @@ def explain(
     if not callable(function):
         raise TypeError(f"what is to be explained is a function or a module, not {type(function).__name__}")
     plain = _uncompiled(function)
-    run = _Run()
+    run = _Run(Watch(texts=texts))
     from cuesta.options import Options
 
     asked = dict(options or {})
     Options.parse(None, asked)
-    with _left_as_it_was(plain), torch.random.fork_rng(devices=_cuda_devices(inputs)):
+    with _left_as_it_was(plain, run), _random_left_as_it_was(_cuda_devices(inputs), run):
         _compile_and_run(plain, inputs, kwargs, training, time, asked, run)
+        untold = Measured(why="nobody asked for times")
+        run.measured = [measure(watched) if time else untold for watched in run.watch.graphs]
     return _put_together(run, name or _name_of(plain), training, time, texts)
 
 
@@ -201,8 +204,8 @@ def _warnings_of_ours(run: _Run) -> Generator[None]:
 
 
 @contextmanager
-def _left_as_it_was(function: Any) -> Generator[None]:
-    """The `with` block after which the buffers of a module are what they were."""
+def _left_as_it_was(function: Any, run: _Run) -> Generator[None]:
+    """The `with` block after which the buffers of a module are what they were, unless their device is gone."""
     owner = getattr(function, "__self__", function)
     if not isinstance(owner, torch.nn.Module):
         yield
@@ -211,9 +214,28 @@ def _left_as_it_was(function: Any) -> Generator[None]:
     try:
         yield
     finally:
-        with torch.no_grad():
-            for one, value in before:
-                one.copy_(value)
+        try:
+            with torch.no_grad():
+                for one, value in before:
+                    one.copy_(value)
+        except RuntimeError as error:
+            run.unseen.append(Unseen("the module's buffers as they were", _first_lines(error)))
+
+
+@contextmanager
+def _random_left_as_it_was(devices: Sequence[torch.device], run: _Run) -> Generator[None]:
+    """The `with` block after which random numbers go on as if nothing had been drawn, unless a device is gone."""
+    here = torch.get_rng_state()
+    there = [(device, torch.cuda.get_rng_state(device)) for device in devices]
+    try:
+        yield
+    finally:
+        torch.set_rng_state(here)
+        try:
+            for device, state in there:
+                torch.cuda.set_rng_state(state, device)
+        except RuntimeError as error:
+            run.unseen.append(Unseen("random numbers as they were", _first_lines(error)))
 
 
 def _cuda_devices(inputs: Sequence[Any]) -> list[torch.device]:
@@ -229,14 +251,15 @@ def _device_of(inputs: Sequence[Any], function: Any) -> torch.device:
 
 def _put_together(run: _Run, name: str, training: bool, time: bool, texts: bool) -> Explanation:
     graphs: list[Graph] = []
-    for number, watched in enumerate(run.watch.graphs):
-        measured = measure(watched) if time else Measured(why="nobody asked for times")
-        watched.arguments = None
+    for number, (watched, measured) in enumerate(zip(run.watch.graphs, run.measured, strict=True)):
         graphs.append(graph_of(watched, number, measured, texts=texts))
     devices = dict.fromkeys(one.device for graph in graphs for one in graph.kernels)
     if not graphs and not run.unseen:
         why = "Dynamo compiled nothing of it: it has no operators of torch, or it is skipped"
         run.unseen.append(Unseen("the program", why))
+    events = _events(run.watch)
+    for watched in run.watch.graphs:
+        watched.forget()
     own = sum(one.record.seconds.get(DUMP, 0.0) for one in run.watch.graphs)
     seconds = None if run.compile_seconds is None else run.compile_seconds - own
     return Explanation(
@@ -250,7 +273,7 @@ def _put_together(run: _Run, name: str, training: bool, time: bool, texts: bool)
         whole_us=run.whole_us,
         eager_us=run.eager_us,
         compile_seconds=seconds,
-        events=_events(run.watch),
+        events=events,
         unseen=tuple(run.unseen),
     )
 

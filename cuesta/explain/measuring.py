@@ -24,7 +24,7 @@ RUNS: Final = 15
 """Of each program at most; fewer where they would take longer than `SECONDS`."""
 FEWEST: Final = 3
 WARM: Final = 2
-SECONDS: Final = 0.4
+SECONDS: Final = 0.25
 """For the steps of one program, and for its whole."""
 SPIN: Final = 40_000_000
 """Clocks that a CUDA device is kept busy before the first step: some 20 ms, in which Python has called hundreds."""

@@ -83,10 +83,12 @@ class Watched:
     """Of the latest call, while `Watch.keeps_arguments`."""
     ended: float | None = None
 
-    def level(self, name: str, after: str, module: ModuleOp) -> None:
-        """Keeps the text of a level, which the program has reached."""
-        text, _ = level_text(name, after, (module,), self.sources, self.positions())
-        self.levels.append(text)
+    def forget(self) -> None:
+        """Lets go of what is large: Dynamo keeps the compiled function, and with it this."""
+        self.module = self.arguments = None
+        for one in (self.levels, self.nests, self.refusals, self.layouts, self.rules):
+            one.clear()
+        self.texts.clear()
 
     def positions(self) -> dict[int, int]:
         """Where the node of each number stands in the FX graph."""
@@ -118,7 +120,9 @@ class Watched:
 class Watch:
     """The observer: all graphs that are compiled while it is in force, and their backward passes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, texts: bool = True) -> None:
+        """With `texts`, those of the levels are kept."""
+        self.texts = texts
         self.graphs: list[Watched] = []
         self.by_record: dict[int, Watched] = {}
         self.began = perf_counter()
@@ -146,7 +150,7 @@ class Watch:
             watched.numbered.append(next(nodes.get(overload, iter(())), hints[0] if hints else op.name))
             watched.overloads.append(overload)
         watched.ops = _count(module)
-        watched.level("aten", "import", module)
+        self._level(watched, "aten", "import", module)
 
     def stage(self, record: CompileRecord, name: str, module: ModuleOp, seconds: float) -> None:
         """Reads what the stage left, and what its trace says."""
@@ -157,18 +161,26 @@ class Watch:
         before, watched.ops = watched.ops, _count(module)
         watched.stage_names.add(name)
         start = perf_counter() - seconds - watched.began - record.seconds.get(DUMP, 0.0)
+        if watched.stages:  # what was spent looking on is known only roughly
+            start = max(start, watched.stages[-1].start_seconds + watched.stages[-1].seconds)
         level = level_of(module)
         watched.stages.append(CompileStage(stage.label, stage.why, start, seconds, level, before, watched.ops))
         if (trace := active_trace()) is not None:
             self._read(watched, stage.label, trace)
         short = name.partition("{")[0]
         if short == "aten-to-loops":
-            watched.level("loops", stage.label, module)
+            self._level(watched, "loops", stage.label, module)
         if short == LOWERING:
             _stamp_launches(module, watched.nests)
         if any(one.name.partition("{")[0] == LOWERING for one in watched.stages_to_come[:1]):
             watched.nests = nests_in(module, watched.traced.hints)
-            watched.level("fused", stage.label, module)
+            self._level(watched, "fused", stage.label, module)
+
+    def _level(self, watched: Watched, name: str, after: str, module: ModuleOp) -> None:
+        """Keeps the text of a level, which the program has reached."""
+        if self.texts:
+            text, _ = level_text(name, after, (module,), watched.sources, watched.positions())
+            watched.levels.append(text)
 
     def _read(self, watched: Watched, stage: str, trace: RewriteTrace) -> None:
         """Takes from a trace what a stage did."""

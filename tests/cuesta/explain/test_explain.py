@@ -296,3 +296,11 @@ def test_records_say_what_they_know(tmp_path: Path) -> None:
     assert "2 launches of kernels" in graph.unseen[0].why and "dump" in graph.unseen[0].why
     gone = CompileRecord("inference", dump=str(tmp_path / "gone"))
     assert "cannot be read" in gone.explain().graphs[0].unseen[0].why
+
+
+def test_random_numbers_go_on_as_if_nothing_was_drawn() -> None:
+    torch.manual_seed(3)
+    wanted = torch.rand(4)
+    torch.manual_seed(3)
+    explain(lambda x: functional.dropout(x, 0.5), torch.ones(300))
+    assert torch.equal(torch.rand(4), wanted)

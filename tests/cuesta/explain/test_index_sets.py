@@ -36,7 +36,7 @@ def test_a_union_counts_every_element_once(seed: int) -> None:
     drawn = random.Random(seed)
     rows, columns = drawn.randint(1, 9), drawn.randint(1, 9)
     every: list[Touched] = []
-    wanted: set[tuple[int, int]] = set()
+    wanted: set[tuple[int, ...]] = set()
     for _ in range(drawn.randint(1, 6)):
         parts: list[Part] = []
         chosen: list[list[int]] = []
