@@ -9,6 +9,7 @@ browser is the one that `make browser` fetches.
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import tempfile
 from pathlib import Path
@@ -36,7 +37,9 @@ def explained(name: str, training: bool, measured: bool) -> Explanation:
     models.LAYERS = LAYERS
     case = models.MODELS[name]
     model, inputs = case.training() if training else case.inference()
-    return cuesta.explain(model, **inputs, training=training, time=measured, name=f"{name}.py")
+    # What the function is given by name may be called as an argument of explain's.
+    step = functools.partial(model, **inputs)
+    return cuesta.explain(step, training=training, time=measured, name=f"{name}.py")
 
 
 def opening(browser: Browser, page: Path) -> float:

@@ -44,7 +44,7 @@ def trace_record(record: CompileRecord) -> None:
 
 
 def _artifact(name: str, encoding: str, payload: Callable[[], str]) -> None:
-    from torch._logging import trace_structured
+    from torch._logging import trace_structured  # pyright: ignore[reportPrivateImportUsage]  # backends call it
 
     trace_structured(
         "artifact", lambda: {"name": name, "encoding": encoding}, payload_fn=payload, expect_trace_id=False

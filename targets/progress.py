@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Final
@@ -18,7 +18,7 @@ Progress = Callable[[int], None]
 
 
 @contextmanager
-def progress(total: int, of: str) -> Iterator[Progress]:
+def progress(total: int, of: str) -> Generator[Progress]:
     """The `with` block in which so many things are done; `of` names them: `kernels built`."""
     if total == 0 or not _is_terminal():
         yield _says_nothing

@@ -83,17 +83,17 @@ class Watched:
     """Of the latest call, while `Watch.keeps_arguments`."""
     ended: float | None = None
 
-    def positions(self) -> dict[int, int]:
-        """Where the node of each number stands in the FX graph."""
-        places = {node.name: place for place, node in enumerate(self.traced.nodes)}
-        return {number: places[name] for number, name in enumerate(self.numbered, 1) if name in places}
-
     def forget(self) -> None:
         """Lets go of what is large: Dynamo keeps the compiled function, and with it this."""
         self.module = self.arguments = None
         for one in (self.levels, self.nests, self.refusals, self.layouts, self.rules):
             one.clear()
         self.texts.clear()
+
+    def positions(self) -> dict[int, int]:
+        """Where the node of each number stands in the FX graph."""
+        places = {node.name: place for place, node in enumerate(self.traced.nodes)}
+        return {number: places[name] for number, name in enumerate(self.numbered, 1) if name in places}
 
     def nodes_in(self, locations: Iterable[LocationAttr]) -> tuple[str, ...]:
         """The FX nodes that locations name."""

@@ -22,7 +22,7 @@ def ranges(function: Any, *inputs: Tensor) -> tuple[Any, list[str]]:
     """What a call gives, and our ranges in it."""
     with profile(activities=[ProfilerActivity.CPU]) as found:
         result = function(*inputs)
-    return result, [event.name for event in found.events() if event.name.startswith("cuesta")]
+    return result, [event.name for event in found.events() or () if event.name.startswith("cuesta")]
 
 
 def program(x: Tensor, weight: Tensor) -> Tensor:
