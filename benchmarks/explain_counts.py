@@ -2,8 +2,9 @@
 
 Nsight Compute (`ncu`) runs a process of ours that compiles each workload of the GPU sweep, lets it be explained, and
 runs it once more between the two calls that turn the profiler on and off. Launches come in the order of the program's
-steps. Bytes are those read from memory, with cold caches, and those written to the second-level cache, which has what
-memory gets later; arithmetic is that of f32 instructions, a fused multiply-add as two.
+steps. Bytes are those read from memory, with cold caches, and the sectors that stores go to, which memory gets later
+(the second-level cache of an H100 counts twice what its other half holds); arithmetic is that of f32 instructions, a
+fused multiply-add as two.
 
 Without `ncu`, or without the right to read counters, what is counted is printed alone, and why.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import difflib
 import json
 import os
 import shutil
@@ -24,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-READ, WRITTEN = "dram__bytes_read.sum", "lts__t_sectors_op_write.sum"
+READ, WRITTEN = "dram__bytes_read.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
 SECTOR: Final = 32
 ADDED, MULTIPLIED, FUSED = (f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum" for op in ("fadd", "fmul", "ffma"))
 METRICS: Final = (READ, WRITTEN, "lts__t_sectors_op_red.sum", "lts__t_sectors_op_atom.sum", ADDED, MULTIPLIED, FUSED)
@@ -72,6 +74,7 @@ def counted(names: Sequence[str], *, profiled: bool) -> list[Count]:
     for name in names:
         case = cases[name]
         prepared = Prepared(case, "cuda")
+        torch._dynamo.reset()  # or else what many cases share is explained with sizes that are symbols
         explanation = cuesta.explain(
             prepared.function, *prepared.inputs, training=case.training, time=False, texts=False
         )
@@ -120,13 +123,19 @@ def read_counters(lines: Iterable[str]) -> list[Counters]:
 
 
 def matched(counts: Sequence[Count], counters: Sequence[Counters]) -> list[tuple[Count, Counters]]:
-    """The launches that both know, in order: those of libraries, which only the device counted, are left out.
+    """The launches that both know, in order: those of libraries, which only the device counted, are left out, and so is
+    what has no counterpart of its name in its place.
 
-    A kernel's code may have the name that an equal one had before it, and a name may go on behind ours.
+    A name may go on behind ours.
     """
-    names = tuple({count.kernel for count in counts})
-    ours = [one for one in counters if names and one.kernel.startswith(names)]
-    return list(zip(counts, ours, strict=False))
+    names = sorted({count.kernel for count in counts}, key=len, reverse=True)
+    known = [next((name for name in names if one.kernel.startswith(name)), "") for one in counters]
+    found = difflib.SequenceMatcher(None, [count.kernel for count in counts], known, autojunk=False)
+    return [
+        (counts[block.a + at], counters[block.b + at])
+        for block in found.get_matching_blocks()
+        for at in range(block.size)
+    ]
 
 
 def error_of(counted: float | None, measured: float) -> float | None:

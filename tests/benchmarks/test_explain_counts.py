@@ -39,6 +39,8 @@ def test_launches_are_matched_in_order() -> None:
     assert [(count.kernel, one.kernel) for count, one in pairs] == [("gelu_0", "gelu_0"), ("sum_1", "sum_1")]
     assert matched([_count("gelu_0")], counters) == [(_count("gelu_0"), counters[0])]
     assert matched([], counters) == []
+    fewer = [_count("gelu_0"), _count("copy_9"), _count("sum_1")]
+    assert [count.kernel for count, _ in matched(fewer, counters)] == ["gelu_0", "sum_1"], "the rest is not shifted"
 
 
 def test_errors_are_fractions_of_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
