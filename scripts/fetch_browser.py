@@ -16,8 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "browser"
 PACKAGE, VERSION = "@sparticuz/chromium", "153.0.0"
-PATIENCE = 240
-"""Seconds. Source: 70 MB at 300 kB a second."""
+PATIENCE = 90
+"""Seconds. Source: 70 MB at 800 kB a second."""
 UNPACK = """
 const zlib = require("zlib"), fs = require("fs"), [from, to] = process.argv.slice(1);
 fs.writeFileSync(to, zlib.brotliDecompressSync(fs.readFileSync(from)));
