@@ -36,6 +36,41 @@ os.environ["CUESTA_CACHE"] = "0"
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
+LONG = (
+    "benchmarks",
+    "cuesta/bisecting",
+    "cuesta/test_cuda_graph_parts.py",
+    "cuesta/test_fallbacks.py",
+    "cuesta/test_repro.py",
+    "cuesta/test_tuning.py",
+    "cuesta/test_validating.py",
+    "dialects/sym/test_properties.py",
+    "e2e",
+    "fuzz",
+    "lowering/aten/test_grid_sampling.py",
+    "lowering/aten/test_random_numbers.py",
+    "manual",
+    "targets/cpu/test_division.py",
+    "targets/cpu/test_vector_math.py",
+    "targets/triton",
+    "test_tables.py",
+    "transforms/reductions/test_scans_in_parts.py",
+)
+"""Where no test is run between edits: together they take longer than the minute that `make test-fast` has."""
+CORE = ("test_backend.py", "test_corners.py", "test_levels.py", "test_load.py", "test_storages.py", "test_texts.py")
+"""Of whole programs, what is run all the same."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what is long as slow."""
+    here = Path(__file__).parent
+    for item in items:
+        place = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
+        if place.startswith(LONG) and not (place.startswith("e2e/") and item.path.name in CORE):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish() -> None:
     """Takes from every test what it would spend on the collector, and on what torch measures for its own logs.
 
