@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -143,12 +143,22 @@ def compile_module(
     run_stages(module, options, record, dump, stages, checked=checked)
     observer = observing()
     with running_on("checked" if options.validate == "kernels" else options.target):
-        write = None if dump is None else dump.text
-        writer = None if observer is None else observer.writer()
+        readers: list[Callable[[str, str], object]] = [] if dump is None else [dump.text]
         if observer is not None:
-            write = partial(observer.text, record)
-        checks_calls = options.checks == "calls"
-        generated = begin(module, record, write, checked=checked, checks_calls=checks_calls, writer=writer)
+            readers.append(partial(observer.text, record))
+
+        def write(name: str, text: str) -> None:
+            for reader in readers:
+                reader(name, text)
+
+        generated = begin(
+            module,
+            record,
+            write if readers else None,
+            checked=checked,
+            checks_calls=options.checks == "calls",
+            writer=None if observer is None else observer.writer(),
+        )
     _count(module, record)
     trace_program("host", module)
     trace_code(generated.program.source)

@@ -201,7 +201,6 @@ class _Builder:
             bound=bound,
             schedule=self.schedule(func, facts),
             text=print_text(func) if self.texts else "",
-            code=self.code(func.sym_name) if self.texts else "",
         )
 
     @staticmethod
@@ -231,10 +230,6 @@ class _Builder:
             weighed.unit,
             weighed.chooser,
         )
-
-    def code(self, name: str) -> str:
-        """The generated text of one kernel, where it has a file of its own."""
-        return next((text for file, text in self.watched.texts.items() if file.startswith(f"{name}.")), "")
 
     def call(self, op: host.ExternOp | host.EagerOp, step: int) -> Call:
         """A call of a library or of eager."""

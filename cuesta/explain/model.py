@@ -151,8 +151,6 @@ class Kernel:
     schedule: Schedule | None = None
     text: str = ""
     """Its text at the level `kernel`."""
-    code: str = ""
-    """The Triton or LLVM text; empty where it is one with the others' (see `Graph.levels`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +227,6 @@ class Layout:
     chosen: str
     """`channels last`, `contiguous`, or the order of the axes."""
     why: str
-    alternatives: tuple[Candidate, ...] = ()
     sources: tuple[int, ...] = ()
 
 

@@ -215,7 +215,7 @@ class Watch:
         for laid in trace.layouts:
             chosen, other = ("channels last", "contiguous")[:: 1 if laid.last else -1]
             why = f"{other} would cost {laid.more:.3g} bytes more, copies and nests around it included"
-            watched.layouts.append(Layout(laid.value, chosen, why, (), watched.sources.of(lines_of(laid.op.location))))
+            watched.layouts.append(Layout(laid.value, chosen, why, watched.sources.of(lines_of(laid.op.location))))
         trace.apart.clear()
         trace.layouts.clear()
         trace.refusals.clear()

@@ -6,7 +6,7 @@ dimensions of every expression here. A set of axes is an int with bit k for axis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -49,6 +49,11 @@ class Access:
     def is_store(self) -> bool:
         """Whether it writes."""
         return isinstance(self.op, loops.TensorWriteOp)
+
+    def moves_by(self, size: int, axes: Iterable[int]) -> bool:
+        """Whether a step along any of these axes is a multiple of so many bytes."""
+        strides = (sym.coefficient(self.address, axis) for axis in axes)
+        return all(isinstance(stride, int) and stride * self.width % size == 0 for stride in strides)
 
 
 @dataclass(slots=True, eq=False)

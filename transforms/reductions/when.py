@@ -298,6 +298,7 @@ class _Facts:
         self.points = math.prod(self.sizes)
         self.around = math.prod(size for size in nest.sizes if isinstance(size, int))
         self._analysis: NestAnalysis | None = None
+        self._scattered: bool | None = None
 
     @property
     def analysis(self) -> NestAnalysis:
@@ -310,17 +311,18 @@ class _Facts:
         """What is best by the cost model."""
         processors = machine.processors
         strips = self.reads_strips()
+        scattered = self.is_scattered(machine)
         large, least, many = LARGE_GPU, LEAST, MANY_PROGRAMS
         # Pairs of an extreme and its place take so many registers that narrow strips are better than parts.
         places = any(member.law is PLACE for member in self.members)
         strip = self.strip(machine) * machine.sector // machine.segment if places else self.strip(machine)
         if strips and self.around < strip * processors:
             large, least = min(large, NARROW), min(least, NARROW_LEAST)
-        elif strips and not self.is_aligned(machine.vector, columns=True):
+        elif scattered:
             large, least, many = min(large, SCATTERED), min(least, SCATTERED_LEAST), 2 * MANY_PROGRAMS
         stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]
         if strips and not places and sum(bool(self.large(stage)) for stage in stages) > 1:
-            large = min(large, KEPT if self.is_aligned(machine.vector, columns=True) else KEPT_SCATTERED)
+            large = min(large, KEPT_SCATTERED if scattered else KEPT)
         if self.points < large:
             return _Points()
         programs = math.ceil(self.around / COLUMNS) if strips else self.around
@@ -348,10 +350,16 @@ class _Facts:
         """Whether the whole nest is thought to take less than its parts, and what puts them together. Near miss: rows
         of columns that do not begin where vectors may, of which the model expects too much.
         """
-        if self.reads_strips() and not self.is_aligned(machine.vector, columns=True):
+        if self.is_scattered(machine):
             return False
         whole, ideal = time_whole(self.nest, machine)
         return 0 < whole < ideal * APART + PUT_TOGETHER
+
+    def is_scattered(self, machine: Machine) -> bool:
+        """Whether strips of columns are read whose rows do not begin where vectors may."""
+        if self._scattered is None:
+            self._scattered = self.reads_strips() and not self.is_aligned(machine.vector, columns=True)
+        return self._scattered
 
     def rows_of_strip(self, machine: Machine) -> int:
         """How many rows of a strip of columns one tile holds."""
@@ -390,7 +398,7 @@ class _Facts:
             strips or self.is_aligned(machine.vector),
             elements * machine.sector * len(apart),
             sum(loop.work for loop in self.analysis.root.loops),
-            2 if strips and self.points < KEPT and not self.is_aligned(machine.vector, columns=True) else 1,
+            2 if self.points < KEPT and self.is_scattered(machine) else 1,
         )
 
     def large(self, stage: loops.DomainOp) -> list[tuple[loops.LoadOp, Access]]:
@@ -417,11 +425,9 @@ class _Facts:
         """Whether all rows of what is read in order begin where vectors may; or the rows that columns are read of."""
         for member in self.members:
             around = member.reduction if columns else self.nest
-            for _, access in self.large(member.reduction):
-                for variable in around.induction_variables:
-                    stride = sym.coefficient(access.address, self.analysis.number[variable])
-                    if not isinstance(stride, int) or stride * access.width % vector:
-                        return False
+            axes = [self.analysis.number[variable] for variable in around.induction_variables]
+            if not all(access.moves_by(vector, axes) for _, access in self.large(member.reduction)):
+                return False
         return True
 
     def reads_strips(self) -> bool:

@@ -16,7 +16,6 @@ function drawDecisions(explanation, graph) {
       { name: "image", value: (one) => one.value, show: (one) => h("code", {}, one.value) },
       { name: "lies", value: (one) => one.chosen },
       { name: "why", wide: true, value: (one) => one.why },
-      { name: "others", wide: true, value: (one) => one.alternatives.map((other) => other.schedule).join(" "), show: (one) => one.alternatives.map(candidate) },
       { name: "model line", wide: true, value: (one) => one.sources[0], text: (one) => lineText(graph, one.sources), show: (one) => firstLine(graph, one.sources) },
     ], { title: "Layouts", empty: "There was no choice: no image, or only one way to lay it out." }),
     graph.kernels.some((one) => one.schedule) && schedules(graph),

@@ -482,8 +482,8 @@ class _Chooser:
             for access in self.large(leaf.accesses):
                 if access.is_store or self.stride(access, lane) != 1:
                     continue
-                strides = [sym.coefficient(access.address, axis) for axis in (*root.axes, *leaf.axes) if axis != lane]
-                if any(not isinstance(one, int) or one * access.width % self.machine.sector for one in strides):
+                around = (axis for axis in (*root.axes, *leaf.axes) if axis != lane)
+                if not access.moves_by(self.machine.sector, around):
                     return False
         return True
 

@@ -304,3 +304,9 @@ def test_random_numbers_go_on_as_if_nothing_was_drawn() -> None:
     torch.manual_seed(3)
     explain(lambda x: functional.dropout(x, 0.5), torch.ones(300))
     assert torch.equal(torch.rand(4), wanted)
+
+
+def test_a_dump_of_what_is_explained_is_whole(tmp_path: Path) -> None:
+    explain(lambda x: (x + 1).exp().sum(), torch.randn(8), time=False, options={"dump": str(tmp_path)})
+    (folder,) = tmp_path.iterdir()
+    assert "def call(args)" in (folder / "wrapper.py").read_text() and (folder / "kernels.ll").read_text()

@@ -13,14 +13,11 @@ pytestmark = pytest.mark.slow  # the interpreter takes seconds for a kernel
 
 pytest.importorskip("triton")
 
-FAST = ("bools", "transposed", "softmaxes bfloat16", "integers int8", "casts")
 SUMS_IN_ORDER = 8.0
 """The interpreter adds the points of a scan one after the other, where a GPU uses a tree."""
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in cases()]
-)
+@pytest.mark.parametrize("name", cases())
 def test_families(name: str) -> None:
     function, inputs = cases()[name]
     factor = SUMS_IN_ORDER if name.startswith("cumulative") else 3.0
