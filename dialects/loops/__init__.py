@@ -1,6 +1,7 @@
 """The `loops` dialect: nests over index domains with elementwise bodies. See docs/levels.md, section "loops"."""
 
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp, TensorWriteOp
+from cuesta.dialects.loops.folds import CarryOp, FoldOp
 from cuesta.dialects.loops.graph import LOOPS, ExternOp, ViewOp
 from cuesta.dialects.loops.meeting import MeetOp, counters_of, meeting_of
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
@@ -22,9 +23,11 @@ __all__ = [
     "REDUCTIONS",
     "AtomicOp",
     "BoundOp",
+    "CarryOp",
     "CombineOp",
     "DomainOp",
     "ExternOp",
+    "FoldOp",
     "ForOp",
     "IndexOp",
     "LoadOp",

@@ -191,7 +191,7 @@ class _Analyser:
                 self.sizes.append(op.size)
                 self.origin.append(varies[op.operands[0]])
                 loop.work += 2
-            elif isinstance(op, (loops.StatementOp, loops.ReduceOp)):
+            elif isinstance(op, (loops.StatementOp, loops.ReduceOp, loops.FoldOp)):
                 self.inner(op, loop)
             elif isinstance(op, loops.RunningOp):
                 mask = self.varies[op.value]
@@ -202,12 +202,16 @@ class _Analyser:
                 weight = _RUNNING_WEIGHTS.get(op.kind, 1.0)
                 loop.work += weight
                 loop.running += weight
-            elif not isinstance(op, loops.YieldOp | loops.MeetOp):
+            elif not isinstance(op, loops.YieldOp | loops.CarryOp | loops.MeetOp):
                 raise CuestaError(Diagnostic.on(op, "has no lowering to a kernel"))
 
-    def inner(self, op: loops.StatementOp | loops.ReduceOp, loop: Loop) -> None:
+    def inner(self, op: loops.StatementOp | loops.ReduceOp | loops.FoldOp, loop: Loop) -> None:
         inner = Loop(op, self.number_axes(op))
         loop.loops.append(inner)
+        if isinstance(op, loops.FoldOp):
+            masks = self.carried(op)
+            self.varies.update(zip(op.carried, masks, strict=True))
+            self.varies.update(zip(op.results, masks, strict=True))
         before = self.ordered
         if isinstance(op, loops.ScanOp):
             for axis in inner.axes:
@@ -221,6 +225,37 @@ class _Analyser:
             for result in op.results:
                 self.varies[result] = mask
             inner.work += 4 if op.kind == "welford" else 2 if op.kind in EXTREMES else 1
+
+    def carried(self, fold: loops.FoldOp) -> list[int]:
+        """The axes that what a fold carries depends on: the least sets that hold what it begins with, and what a point
+        makes of them.
+        """
+        masks = [self.varies[operand] for operand in fold.operands]
+        while True:
+            known = dict(zip(fold.carried, masks, strict=True))
+            found = [mask | self.ahead(value, known) for mask, value in zip(masks, fold.carries, strict=True)]
+            if found == masks:
+                return masks
+            masks = found
+
+    def ahead(self, value: SSAValue, known: dict[SSAValue, int]) -> int:
+        """The axes numbered so far that a value depends on which stands further on; adds to what is `known`."""
+        if value not in known:
+            owner = value.owner
+            axis = self.number.get(value)
+            if value in self.varies:
+                known[value] = self.varies[value]
+            elif axis is not None:
+                known[value] = self.origin[axis]
+            elif not isinstance(owner, Operation) or isinstance(value.type, TensorType):
+                known[value] = 0
+            else:
+                inside = owner.body.last_op if isinstance(owner, loops.ReduceOp | loops.FoldOp) else None
+                read = [*owner.operands, *(inside.operands if inside is not None else ())]
+                known[value] = 0
+                for operand in read:
+                    known[value] |= self.ahead(operand, known)
+        return known[value]
 
     def access(self, op: loops.LoadOp | loops.TensorWriteOp | loops.IndexOp, loop: Loop) -> None:
         number = self.number

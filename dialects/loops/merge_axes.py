@@ -52,7 +52,7 @@ def memory_order(axes: Sequence[int], accesses: Sequence[Access], analysis: Nest
 
 
 def _counts_points(loop: Loop) -> bool:
-    return isinstance(loop.op, loops.ScanOp) or (isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES)
+    return isinstance(loop.op, loops.ScanOp | loops.FoldOp) or (isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES)
 
 
 def _drop_unit_axes(loop: Loop, analysis: NestAnalysis, images: list[sym.IndexExpr]) -> None:
@@ -60,8 +60,8 @@ def _drop_unit_axes(loop: Loop, analysis: NestAnalysis, images: list[sym.IndexEx
     op = loop.op
     if not kept and loop.axes and isinstance(op, loops.ReduceOp) and op.kind in (*EXTREMES, "welford"):
         kept = loop.axes[-1:]  # their results are not simply what is yielded
-    if not kept and loop.axes and isinstance(op, loops.ScanOp):
-        kept = loop.axes[-1:]  # a running value has a loop to run in
+    if not kept and loop.axes and isinstance(op, loops.ScanOp | loops.FoldOp):
+        kept = loop.axes[-1:]  # a running value has a loop to run in, and so has what is carried
     for axis in loop.axes:
         if axis not in kept:
             images[axis] = 0

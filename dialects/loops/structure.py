@@ -62,7 +62,8 @@ class DomainOp(BodyOp):
                 raise VerifyException(f"{self.name}: the size {size} is negative")
 
 
-def _parse_domain(parser: Parser) -> tuple[list[Parser.Argument], list[sym.IndexExpr]]:
+def parse_domain(parser: Parser) -> tuple[list[Parser.Argument], list[sym.IndexExpr]]:
+    """Parses `(%i : 4, %j : s0)`: the induction variables and the sizes."""
     arguments: list[Parser.Argument] = []
     sizes: list[sym.IndexExpr] = []
 
@@ -75,7 +76,8 @@ def _parse_domain(parser: Parser) -> tuple[list[Parser.Argument], list[sym.Index
     return arguments, sizes
 
 
-def _print_domain(printer: Printer, op: DomainOp) -> None:
+def print_domain(printer: Printer, op: DomainOp) -> None:
+    """Prints what `parse_domain` reads."""
     printer.print_string(" (")
     for position, (variable, size) in enumerate(zip(op.induction_variables, op.sizes, strict=True)):
         printer.print_string(", " if position else "")
@@ -84,7 +86,8 @@ def _print_domain(printer: Printer, op: DomainOp) -> None:
     printer.print_string(")")
 
 
-def _print_body(printer: Printer, op: DomainOp) -> None:
+def print_body(printer: Printer, op: DomainOp) -> None:
+    """Prints the body, whose arguments stand before it."""
     printer.print_string(" ")
     printer.print_region(op.regions[0], print_entry_block_args=False, print_empty_block=False)
 
@@ -137,7 +140,7 @@ class NestOp(DomainOp):
         """Parses `(%i : 4) outs(%o : tensor<4xf32>) updates(%x) schedule #loops.schedule<warps = 8> { … }`; `updates`
         and the schedule may be left out.
         """
-        arguments, sizes = _parse_domain(parser)
+        arguments, sizes = parse_domain(parser)
         parser.parse_keyword("outs")
         outs = parse_arguments(parser)
         taken_over: list[SSAValue] = []
@@ -161,7 +164,7 @@ class NestOp(DomainOp):
     def print(self, printer: Printer) -> None:
         """Prints the domain, the outs, what they update, the schedule and the body."""
         printer.enter_scope()
-        _print_domain(printer, self)
+        print_domain(printer, self)
         printer.print_string(" outs")
         print_arguments(printer, self.handles)
         if self.operands:
@@ -171,7 +174,7 @@ class NestOp(DomainOp):
         if "schedule" in self.properties:
             printer.print_string(" schedule ")
             printer.print_attribute(self.properties["schedule"])
-        _print_body(printer, self)
+        print_body(printer, self)
         printer.exit_scope()
 
     def verify_(self) -> None:
@@ -203,7 +206,7 @@ class StatementOp(DomainOp):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """Parses `(%j : 1024) { … }`."""
-        arguments, sizes = _parse_domain(parser)
+        arguments, sizes = parse_domain(parser)
         return cls.create(
             properties={"sizes": sym.MapAttr.get(0, tuple(sizes))}, regions=[parse_body(parser, arguments)]
         )
@@ -211,8 +214,8 @@ class StatementOp(DomainOp):
     def print(self, printer: Printer) -> None:
         """Prints the domain and the body."""
         printer.enter_scope()
-        _print_domain(printer, self)
-        _print_body(printer, self)
+        print_domain(printer, self)
+        print_body(printer, self)
         printer.exit_scope()
 
     def verify_(self) -> None:
@@ -247,7 +250,7 @@ class ReduceOp(DomainOp, ReductionOp):
     def parse(cls, parser: Parser) -> ReduceOp:
         """Parses `maximum (%j : 1024) { … loops.yield %v : f32 } : f32`."""
         kind = parse_kind(parser)
-        arguments, sizes = _parse_domain(parser)
+        arguments, sizes = parse_domain(parser)
         region = parse_body(parser, arguments)
         return cls.create(
             result_types=parse_result_types(parser),
@@ -259,8 +262,8 @@ class ReduceOp(DomainOp, ReductionOp):
         """Prints the kind, the domain, the body and the result types."""
         printer.print_string(f" {self.kind}")
         printer.enter_scope()
-        _print_domain(printer, self)
-        _print_body(printer, self)
+        print_domain(printer, self)
+        print_body(printer, self)
         printer.exit_scope()
         self.print_result_types(printer)
 

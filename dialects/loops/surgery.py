@@ -15,6 +15,7 @@ from cuesta.dialects import sym
 from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
+from cuesta.dialects.loops.folds import FoldOp
 from cuesta.dialects.loops.graph import ViewOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp, StatementOp
@@ -105,6 +106,10 @@ def _clone_domain(op: DomainOp, substitution: Substitution) -> DomainOp:
     new: DomainOp
     if isinstance(op, ReduceOp):
         new = ReduceOp.build(op.kind, op.sizes, op.yielded.type)
+    elif isinstance(op, FoldOp):
+        new = FoldOp.build(op.sizes, [substitution.value(operand) for operand in op.operands])
+        for old_carried, new_carried in zip(op.carried, new.carried, strict=True):
+            substitution.values[old_carried] = new_carried
     elif isinstance(op, StatementOp):
         new = type(op).build(op.sizes)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 
@@ -88,7 +89,7 @@ def _inner_points(body: LoopsBody, block: Block) -> int:
     most = 1
     for op in block.ops:
         if isinstance(op, loops.DomainOp):
-            points = math.prod(body.size(op, size) for size in op.sizes)
+            points = 1 if isinstance(op, loops.FoldOp) else math.prod(body.size(op, size) for size in op.sizes)
             most = max(most, points * _inner_points(body, op.body))
     return most
 
@@ -175,6 +176,26 @@ def _reduce(body: LoopsBody, op: loops.ReduceOp) -> None:
     body.reduce(op, op.kind, inner, body.values[op.yielded], _position(body, op, inner))
 
 
+def _fold(body: LoopsBody, op: loops.FoldOp) -> None:
+    """Point by point: the axes of a fold have one point each at a time."""
+    carried = [body.value(op, operand) for operand in op.operands]
+    sizes = [body.size(op, size) for size in op.sizes]
+    for point in itertools.product(*map(range, sizes)):
+        for variable, index in zip(op.induction_variables, point, strict=True):
+            body.values[variable] = torch.tensor(index)
+        for argument, value in zip(op.carried, carried, strict=True):
+            body.values[argument] = value
+        body.run_block(op.body)
+        carried = [body.value(op, value) for value in op.carries]
+    body.define(op, *carried)
+
+
+def _carry(body: LoopsBody, op: loops.CarryOp) -> None:
+    """What is carried must be defined; the fold takes it from there."""
+    for operand in op.operands:
+        body.value(op, operand)
+
+
 def _meet(body: LoopsBody, op: loops.MeetOp) -> None:
     for memory, _ in body.handles.values():
         memory.meet(body.scope.depth - op.axes)
@@ -196,7 +217,9 @@ LoopsBody.handlers = {
     **ELEM_HANDLERS,
     loops.AtomicOp: _combine,
     loops.BoundOp: _bound,
+    loops.CarryOp: _carry,
     loops.CombineOp: _combine,
+    loops.FoldOp: _fold,
     loops.ForOp: _for,
     loops.IndexOp: _index,
     loops.LoadOp: _load,
