@@ -39,9 +39,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 LONG = (
     "benchmarks",
     "cuesta/bisecting",
-    "cuesta/test_cuda_graph_parts.py",
+    "cuesta/cuda_graphs/test_parts.py",
+    "cuesta/replaying/test_repro.py",
     "cuesta/test_fallbacks.py",
-    "cuesta/test_repro.py",
     "cuesta/test_tuning.py",
     "cuesta/test_validating.py",
     "dialects/sym/test_properties.py",

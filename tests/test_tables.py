@@ -34,8 +34,8 @@ OVERLOADS = "one for each overload that torch has"
 CONSTANT = "never changed"
 
 FINITE = {
-    "cuesta/cache.py:_warned": "one for each place that a cache can be",
-    "cuesta/cuda_graphs.py:_streams": "one for each device and thread's stream",
+    "cuesta/caching/cache.py:_warned": "one for each place that a cache can be",
+    "cuesta/cuda_graphs/capturing.py:_streams": "one for each device and thread's stream",
     "cuesta/fallbacks.py:_told": OVERLOADS,
     "cuesta/fallbacks.py:_listeners": "those of `with` blocks that are open",
     "cuesta/record.py:records": "documented: `clear_records()` empties it; torch itself keeps more of every graph",
