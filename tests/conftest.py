@@ -105,6 +105,13 @@ def _seeded(request: pytest.FixtureRequest) -> None:
         torch.manual_seed(seed)
 
 
+@pytest.fixture(scope="module")
+def old_objects_left_alone() -> None:
+    """Collections look through what the tests of a module make: what tests before them left takes seconds each time."""
+    gc.collect()
+    gc.freeze()
+
+
 pytest.register_assert_rewrite("tests.support.levels", "tests.support.text")
 
 _DIRECTIVE = re.compile(r"^//\s*(RUN|ROUNDTRIP)\b:?[ \t]*(.*)$", re.MULTILINE)
