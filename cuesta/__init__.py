@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuesta import backend, build
-    from cuesta.capturing import lower
     from cuesta.explain.explaining import explain
     from cuesta.extensions import extended
-    from cuesta.loading import load
     from cuesta.packages.building import package
     from cuesta.packages.loading import load_package
+    from cuesta.programs.capturing import lower
+    from cuesta.programs.loading import load
     from cuesta.record import CompileRecord, Statistics, clear_records, records, statistics
 
 __version__ = "0.1.0.dev0"
@@ -39,8 +39,8 @@ __all__ = [
 ]
 
 _PLACES = {
-    "load": "cuesta.loading",
-    "lower": "cuesta.capturing",
+    "load": "cuesta.programs.loading",
+    "lower": "cuesta.programs.capturing",
     "extended": "cuesta.extensions",
     "package": "cuesta.packages.building",
     "load_package": "cuesta.packages.loading",

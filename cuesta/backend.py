@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from cuesta import cache_artifacts  # noqa: F401 - so that torch knows what artifacts of ours are
+from cuesta.caching import artifacts  # noqa: F401 - so that torch knows what artifacts of ours are
 from cuesta.collection import collection_paused, pause_while_compiling
 from cuesta.dialects.core.deadline import allowing
 from cuesta.dialects.core.extension import only
@@ -82,7 +82,7 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
 
         return precompiled(gm, example_inputs, compilers.options)
     if compilers.options.dump_inputs:
-        from cuesta.kept_inputs import weights_among
+        from cuesta.programs.kept_inputs import weights_among
 
         compilers.weights = weights_among(gm, example_inputs)
     loops = numbers_of_loops(gm, example_inputs)
@@ -231,7 +231,7 @@ class Compilers:
     def _captured(self, gm: torch.fx.GraphModule, record: CompileRecord) -> tuple[BoxedFunction, list[CompileRecord]]:
         """A graph, compiled, and captured if wished; of one compiled in parts, the records of all but the first."""
         if self.options.captures:
-            from cuesta.cuda_graphs import captured, compiled_in_parts
+            from cuesta.cuda_graphs.capturing import captured, compiled_in_parts
 
             if (found := compiled_in_parts(gm, record, self.compile)) is not None:
                 compiled, parts = found

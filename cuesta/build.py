@@ -13,8 +13,9 @@
     }
     <BLANKLINE>
 
-Types are short texts (`cuesta.building.type_of`). An op comes from the line that asked for it, which errors name. At
-the end of the `with` block the program is held to the rules of its level: then it is `b.module`, and `b.program`.
+Types are short texts (`cuesta.programs.building.type_of`). An op comes from the line that asked for it, which errors
+name. At the end of the `with` block the program is held to the rules of its level: then it is `b.module`, and
+`b.program`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cuesta.building import BuildError, ProgramBuilder, Ranges, fail, here, symbols_of_type, type_of
 from cuesta.dialects import sym
 from cuesta.dialects.aten import (
     ArgumentOrValue,
@@ -40,9 +40,10 @@ from cuesta.dialects.aten import (
 )
 from cuesta.dialects.layout import device_of, is_tensor_type, sizes_of, tensor_type
 from cuesta.lowering.aten.builder import LoopBuilder, Nest
+from cuesta.programs.building import BuildError, ProgramBuilder, Ranges, fail, here, symbols_of_type, type_of
 
 if TYPE_CHECKING:
-    from cuesta.building_kernels import HostBuilder, KernelBuilder
+    from cuesta.programs.building_kernels import HostBuilder, KernelBuilder
 
 
 def aten(*, symbols: Ranges | None = None, **arguments: str | Attribute) -> AtenBuilder:
@@ -103,7 +104,7 @@ def kernel(
     >>> k.program.compile()(torch.zeros(4, 60))[0].sum()
     tensor(240.)
     """
-    from cuesta.building_kernels import KernelBuilder
+    from cuesta.programs.building_kernels import KernelBuilder
 
     return KernelBuilder(arguments, outs, grid, choices or {}, symbols)
 
@@ -124,7 +125,7 @@ def host(*kernels: KernelBuilder, symbols: Ranges | None = None, **arguments: st
     >>> h.program.run(torch.ones(8))
     (tensor([2., 2., 2., 2., 2., 2., 2., 2.]),)
     """
-    from cuesta.building_kernels import HostBuilder
+    from cuesta.programs.building_kernels import HostBuilder
 
     return HostBuilder(arguments, kernels, symbols)
 
@@ -159,7 +160,7 @@ class AtenBuilder(ProgramBuilder):
     def _types(self, op: AtenOp | CallOp) -> list[Attribute]:
         import torch
 
-        from cuesta.aten_types import meta_of, torch_gives
+        from cuesta.programs.aten_types import meta_of, torch_gives
 
         values = {operand: meta_of(operand, {}) for operand in op.operands}
         given = torch_gives(op, values, {}) if None not in values.values() else None
@@ -196,7 +197,7 @@ def _overload_for(name: str, arguments: Sequence[Any], keywords: Mapping[str, An
     """The overload that torch takes for arguments of these types. Errors: BuildError."""
     import torch
 
-    from cuesta.aten_types import meta_of
+    from cuesta.programs.aten_types import meta_of
 
     def stand_in(one: Any) -> Any:
         if isinstance(one, list | tuple):

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cuesta.cached import Place
+from cuesta.caching.place import Place
 from cuesta.dialects.core.extension import active
 from cuesta.fallbacks import watched
 from cuesta.finishing import BoxedFunction, Keep, finish, with_constants
@@ -95,7 +95,7 @@ def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRe
 
         function = checked_at_first(function, before, options)
     if dump is not None and options.dump_inputs:
-        from cuesta.kept_inputs import keep_first
+        from cuesta.programs.kept_inputs import keep_first
 
         function = keep_first(function, dump.folder, gm.meta.get(WEIGHTS, frozenset()), len(constants))
     return with_constants(function, constants)

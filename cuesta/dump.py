@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuesta.dialects.core.diagnostics import CuestaError
-from cuesta.header import Header
 from cuesta.options import OptionError, Options
+from cuesta.programs.header import Header
 from cuesta.versions import versions
 
 if TYPE_CHECKING:

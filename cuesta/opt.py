@@ -30,10 +30,10 @@ from cuesta.dialects.core.machine import ATTRIBUTE, Machine, MachineAttr
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.host import programs_of
 from cuesta.extensions import extended, load_file, seconds_for
-from cuesta.header import Header, read_header, split_passes
 from cuesta.passes import available_passes, describe_options, parse_passes
 from cuesta.pipeline import Stage, extended_stages, repeat_command, run_pipeline, stages_named
-from cuesta.texts import errors_of, parse_text, verify_text
+from cuesta.programs.header import Header, read_header, split_passes
+from cuesta.programs.texts import errors_of, parse_text, verify_text
 
 EXIT_OK = 0
 EXIT_INVALID = 1

@@ -87,7 +87,7 @@ def run_stages(
             keep_input=None if dump is None else dump.before,
         )
     if checked:
-        from cuesta.texts import verify_lowered
+        from cuesta.programs.texts import verify_lowered
 
         verify_lowered(module)
     if trace is None or not wants_texts:

@@ -16,7 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_map
 
-from cuesta.comparing import Comparison, compare
+from cuesta.replaying.comparing import Comparison, compare
 
 Inputs = Sequence[Any] | Mapping[str, Any]
 Results = dict[str, Any]

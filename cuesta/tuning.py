@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuesta.cache import DiskCache, shrink, warn_of_folder
-from cuesta.cache_files import RefusedError, RefusedFolderError, read_file, write_file
+from cuesta.caching.cache import DiskCache, shrink, warn_of_folder
+from cuesta.caching.files import RefusedError, RefusedFolderError, read_file, write_file
 from cuesta.dialects.core.structs import struct
 from cuesta.options import Options
 from cuesta.record import CompileRecord
@@ -249,7 +249,7 @@ class Timings:
     @classmethod
     def chosen_by(cls, options: Options) -> Timings | None:
         """The folder beside that of the cache; None when the cache is off, or nobody can say what an extension is."""
-        from cuesta.cache_key import why_unnamable
+        from cuesta.caching.key import why_unnamable
 
         cache = DiskCache.chosen_by(options)
         return (
@@ -260,7 +260,7 @@ class Timings:
 
     def key_of(self, texts: Sequence[str]) -> str:
         """The name of a question: its programs, who compiles them, and the devices that there are."""
-        from cuesta.cache_key import compiler_lines
+        from cuesta.caching.key import compiler_lines
 
         return hashlib.sha256("\n\0".join([*compiler_lines(), *texts]).encode()).hexdigest()
 

@@ -23,8 +23,8 @@ import torch
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 import cuesta
-from cuesta.comparing import Comparison
 from cuesta.fallbacks import MEASURED_CALLS, WARM_CALLS, Fallback, watching
+from cuesta.replaying.comparing import Comparison
 from cuesta.testing import assert_close_to_float64
 from examples.models import MODELS, inference_step, training_step
 

@@ -10,7 +10,7 @@ from cuesta.context import make_context
 from cuesta.dialects.core.diagnostics import verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.opt import split_input
-from cuesta.texts import parse_text
+from cuesta.programs.texts import parse_text
 
 
 def verify_text(text: str, name: str) -> list[ModuleOp]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from cuesta.header import split_passes
 from cuesta.opt import run_captured, split_input
 from cuesta.pipeline import STAGES
+from cuesta.programs.header import split_passes
 
 ROOT = Path(__file__).resolve().parent.parent
 FILECHECK = ROOT / "tests" / "filecheck"

@@ -39,9 +39,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 LONG = (
     "benchmarks",
     "cuesta/bisecting",
-    "cuesta/test_cuda_graph_parts.py",
+    "cuesta/cuda_graphs/test_parts.py",
+    "cuesta/replaying/test_repro.py",
     "cuesta/test_fallbacks.py",
-    "cuesta/test_repro.py",
     "cuesta/test_tuning.py",
     "cuesta/test_validating.py",
     "dialects/sym/test_properties.py",
@@ -103,6 +103,13 @@ def _seeded(request: pytest.FixtureRequest) -> None:
     random.seed(seed)
     if torch := sys.modules.get("torch"):
         torch.manual_seed(seed)
+
+
+@pytest.fixture(scope="module")
+def old_objects_left_alone() -> None:
+    """Collections look through what the tests of a module make: what tests before them left takes seconds each time."""
+    gc.collect()
+    gc.freeze()
 
 
 pytest.register_assert_rewrite("tests.support.levels", "tests.support.text")

@@ -6,6 +6,7 @@ import ast
 import runpy
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,16 +44,22 @@ def imported_modules(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A file, parsed once for all tests."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports_of(path: Path) -> set[str]:
     """Everything a file imports, at module level or later."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {name for node in ast.walk(tree) for name in imported_modules(node)}
+    return {name for node in ast.walk(tree_of(path)) for name in imported_modules(node)}
 
 
 def module_level_imports(path: Path) -> set[str]:
     """What importing the file imports: not what functions import, nor what only type checkers see."""
     found: set[str] = set()
-    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    pending: list[ast.AST] = [tree_of(path)]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -118,7 +125,7 @@ def test_no_not_implemented_error() -> None:
     def raised(path: Path) -> list[int]:
         return [
             node.lineno
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(tree_of(path))
             if isinstance(node, ast.Raise) and node.exc is not None and "NotImplementedError" in ast.unparse(node.exc)
         ]
 

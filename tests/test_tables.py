@@ -34,8 +34,8 @@ OVERLOADS = "one for each overload that torch has"
 CONSTANT = "never changed"
 
 FINITE = {
-    "cuesta/cache.py:_warned": "one for each place that a cache can be",
-    "cuesta/cuda_graphs.py:_streams": "one for each device and thread's stream",
+    "cuesta/caching/cache.py:_warned": "one for each place that a cache can be",
+    "cuesta/cuda_graphs/capturing.py:_streams": "one for each device and thread's stream",
     "cuesta/fallbacks.py:_told": OVERLOADS,
     "cuesta/fallbacks.py:_listeners": "those of `with` blocks that are open",
     "cuesta/record.py:records": "documented: `clear_records()` empties it; torch itself keeps more of every graph",
@@ -118,7 +118,13 @@ def graph() -> torch.fx.GraphModule:
 
 def entries() -> int:
     """How much the tables hold that have an end, but a far one."""
-    return sum(len(table) for table in gc.get_objects() if type(table) in (Interned, Memo))
+    gc.unfreeze()  # conftest.py takes what is old from the collector, which then does not tell of it
+    try:
+        found = [len(table) for table in gc.get_objects() if type(table) in (Interned, Memo)]
+    finally:
+        gc.freeze()
+    assert found
+    return sum(found)
 
 
 def growth(cycle: Callable[[], object], cycles: int, before: int = 10) -> float:
@@ -163,7 +169,7 @@ def test_compiling_and_resetting_leaves_no_more_than_with_a_backend_that_does_no
             cuesta.clear_records()
             torch.compile(function, backend=backend, dynamic=False)(torch.ones(8, 8))
 
-        return growth(cycle, 40, before=16)
+        return growth(cycle, 24, before=14)
 
     ours, theirs = left_by("cuesta"), left_by(aot_autograd(fw_compiler=nothing))
     assert ours < theirs + 12, f"{ours} and {theirs} blocks a cycle"

@@ -10,10 +10,10 @@ import torch
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
-from cuesta.comparing import INEXACT
 from cuesta.dialects.core.diagnostics import CuestaError, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_function, given_results, written_arguments
+from cuesta.replaying.comparing import INEXACT
 from cuesta.targets.reference.program import run_and_write
 from cuesta.targets.reference.random_inputs import random_inputs
 from cuesta.targets.reference.validate import difference
@@ -41,7 +41,7 @@ def inputs_for(module: ModuleOp, inputs: Sequence[Any] | None) -> Sequence[Any]:
     """The inputs, or else random ones: of the seed, within what the program's indices index."""
     if inputs is not None:
         return inputs
-    from cuesta.inputs_of import random_inputs_of
+    from cuesta.programs.inputs_of import random_inputs_of
 
     try:
         return random_inputs_of(module, SEED, on_devices=False).values

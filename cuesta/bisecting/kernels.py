@@ -19,12 +19,12 @@ from cuesta.bisecting.rewrites import Rewrite
 from cuesta.bisecting.stages import Walked
 from cuesta.bisecting.subjects import Machine, Subject
 from cuesta.bisecting.suspects import Spectrum
-from cuesta.comparing import compare_results
 from cuesta.dialects import elem, host, kernel
 from cuesta.dialects.aten.arguments import CallArguments, Operand
 from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.layout import device_of, is_tensor_type
+from cuesta.replaying.comparing import compare_results
 from cuesta.targets.reference.program import run_and_watch
 
 
@@ -47,7 +47,7 @@ def run_compiled(module: ModuleOp, inputs: Sequence[Any]) -> list[Any]:
 
     Errors: whatever compiling or running it raises.
     """
-    from cuesta.inputs_of import moved
+    from cuesta.programs.inputs_of import moved
 
     return list(compiled(module)(moved(copied(inputs), module)))
 

@@ -61,7 +61,7 @@ def write(found: Finding, stage: Stage | None, file: str) -> list[str]:
     """Writes the smaller program, whole or not at all, and beside it the inputs that it has to be run on, if it is not
     random ones. Gives the paths. Errors: OSError, InputsError where there are inputs already.
     """
-    from cuesta.kept_inputs import write_inputs
+    from cuesta.programs.kept_inputs import write_inputs
 
     path = Path(file)
     paths = [str(path)]

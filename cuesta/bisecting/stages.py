@@ -13,8 +13,8 @@ from cuesta.bisecting.judging import Outcome, how_they_differ, is_exact, run
 from cuesta.bisecting.subjects import Subject
 from cuesta.context import make_context
 from cuesta.dialects.core.fingerprint import structurally_equal
-from cuesta.inputs_of import InputsError
 from cuesta.pipeline import Stage, run_pipeline
+from cuesta.programs.inputs_of import InputsError
 from cuesta.targets.reference.errors import InterpreterError
 
 _SECONDS = 20.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cuesta.inputs_of import InputsError
+from cuesta.programs.inputs_of import InputsError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -47,8 +47,8 @@ def read_subjects(path: str, inputs: str | None = None, *, training: bool = Fals
 
 
 def _captured(path: str, training: bool) -> list[Subject]:
-    from cuesta.capturing import lower
     from cuesta.model_files import read_model_file
+    from cuesta.programs.capturing import lower
 
     defined = read_model_file(path)
     kwargs = defined.kwargs or {}
@@ -62,9 +62,9 @@ def _captured(path: str, training: bool) -> list[Subject]:
 
 
 def _of_text(path: str, kept: str | None) -> Subject:
-    from cuesta.kept_inputs import FOLDER, INDEX, read_inputs
-    from cuesta.replay import text_in
-    from cuesta.stages import Program
+    from cuesta.programs.kept_inputs import FOLDER, INDEX, read_inputs
+    from cuesta.programs.stages import Program
+    from cuesta.replaying.replay import text_in
 
     text = text_in(path)
     program = Program.read(text)

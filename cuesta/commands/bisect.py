@@ -48,7 +48,7 @@ def run(chosen: argparse.Namespace) -> int:
 def _wrong(subjects: list[Subject], chosen: argparse.Namespace) -> int:
     from cuesta.bisecting.bisect import bisect
     from cuesta.bisecting.report import described, write
-    from cuesta.inputs_of import InputsError
+    from cuesta.programs.inputs_of import InputsError
 
     beside = Path(f"{chosen.output}.inputs")
     if beside.exists():

@@ -38,8 +38,8 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _run(given: list[str], *, every: bool) -> int:
-    from cuesta.diffing import compare_programs, lines_of
-    from cuesta.replay import ReplayError, text_in, texts_in
+    from cuesta.replaying.diffing import compare_programs, lines_of
+    from cuesta.replaying.replay import ReplayError, text_in, texts_in
 
     first = Path(given[0])
     if first.is_dir():
@@ -59,7 +59,7 @@ def _run(given: list[str], *, every: bool) -> int:
 
 
 def _stages(texts: list[Path]) -> int:
-    from cuesta.diffing import compare_programs
+    from cuesta.replaying.diffing import compare_programs
 
     before = _read(texts[0])
     width = max(len(one.stem) for one in texts)
@@ -73,7 +73,7 @@ def _stages(texts: list[Path]) -> int:
 
 def _chosen(wanted: list[str], texts: list[Path]) -> tuple[Path, Path]:
     """The texts that numbers or names of stages mean; of one, the text before it and it. Errors: ReplayError."""
-    from cuesta.replay import ReplayError
+    from cuesta.replaying.replay import ReplayError
 
     found: list[int] = []
     for one in wanted:
@@ -97,7 +97,7 @@ def _chosen(wanted: list[str], texts: list[Path]) -> tuple[Path, Path]:
 
 def _read(path: Path) -> ModuleOp:
     from cuesta.context import make_context
-    from cuesta.loading import read_text
-    from cuesta.texts import parse_text
+    from cuesta.programs.loading import read_text
+    from cuesta.programs.texts import parse_text
 
     return parse_text(make_context(), read_text(path), str(path))

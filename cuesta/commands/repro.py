@@ -32,7 +32,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Makes the folder. Errors: ReproError, StageError, ModelFileError, OSError."""
     from pathlib import Path
 
-    from cuesta.repro import ReproError, pack_dump, pack_model, told
+    from cuesta.replaying.repro import ReproError, pack_dump, pack_model, told
 
     source, target = Path(chosen.source), Path(chosen.output)
     common = {"weights": chosen.weights, "random": chosen.random, "seed": chosen.seed}

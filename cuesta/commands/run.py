@@ -34,8 +34,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Runs the program. Gives 1 when a result is wrong. Errors: as `replay`, InputsError, OSError."""
     from cuesta.extensions import extended, load_file
-    from cuesta.replay import ReplayError, described, inputs_for, replay, text_in
-    from cuesta.stages import Program
+    from cuesta.programs.stages import Program
+    from cuesta.replaying.replay import ReplayError, described, inputs_for, replay, text_in
 
     symbols: dict[str, int] = {}
     for one in chosen.size:

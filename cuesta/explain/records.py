@@ -21,9 +21,9 @@ from cuesta.explain.measuring import Measured
 from cuesta.explain.model import CompileStage, Explanation, Graph, Unseen
 from cuesta.explain.nodes import TracedGraph
 from cuesta.explain.watch import WHY, Watch, Watched
-from cuesta.loading import read, read_text
 from cuesta.observing import observed
 from cuesta.options import Options
+from cuesta.programs.loading import read, read_text
 from cuesta.record import DUMP, CompileRecord
 from cuesta.staging import run_stages
 

@@ -17,8 +17,8 @@ from torch._guards import TracingContext, detect_fake_mode, tracing
 
 from cuesta.aot_autograd import captured
 from cuesta.backend import BoxedFunction, Compilers, capturing
-from cuesta.cache_entry import Entry
-from cuesta.cached import Place
+from cuesta.caching.entry import Entry
+from cuesta.caching.place import Place
 from cuesta.collection import collection_paused
 from cuesta.compiler import compile_graph
 from cuesta.dialects.core.extension import only

@@ -1,7 +1,7 @@
 """The file of a package: a zip archive of a manifest, programs and small tensors. No pickles, nothing compressed.
 
     manifest.json           what the package is, is for, and the SHA-256 of every other member
-    programs/0.forward      a compiled pass, as the cache has it (`cache_entry.py`)
+    programs/0.forward      a compiled pass, as the cache has it (`caching/entry.py`)
     programs/0.backward
     constants.safetensors   tensors that programs hold
     texts/…                 the text of every level, if it was asked for
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from cuesta import __version__
-from cuesta.cache_files import replace_file, why_not_ours
+from cuesta.caching.files import replace_file, why_not_ours
 from cuesta.packages.graph import PackageError
 
 FORMAT = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from cuesta.cache_entry import Entry
+from cuesta.caching.entry import Entry
 from cuesta.dialects.core.structs import struct
 
 

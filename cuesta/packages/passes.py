@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from cuesta.cache_entry import DamagedEntryError, decode, encode
+from cuesta.caching.entry import DamagedEntryError, decode, encode
 from cuesta.packages.container import Container
 from cuesta.packages.graph import Graph, PackageError, Pass, Plan
 from cuesta.packages.weights import decoded, encoded

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cuesta.comparing import compare_results
+from cuesta.replaying.comparing import compare_results
 from cuesta.targets.target import Target
 from cuesta.validating.errors import ValidationError
 from cuesta.validating.samples import samples_of

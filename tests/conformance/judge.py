@@ -10,7 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cuesta.comparing import Comparison, compare
+from cuesta.replaying.comparing import Comparison, compare
 from cuesta.testing import Results, effects, leaves
 
 SEED = 42

@@ -9,10 +9,10 @@ import torch
 from xdsl.ir import Attribute
 
 from cuesta import build
-from cuesta.building import type_of
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import format_location, print_text
+from cuesta.programs.building import type_of
 from tests.support.text import parse
 
 

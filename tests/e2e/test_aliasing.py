@@ -264,12 +264,10 @@ def test_inputs_change_as_in_eager(function: Callable[..., object]) -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [
-        pytest.param(one, marks=[] if one in (change_by_rows, change_through_a_view) else pytest.mark.slow)
-        for one in CHANGES
-    ],
+    [pytest.param(one, marks=pytest.mark.thorough if one in (swap_transposed, change_both) else ()) for one in CHANGES],
 )
 def test_changes_of_inputs_are_the_same_at_every_level(function: Callable[..., object]) -> None:
+    """Two that are much like `swap` by `make test-thorough`."""
     with torch.no_grad():
         (captured,) = capture(function, torch.randn(4, 4), torch.randn(4, 4))
     check_levels(captured, reenter_at_levels=False)

@@ -495,11 +495,11 @@ OF_ONE_VALUE: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", OF_ONE_VALUE)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.thorough)])
 def test_a_rounded_value_is_one_number(name: str, dtype: torch.dtype) -> None:
     """What is stored rounded and read back is not compared with, or taken from, what was not rounded."""
-    for function in (torch.sqrt, lambda x: x * 1.1, lambda x: torch.exp(x).sin() + 2):
-        for sizes in ((4, 16), (16, 512)):
+    for sizes in ((4, 16), (16, 512)):
+        for function in (torch.sqrt, lambda x: x * 1.1, lambda x: torch.exp(x).sin() + 2)[: 3 if sizes[0] == 4 else 1]:
             x = torch.rand(sizes).to(dtype)
             program = OF_ONE_VALUE[name]
             result = compiled_of(lambda x, f=function, p=program: p(f(x)))(x)

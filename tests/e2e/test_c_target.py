@@ -107,8 +107,8 @@ def test_what_has_no_spelling_is_named_and_runs_through_the_interpreter(tmp_path
 def test_programs_are_kept_and_are_those_of_the_extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUESTA_CACHE", "1")
     monkeypatch.setenv("CUESTA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("cuesta.cache_key.sources_on_disk", lambda: "as they are")
-    monkeypatch.setattr("cuesta.cache_key.loaded_sources", lambda: "as they are")
+    monkeypatch.setattr("cuesta.caching.key.sources_on_disk", lambda: "as they are")
+    monkeypatch.setattr("cuesta.caching.key.loaded_sources", lambda: "as they are")
     x = torch.randn(7, 8)
 
     def function(x: Tensor) -> Tensor:

@@ -19,9 +19,9 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import cuesta
-import cuesta.cache
-from cuesta.cache_entry import decode, encode
-from cuesta.cache_key import sources_on_disk
+import cuesta.caching.cache
+from cuesta.caching.entry import decode, encode
+from cuesta.caching.key import sources_on_disk
 from cuesta.record import CompileRecord
 from tests.support.differential import check_call, compiled_of
 
@@ -36,10 +36,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own, turned on."""
     monkeypatch.setenv("CUESTA_CACHE", "1")
     monkeypatch.setenv("CUESTA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cuesta.cache, "_warned", set())
+    monkeypatch.setattr(cuesta.caching.cache, "_warned", set())
     # So that whoever edits the sources while this runs does not fail it.
-    monkeypatch.setattr("cuesta.cache_key.sources_on_disk", lambda: "as they are")
-    monkeypatch.setattr("cuesta.cache_key.loaded_sources", lambda: "as they are")
+    monkeypatch.setattr("cuesta.caching.key.sources_on_disk", lambda: "as they are")
+    monkeypatch.setattr("cuesta.caching.key.loaded_sources", lambda: "as they are")
     torch.manual_seed(0)
     return tmp_path / "cache" / "graphs"
 
@@ -193,7 +193,7 @@ def test_other_options_are_another_program() -> None:
 
 
 def test_sources_that_are_edited_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuesta.cache_key.sources_on_disk", lambda: "edited")
+    monkeypatch.setattr("cuesta.caching.key.sources_on_disk", lambda: "edited")
     check_call(compiled_again(torch.sin), torch.sin, randn(4))
     assert not folder.exists(), "no one knows which version made it"
 

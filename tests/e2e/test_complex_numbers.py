@@ -67,20 +67,29 @@ def test_rotary_embedding_of_many_lengths() -> None:
     check(lambda x: (torch.view_as_complex(x) * 1j).abs(), torch.randn(0, 5, 2))
 
 
+FORMULAS: list[Callable[[Tensor, Tensor], Any]] = [
+    lambda z, w: z * w,
+    lambda z, w: z / w,
+    lambda z, w: (z.abs(), z.angle(), z.sgn()),
+    lambda z, w: (z + w * 2, 3 - z, z - w, torch.sub(z, w, alpha=2.5)),
+    lambda z, w: (z.exp(), z.reciprocal(), z.square(), -z),
+    lambda z, w: (z == w, z != w, z * 2j, z * w.real, z / 2),
+    lambda z, w: (z.conj() * w, z.conj().imag + 1, z.real * w.imag),
+    lambda z, w: (torch.where(w.real > 0, z, w), z.masked_fill(w.real > 0, 1j)),
+    lambda z, w: (torch.polar(z.real, w.real), torch.complex(z.real, w.imag)),
+]
+"""The first three are those in which the range of the type matters; the others are run in the second type by
+`make test-thorough`.
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
 @pytest.mark.parametrize(
-    "function",
-    [
-        lambda z, w: z * w,
-        lambda z, w: z / w,
-        lambda z, w: (z + w * 2, 3 - z, z - w, torch.sub(z, w, alpha=2.5)),
-        lambda z, w: (z.abs(), z.angle(), z.sgn()),
-        lambda z, w: (z.exp(), z.reciprocal(), z.square(), -z),
-        lambda z, w: (z == w, z != w, z * 2j, z * w.real, z / 2),
-        lambda z, w: (z.conj() * w, z.conj().imag + 1, z.real * w.imag),
-        lambda z, w: (torch.where(w.real > 0, z, w), z.masked_fill(w.real > 0, 1j)),
-        lambda z, w: (torch.polar(z.real, w.real), torch.complex(z.real, w.imag)),
+    ("function", "dtype"),
+    [pytest.param(one, torch.complex64, id=f"complex64-{place}") for place, one in enumerate(FORMULAS)]
+    + [
+        pytest.param(one, torch.complex128, id=f"complex128-{place}", marks=pytest.mark.thorough if place > 2 else ())
+        for place, one in enumerate(FORMULAS)
     ],
 )
 def test_every_formula_at_the_edges(function: Callable[..., Any], dtype: torch.dtype) -> None:
@@ -102,29 +111,43 @@ def _tree(results: Any) -> list[Tensor]:
     return [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in tensors]
 
 
+MOVES: list[Callable[[Tensor], Any]] = [
+    lambda z: (z * 2).transpose(0, 1)[1:, ::2].reshape(-1) + 1,
+    lambda z: torch.cat([z, z * 1j], 1).flip(0).roll(1, 1) * z[:1, :1],
+    lambda z: torch.stack([z, z.conj()], -1).sum((0, 2)),
+    lambda z: (z.mean(1), z.sum(), z.cumsum(0)),
+    lambda z: z[torch.tensor([1, 0, 1])] * z.index_select(0, torch.tensor([2, 2, 0])),
+    lambda z: torch.nn.functional.pad(z, (1, 2)) * 2,
+    lambda z: (torch.zeros_like(z) + z, torch.ones_like(z) * z, torch.full_like(z, 2 - 1j) * z),
+    lambda z: z.to(torch.complex128) * 2,
+    lambda z: (z * 2).conj().transpose(0, 1),
+    lambda z: torch.fft.fft(z * 2).mul(z).abs().square().sum(),
+    lambda z: (z * 2) @ z.mH,
+    lambda z: torch.view_as_real(z) * 3,
+    lambda z: z.tril() + z.triu(),
+    lambda z: torch.linalg.vector_norm(z * 2, dim=1),
+    lambda z: (z, z.T, z * 1),
+]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "function",
+    ("function", "layout"),
     [
-        lambda z: (z * 2).transpose(0, 1)[1:, ::2].reshape(-1) + 1,
-        lambda z: torch.cat([z, z * 1j], 1).flip(0).roll(1, 1) * z[:1, :1],
-        lambda z: torch.stack([z, z.conj()], -1).sum((0, 2)),
-        lambda z: (z.mean(1), z.sum(), z.cumsum(0)),
-        lambda z: z[torch.tensor([1, 0, 1])] * z.index_select(0, torch.tensor([2, 2, 0])),
-        lambda z: torch.nn.functional.pad(z, (1, 2)) * 2,
-        lambda z: (torch.zeros_like(z) + z, torch.ones_like(z) * z, torch.full_like(z, 2 - 1j) * z),
-        lambda z: z.to(torch.complex128) * 2,
-        lambda z: (z * 2).conj().transpose(0, 1),
-        lambda z: torch.fft.fft(z * 2).mul(z).abs().square().sum(),
-        lambda z: (z * 2) @ z.mH,
-        lambda z: torch.view_as_real(z) * 3,
-        lambda z: z.tril() + z.triu(),
-        lambda z: torch.linalg.vector_norm(z * 2, dim=1),
-        lambda z: (z, z.T, z * 1),
+        pytest.param(
+            one,
+            layout,
+            id=f"{layout}-{place}",
+            marks=pytest.mark.thorough if layout != "every second" and place % 3 else (),
+        )
+        for place, one in enumerate(MOVES)
+        for layout in ("rows", "columns", "every second")
     ],
 )
-@pytest.mark.parametrize("layout", ["rows", "columns", "every second"])
 def test_moving_and_adding_up(function: Callable[..., Any], layout: str) -> None:
+    """The layout is that of pairs of numbers, whatever is done with them: two of three in one layout, and every third
+    in all; all in all by `make test-thorough`.
+    """
     z = {"rows": numbers(4, 6), "columns": numbers(6, 4).T, "every second": numbers(4, 12)[:, ::2]}[layout]
     z.requires_grad_()
     check_call(compiled_of(function), function, z, strides=False)

@@ -108,7 +108,7 @@ def test_reductions_of_odd_sizes(layout: str) -> None:
             case _:
                 return torch.randn(rows, columns)
 
-    check(function, *[tensor(3, size) for size in SIZES], *[tensor(size, 3) for size in SIZES])
+    check(function, *[tensor(3, size) for size in SIZES], *[tensor(size, 3) for size in SIZES if size != 3])
 
 
 def test_large_sums_in_narrow_types_are_taken_in_f32() -> None:

@@ -27,7 +27,8 @@ def test_bags_of_many_lengths(mode: str, width: int) -> None:
     torch.manual_seed(0)
     weight, indices = torch.randn(50, width), torch.randint(50, (60,))
     offsets = torch.tensor([0, 0, 1, 1, 18, 20, 37, 60, 60])
-    for named in ({}, {"padding_idx": 7}, {"include_last_offset": True}):
+    named_ones: tuple[dict[str, Any], ...] = ({}, {"padding_idx": 7}, {"include_last_offset": True})
+    for named in named_ones if width in (3, 16) else named_ones[:1]:
         with torch.no_grad():
             actual = compiled(bags)(indices, weight, offsets, mode=mode, **named)
             torch.testing.assert_close(actual, bags(indices, weight, offsets, mode=mode, **named))

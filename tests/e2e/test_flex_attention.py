@@ -89,8 +89,22 @@ def check(function: Callable[..., Any], inputs: list[Tensor], *learned: Tensor, 
     assert not cuesta.statistics().fallbacks and all(record.kernels for record in cuesta.records)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+TELLING = ("both", "sums")
+"""Of these also the program without a backward pass, which is another; of all others by `make test-thorough`."""
+
+
+BOTH = [pytest.param(True, id="training"), pytest.param(False, id="inference", marks=pytest.mark.thorough)]
+"""The forward pass of training has all that inference has."""
+
+
+@pytest.mark.parametrize(
+    ("case", "training"),
+    [pytest.param(case, True, id=f"training-{case}") for case in CASES]
+    + [
+        pytest.param(case, False, id=f"inference-{case}", marks=() if case in TELLING else pytest.mark.thorough)
+        for case in CASES
+    ],
+)
 def test_as_eager(case: str, training: bool) -> None:
     check(CASES[case], [one.requires_grad_(training) for one in tensors()])
     assert len(cuesta.records) == 1 + training
@@ -128,7 +142,7 @@ def test_gradients_of_what_a_score_reads() -> None:
     check(lambda q, k, v: flex_attention(q, k, v, score_mod=scored), inputs, slopes)
 
 
-@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("training", BOTH)
 def test_dynamic_sizes(training: bool) -> None:
     function = compiled_of(CASES["score_mod"], dynamic=True)
     for queries, keys in ((40, 24), (17, 33)):
@@ -160,7 +174,7 @@ def test_scores_are_not_saved() -> None:
     assert max(one.numel() for one in result.grad_fn.saved_tensors) < 2 * 4 * 40 * 24
 
 
-@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("training", BOTH)
 def test_every_stage(training: bool) -> None:
     inputs = [randn(1, 2, 6, 4, requires_grad=training) for _ in range(3)]
     mask = masked(causal, (1, 2, 6, 6))

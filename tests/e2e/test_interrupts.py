@@ -117,7 +117,7 @@ class Whole:
     ("part", "rounds"),
     [
         (OurPart, 12),
-        pytest.param(Whole, 50, marks=pytest.mark.slow),
+        pytest.param(Whole, 24, marks=pytest.mark.slow),
         pytest.param(OurPart, 1000, marks=[pytest.mark.slow, pytest.mark.thorough]),
         pytest.param(Whole, 1000, marks=[pytest.mark.slow, pytest.mark.thorough]),
     ],

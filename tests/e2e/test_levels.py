@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 import torch
@@ -91,21 +92,31 @@ def test_inference(name: str) -> None:
     check_levels(graph)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_training(name: str) -> None:
+def from_levels(names: Iterable[str], chosen: str) -> list[Any]:
+    """Names of programs, and whether all stages that remain run on the text of each level: of one with the suite, of
+    all by `make test-thorough`; `test_inference` does so for all.
+    """
+    found = [pytest.param(name, name == chosen, id=name, marks=pytest.mark.slow) for name in names]
+    return found + [
+        pytest.param(name, True, id=f"{name}, from each level", marks=pytest.mark.thorough)
+        for name in names
+        if name != chosen
+    ]
+
+
+@pytest.mark.parametrize(("name", "from_each"), from_levels(PROGRAMS, "attention"))
+def test_training(name: str, from_each: bool) -> None:
     graphs = _capture(name, backward=True)
     assert [graph.kind for graph in graphs] == ["forward", "backward"]
     for graph in graphs:
-        check_levels(graph)
+        check_levels(graph, reenter_at_levels=from_each)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["perceptron", "language"])
-def test_symbolic_sizes(name: str) -> None:
+@pytest.mark.parametrize(("name", "from_each"), from_levels(("perceptron", "language"), "perceptron"))
+def test_symbolic_sizes(name: str, from_each: bool) -> None:
     for graph in _capture(name, backward=True, dynamic=True):
         assert "sym.symbols" in entry_function(graph.module).attributes
-        check_levels(graph)
+        check_levels(graph, reenter_at_levels=from_each)
 
 
 @pytest.mark.slow
@@ -116,6 +127,7 @@ def test_reduced_precision() -> None:
     check_levels(graph)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "step"), of_demo())
 def test_demo_model(name: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")

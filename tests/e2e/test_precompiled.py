@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from cuesta.cache_artifacts import CuestaArtifact
+from cuesta.caching.artifacts import CuestaArtifact
 from cuesta.packages.graph import PackageError
 from cuesta.packages.precompiled import PrecompiledGraph
 

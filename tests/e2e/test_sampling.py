@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -66,12 +67,17 @@ def test_padding(mode: str) -> None:
     assert not any(record.fallbacks for record in cuesta.records)
 
 
+WITH_SUITE = {
+    *(("bilinear", padding, corners) for padding in ("zeros", "border", "reflection") for corners in (True, False)),
+    *(("nearest", "zeros", False), ("nearest", "border", True), ("nearest", "reflection", False)),
+    ("bicubic", "reflection", False),
+}
+"""Paddings and corners are the same question to all modes: of bilinear ones all, of bicubic ones, which take five
+seconds each, one; the others by `make test-thorough`.
+"""
 OF_A_GRID = [
-    # Bicubic places take five seconds each: corners are the same question to all of them.
-    pytest.param(mode, padding, corners, marks=pytest.mark.thorough if mode == "bicubic" and corners else ())
-    for mode in ("bilinear", "nearest", "bicubic")
-    for padding in ("zeros", "border", "reflection")
-    for corners in (True, False)
+    pytest.param(*one, marks=() if one in WITH_SUITE else pytest.mark.thorough)
+    for one in product(("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"), (True, False))
 ]
 
 

@@ -64,7 +64,9 @@ def test_a_few_draws(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 140))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.thorough if seed >= 116 else ()) for seed in range(100, 140)]
+)
 def test_more_draws(seed: int) -> None:
     check_seed(seed)
 

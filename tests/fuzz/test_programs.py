@@ -12,10 +12,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, note, settings
 
-from cuesta.comparing import INEXACT
 from cuesta.context import make_context
 from cuesta.dialects.core.entry import entry_block
 from cuesta.pipeline import STAGES, run_pipeline
+from cuesta.replaying.comparing import INEXACT
 from cuesta.targets.reference import Watched
 from cuesta.testing import Float64Mode, effects
 from tests.fuzz.expressions import MAKERS, Value

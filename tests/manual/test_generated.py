@@ -11,7 +11,7 @@ from cuesta.dialects.aten.schemas import load_table
 from cuesta.dialects.elem.table import TABLE
 from cuesta.opt import run_captured
 from cuesta.pipeline import STAGES
-from cuesta.texts import verify_text as hold_to_its_level
+from cuesta.programs.texts import verify_text as hold_to_its_level
 from manual import op_examples, public_names, stage_examples
 from manual.blocks import PageError
 from manual.flow_page import docstring, levels_of_stages

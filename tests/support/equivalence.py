@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cuesta.comparing import INEXACT
 from cuesta.context import make_context
 from cuesta.dialects.core.machine import Machine, state_machine
 from cuesta.opt import parse_module, split_input
 from cuesta.passes import parse_passes
 from cuesta.pipeline import Stage, run_pipeline
+from cuesta.replaying.comparing import INEXACT
 from cuesta.targets.reference import NotEquivalentError, check_equivalent
 
 __all__ = ["NotEquivalentError", "check_example"]

@@ -11,16 +11,16 @@ import torch
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 
 import cuesta.compiler
-from cuesta.comparing import INEXACT
 from cuesta.context import make_context
 from cuesta.dialects.complete import COMPLETE
 from cuesta.dialects.core.diagnostics import verify_module
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import CuestaParser, origin_of, print_text
 from cuesta.dialects.levels import FUSED
-from cuesta.inputs_of import copies_of
 from cuesta.pipeline import STAGES, level_of, remaining_stages, run_pipeline
+from cuesta.programs.inputs_of import copies_of
 from cuesta.record import CompileRecord
+from cuesta.replaying.comparing import INEXACT
 from cuesta.targets.reference import Watched
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from cuesta.context import make_context
-from cuesta.header import read_header
-from cuesta.loading import read
 from cuesta.options import Options
 from cuesta.pipeline import run_pipeline
+from cuesta.programs.header import read_header
+from cuesta.programs.loading import read
 from cuesta.targets.host.wrapper import WrapperWriter
 from tests.support.levels import machine_code
 

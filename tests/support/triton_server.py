@@ -35,12 +35,12 @@ from triton.runtime.interpreter import (
 )
 
 import cuesta
-from cuesta import arguments as argument_checks
 from cuesta.code_generation import generate
 from cuesta.context import make_context
 from cuesta.dialects.core.entry import entry_function, written_arguments
 from cuesta.dialects.core.locations import CuestaParser
 from cuesta.finishing import load_program
+from cuesta.programs import arguments as argument_checks
 from cuesta.record import CompileRecord
 from cuesta.targets.host import runtime
 from cuesta.targets.program import KernelText, MachineCode

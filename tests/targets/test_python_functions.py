@@ -15,7 +15,7 @@ import torch
 
 from cuesta.targets.python_functions import define
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("old_objects_left_alone")]
 
 FAILS = """\
 def call(x):

@@ -8,11 +8,11 @@ import pytest
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from cuesta.comparing import INEXACT
 from cuesta.context import make_context
 from cuesta.lowering.capture.decompositions import decomposition_table
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.pipeline import STAGES, run_pipeline
+from cuesta.replaying.comparing import INEXACT
 from cuesta.targets.reference import Watched
 from tests.support.random_programs import changing_program, program
 

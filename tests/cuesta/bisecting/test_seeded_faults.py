@@ -14,8 +14,8 @@ from cuesta.bisecting.kernels import how_compiled_differs
 from cuesta.bisecting.stages import run_stage
 from cuesta.bisecting.subjects import Subject
 from cuesta.command import main
-from cuesta.inputs_of import InputsError
 from cuesta.pipeline import default_stages, stages_of
+from cuesta.programs.inputs_of import InputsError
 from tests.support.seeded import captured, found_by_bisection, is_right_rewrite, is_right_stage
 from tests.support.seeded_faults import FAULTS, faults_named
 from tests.support.seeding import Fault

@@ -70,7 +70,9 @@ def test_forward(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12, 40))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.thorough if seed >= 26 else ()) for seed in range(12, 40)]
+)
 def test_backward(seed: int) -> None:
     function, given, gaps, words = case(seed)
     for value in given:

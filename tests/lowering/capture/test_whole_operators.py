@@ -146,9 +146,20 @@ def test_many_threads_leave_the_kernels_as_they_were() -> None:
     assert kernels() == before
 
 
-@pytest.mark.parametrize("right", [(5,), (5, 3), (1, 5, 3), (2, 5, 3), (4, 1, 5, 3), (5, 0)], ids=str)
-@pytest.mark.parametrize("left", [(5,), (6, 5), (2, 6, 5), (1, 6, 5), (4, 2, 6, 5), (4, 1, 6, 5)], ids=str)
+LEFT = [(5,), (6, 5), (2, 6, 5), (1, 6, 5), (4, 2, 6, 5), (4, 1, 6, 5)]
+RIGHT = [(5,), (5, 3), (1, 5, 3), (2, 5, 3), (4, 1, 5, 3), (5, 0)]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param(left, right, id=f"{left}-{right}", marks=pytest.mark.thorough if (row + column) % 2 else ())
+        for row, left in enumerate(LEFT)
+        for column, right in enumerate(RIGHT)
+    ],
+)
 def test_a_product_is_taken_apart_as_by_the_kernel_for_symbols(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """Every left with half of the rights; with all by `make test-thorough`."""
     x, y = torch.randn(left, requires_grad=True), torch.randn(right, requires_grad=True)
     kernels = torch.ops.aten.matmul.default.py_kernels.copy()
     assert captured(torch.matmul, x, y) == captured(torch.matmul, x, y, whole=False)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cuesta.loading import load
+from cuesta.programs.loading import load
 from tests.support.differential import compiled_of
 
 pytestmark = pytest.mark.slow

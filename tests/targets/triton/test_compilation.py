@@ -56,20 +56,43 @@ def test_one_kernel_of_a_kind(text: str) -> None:
 
 LONGEST = "special float64"
 """Ten seconds of Triton's; the interpreter runs it in `test_families.py`."""
+LIKE_ANOTHER = ("float16", "int16", "int8")
+"""Types of which families are compiled by `make test-thorough`: bf16 is computed in f32 like f16, and of integers the
+widest and the narrowest that has no sign stay. The interpreter runs all of them.
+"""
+FOR_AMD = tuple(name for name in cases() if not name.endswith(("float64", "float16", "int32", "int16", "int8")))
+"""For an AMD device: what has no type in its name, f32, and integers of 64 bits; all by `make test-thorough`."""
+
+
+def of_family(name: str) -> tuple[list[ModuleOp], bool]:
+    """Programs of a family, and whether there are kernels in them."""
+    function, inputs = cases()[name]
+    with interpreted_cuda(run_it=False) as programs:
+        torch.compile(function, backend="cuesta", fullgraph=True)(*inputs)
+    return programs, name != "empty"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.thorough if name == LONGEST else ()) for name in cases()]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.thorough if name == LONGEST or name.endswith(LIKE_ANOTHER) else ())
+        for name in cases()
+    ],
 )
 def test_families(name: str) -> None:
-    function, inputs = cases()[name]
-    with interpreted_cuda(run_it=False) as programs:
-        torch.compile(function, backend="cuesta", fullgraph=True)(*inputs)
-    if name != "empty":
-        assert sum(compile_all(program) for program in programs) >= 1
+    programs, has_kernels = of_family(name)
+    if has_kernels:
+        assert sum(compile_all(program, amd=name in FOR_AMD) for program in programs) >= 1
     if name.startswith(OUR_FORMULAS):
         assert not any(isinstance(op, host.ExternOp) for program in programs for op in to_host(program).walk())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [name for name in cases() if name not in FOR_AMD])
+def test_other_families_for_amd(name: str) -> None:
+    programs, _ = of_family(name)
+    assert sum(compile_all(program) for program in programs) >= 1
 
 
 @pytest.mark.slow
@@ -84,22 +107,23 @@ def test_backward(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "dynamic"),
+    ("name", "dynamic", "amd"),
     [
-        ("bert", False),
-        pytest.param("llama", True, marks=pytest.mark.thorough),
-        pytest.param("bert", True, marks=pytest.mark.thorough),
-        pytest.param("llama", False, marks=pytest.mark.thorough),
+        ("bert", False, False),
+        pytest.param("llama", True, False, marks=pytest.mark.thorough),
+        pytest.param("bert", True, False, marks=pytest.mark.thorough),
+        pytest.param("bert", False, True, marks=pytest.mark.thorough),
+        pytest.param("llama", False, True, marks=pytest.mark.thorough),
     ],
 )
-def test_models(name: str, dynamic: bool) -> None:
+def test_models(name: str, dynamic: bool, amd: bool) -> None:
     from examples.models import MODELS
 
     model, inputs = MODELS[name].training()
     with interpreted_cuda(run_it=False) as programs:
         loss = torch.compile(model, backend="cuesta", dynamic=dynamic)(**inputs)[0]
         loss.backward()
-    assert sum(compile_all(program, amd=not dynamic) for program in programs) >= 10
+    assert sum(compile_all(program, amd=amd) for program in programs) >= 10
 
 
 def test_a_persistent_kernel_loads_once_and_masks_only_where_needed() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from cuesta.caching.device_numbers import on_devices
 from cuesta.compiler import compile_graph, compile_module
-from cuesta.device_numbers import on_devices
 from cuesta.dump import Dump
 from cuesta.options import Options
 from cuesta.record import CompileRecord

@@ -37,7 +37,7 @@ def test_few_indices(mode: str, run_it: bool) -> None:
             bags(indices, weight, offsets, mode=mode, **scaled),
         )
 
-    for dtype in (torch.float32, torch.float64):
+    for dtype in (torch.float32,) if run_it else (torch.float32, torch.float64):
         arguments = inputs(dtype, 7)
         with interpreted_cuda(run_it=run_it, lowered=True) as programs, torch.no_grad():
             actual = torch.compile(function, backend="cuesta", fullgraph=True)(*arguments)

@@ -64,8 +64,16 @@ def test_casts_to_them(run_it: bool) -> None:
             assert all(same_bits(*pair) for pair in zip(compiled(source), narrow(source), strict=True))
 
 
-@pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("dtype", "run_it"),
+    [
+        pytest.param(
+            dtype, run_it, id=f"{dtype}-{run_it}", marks=() if run_it or dtype in DTYPES[:2] else pytest.mark.thorough
+        )
+        for dtype in DTYPES
+        for run_it in (False, True)
+    ],
+)
 def test_casts_from_them_and_moves(dtype: torch.dtype, run_it: bool) -> None:
     x = torch.arange(256, dtype=torch.uint8).view(dtype)
     with interpreted_cuda(run_it=run_it, lowered=True) as programs:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -39,6 +40,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sum_columns_with_rows, "BUSY", 0)
 
 
+def in_two_types(names: Iterable[str], both: Sequence[str]) -> list[Any]:
+    """All in f32, and some in bf16, of which the parts are in f32 too; the rest by `make test-thorough`."""
+    return [pytest.param(name, torch.float32, id=f"{name}-float32") for name in names] + [
+        pytest.param(name, torch.bfloat16, id=f"{name}-bfloat16", marks=() if name in both else pytest.mark.thorough)
+        for name in names
+    ]
+
+
 FORWARD: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...], int]] = {
     # name: the function, the sizes of its inputs, the launches there should be
     "softmax": (lambda x: x.softmax(-1), ((3, 100),), 3),
@@ -56,8 +65,7 @@ FORWARD: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...], int
 
 @slow
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("name", FORWARD)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("name", "dtype"), in_two_types(FORWARD, ("softmax", "layer norm", "batch norm")))
 def test_in_parts(name: str, dtype: torch.dtype) -> None:
     function, sizes, launches = FORWARD[name]
     inputs = [torch.randn(size).to(dtype) for size in sizes]
@@ -116,8 +124,7 @@ BACKWARD: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] =
 
 @slow
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("name", BACKWARD)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("name", "dtype"), in_two_types(BACKWARD, ("layer norm",)))
 def test_sums_of_columns_beside_rows(name: str, dtype: torch.dtype) -> None:
     function, sizes = BACKWARD[name]
     inputs = [torch.randn(size).to(dtype).requires_grad_() for size in sizes]

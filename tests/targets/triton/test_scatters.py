@@ -47,28 +47,39 @@ def check(function: Callable[..., Any], inputs: tuple[Any, ...], *, run_it: bool
     return lowered
 
 
-FAST = ("sums bfloat16", "extremes of nan and infinities", "joined")
+LIKE_ANOTHER = ("float64", "float16", "int32", "int8")
+"""Types whose atomics are made as another's are: by the device, or of words of 32 bits. What their kernels mean is
+tested with the suite; that Triton takes them as well, by `make test-thorough`.
+"""
 
 
-@pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in cases()])
-def test_the_kernels_mean_what_eager_does(name: str) -> None:
+def like_another(name: str) -> bool:
+    return name.split()[-1] in LIKE_ANOTHER
+
+
+@pytest.mark.parametrize("name", cases())
+def test_the_kernels_mean_what_eager_does_and_compile(name: str) -> None:
     (lowered,) = check(*cases()[name], run_it=False)
     assert any(isinstance(op, kernel.AtomicOp) for op in lowered.walk())
+    if not like_another(name):
+        pytest.importorskip("triton")
+        assert_compiles(emit_module(kernels_in(lowered)).values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", cases())
-def test_the_kernels_do_what_eager_does(name: str) -> None:
-    pytest.importorskip("triton")
-    check(*cases()[name], run_it=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", cases())
-def test_the_kernels_compile(name: str) -> None:
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [name for name in cases() if like_another(name)])
+def test_kernels_of_other_types_compile(name: str) -> None:
     pytest.importorskip("triton")
     (lowered,) = check(*cases()[name], run_it=False)
     assert_compiles(emit_module(kernels_in(lowered)).values())
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if like_another(name) else ()) for name in cases()]
+)
+def test_the_kernels_do_what_eager_does(name: str) -> None:
+    pytest.importorskip("triton")
+    check(*cases()[name], run_it=True)
 
 
 @pytest.mark.slow
