@@ -1,9 +1,12 @@
-"""`kernel.contract` as Triton text: a loop around `tl.dot`.
+"""`kernel.contract` as Triton text: `tl.dot`, in a loop where there are more points than lanes.
 
-Triton's product takes matrices, so the factors' tiles have two dimensions here: rows by points, and points by columns.
-What varies along rows only, or along columns only, has the same shape in the rest of the kernel. So the body is emitted
-once for each factor, as far as that factor needs it, with the lanes of the contracted axis along the dimension that is
-free.
+Triton's product takes matrices, and so all blocks of a kernel with products are some: rows by columns, rows by points,
+and points by columns. What varies along rows only, or along columns only, has the same shape in the rest of the kernel.
+So the body is emitted once for each factor, as far as that factor needs it: for the left one the lanes of the
+contracted axis are along the columns, as those of every inner axis, and for the right one along the rows.
+
+A product of one tile is an expression like any other, which is written once however often it is asked for. Where it is
+added to something that a fold carries, that is what it begins from: the matrix unit adds.
 """
 
 from __future__ import annotations
@@ -13,10 +16,10 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
-from cuesta.dialects import elem, kernel
+from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.elem import scalar_of
-from cuesta.dialects.kernel.shapes import Shape, shape_of
-from cuesta.targets.triton.emit_index import operand_text
+from cuesta.dialects.kernel.shapes import shape_of
+from cuesta.targets.triton.emit_index import index_text
 from cuesta.targets.triton.emit_types import constant_text
 from cuesta.targets.triton.emit_within import is_checked
 
@@ -27,48 +30,95 @@ if TYPE_CHECKING:
 def emit_contract(emitter: KernelEmitter, op: Operation) -> None:
     """Sums of products of tiles, `lanes` points at a time."""
     assert isinstance(op, kernel.ContractOp)
-    shape = shape_of(op.result)
+    emitter.real[op.result] = shape = emitter.padded(shape_of(op.result))
+    if emitter.is_single_tile(op):
+        if is_accumulated(emitter, op):
+            emitter.products[op.result] = op
+        else:
+            emitter.define(op, _product(emitter, op, ""), shape)
+        return
     result = emitter.names[op.result] = emitter.fresh(op.result.name_hint or "acc")
-    emitter.real[op.result] = shape
     emitter.line(f"{result} = tl.zeros({list(shape)}, tl.float32)")
-    lower, upper = op.lowers.results[0], op.uppers.results[0]
-    low, high = emitter.index(lower, op.operands)[0], emitter.index(upper, op.operands)[0]
+    low, high = (emitter.index(e.results[0], op.operands)[0] for e in (op.lowers, op.uppers))
     hint = op.induction_variables[0].name_hint or "k"
     start = emitter.fresh(f"{hint}_start")
     emitter.enter()
     first = emitter.bind(f"tl.cast({start}, tl.int64)", start) if emitter.wide else start
-    trip = upper - lower
-    whole = isinstance(trip, int) and trip % op.lanes == 0
-    limit = None if whole else operand_text(upper, [emitter.names[operand] for operand in op.operands])
-    left, right = (_factor(emitter, op, factor, 1 - side, first, limit) for side, factor in enumerate(op.factors))
-    precision = ""
-    if isinstance(scalar_of(op.factors[0].type), Float32Type):
-        precision = f', input_precision="{"tf32" if op.is_tf32 else "ieee"}"'
-    emitter.line(f"{result} = tl.dot({left}, {right}, {result}{precision})")
+    emitter.line(f"{result} = {_product(emitter, op, result, first)}")
     emitter.leave(f"for {start} in range({low}, {high}, {op.lanes}):")
 
 
-def _factor(
-    emitter: KernelEmitter, op: kernel.ContractOp, factor: SSAValue, dim: int, first: str, limit: str | None
-) -> str:
-    """Emits what a factor is made of, with the points along dimension `dim`; gives its text. It is 0 beyond `limit`."""
-    variable = op.induction_variables[0]
-    points = emitter.names[variable] = emitter.bind(f"{first} + {emitter.lane_text(op.lanes, dim)}", "k")
-    shape: Shape = (op.lanes, 1) if dim == 0 else (1, op.lanes)
-    emitter.real[variable] = shape
-    masks, frame, zero = emitter.masks, emitter.frame, emitter.zero_masked
-    emitter.masks = {axis: mask for axis, mask in masks.items() if axis != dim}
-    if limit is not None:
-        emitter.masks[dim] = emitter.bind(f"{points} < {limit}", "mask")
-    emitter.frame = (0, 2) if dim == 1 else (2, 1)
-    emitter.zero_masked = limit is not None
+def accumulate(emitter: KernelEmitter, op: Operation) -> bool:
+    """Emits an addition to a product of one tile as the product that begins from the other operand; False when there is
+    no such product.
+    """
+    for side, value in enumerate(op.operands):
+        product = emitter.products.get(value)
+        if product is not None:
+            other, wanted = op.operands[1 - side], emitter.real_of(value)
+            start = emitter.spread(emitter.name(other), emitter.real_of(other), wanted)
+            emitter.define(op, _product(emitter, product, emitter.bind(start)), wanted)
+            return True
+    return False
+
+
+def is_accumulated(emitter: KernelEmitter, op: kernel.ContractOp) -> bool:
+    """Whether nothing is done with a product in a fold but that it is added to another value, and nothing is written in
+    between.
+    """
+    add = next((use.operation for use in op.result.uses), None)
+    if not isinstance(add, elem.AddOp) or len(list(op.result.uses)) > 1 or add.parent is not op.parent:
+        return False
+    if not isinstance(op.parent_op(), kernel.FoldOp) or any(value in emitter.products for value in add.operands):
+        return False
+    between = op.next_op
+    while between is not None and between is not add:
+        if any(isinstance(inner, kernel.MemoryWriteOp) for inner in between.walk()):
+            return False
+        between = between.next_op
+    return not any(isinstance(value.owner, elem.ConstantOp) for value in add.operands)
+
+
+def _product(emitter: KernelEmitter, op: kernel.ContractOp, start: str, first: str | None = None) -> str:
+    """The product of the tiles of both factors, from `start` on; of the points from `first` on, or of all."""
+    left, right = (_factor(emitter, op, factor, side == 1, first) for side, factor in enumerate(op.factors))
+    arguments = [left, right, *([start] if start else [])]
+    if isinstance(scalar_of(op.factors[0].type), Float32Type):
+        arguments.append(f'input_precision="{"tf32" if op.is_tf32 else "ieee"}"')
+    return f"tl.dot({', '.join(arguments)})"
+
+
+def _factor(emitter: KernelEmitter, op: kernel.ContractOp, factor: SSAValue, is_right: bool, first: str | None) -> str:
+    """Emits what a factor is made of; gives its text. It is 0 for lanes that are no points."""
+    variable, dim = op.induction_variables[0], op.dim
+    masks, upright, zero, inside = emitter.masks, emitter.upright, emitter.zero_masked, emitter.in_factor
+    emitter.masks = dict(masks)
+    emitter.upright = upright | {dim} if is_right else upright
+    place = emitter.place(dim)
+    lower, upper = op.lowers.results[0], op.uppers.results[0]
+    names = [emitter.names[operand] for operand in op.operands]
+    points = emitter.lane_text(op.lanes, place)
+    if first is None:
+        text = points if lower == 0 else f"{index_text(lower, names)} + {points}"
+        limits = [one for one in sym.alternatives(upper) if one - lower != op.lanes]
+    else:
+        text = f"{first} + {points}"
+        trip = upper - lower
+        limits = [] if isinstance(trip, int) and trip % op.lanes == 0 else [upper]
+    points = emitter.names[variable] = emitter.bind(text, variable.name_hint or "k")
+    emitter.real[variable] = (op.lanes, 1) if place == 0 else (1, op.lanes)
+    emitter.mask(dim, points, limits, op)
+    mask = emitter.masks.get(dim)
+    is_loaded = isinstance(factor.owner, kernel.LoadOp) and factor.owner.mask is None
+    emitter.zero_masked = mask is not None and is_loaded
+    emitter.in_factor = True
     emitter.ops(_needed(op, factor))
     text = emitter.name(factor)
-    is_loaded = isinstance(factor.owner, kernel.LoadOp) and factor.owner.mask is None
-    if limit is not None and not is_loaded:
+    text = emitter.spread(text, emitter.real_of(factor), emitter.padded(shape_of(factor)))
+    if mask is not None and not is_loaded:
         zero_text = constant_text(0.0, scalar_of(factor.type))
-        text = emitter.bind(f"tl.where({emitter.masks[dim]}, {text}, {zero_text})", "v")
-    emitter.masks, emitter.frame, emitter.zero_masked = masks, frame, zero
+        text = emitter.bind(f"tl.where({mask}, {text}, {zero_text})", "v")
+    emitter.masks, emitter.upright, emitter.zero_masked, emitter.in_factor = masks, upright, zero, inside
     return text
 
 
