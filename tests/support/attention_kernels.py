@@ -1,8 +1,12 @@
-"""Attention as a kernel that never stores the scores, at the level `kernel`: softmax(q · kᵀ · scale + mask) · v."""
+"""Attention as a kernel that never stores the scores, at the level `kernel`: softmax(q · kᵀ · scale + mask) · v.
+
+python -m tests.support.attention_kernels head=64 rows=128 tile=64 lanes=64 element=bf16 warps=8 > attention.mlir
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,4 +162,18 @@ func.func @main({arguments}) -> {out} {{
 }}"""
 
 
-__all__ = ["Attention"]
+def main(arguments: list[str]) -> None:
+    """Prints the program of choices such as `rows=128`. Errors: SystemExit for any other."""
+    names = {one.name for one in fields(Attention)}
+    choices = {name: value for name, _, value in (one.partition("=") for one in arguments)}
+    if not choices.keys() <= names or not all(value.isalnum() for value in choices.values()):
+        raise SystemExit(f"choices are NAME=VALUE, of {', '.join(sorted(names))}")
+    given = {name: int(value) if value.isdecimal() else value for name, value in choices.items()}
+    print(Attention(**given).program)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+
+
+__all__ = ["Attention", "main"]
