@@ -14,12 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import Float32Type
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import shape_of
 from cuesta.targets.triton.emit_index import index_text
+from cuesta.targets.triton.emit_places import is_defined_in
 from cuesta.targets.triton.emit_types import constant_text
 from cuesta.targets.triton.emit_within import is_checked
 
@@ -37,15 +38,22 @@ def emit_contract(emitter: KernelEmitter, op: Operation) -> None:
         else:
             emitter.define(op, _product(emitter, op, ""), shape)
         return
-    result = emitter.names[op.result] = emitter.fresh(op.result.name_hint or "acc")
-    emitter.line(f"{result} = tl.zeros({list(shape)}, tl.float32)")
+    result = emitter.fresh(op.result.name_hint or "acc")
     low, high = (emitter.index(e.results[0], op.operands)[0] for e in (op.lowers, op.uppers))
     hint = op.induction_variables[0].name_hint or "k"
     start = emitter.fresh(f"{hint}_start")
     emitter.enter()
     first = emitter.bind(f"tl.cast({start}, tl.int64)", start) if emitter.wide else start
     emitter.line(f"{result} = {_product(emitter, op, result, first)}")
-    emitter.leave(f"for {start} in range({low}, {high}, {op.lanes}):")
+    body = emitter.scopes[-1].lines
+    head = f"for {start} in range({low}, {high}, {op.lanes}):"
+    known = emitter.known_loop(op, [f"{list(shape)}", head, *body], len(emitter.scopes) - 2, result, start)
+    emitter.names[op.result] = known
+    if known != result:
+        emitter.scopes.pop()
+        return
+    emitter.scopes[-2].lines.append(f"{result} = tl.zeros({list(shape)}, tl.float32)")
+    emitter.leave(head)
 
 
 def accumulate(emitter: KernelEmitter, op: Operation) -> bool:
@@ -53,7 +61,7 @@ def accumulate(emitter: KernelEmitter, op: Operation) -> bool:
     no such product.
     """
     for side, value in enumerate(op.operands):
-        product = emitter.products.get(value)
+        product = emitter.products.pop(value, None)
         if product is not None:
             other, wanted = op.operands[1 - side], emitter.real_of(value)
             start = emitter.spread(emitter.name(other), emitter.real_of(other), wanted)
@@ -90,36 +98,78 @@ def _product(emitter: KernelEmitter, op: kernel.ContractOp, start: str, first: s
 
 def _factor(emitter: KernelEmitter, op: kernel.ContractOp, factor: SSAValue, is_right: bool, first: str | None) -> str:
     """Emits what a factor is made of; gives its text. It is 0 for lanes that are no points."""
-    variable, dim = op.induction_variables[0], op.dim
-    masks, upright, zero, inside = emitter.masks, emitter.upright, emitter.zero_masked, emitter.in_factor
+    dim, in_fold = op.dim, bool(emitter.hoisting.loops)
+    before = emitter.masks, emitter.upright, emitter.zero_masked, emitter.in_factor
+    masks, upright, _, _ = before
     emitter.masks = dict(masks)
-    emitter.upright = upright | {dim} if is_right else upright
-    place = emitter.place(dim)
-    lower, upper = op.lowers.results[0], op.uppers.results[0]
-    names = [emitter.names[operand] for operand in op.operands]
-    points = emitter.lane_text(op.lanes, place)
-    if first is None:
-        text = points if lower == 0 else f"{index_text(lower, names)} + {points}"
-        limits = [one for one in sym.alternatives(upper) if one - lower != op.lanes]
-    else:
-        text = f"{first} + {points}"
-        trip = upper - lower
-        limits = [] if isinstance(trip, int) and trip % op.lanes == 0 else [upper]
-    points = emitter.names[variable] = emitter.bind(text, variable.name_hint or "k")
-    emitter.real[variable] = (op.lanes, 1) if place == 0 else (1, op.lanes)
-    emitter.mask(dim, points, limits, op)
+    turned = _turned(emitter, op, factor) if is_right and in_fold and first is None else None
+    if is_right:
+        emitter.upright = upright | {dim if turned is None else turned.dim}
+    _place(emitter, op, first)
     mask = emitter.masks.get(dim)
     is_loaded = isinstance(factor.owner, kernel.LoadOp) and factor.owner.mask is None
-    emitter.zero_masked = mask is not None and is_loaded
+    emitter.zero_masked = is_loaded and (mask is not None or in_fold)
     emitter.in_factor = True
-    emitter.ops(_needed(op, factor))
-    text = emitter.name(factor)
-    text = emitter.spread(text, emitter.real_of(factor), emitter.padded(shape_of(factor)))
+    if turned is None:
+        emitter.ops(_needed(op, factor))
+        text = emitter.name(factor)
+        text = emitter.spread(text, emitter.real_of(factor), emitter.padded(shape_of(factor)))
+    else:
+        outer = turned.induction_variables[-1]
+        name, real = emitter.names[outer], emitter.real[outer]
+        _place(emitter, turned, None)
+        emitter.ops(_needed(op, factor))
+        text = emitter.bind(f"tl.trans({emitter.name(factor)})", factor.name_hint or "v")
+        emitter.names[outer], emitter.real[outer] = name, real
     if mask is not None and not is_loaded:
         zero_text = constant_text(0.0, scalar_of(factor.type))
         text = emitter.bind(f"tl.where({mask}, {text}, {zero_text})", "v")
-    emitter.masks, emitter.upright, emitter.zero_masked, emitter.in_factor = masks, upright, zero, inside
+    emitter.masks, emitter.upright, emitter.zero_masked, emitter.in_factor = before
     return text
+
+
+def _place(emitter: KernelEmitter, loop: kernel.LoopOp, first: str | None) -> None:
+    """Names the points of a loop, from `first` on or of its one tile, along the dimension where its lanes are here, and
+    the mask of those.
+    """
+    variable, place = loop.induction_variables[-1], emitter.place(loop.dim)
+    lower, upper = loop.lowers.results[-1], loop.uppers.results[-1]
+    points = emitter.lane_text(loop.lanes, place)
+    if first is None:
+        low = index_text(lower, [emitter.names[operand] for operand in loop.operands])
+        text = points if lower == 0 else f"{low} + {points}"
+        limits = [one for one in sym.alternatives(upper) if one - lower != loop.lanes]
+    else:
+        text = f"{first} + {points}"
+        trip = upper - lower
+        limits = [] if isinstance(trip, int) and trip % loop.lanes == 0 else [upper]
+    points = emitter.names[variable] = emitter.bind(text, variable.name_hint or "k")
+    emitter.real[variable] = (loop.lanes, 1) if place == 0 else (1, loop.lanes)
+    emitter.mask(loop.dim, points, limits, loop)
+
+
+def _turned(emitter: KernelEmitter, op: kernel.ContractOp, factor: SSAValue) -> kernel.LoopOp | None:
+    """The loop whose lanes are along the rows where a right factor is loaded with the contracted axis along the columns
+    and turned afterwards, so that a tile which is there in this form too is loaded once: a factor that is loaded as it
+    is, rows of which are contiguous in memory. None for any other.
+    """
+    load, variable = factor.owner, op.induction_variables[0]
+    if not isinstance(load, kernel.LoadOp) or load.rest or is_checked(load) or load.pointer in emitter.written:
+        return None
+    if variable not in load.indices or sym.coefficient(load.offset, load.indices.index(variable)) != 1:
+        return None
+    found: list[kernel.LoopOp] = []
+    for index in load.indices:
+        if index is variable:
+            continue
+        if is_defined_in(op, index):
+            return None
+        if shape_of(index):
+            loop = index.owner.parent_op() if isinstance(index.owner, Block) else None
+            if not isinstance(loop, kernel.LoopOp) or not emitter.is_single_tile(loop):
+                return None
+            found.append(loop)
+    return found[0] if len(found) == 1 else None
 
 
 def _needed(op: kernel.ContractOp, factor: SSAValue) -> list[Operation]:

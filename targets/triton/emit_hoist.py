@@ -53,5 +53,17 @@ class Hoisting:
         to = self.depth(text, at)
         return [loop.test for loop in self.loops if to < loop.depth <= at and loop.test]
 
+    def anonymous(self, text: str, depth: int, *names: str) -> str:
+        """A text with numbers for `names`, and for those that are defined further in than block `depth`."""
+        numbers: dict[str, str] = {}
+
+        def number(found: re.Match[str]) -> str:
+            name = found.group()
+            if name not in names and self.homes.get(name, 0) <= depth:
+                return name
+            return numbers.setdefault(name, f"%{len(numbers)}")
+
+        return _NAME.sub(number, text)
+
 
 __all__ = ["Hoisting", "Loop"]

@@ -199,6 +199,18 @@ class KernelEmitter:
         self.scopes += inner
         return name
 
+    def known_loop(self, op: Operation, lines: Sequence[str], depth: int, name: str, counter: str) -> str:
+        """The name of what a loop in block `depth` gives, whose text is `lines`: the one that an equal loop gives, or
+        else `name`. The counter and what is defined in the loop may have other names there.
+        """
+        if any(isinstance(one, kernel.LoadOp) and one.pointer in self.written for one in op.walk()):
+            return name
+        text = self.hoisting.anonymous("\n".join(lines), depth, name, counter)
+        for scope in self.scopes:
+            if text in scope.known:
+                return scope.known[text]
+        return self.scopes[depth].known.setdefault(text, name)
+
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
         name = identifier(hint, self.taken)
@@ -300,7 +312,8 @@ class KernelEmitter:
 
     def active(self, shape: Shape) -> list[str]:
         """The masks of the lane axes that a value of this shape varies along."""
-        return [mask for dim, mask in self.masks.items() if len(shape) > dim and shape[dim] > 1]
+        dims = [dim for dim in self.masks if len(shape) > dim and shape[dim] > 1]
+        return [self.masks[dim] for dim in (sorted(dims, key=self.place) if self.has_products else dims)]
 
     # Structure
 

@@ -27,6 +27,10 @@ class Attention:
     stages: int = 2
     index: int = 32
     tf32: bool = True
+    depth: int = 0
+    """The lanes along which scores are summed; `lanes` if 0."""
+    more: str = ""
+    """More choices of the schedule, such as `, whole = 1`."""
 
     @property
     def scale(self) -> float:
@@ -42,7 +46,7 @@ class Attention:
 
     def scores(self, prefix: str) -> str:
         """The scores of a tile, after the loop over keys has begun; the last is `%PREFIXw`."""
-        rows, tile, lanes, element = self.rows, self.tile, self.lanes, self.element
+        rows, tile, lanes, element = self.rows, self.tile, self.depth or self.lanes, self.element
         block = f"vector<{rows}x1x{tile}x"
         p = f"%{prefix}"
         left, right = f"vector<{rows}x1x1x{lanes}x{element}>", f"vector<1x1x{tile}x{lanes}x{element}>"
@@ -107,7 +111,7 @@ class Attention:
         pointers = ["%q", "%k", "%v", *(["%bias"] if self.bias else [])]
         elements = [element] * 3 + ["f32"]
         inputs = ", ".join(f"{one} : !kernel.ptr<{kind}>" for one, kind in zip(pointers, elements, strict=False))
-        choices = f"target = cuda, warps = {self.warps}, stages = {self.stages}, index = {self.index}"
+        choices = f"target = cuda, warps = {self.warps}, stages = {self.stages}, index = {self.index}{self.more}"
         grid = f"[{self.heads}, {-(-self.queries // rows)}]"
         schedule = f"#kernel.schedule<grid = {grid}, {choices}>"
         return f"""
@@ -162,6 +166,103 @@ func.func @main({arguments}) -> {out} {{
 }}"""
 
 
+def gradients(case: Attention) -> str:
+    """The program of the gradients of k and v, which recomputes the scores: of q, k, v, the gradient of the result, the
+    log Σ exp of rows of scores, and the sums over a row of the gradient times the result. No bias.
+    """
+    rows, tile, lanes, element = case.rows, case.tile, case.lanes, case.element
+    out, right = f"vector<{tile}x{lanes}x", f"vector<1x{lanes}x{rows}x{element}>"
+    block, own = f"vector<{tile}x1x{rows}x", f"vector<1x1x{rows}x"
+    along_keys, along_queries = f"vector<{tile}x1x1x{lanes}x{element}>", f"vector<1x1x{rows}x{lanes}x{element}>"
+    size = case.keys * case.head
+    stored = f"{out}{element}>"
+    tf32 = "tf32 " if element == "f32" and case.tf32 else ""
+    queries = f"%i = %c * {rows} to min(%c * {rows} + {rows}, {case.queries}) lanes {rows} dim 2"
+    keys = f"%j = %p * {tile} to min(%p * {tile} + {tile}, {case.keys}) lanes {tile}"
+    narrow = element != "f32"
+
+    def product(name: str, left: str, of: str) -> str:
+        return f"""
+%{name} = kernel.contract {tf32}(%e = 0 to {case.head} lanes {lanes} dim 3) {{
+  %x = kernel.load %{left}[%h * {case.keys * case.head} + %j * {case.head} + %e] : {along_keys}
+  %y = kernel.load %{of}[%h * {case.queries * case.head} + %i * {case.head} + %e] : {along_queries}
+  kernel.factors %x, %y : {along_keys}, {along_queries}
+}} : {block}f32>"""
+
+    def of_queries(name: str, source: str) -> str:
+        return f"""
+%{name}0 = kernel.load %{source}[%h * {case.queries} + %i] : {own}f32>
+%{name} = kernel.broadcast %{name}0 : {own}f32> to {block}f32>"""
+
+    def factors(value: str, of: str) -> str:
+        narrowed = f"%n = elem.convert %{value} : {block}f32> to {block}{element}>" if narrow else ""
+        return f"""
+{narrowed}
+%z = kernel.load %{of}[%h * {case.queries * case.head} + %i * {case.head} + %d] : {right}
+kernel.factors %{"n" if narrow else value}, %z : {block}{element}>, {right}"""
+
+    weights = f"""{product("s", "k", "q")}
+%f = elem.constant {case.scale!r} : {block}f32>
+%a = elem.mul %s, %f : {block}f32>{of_queries("l", "lse")}
+%b = elem.sub %a, %l : {block}f32>
+%w0 = elem.exp %b : {block}f32>"""
+    weights += (
+        f"""
+%jj = kernel.index [%j] : vector<{tile}xi64>
+%ii = kernel.index [%i] : {own}i64>
+%jw = kernel.broadcast %jj : vector<{tile}xi64> to {block}i64>
+%iw = kernel.broadcast %ii : {own}i64> to {block}i64>
+%le = elem.le %jw, %iw : {block}i64>
+%no = elem.constant 0.0 : {block}f32>
+%w = elem.select %le, %w0, %no : {block}f32>"""
+        if case.causal
+        else ""
+    )
+    weights = weights if case.causal else weights.replace("%w0", "%w")
+    first = f"(%p * {tile}) floordiv {rows}" if case.causal else "0"
+    finish = "".join(
+        f"""
+{f"%r{name} = elem.convert %{name} : {out}f32> to {out}{element}>" if narrow else ""}
+kernel.store %{f"r{name}" if narrow else name}, %{to}[%h * {size} + %j * {case.head} + %d] : {stored}"""
+        for name, to in (("gk", "dk"), ("gv", "dv"))
+    )
+    types = [*case.tensors, case.tensors[0], *[f"tensor<{case.heads}x{case.queries}xf32>"] * 2]
+    names = ["q", "k", "v", "g", "lse", "delta"]
+    inputs = ", ".join(f"%{name} : !kernel.ptr<{element if len(name) == 1 else 'f32'}>" for name in names)
+    schedule = f"grid = [{case.heads}, {-(-case.keys // tile)}], target = cuda, warps = {case.warps}"
+    schedule += f", stages = {case.stages}, index = {case.index}"
+    given = ", ".join(f"%{name} : {one}" for name, one in zip(names, types, strict=True))
+    return f"""
+kernel.func @gradients_0({inputs}) outs(%dk : !kernel.ptr<{element}>, %dv : !kernel.ptr<{element}>)
+    schedule #kernel.schedule<{schedule}> {{
+  %h = kernel.program_id 0
+  %p = kernel.program_id 1
+  kernel.for ({keys}) {{
+    kernel.for (%d = 0 to {case.head} lanes {lanes} dim 1) {{
+      %none = elem.constant 0.0 : {out}f32>
+      %gk, %gv = kernel.fold (%c = {first} to {-(-case.queries // rows)}) from (%none, %none)
+          carries (%ak : {out}f32>, %av : {out}f32>) {{
+        %u = kernel.contract {tf32}({queries}) {{{weights}{factors("w", "g")}
+        }} : {out}f32>
+        %bv = elem.add %av, %u : {out}f32>
+        %t = kernel.contract {tf32}({queries}) {{{weights}{product("dp", "v", "g")}{of_queries("m", "delta")}
+          %dd = elem.sub %dp, %m : {block}f32>
+          %ds = elem.mul %w, %dd : {block}f32>
+          %dt = elem.mul %ds, %f : {block}f32>{factors("dt", "q")}
+        }} : {out}f32>
+        %bk = elem.add %ak, %t : {out}f32>
+        kernel.carry %bk, %bv : {out}f32>, {out}f32>
+      }} : {out}f32>, {out}f32>{finish}
+    }}
+  }}
+}}
+func.func @main({given}) -> ({types[1]}, {types[1]}) {{
+  %dk, %dv = kernel.launch @gradients_0({", ".join(f"%{name}" for name in names)}) : ({", ".join(types)})
+      -> ({types[1]}, {types[1]})
+  func.return %dk, %dv : {types[1]}, {types[1]}
+}}"""
+
+
 def main(arguments: list[str]) -> None:
     """Prints the program of choices such as `rows=128`. Errors: SystemExit for any other."""
     names = {one.name for one in fields(Attention)}
@@ -176,4 +277,4 @@ if __name__ == "__main__":
     main(sys.argv[1:])
 
 
-__all__ = ["Attention", "main"]
+__all__ = ["Attention", "gradients", "main"]

@@ -21,7 +21,7 @@ from cuesta.targets.reference import random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.targets.triton.emit_kernel import emit_kernel
 from cuesta.testing import compare
-from tests.support.attention_kernels import Attention
+from tests.support.attention_kernels import Attention, gradients
 from tests.support.triton_interpreter import ask, on_cuda, parse, run, to_host
 from tests.support.triton_kernels import kernels_in
 
@@ -36,6 +36,8 @@ CASES = {
     "few lanes of a head": Attention(head=24, lanes=32, keys=37, element="bf16"),
     "f32": Attention(queries=20, keys=21, head=24, lanes=32, element="f32"),
     "no key": Attention(keys=0, causal=False),
+    "scores in rounds": Attention(queries=20, keys=37, head=32, lanes=32, depth=16),
+    "whole": Attention(queries=40, keys=37, more=", whole = 1"),
     "64 bits": Attention(queries=19, keys=21, index=64),
 }
 
@@ -66,8 +68,37 @@ def test_infinities_and_nan_in_scores() -> None:
     assert torch.allclose(actual.float(), expected.float(), rtol=2e-3, atol=2e-3, equal_nan=True)
 
 
-def text_of(case: Attention) -> KernelText:
-    (func,) = kernels_in(parse(case.program))
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case",
+    [
+        Attention(queries=37, keys=21, rows=32, tile=16),
+        Attention(queries=37, keys=53, head=24, lanes=32, element="f32", causal=False),
+    ],
+    ids=["causal", "f32, few lanes of a head"],
+)
+def test_gradients(case: Attention) -> None:
+    dtype = torch.float32 if case.element == "f32" else torch.float16
+    sizes = (case.queries, case.keys, case.keys, case.queries)
+    q, k, v, g = (torch.randn(case.heads, size, case.head).to(dtype).double() for size in sizes)
+    k.requires_grad_(), v.requires_grad_()
+    scores = q @ k.mT * case.scale
+    if case.causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf)
+    result = scores.softmax(-1) @ v
+    result.backward(g)
+    rows = [one.detach().float() for one in (scores.logsumexp(-1), (g * result).sum(-1))]
+    inputs = [*(one.detach().to(dtype) for one in (q, k, v, g)), *rows]
+    module = parse(gradients(case))
+    for given in (run_reference(module, inputs), run(on_cuda(module), inputs)):
+        for found, wanted in zip(given, (k.grad, v.grad), strict=True):
+            assert isinstance(found, Tensor) and wanted is not None
+            error = (found.double() - wanted).abs().max() / wanted.abs().max()
+            assert error < (1e-5 if case.element == "f32" else 2e-3), error
+
+
+def text_of(case: Attention, program: str = "") -> KernelText:
+    (func,) = kernels_in(parse(program or case.program))
     return emit_kernel(func)
 
 
@@ -83,6 +114,19 @@ def test_scores_are_computed_once_and_what_does_not_change_before_the_loop() -> 
     assert scores.count(",") == 1 and weighted.count(",") == 2, "the product is added to what is carried"
     assert loop.count("libdevice.exp(") == 2 and before.count("tl.full(") == 3
     assert re.findall(r"        (\w+ = \w+)\n(?!        )", loop) == ["a = a1"]
+
+
+def test_a_tile_of_the_gradients_is_loaded_once_and_turned() -> None:
+    before, loop = text_of(LARGE, gradients(LARGE)).source.split("    for c in ")
+    assert loop.count("tl.load(q") == loop.count("tl.load(g") == 1 and loop.count("tl.trans(") == 2
+    assert before.count("tl.load(k") == before.count("tl.load(v") == 1 and loop.count("tl.load(") == 4
+    assert loop.count("tl.dot(") == 4, "of the scores, of what their gradient is made of, and of both results"
+
+
+def test_scores_in_rounds_are_computed_once() -> None:
+    source = text_of(replace(LARGE, depth=32)).source
+    assert source.count("        for e_start in range(0, 64, 32):") == source.count("for e_start") == 1
+    assert source.count("tl.dot(") == 2
 
 
 def test_what_is_carried_changes_at_once() -> None:
@@ -162,12 +206,11 @@ def test_what_a_text_reads_beyond_a_tensor_is_reported() -> None:
     "case",
     [
         replace(LARGE, warps=8),
-        replace(LARGE, warps=4, tile=128),
         replace(LARGE, warps=8, head=48, keys=1000),
         replace(LARGE, warps=8, head=128, lanes=128, stages=2),
         replace(LARGE, warps=8, element="f32", stages=2, queries=1000),
     ],
-    ids=["8 warps", "wide tiles", "few lanes of a head", "head of 128", "f32"],
+    ids=["8 warps", "few lanes of a head", "head of 128", "f32"],
 )
 def test_matrix_units_and_copies_on_their_way(case: Attention) -> None:
     code = compiled(text_of(case)).code
