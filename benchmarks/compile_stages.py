@@ -2,9 +2,10 @@
 
     python -m benchmarks.compile_stages 'average pool 11x11 f32' 'bf16 1x128x32x32x32 | conv 0 3 1 0 1 | gelu'
 
-Programs are lines of `random_programs.py`, or cases of `make bench-gpu` that are not trained. Of every kernel: seconds
-by stage, the lines of its text, and of its machine code registers and bytes on the stack for each thread, bytes of
-shared memory, instructions, and how many of them are of which kind.
+Programs are lines of `random_programs.py`, cases of `make bench-gpu` that are not trained, or files: texts for a GPU,
+at any level (`python -m tests.support.attention_kernels rows=128 > attention.mlir`). Of every kernel: seconds by stage,
+the lines of its text, and of its machine code registers and bytes on the stack for each thread, bytes of shared memory,
+instructions, and how many of them are of which kind.
 """
 
 from __future__ import annotations
@@ -20,20 +21,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp
+
 import cuesta.targets.triton.compilation as compilation
 from benchmarks.gpu_cases import kernel_cases
 from benchmarks.on_cuda import on_cuda
 from benchmarks.random_nests import traced
 from cuesta.context import make_context
 from cuesta.dialects import kernel
+from cuesta.dialects.core.locations import CuestaParser
 from cuesta.lowering.capture.fx_to_aten import import_graph
-from cuesta.pipeline import default_stages, run_pipeline
+from cuesta.pipeline import default_stages, remaining_stages, run_pipeline
 from cuesta.targets.program import KernelText
 from cuesta.targets.triton.emit_kernel import emit_kernel
 
 _ARCHITECTURE = 90
 _USAGE = {"REG": "registers", "STACK": "stack", "SHARED": "shared"}
-_KINDS = {"LDG": "loads", "STG": "stores", "LDS": "loads of shared", "LDL": "loads of spilled", "SHFL": "shuffles"}
+_KINDS = {
+    "LDG.": "loads",
+    "STG": "stores",
+    "LDS.": "loads of shared",
+    "LDL": "loads of spilled",
+    "SHFL": "shuffles",
+    "HMMA": "products of warps",
+    "HGMMA": "products of warp groups",
+    "LDGSTS": "copies to shared",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +66,21 @@ class Compiled:
 
 def texts(line: str) -> list[KernelText]:
     """The kernels of a program. Errors: those of `traced`, and of the compiler."""
+    if line.endswith(".mlir"):
+        return [emit_kernel(op) for op in _lowered(Path(line)).walk() if isinstance(op, kernel.FuncOp)]
     graph = traced(line) if line in kernel_cases() else traced(line, "cpu")
     module = import_graph(graph).module
     if line not in kernel_cases():
         module = on_cuda(module)
     run_pipeline(make_context(), module, default_stages())
     return [emit_kernel(op) for op in module.walk() if isinstance(op, kernel.FuncOp)]
+
+
+def _lowered(file: Path) -> ModuleOp:
+    module = CuestaParser(make_context(), file.read_text(), str(file)).parse_module()
+    module.verify()
+    run_pipeline(make_context(), module, remaining_stages(module, default_stages()))
+    return module
 
 
 def compiled(text: KernelText) -> Compiled:

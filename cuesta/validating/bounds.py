@@ -179,7 +179,8 @@ class _Proof:
             self.facts += [one >= 0, one < self.expression(owner.size, ())]
         elif isinstance(value, BlockArgument) and isinstance(loop := value.block.parent_op(), kernel.LoopOp):
             low, high = loop.lowers.results[value.index], loop.uppers.results[value.index]
-            self.facts += [one >= self.expression(low, loop.operands), one < self.expression(high, loop.operands)]
+            operands = loop.bound_operands
+            self.facts += [one >= self.expression(low, operands), one < self.expression(high, operands)]
         else:
             raise _Unknown
         return one

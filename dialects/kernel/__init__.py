@@ -4,6 +4,7 @@ from cuesta.dialects.kernel.access import BoundOp, BroadcastOp, IndexOp, LoadOp,
 from cuesta.dialects.kernel.atomics import AtomicOp, is_atomic
 from cuesta.dialects.kernel.contract import ContractOp, FactorsOp, contracted_shape
 from cuesta.dialects.kernel.dialect import KERNEL
+from cuesta.dialects.kernel.fold import CarryOp, FoldOp
 from cuesta.dialects.kernel.function import FuncOp, LaunchOp, ProgramIdOp
 from cuesta.dialects.kernel.meeting import MeetOp, counters, meeting_of
 from cuesta.dialects.kernel.pick import PickOp, picked
@@ -23,9 +24,11 @@ __all__ = [
     "AtomicOp",
     "BoundOp",
     "BroadcastOp",
+    "CarryOp",
     "CombineOp",
     "ContractOp",
     "FactorsOp",
+    "FoldOp",
     "ForOp",
     "FuncOp",
     "IndexOp",

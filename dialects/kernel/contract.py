@@ -21,17 +21,28 @@ from cuesta.dialects.kernel.structure import LoopOp, parse_axes, print_axes
 
 
 def contracted_shape(left: Shape, right: Shape, lanes: int) -> Shape | None:
-    """(m, 1, k) and (1, n, k) give (m, n); None when the factors have other shapes."""
-    if len(left) != 3 or len(right) != 3 or left[1] != 1 or right[0] != 1 or left[2] != lanes or right[2] != lanes:
+    """(m, 1, k) and (1, n, k) give (m, n), and (m, 1, 1, k) and (1, 1, n, k) give (m, 1, n): the last axis is
+    contracted, each factor varies along one other, and the columns are further in than the rows. None when the factors
+    have other shapes.
+    """
+    around = len(left) - 1
+    if around < 1 or len(right) != around + 1 or left[-1] != lanes or right[-1] != lanes:
         return None
-    return left[0], right[1]
+    rows, columns = ([axis for axis in range(around) if shape[axis] > 1] for shape in (left, right))
+    if len(rows) > 1 or len(columns) > 1 or (rows or [0])[0] >= (columns or [around - 1])[0]:
+        return None
+    if (rows and rows[0] == around - 1) or (columns and columns[0] == 0):
+        return None
+    return tuple(max(sizes) for sizes in zip(left[:-1], right[:-1], strict=True))
 
 
 class ContractOp(LoopOp):
     """result[m, n] = Σ_k left[m, 1, k] · right[1, n, k], in f32; it stands in two lane loops, m and n.
 
-    The same as a `kernel.reduce sum` of the products, which are exact for f16 and bf16. Factors of type f32 may be
-    rounded to TF32 (10 bits of mantissa) where it says `tf32`.
+    It may stand in more of them, also in those of a `kernel.reduce` or of another contraction: the left factor varies
+    along one of them and the right one along one that is further in. It is the same as a `kernel.reduce sum` of the
+    products, which are exact for f16 and bf16. Factors of type f32 may be rounded to TF32 (10 bits of mantissa) where
+    it says `tf32`.
     """
 
     name = "kernel.contract"
@@ -79,8 +90,8 @@ class ContractOp(LoopOp):
     def verify_(self) -> None:
         """Checks the loop, the factors and the result."""
         self.verify_loop()
-        if len(self.induction_variables) != 1 or self.lanes == 1 or self.dim != 2:
-            raise VerifyException("kernel.contract has one axis with lanes, in two loops with lanes")
+        if len(self.induction_variables) != 1 or self.lanes == 1 or self.dim < 2:
+            raise VerifyException("kernel.contract has one axis with lanes, in two loops with lanes or more")
         if not isinstance(self.body.last_op, FactorsOp):
             raise VerifyException("kernel.contract: the body must end in kernel.factors")
         left, right = (factor.type for factor in self.factors)
@@ -88,7 +99,7 @@ class ContractOp(LoopOp):
         if scalar != scalar_of(right) or not isinstance(scalar, BFloat16Type | Float16Type | Float32Type):
             raise VerifyException(f"kernel.contract multiplies f16, bf16 or f32 of one type, not {left} and {right}")
         shape = contracted_shape(shape_of_type(left), shape_of_type(right), self.lanes)
-        if shape is None:
+        if shape is None or len(shape) != self.dim:
             raise VerifyException(f"kernel.contract: factors of types {left} and {right} do not fit {self.lanes} lanes")
         if [result.type for result in self.results] != [shaped(f32, shape)]:
             raise VerifyException(f"kernel.contract gives {shaped(f32, shape)}")

@@ -7,6 +7,7 @@ from xdsl.ir import Dialect
 from cuesta.dialects.kernel.access import BoundOp, BroadcastOp, IndexOp, LoadOp, LocalOp, StoreOp
 from cuesta.dialects.kernel.atomics import AtomicOp
 from cuesta.dialects.kernel.contract import ContractOp, FactorsOp
+from cuesta.dialects.kernel.fold import CarryOp, FoldOp
 from cuesta.dialects.kernel.function import FuncOp, LaunchOp, ProgramIdOp
 from cuesta.dialects.kernel.meeting import MeetOp
 from cuesta.dialects.kernel.pick import PickOp
@@ -21,9 +22,11 @@ KERNEL = Dialect(
         AtomicOp,
         BoundOp,
         BroadcastOp,
+        CarryOp,
         CombineOp,
         ContractOp,
         FactorsOp,
+        FoldOp,
         ForOp,
         FuncOp,
         IndexOp,

@@ -59,6 +59,11 @@ class LoopOp(BodyOp):
         return property_of(self, "uppers", sym.MapAttr)
 
     @property
+    def bound_operands(self) -> Sequence[SSAValue]:
+        """What the bounds are over: dim k is the k-th."""
+        return self.operands
+
+    @property
     def lanes(self) -> int:
         """The lanes of the last axis; 1 when it has none."""
         return integer_property(self, "lanes")
@@ -112,7 +117,9 @@ class LoopOp(BodyOp):
     def verify_loop(self) -> None:
         """Checks the bounds, the lanes and the induction variables."""
         lowers, uppers = self.lowers, self.uppers
-        if len(lowers.results) != len(uppers.results) or not lowers.num_dims == uppers.num_dims == len(self.operands):
+        if len(lowers.results) != len(uppers.results) or not (
+            lowers.num_dims == uppers.num_dims == len(self.bound_operands)
+        ):
             raise VerifyException(f"{self.name}: bounds and operands do not fit")
         if not lowers.results:
             raise VerifyException(f"{self.name} needs an axis")
@@ -122,10 +129,10 @@ class LoopOp(BodyOp):
             raise VerifyException(f"{self.name}: dim {self.dim}, but {around} lane loops are around these lanes")
         self.verify_body()
         expected = self.variable_types(len(lowers.results), self.lanes, self.dim)
-        if [argument.type for argument in self.body.args] != expected:
-            found = ", ".join(str(argument.type) for argument in self.body.args)
+        if [argument.type for argument in self.induction_variables] != expected:
+            found = ", ".join(str(argument.type) for argument in self.induction_variables)
             raise VerifyException(f"{self.name}: induction variables are {', '.join(map(str, expected))}, not {found}")
-        if any(operand.type != _INDEX for operand in self.operands):
+        if any(operand.type != _INDEX for operand in self.bound_operands):
             raise VerifyException(f"{self.name}: bounds are expressions over scalar index values")
 
 
@@ -161,19 +168,25 @@ def parse_axes(parser: Parser) -> tuple[list[Parser.Argument], Sequence[SSAValue
 
 def print_axes(printer: Printer, op: LoopOp) -> None:
     """Prints what `parse_axes` reads, and the body."""
+    print_head(printer, op)
+    printer.print_string(" ")
+    printer.print_region(op.regions[0], print_entry_block_args=False, print_empty_block=False)
+
+
+def print_head(printer: Printer, op: LoopOp) -> None:
+    """Prints what `parse_axes` reads."""
     printer.print_string(" (")
     last = len(op.induction_variables) - 1
     for position, variable in enumerate(op.induction_variables):
         printer.print_ssa_value(variable)
         printer.print_string(" = ")
-        print_expr(printer, op.operands, op.lowers.results[position])
+        print_expr(printer, op.bound_operands, op.lowers.results[position])
         printer.print_string(" to ")
-        print_expr(printer, op.operands, op.uppers.results[position])
+        print_expr(printer, op.bound_operands, op.uppers.results[position])
         if position == last and op.lanes > 1:
             printer.print_string(f" lanes {op.lanes}" + (f" dim {op.dim}" if op.dim else ""))
         printer.print_string("" if position == last else ", ")
-    printer.print_string(") ")
-    printer.print_region(op.regions[0], print_entry_block_args=False, print_empty_block=False)
+    printer.print_string(")")
 
 
 class StatementOp(LoopOp):

@@ -26,7 +26,15 @@ MOST_LANES_GPU = 65536
 MOST_VALUES = 1 << 20
 """Elements of a vector: what Triton allows of a block."""
 
-_ONLY_GPU = (kernel.AtomicOp, kernel.ContractOp, kernel.FactorsOp, kernel.MeetOp, kernel.PickOp)
+_ONLY_GPU = (
+    kernel.AtomicOp,
+    kernel.CarryOp,
+    kernel.ContractOp,
+    kernel.FactorsOp,
+    kernel.FoldOp,
+    kernel.MeetOp,
+    kernel.PickOp,
+)
 
 
 def kernels_are_sane(module: ModuleOp) -> Iterator[Finding]:

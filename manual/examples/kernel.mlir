@@ -101,6 +101,39 @@ func.func @main(%x : tensor<7x6xf16>, %w : tensor<6x5xf16>) -> tensor<7x5xf32> {
   func.return %y : tensor<7x5xf32>
 }
 // -----
+// kernel.fold, kernel.carry: log Σ exp of a row in one pass, four elements at a time: the maximum so far, and the sum less that.
+kernel.func @logsumexp_0(%x : !kernel.ptr<f32>) outs(%y : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [3], target = cuda> {
+  %p = kernel.program_id 0
+  %m0 = elem.constant -inf : f32
+  %s0 = elem.constant 0.0 : f32
+  %m, %s = kernel.fold (%c = 0 to 5) from (%m0, %s0) carries (%a : f32, %b : f32) {
+    %t = kernel.reduce maximum (%j = %c * 4 to %c * 4 + 4 lanes 4) {
+      %v = kernel.load %x[%p * 20 + %j] : vector<4xf32>
+      kernel.yield %v : vector<4xf32>
+    } : f32
+    %m1 = elem.maximum %a, %t : f32
+    %mv = kernel.broadcast %m1 : f32 to vector<4xf32>
+    %u = kernel.reduce sum (%j = %c * 4 to %c * 4 + 4 lanes 4) {
+      %v = kernel.load %x[%p * 20 + %j] : vector<4xf32>
+      %d = elem.sub %v, %mv : vector<4xf32>
+      %e = elem.exp %d : vector<4xf32>
+      kernel.yield %e : vector<4xf32>
+    } : f32
+    %d = elem.sub %a, %m1 : f32
+    %f = elem.exp %d : f32
+    %g = elem.mul %b, %f : f32
+    %s1 = elem.add %g, %u : f32
+    kernel.carry %m1, %s1 : f32, f32
+  } : f32, f32
+  %l = elem.log %s : f32
+  %r = elem.add %m, %l : f32
+  kernel.store %r, %y[%p] : f32
+}
+func.func @main(%x : tensor<3x20xf32>) -> tensor<3xf32> {
+  %y = kernel.launch @logsumexp_0(%x) : (tensor<3x20xf32>) -> (tensor<3xf32>)
+  func.return %y : tensor<3xf32>
+}
+// -----
 // kernel.index, kernel.within, kernel.local: an index as data, kept in scratch memory; a program from a text is checked where it cannot be proved to stay in bounds.
 kernel.func @places_0() outs(%y : !kernel.ptr<i64>) schedule #kernel.schedule<grid = [4]> {
   %p = kernel.program_id 0

@@ -145,11 +145,11 @@ def _inner_points(block: Block, symbols: Mapping[str, int], ends: Ends) -> int:
         for variable, low, high in zip(op.induction_variables, op.lowers.results, op.uppers.results, strict=True):
             sizes: list[int] = []
             for end in (0, 1):
-                dims = [ends.get(operand, (0, 0))[end] for operand in op.operands]
+                dims = [ends.get(operand, (0, 0))[end] for operand in op.bound_operands]
                 first, last = (int(sym.evaluate(bound, dims, symbols)) for bound in (low, high))
                 sizes.append(last - first)
                 ends[variable] = (first, last - 1) if end == 0 else (ends[variable][0], last - 1)
-            points *= max(1, *sizes)
+            points *= 1 if isinstance(op, kernel.FoldOp) else max(1, *sizes)  # whose points come one at a time
         most = max(most, points * _inner_points(op.body, symbols, ends))
     return most
 
@@ -265,6 +265,33 @@ def _for(body: KernelBody, op: kernel.ForOp) -> None:
     body.run_inner(inner, op.body)
 
 
+def _carry(body: KernelBody, op: kernel.CarryOp) -> None:
+    for value in op.operands:
+        body.value(op, value)
+
+
+def _fold(body: KernelBody, op: kernel.FoldOp) -> None:
+    """Point by point, for all programs that have so many; the others keep what they have."""
+    outer = body.scope
+    (lower,) = body.indices(op, op.lowers.results, op.bound_operands)
+    (upper,) = body.indices(op, op.uppers.results, op.bound_operands)
+    count = (upper - lower).clamp(min=0)
+    active = outer.mask(None)
+    counted = count if active is None else torch.where(active, count, 0)
+    values = [body.value(op, initial) for initial in op.initials]
+    for step in range(0 if counted.numel() == 0 else int(counted.max())):
+        inner = outer.inner([1], outer.active)
+        live = count > step
+        if not bool(live.all()):
+            inner.active = inner.mask(inner.align(live))
+        body.values[op.induction_variables[0]] = inner.align(lower) + step
+        body.values.update(zip(op.carried, map(inner.align, values), strict=True))
+        body.run_inner(inner, op.body)
+        new = [inner.align(body.values[value]).squeeze(-1) for value in op.handed_on]
+        values = [torch.where(live, one, before) for one, before in zip(new, values, strict=True)]
+    body.define(op, *values)
+
+
 def _position(points: Sequence[Tensor], counts: Sequence[Tensor]) -> Tensor:
     """The linear index of every point of a loop."""
     position = torch.zeros((), dtype=torch.int64)
@@ -326,9 +353,11 @@ KernelBody.handlers = {
     kernel.AtomicOp: _atomic,
     kernel.BoundOp: _bound,
     kernel.BroadcastOp: _broadcast,
+    kernel.CarryOp: _carry,
     kernel.CombineOp: _combine,
     kernel.ContractOp: _contract,
     kernel.FactorsOp: _factors,
+    kernel.FoldOp: _fold,
     kernel.ForOp: _for,
     kernel.IndexOp: _index,
     kernel.LoadOp: _load,

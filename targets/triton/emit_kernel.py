@@ -3,6 +3,9 @@
 A value of the dialect becomes a Triton scalar, or a block with one dimension for every lane axis of the kernel, of size
 1 where it does not vary: broadcasting is Triton's. An expression that is there already, in this block of the text or in
 one around it, is not written again: so what one stage of a persistent kernel loads, later stages have.
+
+Where there are products (`kernel.contract`), blocks are matrices: the outermost lane axis is along the rows, every
+other one along the columns, and no value varies along two of those.
 """
 
 from __future__ import annotations
@@ -10,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeGuard
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -18,10 +20,11 @@ from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_origin
 from cuesta.dialects.elem import scalar_of
-from cuesta.dialects.kernel.shapes import Shape
+from cuesta.dialects.kernel.shapes import Shape, shape_of
 from cuesta.targets.host.python_text import Names, identifier
 from cuesta.targets.program import KernelText
 from cuesta.targets.triton.emit_accumulate import carried_by
+from cuesta.targets.triton.emit_hoist import Hoisting
 from cuesta.targets.triton.emit_index import index_text, operand_text
 from cuesta.targets.triton.emit_meet import emit_meeting
 from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
@@ -72,9 +75,16 @@ class KernelEmitter:
         self.written = outs | {op.result for op in every if isinstance(op, kernel.PickOp) and outs >= {*op.operands}}
         self.read = {op.pointer for op in every if isinstance(op, kernel.LoadOp)}
         self.dirty: set[SSAValue] = set()
-        self.rank = max((op.dim + 1 for op in every if is_tile(op)), default=0)
-        self.frame: tuple[int, int] | None = None
-        """In the body of a contraction: the lane axes that are the two dimensions of tiles."""
+        self.has_products = any(isinstance(op, kernel.ContractOp) for op in every)
+        tiles = (op.dim + 1 for op in every if isinstance(op, kernel.LoopOp) and op.lanes > 1)
+        self.rank = 2 if self.has_products else max(tiles, default=0)
+        self.upright: frozenset[int] = frozenset()
+        """The lane axes that are along the rows here for once: of a right factor, the contracted one."""
+        self.products: dict[SSAValue, kernel.ContractOp] = {}
+        """Sums that are written when they are added to something, with that for what they begin from."""
+        self.in_factor = False
+        """Whether a factor of a product is being written."""
+        self.hoisting = Hoisting()
         self.zero_masked = False
         """Whether a load gives 0 where its lanes are inactive."""
         self.one_masked = any(isinstance(op, elem.DivOp | elem.SqrtOp) for op in every)
@@ -170,8 +180,11 @@ class KernelEmitter:
         for scope in self.scopes:
             if text in scope.known:
                 return scope.known[text]
-        name = self.scopes[-1].known[text] = identifier(hint, self.taken)
-        self.line(f"{name} = {spelled or text}")
+        depth = self.hoisting.depth(text, len(self.scopes) - 1)
+        scope = self.scopes[depth]
+        name = scope.known[text] = identifier(hint, self.taken)
+        self.hoisting.homes[name] = depth
+        scope.lines.append(f"{name} = {spelled or text}")
         return name
 
     def bind_outside(self, text: str, hint: str, operands: Sequence[SSAValue]) -> str:
@@ -186,9 +199,23 @@ class KernelEmitter:
         self.scopes += inner
         return name
 
+    def known_loop(self, op: Operation, lines: Sequence[str], depth: int, name: str, counter: str) -> str:
+        """The name of what a loop in block `depth` gives, whose text is `lines`: the one that an equal loop gives, or
+        else `name`. The counter and what is defined in the loop may have other names there.
+        """
+        if any(isinstance(one, kernel.LoadOp) and one.pointer in self.written for one in op.walk()):
+            return name
+        text = self.hoisting.anonymous("\n".join(lines), depth, name, counter)
+        for scope in self.scopes:
+            if text in scope.known:
+                return scope.known[text]
+        return self.scopes[depth].known.setdefault(text, name)
+
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
-        return identifier(hint, self.taken)
+        name = identifier(hint, self.taken)
+        self.hoisting.homes[name] = len(self.scopes) - 1
+        return name
 
     def define(self, op: Operation, text: str, real: Shape, spelled: str | None = None) -> None:
         """Gives the only result of an op its text."""
@@ -200,11 +227,30 @@ class KernelEmitter:
 
     def padded(self, shape: Shape) -> Shape:
         """The Triton shape of a value of this shape; () for a scalar."""
-        if self.frame is not None and shape:
-            first, second = self.frame
-            full = (*shape, 1, 1)
-            return full[first], full[second]
+        if self.has_products and shape:
+            sizes = [1, 1]
+            for dim, size in enumerate(shape):
+                if size > 1:
+                    sizes[self.place(dim)] = size
+            return tuple(sizes)
         return (*shape, *(1,) * (self.rank - len(shape))) if shape else ()
+
+    def place(self, dim: int) -> int:
+        """The dimension of blocks that a lane axis is."""
+        if self.has_products:
+            return 0 if dim == 0 or dim in self.upright else 1
+        return dim
+
+    def check_axes(self, op: Operation) -> None:
+        """Errors: CuestaError for a value that varies along two lane axes which are one dimension of blocks."""
+        for value in (*op.operands, *op.results):
+            places = [self.place(dim) for dim, size in enumerate(shape_of(value)) if size > 1]
+            if len(set(places)) < len(places):
+                fail(
+                    op,
+                    f"a value of type {value.type}: two lane axes that it varies along are one dimension of blocks "
+                    "here, as blocks are matrices in a kernel with kernel.contract",
+                )
 
     def real_of(self, value: SSAValue) -> Shape:
         """The shape that the name of a value has in the text, which may vary along fewer axes than its type says."""
@@ -221,13 +267,13 @@ class KernelEmitter:
         """The text of a value repeated to fill `wanted`."""
         return text if real == wanted or not wanted else f"tl.broadcast_to({text}, {list(wanted)})"
 
-    def lane_text(self, lanes: int, dim: int) -> str:
-        """0, 1, …, lanes − 1 along a dimension."""
+    def lane_text(self, lanes: int, place: int) -> str:
+        """0, 1, …, lanes − 1 along a dimension of blocks."""
         text = f"tl.arange(0, {lanes})"
         if self.wide:
             text += ".to(tl.int64)"
         if self.rank > 1:
-            text += "[" + ", ".join(":" if axis == dim else "None" for axis in range(self.rank)) + "]"
+            text += "[" + ", ".join(":" if axis == place else "None" for axis in range(self.rank)) + "]"
         return self.bind(text, "lanes")
 
     # Values
@@ -247,6 +293,7 @@ class KernelEmitter:
         top = self.scopes[0]
         if text not in top.known:
             name = top.known[text] = self.fresh("c")
+            self.hoisting.homes[name] = 0
             top.lines.insert(0, f"{name} = {text}")
         return top.known[text]
 
@@ -264,8 +311,9 @@ class KernelEmitter:
         return text, self.joint([self.real_of(operand) for operand in operands])
 
     def active(self, shape: Shape) -> list[str]:
-        """The masks of the lane axes that a shape varies along."""
-        return [mask for dim, mask in self.masks.items() if len(shape) > dim and shape[dim] > 1]
+        """The masks of the lane axes that a value of this shape varies along."""
+        dims = [dim for dim in self.masks if len(shape) > dim and shape[dim] > 1]
+        return [self.masks[dim] for dim in (sorted(dims, key=self.place) if self.has_products else dims)]
 
     # Structure
 
@@ -326,7 +374,7 @@ class KernelEmitter:
 
     def block(self, block: Block) -> None:
         """Emits the ops of a block."""
-        ops = [op for op in block.ops if not isinstance(op, elem.ConstantOp | kernel.YieldOp)]
+        ops = [op for op in block.ops if not isinstance(op, elem.ConstantOp | kernel.YieldOp | kernel.CarryOp)]
         found = neighbours_in(self, ops)
         self.neighbours |= found
         outer = self.together
@@ -340,6 +388,8 @@ class KernelEmitter:
 
         together = self.together
         for op in ops:
+            if self.has_products:
+                self.check_axes(op)
             if together is None or op not in together.left_out:
                 EMITTERS.get(type(op), emit_table_op)(self, op)
             if together is not None:
@@ -458,9 +508,10 @@ class KernelEmitter:
         variable = op.induction_variables[-1]
         lanes, dim = op.lanes, op.dim
         lower, uppers = op.lowers.results[-1], sym.alternatives(op.uppers.results[-1])
-        shape = (*(1,) * dim, lanes, *(1,) * (self.rank - dim - 1))
+        place = self.place(dim)
+        shape = (*(1,) * place, lanes, *(1,) * (self.rank - place - 1))
         self.real[variable] = shape
-        points = self.lane_text(lanes, dim)
+        points = self.lane_text(lanes, place)
         before = dict(self.masks)
         if self.is_single_tile(op):
             low, _ = self.index(lower, op.operands)
@@ -521,11 +572,6 @@ class KernelEmitter:
 def _divisor(e: sym.IndexExpr) -> int:
     """A number that divides an expression; 0 for 0."""
     return e if isinstance(e, int) else math.gcd(e.constant, *(factor for _, factor in e.terms))
-
-
-def is_tile(op: Operation) -> TypeGuard[kernel.LoopOp]:
-    """Whether an op is a loop whose lanes are a dimension of tiles; those of a contraction are in its body only."""
-    return isinstance(op, kernel.LoopOp) and op.lanes > 1 and not isinstance(op, kernel.ContractOp)
 
 
 def emit_kernel(func: kernel.FuncOp) -> KernelText:

@@ -13,8 +13,9 @@ from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_origin
 from cuesta.dialects.elem import kind_of, scalar_of
-from cuesta.dialects.kernel.shapes import Shape, shape_of
-from cuesta.targets.triton.emit_contract import emit_contract
+from cuesta.dialects.kernel.shapes import Shape, joint_shape, shape_of
+from cuesta.targets.triton.emit_contract import accumulate, emit_contract
+from cuesta.targets.triton.emit_fold import emit_fold
 from cuesta.targets.triton.emit_index import operand_text
 from cuesta.targets.triton.emit_neighbours import load_together, store_together
 from cuesta.targets.triton.emit_places import pointer_to
@@ -181,7 +182,8 @@ def _bound(emitter: KernelEmitter, op: Operation) -> None:
     good = emitter.bind(f"({value} >= {lowest}) & ({value} < {size})", "in_range")
     where = format_origin(op.location)
     message = f"index out of bounds for dimension with size {size}" + (f" ({where})" if where else "")
-    masks = emitter.active((*real, *(emitter.padded(shape_of(op.operands[0]))[len(real) :])))
+    typed = shape_of(op.operands[0])
+    masks = emitter.active(typed if emitter.has_products else (*real, *(emitter.padded(typed)[len(real) :])))
     checked = f"{good} | ~({' & '.join(masks)})" if masks else good
     emitter.asserts = True
     emitter.line(f"tl.device_assert({checked}, {message!r})")
@@ -200,7 +202,7 @@ def address_text(
     if isinstance(op, kernel.MemoryWriteOp):
         values.append(emitter.real_of(op.value))
     wanted = emitter.joint(values)
-    masks = emitter.active(wanted)
+    masks = emitter.active(joint_shape(op.operands) if emitter.has_products else wanted)
     if mask is not None:
         condition = emitter.name(mask)
         masks = [condition, *masks]
@@ -211,7 +213,7 @@ def address_text(
 
 def _load(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, kernel.LoadOp)
-    of_row = row_load(emitter, op)
+    of_row = None if emitter.hoisting.loops else row_load(emitter, op)
     if of_row is not None:
         emitter.define(op, *of_row)
         return
@@ -248,6 +250,8 @@ def _load_text(emitter: KernelEmitter, op: kernel.LoadOp) -> tuple[str, str, Sha
     elif mask is not None and (emitter.zero_masked or op in emitter.inside):
         arguments.append("other=0")
     text = f"tl.load({', '.join(arguments)})"
+    if guards := emitter.hoisting.guards(text, len(emitter.scopes) - 1):
+        arguments[1:2] = [f"mask={' & '.join([*guards, *([] if mask is None else [mask])])}"]
     if _has_ones(emitter, op, mask):
         arguments.append("other=1")
     if op.eviction is not None:
@@ -257,7 +261,7 @@ def _load_text(emitter: KernelEmitter, op: kernel.LoadOp) -> tuple[str, str, Sha
 
 def _has_ones(emitter: KernelEmitter, op: kernel.LoadOp, mask: str | None) -> bool:
     """Whether a load gives 1 where its lanes are inactive."""
-    if mask is None or op.other is not None or emitter.zero_masked or op in emitter.inside:
+    if mask is None or op.other is not None or emitter.zero_masked or emitter.in_factor or op in emitter.inside:
         return False
     return emitter.one_masked and kind_of(op.result.type) == "f"
 
@@ -318,6 +322,12 @@ def _store(emitter: KernelEmitter, op: Operation) -> None:
     emitter.scopes[-1].stored[", ".join(arguments)] = op.value
 
 
+def _add(emitter: KernelEmitter, op: Operation) -> None:
+    """A sum, unless it is what a product begins from."""
+    if not accumulate(emitter, op):
+        emit_table_op(emitter, op)
+
+
 COMBINED = {"assign": "{value}", "sum": "{old} + {value}", "prod": "{old} * {value}"}
 
 
@@ -365,6 +375,7 @@ def _local(emitter: KernelEmitter, op: Operation) -> None:
 
 
 EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
+    elem.AddOp: _add,
     elem.BitcastOp: _bitcast,
     elem.ConvertOp: _convert,
     elem.PhiloxOp: _philox,
@@ -374,6 +385,7 @@ EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
     kernel.BroadcastOp: _broadcast,
     kernel.CombineOp: _combine,
     kernel.ContractOp: emit_contract,
+    kernel.FoldOp: emit_fold,
     kernel.ForOp: _loop,
     kernel.IndexOp: _index,
     kernel.LoadOp: _load,

@@ -29,6 +29,7 @@ class Accumulator:
         self.scalar: Attribute = scalar_of(op.yielded.type)
         self.dtype = dtype_text(self.scalar)
         self.dim = op.dim if op.lanes > 1 else None
+        self.place = emitter.place(op.dim)
         self.shape: Shape = ()
         self.results: list[tuple[str, Shape]] = []
 
@@ -94,7 +95,7 @@ class Accumulator:
                 self.shape = (1,) * emitter.rank
             return text, None
         wanted = list(real or (1,) * emitter.rank)
-        wanted[self.dim] = self.op.lanes
+        wanted[self.place] = self.op.lanes
         self.shape = tuple(wanted)
         if self.shape != real:
             text = emitter.bind(emitter.spread(f"tl.cast({text}, {self.dtype})", real, self.shape), "v")
@@ -105,7 +106,7 @@ class Accumulator:
         assert self.dim is not None
         shape: Shape = ()
         if self.emitter.rank > 1:
-            shape = tuple(1 if axis == self.dim else size for axis, size in enumerate(self.shape))
+            shape = tuple(1 if axis == self.place else size for axis, size in enumerate(self.shape))
         for text, result in zip(texts, self.op.results, strict=False):
             self.results.append((self.emitter.bind(text, result.name_hint or self.op.kind), shape))
 
@@ -113,12 +114,12 @@ class Accumulator:
     def axis(self) -> str:
         """The arguments of Triton's reductions after the value: the axis, and whether it is kept."""
         keep = ", keep_dims=True" if self.emitter.rank > 1 else ""
-        return f"{self.dim}{keep}"
+        return f"{self.place}{keep}"
 
     def reduced(self, values: str, function: str) -> str:
         """`tl.reduce` with a function of ours."""
         keep = ", keep_dims=True" if self.emitter.rank > 1 else ""
-        return f"tl.reduce({values}, {self.dim}, functions.{function}{keep})"
+        return f"tl.reduce({values}, {self.place}, functions.{function}{keep})"
 
 
 def filled(text: str, shape: Shape) -> str:

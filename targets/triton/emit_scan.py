@@ -42,7 +42,7 @@ def running(emitter: KernelEmitter, op: Operation) -> None:
         _define(emitter, op, results, shape)
         return
     wide = list(real or (1,) * emitter.rank)
-    wide[scan.dim] = scan.lanes
+    wide[emitter.place(scan.dim)] = scan.lanes
     shape = tuple(wide)
     shapes = [real, place_shape]
     values = [emitter.spread(text, own, shape) for text, own in zip(values, shapes, strict=False)]
@@ -55,17 +55,21 @@ def running(emitter: KernelEmitter, op: Operation) -> None:
     given = f"({', '.join(values)})" if indexed else values[0]
     results = [emitter.fresh("scanned") for _ in values]
     if op.kind == "sum":
-        emitter.line(f"{results[0]} = tl.cumsum({given}, {scan.dim}).to({dtype_text(scalar)})")
+        emitter.line(f"{results[0]} = tl.cumsum({given}, {emitter.place(scan.dim)}).to({dtype_text(scalar)})")
     else:
-        emitter.line(f"{', '.join(results)} = tl.associative_scan({given}, {scan.dim}, {function})")
+        emitter.line(f"{', '.join(results)} = tl.associative_scan({given}, {emitter.place(scan.dim)}, {function})")
     if not emitter.is_whole(scan):
-        kept = tuple(1 if axis == scan.dim else size for axis, size in enumerate(shape)) if emitter.rank > 1 else ()
+        kept = (
+            tuple(1 if axis == emitter.place(scan.dim) else size for axis, size in enumerate(shape))
+            if emitter.rank > 1
+            else ()
+        )
         carried = _carried(emitter, op, scan, kept, scalar)
         keep = ", keep_dims=True" if emitter.rank > 1 else ""
         joined = [emitter.fresh("running") for _ in values]
         last = [emitter.fresh("last") for _ in values]
         emitter.line(f"{', '.join(joined)} = {function}({', '.join([*carried, *results])})")
-        emitter.line(f"{', '.join(last)} = tl.reduce({given}, {scan.dim}, {function}{keep})")
+        emitter.line(f"{', '.join(last)} = tl.reduce({given}, {emitter.place(scan.dim)}, {function}{keep})")
         emitter.line(f"{', '.join(carried)} = {function}({', '.join([*carried, *last])})")
         results = joined
     _define(emitter, op, results, shape)

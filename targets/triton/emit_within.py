@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation
 
 from cuesta.dialects import kernel
+from cuesta.dialects.kernel.shapes import joint_shape
 from cuesta.targets.triton.emit_index import index_text
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def within(emitter: KernelEmitter, op: Operation) -> None:
     size = emitter.bind(f"tl.cast({index_text(op.size, ())}, tl.int64)", "size")
     inside = emitter.bind(f"({at} >= 0) & ({at} < {size})", "inside")
     # A tile without points has no lane that could fail, also of what does not vary along it.
-    masks = list(emitter.masks.values())
+    masks = _masks(emitter, op)
     if op.mask is not None:
         masks.append(emitter.name(op.mask))
     row = 2 * emitter.checks[op]
@@ -44,6 +45,20 @@ def within(emitter: KernelEmitter, op: Operation) -> None:
     emitter.line(f"functions.outside({report}, {at}, {size}, {bad})")
     if op.next_op is not None:
         emitter.inside[op.next_op] = text, inside
+
+
+def _masks(emitter: KernelEmitter, op: kernel.WithinOp) -> list[str]:
+    """Which lanes are points. Where blocks are matrices, the lanes of an axis that an address does not vary along stand
+    where others do: of such an axis it is asked whether it has a point at all.
+    """
+    if not emitter.has_products:
+        return list(emitter.masks.values())
+    shape = joint_shape(op.operands)
+    own = {dim for dim, size in enumerate(shape) if size > 1}
+    return [
+        mask if dim in own else emitter.bind(f"tl.max({mask}.to(tl.int32)) != 0", "some")
+        for dim, mask in emitter.masks.items()
+    ]
 
 
 def moved(start: str, distance: str) -> str:

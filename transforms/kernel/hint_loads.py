@@ -117,7 +117,7 @@ def _axes_of(indices: Sequence[SSAValue]) -> set[int] | None:
             found.add(index.owner.axis)
             continue
         loop = index.owner.parent_op() if isinstance(index, BlockArgument) else None
-        axes = _axes_of(loop.operands) if isinstance(loop, kernel.LoopOp) else None
+        axes = _axes_of(loop.bound_operands) if isinstance(loop, kernel.LoopOp) else None
         if axes is None:
             return None
         found |= axes

@@ -129,7 +129,7 @@ class Points:
     def _ends(self, loop: kernel.LoopOp, axis: int) -> tuple[sym.IndexExpr, sym.IndexExpr] | None:
         """The bounds of an axis over dimensions of the space."""
         dims: list[sym.IndexExpr] = []
-        for operand in loop.operands:
+        for operand in loop.bound_operands:
             number = self.number(operand)
             if number is None:
                 return None

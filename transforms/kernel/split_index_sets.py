@@ -182,8 +182,8 @@ class _Splitter:
         if not isinstance(loop, kernel.LoopOp):
             return None
         axis = loop.induction_variables.index(index)
-        low, _ = self.interval(loop.lowers.results[axis], loop.operands)
-        _, high = self.interval(loop.uppers.results[axis], loop.operands)
+        low, _ = self.interval(loop.lowers.results[axis], loop.bound_operands)
+        _, high = self.interval(loop.uppers.results[axis], loop.bound_operands)
         return None if low is None or high is None else (low, high - 1)
 
     def interval(self, e: sym.IndexExpr, indices: Sequence[SSAValue]) -> tuple[int | None, int | None]:

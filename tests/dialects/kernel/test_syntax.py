@@ -8,6 +8,7 @@ from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.kernel import KERNEL
 from cuesta.dialects.loops import REDUCTIONS
 from tests.dialects.kernel.test_contract import CONTRACT
+from tests.dialects.kernel.test_fold import FOLD
 from tests.dialects.kernel.test_meeting import MEETING
 from tests.dialects.kernel.test_pick import PICKS
 from tests.support.text import parse, refused, round_trip
@@ -104,6 +105,7 @@ kernel.func @scatter(%x: !kernel.ptr<f32>, %k: !kernel.ptr<i64>) outs(%n: !kerne
 }
 """
 WHOLE["contract"] = CONTRACT
+WHOLE["fold"] = FOLD
 WHOLE["meeting"] = MEETING
 WHOLE["picks"] = PICKS
 SCALAR = {"any": "i1", "all": "i1"}
