@@ -71,11 +71,13 @@ STAGES: tuple[Stage, ...] = (
     Stage("reuse-across-stages", "an exponential of the sum is not computed again for the quotient"),
     Stage("relax-accuracy", "it is known now what is only ever rounded to 16 bits"),
     Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED, label="dce-2"),
+    Stage("join-products", "what lies between two products is final: stored by nobody, it need not be stored at all"),
     Stage("narrow-updates", "fusion has brought together what an argument becomes and which part of it changes"),
     Stage("spread-rows", "on a GPU a row of which nothing is reduced any more is as many points"),
     Stage("tune-kernels", "under max-autotune only: the nests are final, and nothing has a schedule yet"),
     Stage("sum-columns-with-rows", "on a GPU: what one nest reads by rows and another by columns is read once"),
     Stage("choose-parts", "what is reduced is final; whether in parts is written down before anything obeys"),
+    Stage("carry-reductions", "what is reduced is final; one walk that carries all of it computes each element once"),
     Stage("split-reductions", "large reductions with little around them would leave most of a machine idle"),
     Stage("split-scatters", "what a scatter starts from is written in order, by all; then it is changed"),
     Stage("spread-scans", "on a GPU points that may come in any order need not come one by one"),
@@ -130,7 +132,7 @@ def default_stages(
         options["tune-kernels"]["keep_roundings"] = "true"
         options["canonicalize"] = {"exact": "true"}
     if emulate_precision_casts:
-        left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products"}
+        left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products", "join-products"}
     if emulate_precision_casts or not relax_accuracy:
         left_out.add("relax-accuracy")
     return tuple(

@@ -94,6 +94,8 @@ class NestAnalysis:
     """The handles that may become scratch memory of the program, and their sizes."""
     meeting: int = 0
     """The parallel axes along which those who meet (`loops.meet`) differ. They stay the last, and by themselves."""
+    carried: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    """The axes that what a fold carries depends on."""
     atomic: bool = False
     """Whether the nest changes elements in whatever order: every one of its points, and lanes, makes a change."""
 
@@ -136,6 +138,7 @@ class _Analyser:
         self.temporaries = {handle for handle, used in zip(nest.handles, used_outs, strict=True) if not used}
         self.touched: dict[SSAValue, list[tuple[Access, list[sym.IndexExpr]]]] = {}
         self.strides: dict[SSAValue, Sequence[sym.IndexExpr]] = {}
+        self.carried: dict[SSAValue, int] = {}
         self.parallel_axes = 0
         self.ordered = 0  # the axes of the scans around the op at hand
 
@@ -153,6 +156,7 @@ class _Analyser:
             self.symbol_ranges,
             {handle: size for handle in self.touched if (size := self.local(handle)) is not None},
             self.meeting(root),
+            self.carried,
             any(isinstance(op, loops.AtomicOp) for op in self.accesses),
         )
 
@@ -209,7 +213,8 @@ class _Analyser:
         inner = Loop(op, self.number_axes(op))
         loop.loops.append(inner)
         if isinstance(op, loops.FoldOp):
-            masks = self.carried(op)
+            masks = self.carried_by(op)
+            self.carried.update(zip(op.carried, masks, strict=True))
             self.varies.update(zip(op.carried, masks, strict=True))
             self.varies.update(zip(op.results, masks, strict=True))
         before = self.ordered
@@ -226,7 +231,7 @@ class _Analyser:
                 self.varies[result] = mask
             inner.work += 4 if op.kind == "welford" else 2 if op.kind in EXTREMES else 1
 
-    def carried(self, fold: loops.FoldOp) -> list[int]:
+    def carried_by(self, fold: loops.FoldOp) -> list[int]:
         """The axes that what a fold carries depends on: the least sets that hold what it begins with, and what a point
         makes of them.
         """

@@ -117,6 +117,8 @@ def _rewrite(analysis: NestAnalysis, images: list[sym.IndexExpr], merged_into: l
             access.local = sym.substitute(access.local, images)
         access.varies = _renumber(access.varies, images, merged_into)
         access.indirect = _renumber(access.indirect, images, merged_into)
+    for value, axes in analysis.carried.items():
+        analysis.carried[value] = _renumber(axes, images, merged_into)
 
 
 def _renumber(axes: int, images: list[sym.IndexExpr], merged_into: list[int]) -> int:

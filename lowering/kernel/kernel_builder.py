@@ -28,7 +28,7 @@ def pointer_to(tensor_type: Attribute) -> kernel.PointerType:
 class _Scope:
     """A block being written. Its ops are kept in a list, so that what inner blocks ask for can still be added."""
 
-    __slots__ = ("dim", "lane", "never_empty", "ops")
+    __slots__ = ("contracts", "dim", "lane", "never_empty", "ops")
 
     def __init__(self, never_empty: bool, dim: int = 0) -> None:
         self.ops: list[Operation] = []
@@ -37,6 +37,8 @@ class _Scope:
         """How many loops with lanes there are around."""
         self.lane: SSAValue | None = None
         """The points of the lanes, when the loop has some."""
+        self.contracts = False
+        """Whether it is the body of a contraction: what varies along its lanes belongs to one of its factors."""
 
 
 class KernelBuilder:
@@ -198,8 +200,8 @@ class KernelBuilder:
     def remember(self, op: elem.ConstantOp) -> None:
         self.constant_ops[op.results[0]] = op
 
-    def finished(self, op: loops.YieldOp) -> None:
-        """What is yielded is asked for when the loop is done."""
+    def finished(self, op: loops.YieldOp | loops.CarryOp) -> None:
+        """What is yielded, or carried on, is asked for when the loop is done."""
 
     def finish(self, old: Operation, new: Operation, depth: int) -> None:
         """Places the translation of an op."""
@@ -233,7 +235,16 @@ class KernelBuilder:
         return found
 
     def broadcast(self, value: SSAValue, shape: Shape) -> SSAValue:
-        """The value repeated to fill `shape`, made once, in the block of the value."""
+        """The value repeated to fill `shape`, made once, in the block of the value; along the lanes of a contraction in
+        its body.
+        """
+        for depth in range(len(self.scopes) - 1, self.depth[value], -1):
+            scope = self.scopes[depth]
+            if scope.contracts and len(shape) >= scope.dim:
+                op = kernel.BroadcastOp.create(
+                    operands=(value,), result_types=(shaped(elem.scalar_of(value.type), shape),)
+                )
+                return self.emit(op, depth).results[0]
         found = self.vectors.get((value, shape))
         if found is None:
             op = kernel.BroadcastOp.create(operands=(value,), result_types=(shaped(elem.scalar_of(value.type), shape),))
@@ -408,9 +419,45 @@ class KernelBuilder:
         new = kind.create(operands=used, properties=properties, regions=[Region(block)])
         self.finish(op, new, len(self.scopes) - 1)
 
+    def fold(self, op: loops.FoldOp) -> None:
+        axes, _ = self.schedule.loops[op]
+        shapes = [self.shape_along(self.analysis.carried[value]) for value in op.carried]
+        initials = [self.value(value, shape) for value, shape in zip(op.operands, shapes, strict=True)]
+        (axis,) = axes
+        size = self.analysis.sizes[axis]
+        used, properties = self.loop_properties([0], [size], (), 1)
+        block = self.enter(axes, self.is_positive(size), 1)
+        for old, initial in zip(op.carried, initials, strict=True):
+            new = block.insert_arg(initial.type, len(block.args))
+            new.name_hint = old.name_hint
+            self.define(old, new, len(self.scopes) - 1)
+        self.body(op.body)
+        carried = [self.value(value, shape) for value, shape in zip(op.carries, shapes, strict=True)]
+        carry = kernel.CarryOp.build(carried)
+        carry.location = op.location
+        self.emit(carry, len(self.scopes) - 1)
+        self.leave(block)
+        new = kernel.FoldOp.create(
+            operands=[*used, *initials],
+            result_types=[initial.type for initial in initials],
+            properties=properties,
+            regions=[Region(block)],
+        )
+        self.finish(op, new, len(self.scopes) - 1)
+
+    def shape_along(self, axes: int) -> Shape:
+        """The shape of a value, here, that depends on these axes of the nest."""
+        lanes = [scope.lane for scope in self.scopes if scope.lane is not None]
+        shape: Shape = ()
+        for axis, point in enumerate(self.index_values):
+            if axes >> axis & 1 and point in lanes:
+                assert point is not None
+                shape = join(shape, shape_of(point))
+        return shape
+
     def contract(self, op: loops.ReduceOp, contraction: Contraction) -> None:
         axes, lanes = self.schedule.loops[op]
-        block, used, properties = self.inner(op, axes, lanes, contraction.left_out)
+        block, used, properties = self.inner(op, axes, lanes, contraction)
         left, right = self.values[contraction.left], self.values[contraction.right]
         factors = kernel.FactorsOp.build(left, right)
         factors.location = op.location
@@ -469,13 +516,14 @@ class KernelBuilder:
         return self.emit(elem.make("mul", rest, rest), depth).results[0]
 
     def inner(
-        self, op: loops.DomainOp, axes: Sequence[int], lanes: int, left_out: frozenset[Operation] = frozenset()
+        self, op: loops.DomainOp, axes: Sequence[int], lanes: int, contraction: Contraction | None = None
     ) -> tuple[Block, Sequence[SSAValue], dict[str, Attribute]]:
-        """Writes the body of an inner loop, but for the ops `left_out`, into a block, which is left open."""
+        """Writes the body of an inner loop into a block, which is left open; of a contraction what its factors are."""
         sizes = [self.analysis.sizes[axis] for axis in axes]
         used, properties = self.loop_properties([0] * len(sizes), sizes, (), lanes)
         block = self.enter(axes, all(map(self.is_positive, sizes)), lanes)
-        self.body(op.body, left_out)
+        self.scopes[-1].contracts = contraction is not None
+        self.body(op.body, frozenset() if contraction is None else contraction.left_out)
         return block, used, properties
 
     def loop_properties(
@@ -501,6 +549,8 @@ _TRANSLATE: dict[type[Operation], Callable[[KernelBuilder, Any], None]] = {
     loops.IndexOp: KernelBuilder.index,
     loops.BoundOp: KernelBuilder.bound,
     loops.CombineOp: KernelBuilder.combine,
+    loops.CarryOp: KernelBuilder.finished,
+    loops.FoldOp: KernelBuilder.fold,
     loops.ForOp: KernelBuilder.loop,
     loops.MeetOp: KernelBuilder.meet,
     loops.RunningOp: KernelBuilder.running,

@@ -244,7 +244,7 @@ def fused_nest(product: Product, *, keep_roundings: bool = False, prologues: boo
     if consumer is None:
         variables = nest.induction_variables
         dims: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(variables))]
-        _, rounded = _sum(product, nest, dims, place, producers)
+        _, rounded = sum_at(product, dims, variables, nest.sizes, place, producers)
         insert(loops.StoreOp.build(rounded, nest.handles[0], dims, variables), product.call, place)
         return nest
     substitution = Substitution(nest.induction_variables)
@@ -260,7 +260,7 @@ def fused_nest(product: Product, *, keep_roundings: bool = False, prologues: boo
         if isinstance(op, loops.LoadOp) and op.source is product.result:
             if first is None:
                 dims = substitution.expressions(op.map.results, op.indices)
-                first = _sum(product, nest, dims, place, producers)
+                first = sum_at(product, dims, nest.induction_variables, nest.sizes, place, producers)
                 if product.is_kept:
                     store = loops.StoreOp.build(first[1], nest.handles[-1], dims, nest.induction_variables)
                     insert(store, product.call, place)
@@ -287,21 +287,24 @@ def insert(op: Operation, like: Operation, place: InsertPoint) -> SSAValue | Non
     return op.results[0] if op.results else None
 
 
-def _sum(
+def sum_at(
     product: Product,
-    nest: loops.NestOp,
     dims: Sequence[sym.IndexExpr],
+    around: Sequence[SSAValue],
+    ranges: Sequence[sym.IndexExpr],
     place: InsertPoint,
-    producers: Mapping[SSAValue, loops.NestOp],
+    producers: Mapping[SSAValue, loops.NestOp] = MappingProxyType({}),
 ) -> tuple[SSAValue, SSAValue]:
-    """Appends the sum of products for one element, whose index is `dims`; gives it in f32, and rounded."""
+    """Inserts the sum of products for one element, whose index is `dims`, expressions over the index values `around`,
+    which stay below `ranges`; gives it in f32, and rounded.
+    """
     *batch, row, column = dims
     rows, columns, points = product.sizes
     del rows, columns
     reduction = loops.ReduceOp.build("sum", [points], f32)
-    axes = [*nest.induction_variables, *reduction.induction_variables]
+    axes = [*around, *reduction.induction_variables]
     reduction.induction_variables[0].name_hint = "k"
-    sizes = (*nest.sizes, points)
+    sizes = (*ranges, points)
     k = sym.dim(len(axes) - 1)
     inside = InsertPoint.at_end(reduction.body)
     left = load_in_f32(product.left, [*batch, row, k], axes, sizes, product.call, inside, producers)
@@ -315,7 +318,7 @@ def _sum(
         bias_sizes = sizes_of(tensor_type_of(product.bias))
         last = dims[len(dims) - len(bias_sizes) :]
         own = [0 if size == 1 else dim for size, dim in zip(bias_sizes, last, strict=True)]
-        bias = load_in_f32(product.bias, own, nest.induction_variables, nest.sizes, product.call, place)
+        bias = load_in_f32(product.bias, own, around, ranges, product.call, place)
         total = insert(elem.make("add", total, bias), product.call, place)
         assert total is not None
     scalar = element_type_of(product.result)
@@ -390,4 +393,4 @@ def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> No
             remove(product.producers[value])
 
 
-__all__ = ["Product", "fused_nest", "insert", "is_one", "load_in_f32", "product_of", "products_of", "replace"]
+__all__ = ["Product", "fused_nest", "insert", "is_one", "load_in_f32", "product_of", "products_of", "replace", "sum_at"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cuesta.dialects.core.machine import Machine
+
 LEAST = 16
 """The fewest rows, columns and points of a tile that matrix units take.
 
@@ -70,3 +72,22 @@ def tiles_for(sizes: tuple[int, int, int], programs_around: int, bits: int, proc
 def fits(tile: int, size: int) -> bool:
     """Whether a side of a tile is not mostly empty."""
     return tile <= LEAST or tile < 2 * size
+
+
+def walked_tile(rows: int, columns: int, points: int, bits: int, machine: Machine) -> dict[str, int]:
+    """The choices of a nest that walks along what it sums, and computes what it sums on the way from sums of `points`.
+
+    A program has all columns. `depth` are the points of a step.
+    """
+    width = max(LEAST, 1 << max(0, columns - 1).bit_length())
+    inner = max(LEAST, 1 << max(0, points - 1).bit_length())
+    widest = max(width, inner)
+    height = 128 if widest <= 128 else 64
+    height = min(height, max(LEAST, 1 << max(0, rows - 1).bit_length()))
+    return {
+        "rows": height,
+        "columns": width,
+        "depth": 64,
+        "warps": 4 if height <= 64 else 8,
+        "stages": 3 if widest <= 64 else 2,
+    }

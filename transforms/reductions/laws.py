@@ -104,16 +104,24 @@ class Exponential(Law):
 
     def shift_of_part(self, partner: SSAValue, count: Count, writer: BodyWriter) -> SSAValue:
         """t_p, or 0 where that is not finite"""
-        size = writer.make("abs", partner)
-        infinite = writer.make("eq", size, writer.constant(_INFINITY, partner.type))
-        return writer.select(infinite, writer.constant(0.0, partner.type), partner)
+        return shift_of(partner, writer)
 
     def term(self, part: OfPart, shift: SSAValue, count: Count, writer: BodyWriter) -> SSAValue:
         """own · exp(t_p − c)"""
-        kind = part.own.type
-        infinite = writer.make("eq", part.partner, writer.constant(_INFINITY, kind))
-        greatest = writer.select(infinite, writer.constant(0.0, kind), part.partner)
+        greatest = greatest_or_zero(part.partner, writer)
         return writer.make("mul", part.own, writer.make("exp", writer.make("sub", greatest, shift)))
+
+
+def shift_of(greatest: SSAValue, writer: BodyWriter) -> SSAValue:
+    """Writes what stands in for c within a part of that maximum: t_p, or 0 where that is not finite."""
+    infinite = writer.make("eq", writer.make("abs", greatest), writer.constant(_INFINITY, greatest.type))
+    return writer.select(infinite, writer.constant(0.0, greatest.type), greatest)
+
+
+def greatest_or_zero(greatest: SSAValue, writer: BodyWriter) -> SSAValue:
+    """Writes t_p as its factor exp(t_p − c) has it: 0 for infinity, and −inf for a part that is −inf all over."""
+    infinite = writer.make("eq", greatest, writer.constant(_INFINITY, greatest.type))
+    return writer.select(infinite, writer.constant(0.0, greatest.type), greatest)
 
 
 class Squares(Law):
@@ -222,5 +230,7 @@ __all__ = [
     "Count",
     "Law",
     "OfPart",
+    "greatest_or_zero",
     "join_running",
+    "shift_of",
 ]

@@ -11,6 +11,7 @@ from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.loops.analysis import Loop, NestAnalysis
 from cuesta.lowering.schedule.schedule import Contraction, ParallelAxis, Schedule
+from cuesta.transforms.products.tiles import LEAST
 
 
 def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bits: int) -> Schedule:
@@ -20,6 +21,8 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
     after the sum is done in registers. `bits` are those of addresses.
     Errors: CuestaError when the nest is none.
     """
+    if any(isinstance(loop.op, loops.FoldOp) for loop in analysis.root.loops):
+        return schedule_walk(analysis, choices, bits)
     found = contraction_of(analysis, bool(choices.get("tf32")))
     if isinstance(found, str):
         raise CuestaError(Diagnostic.on(analysis.nest, f"its schedule asks for a contraction, but {found}"))
@@ -48,6 +51,70 @@ def contraction_of(analysis: NestAnalysis, tf32: bool) -> tuple[Loop, Contractio
     if len(root.loops) != 1 or root.loops[0].loops:
         return "it has not one inner loop"
     loop = root.loops[0]
+    found = contraction_in(analysis, loop, root.axes, tf32)
+    return found if isinstance(found, str) else (loop, found)
+
+
+def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int) -> Schedule:
+    """The schedule of a nest that folds: a program has a tile of `rows` by all columns, and walks along the fold; in
+    each step the points of the reductions in it are lanes, and what they reduce of sums of products is, too.
+
+    Errors: CuestaError when a reduction in a step is over several axes, or not of `depth` points, or no sum of products
+    stands anywhere.
+    """
+    root, depth, tf32 = analysis.root, choices["depth"], bool(choices.get("tf32"))
+    made: dict[Operation, tuple[list[int], int]] = {}
+    contractions: dict[Operation, Contraction] = {}
+
+    def refuse(op: Operation, why: str) -> CuestaError:
+        return CuestaError(Diagnostic.on(op, f"its nest's schedule asks for a walk, but {why}"))
+
+    if len(root.loops) != 1 or not isinstance(fold := root.loops[0].op, loops.FoldOp):
+        raise refuse(analysis.nest, "it does more than to fold")
+    made[fold] = (root.loops[0].axes, 1)
+    for loop in root.loops[0].loops:
+        if not isinstance(loop.op, loops.ReduceOp) or len(loop.axes) != 1 or analysis.sizes[loop.axes[0]] != depth:
+            raise refuse(loop.op, f"it is no reduction of {depth} points")
+        made[loop.op] = (loop.axes, depth)
+        for inner in loop.loops:
+            found = contraction_in(analysis, inner, [*root.axes, *loop.axes], tf32)
+            if isinstance(found, str):
+                raise refuse(inner.op, found)
+            (axis,) = inner.axes
+            points = analysis.sizes[axis]
+            if not isinstance(points, int):
+                raise refuse(inner.op, "how many points it has only the call knows")
+            contractions[inner.op] = found
+            made[inner.op] = (inner.axes, max(LEAST, 1 << (points - 1).bit_length()))
+        found = contraction_in(analysis, loop, root.axes, tf32)
+        if not isinstance(found, str):
+            contractions[loop.op] = found
+    outer = [one for loop, one in contractions.items() if loop.parent_op() is fold]
+    if not outer or any((one.rows, one.columns) != (outer[0].rows, outer[0].columns) for one in outer):
+        raise refuse(fold, "no sum of products in it has rows and columns of the nest")
+    rows, columns = outer[0].rows, outer[0].columns
+    tiles = [
+        ParallelAxis(rows, loop=True, tile=choices["rows"]),
+        ParallelAxis(columns, loop=True, tile=choices["columns"]),
+    ]
+    return Schedule(
+        [*(ParallelAxis(axis) for axis in root.axes if axis not in (rows, columns)), *tiles],
+        around=[(rows, choices["rows"])],
+        order=[columns],
+        lanes=choices["columns"],
+        loops=made,
+        contractions=contractions,
+        choices={
+            "target": "cuda",
+            "warps": choices.get("warps", 4),
+            "index": bits,
+            **{key: choices[key] for key in ("stages",) if key in choices},
+        },
+    )
+
+
+def contraction_in(analysis: NestAnalysis, loop: Loop, around: list[int], tf32: bool) -> Contraction | str:
+    """The contraction that a loop is, whose rows and columns are among the axes `around`; or why it is none."""
     reduction = loop.op
     if not isinstance(reduction, loops.ReduceOp) or reduction.kind != "sum" or len(loop.axes) != 1:
         return "its inner loop is no sum along one axis"
@@ -74,12 +141,14 @@ def contraction_of(analysis: NestAnalysis, tf32: bool) -> tuple[Loop, Contractio
     of_left, of_right = varies(left), varies(right)
     if not of_left & of_right & k:
         return "a factor does not vary along the axis of the sum"
-    rows, columns = _axes(of_left & ~of_right, root.axes), _axes(of_right & ~of_left, root.axes)
+    rows, columns = _axes(of_left & ~of_right, around), _axes(of_right & ~of_left, around)
     if not rows or not columns:
         return "a factor does not vary along an axis of its own"
-    if _stored_last(analysis, rows[-1]) and not _stored_last(analysis, columns[-1]):
+    within = around[len(analysis.root.axes) :]
+    turned = _stored_last(analysis, rows[-1]) and not _stored_last(analysis, columns[-1])
+    if rows[-1] in within or (turned and columns[-1] not in within):
         left, right, rows, columns = right, left, columns, rows
-    return loop, Contraction(left, right, frozenset(left_out), rows[-1], columns[-1], tf32)
+    return Contraction(left, right, frozenset(left_out), rows[-1], columns[-1], tf32)
 
 
 def _is_narrow(value_type: Attribute) -> bool:
@@ -112,7 +181,12 @@ class Varies:
         """The same, found anew."""
         owner = value.owner
         if not isinstance(owner, Operation):
-            return 0
+            return self.analysis.carried.get(value, 0)
+        if isinstance(owner, loops.ReduceOp):
+            found = self(owner.yielded)
+            for variable in owner.induction_variables:
+                found &= ~(1 << self.analysis.number[variable])
+            return found
         access = self.analysis.accesses.get(owner)
         if access is not None:
             found = access.varies

@@ -1,0 +1,109 @@
+"""Attention as people write it in plain PyTorch: what may be done to the scores, and sizes that fit no tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Score = Callable[[Tensor, "Case"], Tensor]
+"""What is done to the scores, which are (batch, heads, queries, keys)."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An attention: its sizes, what is done to the scores, and what makes weights of them."""
+
+    score: Score
+    batch: int = 1
+    heads: int = 2
+    queries: int = 96
+    keys: int = 96
+    width: int = 32
+    values: int = 0
+    """The columns of values; as many as those of keys where it is 0."""
+    dtype: torch.dtype = torch.bfloat16
+    weights: Callable[[Tensor], Tensor] = lambda scores: scores.softmax(-1)
+    shared: int = 1
+    """How many heads share keys and values."""
+
+    def inputs(self, device: str = "cpu") -> list[Tensor]:
+        """Queries, keys and values."""
+        groups = self.heads // self.shared
+        shapes = (
+            (self.batch, self.heads, self.queries, self.width),
+            (self.batch, groups, self.keys, self.width),
+            (self.batch, groups, self.keys, self.values or self.width),
+        )
+        return [torch.randn(shape, device=device).to(self.dtype) for shape in shapes]
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The attention."""
+        if self.shared > 1:
+            k, v = (one.repeat_interleave(self.shared, 1) for one in (k, v))
+        scores = self.score(q @ k.transpose(-2, -1) * self.width**-0.5, self)
+        return self.weights(scores) @ v
+
+
+def _points(scores: Tensor) -> tuple[Tensor, Tensor]:
+    rows, columns = scores.shape[-2:]
+    return torch.arange(rows, device=scores.device)[:, None], torch.arange(columns, device=scores.device)
+
+
+def plain(scores: Tensor, case: Case) -> Tensor:
+    """Nothing."""
+    return scores
+
+
+def causal(scores: Tensor, case: Case) -> Tensor:
+    """No key after the query."""
+    i, j = _points(scores)
+    return scores.masked_fill(j > i, float("-inf"))
+
+
+def window(scores: Tensor, case: Case) -> Tensor:
+    """Keys that are near, and not after the query."""
+    i, j = _points(scores)
+    return torch.where((j <= i) & (j > i - 20), scores, float("-inf"))
+
+
+def slopes(scores: Tensor, case: Case) -> Tensor:
+    """ALiBi: a slope for each head."""
+    i, j = _points(scores)
+    head = torch.arange(1, case.heads + 1, device=scores.device)[:, None, None]
+    return scores + (j - i) * torch.exp2(-8.0 * head / case.heads).to(scores.dtype)
+
+
+def capped(scores: Tensor, case: Case) -> Tensor:
+    """Soft capping."""
+    return torch.tanh(scores / 2.0) * 2.0
+
+
+def filled(scores: Tensor, case: Case) -> Tensor:
+    """A large negative number where there is nothing to see."""
+    i, j = _points(scores)
+    return scores.masked_fill(j > i, -1e4)
+
+
+def wholly_masked(scores: Tensor, case: Case) -> Tensor:
+    """The first rows see nothing at all: eager's NaN."""
+    i, j = _points(scores)
+    return scores.masked_fill((j > i) | (i < 5), float("-inf"))
+
+
+CASES: dict[str, Case] = {
+    "plain": Case(plain),
+    "causal": Case(causal, queries=130, keys=130, dtype=torch.float16),
+    "window": Case(window, queries=96, keys=96),
+    "slopes": Case(slopes, batch=2, heads=2),
+    "capped": Case(capped, width=64, values=16),
+    "filled": Case(filled, width=48, queries=77, keys=201),
+    "wholly masked": Case(wholly_masked),
+    "few queries": Case(plain, queries=3, keys=160),
+    "shared keys": Case(causal, heads=4, shared=2),
+    "sigmoid": Case(plain, weights=lambda scores: torch.sigmoid(scores.float() - 1).to(scores.dtype)),
+    "in f32": Case(causal, weights=lambda scores: scores.float().softmax(-1).to(scores.dtype)),
+}
+"""By name."""
