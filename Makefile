@@ -146,6 +146,9 @@ bench-constants: $(READY) ## what the constants of schedules and fusion are wort
 bench-convolutions: $(READY) ## what channels first costs the library, for each kind of convolution (ARGS="--device cuda")
 	$(RUN) -m benchmarks.convolutions $(ARGS)
 
+bench-attention: $(READY) ## attention in plain PyTorch beside TorchInductor and flex_attention, on a CUDA device (ARGS="--backward")
+	$(RUN) -m benchmarks.attention $(ARGS)
+
 bench-explain: $(READY) ## what explain counts of kernels beside the counters of a CUDA device, by ncu (ARGS="--only softmax")
 	$(RUN) -m benchmarks.explain_counts $(ARGS)
 

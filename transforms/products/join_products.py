@@ -22,7 +22,6 @@ one walk, in which a tile of s is computed once and lives in registers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp, f32

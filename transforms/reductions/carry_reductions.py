@@ -29,7 +29,7 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.reductions import JOINS, identity
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
-from cuesta.dialects.loops.surgery import Substitution, clone_into, clone_op, remove
+from cuesta.dialects.loops.surgery import Substitution, clone_into, remove
 from cuesta.dialects.loops.writing import BodyWriter, only_where, read_only_where, type_of_positions
 from cuesta.transforms.reductions.laws import greatest_or_zero, shift_of
 

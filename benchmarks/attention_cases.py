@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+CAP = 2.0
+"""The greatest score of `capped`."""
+
 Score = Callable[[Tensor, "Case"], Tensor]
 """What is done to the scores, which are (batch, heads, queries, keys)."""
 
@@ -26,6 +29,8 @@ class Case:
     """The columns of values; as many as those of keys where it is 0."""
     dtype: torch.dtype = torch.bfloat16
     weights: Callable[[Tensor], Tensor] = lambda scores: scores.softmax(-1)
+    near: int = 20
+    """How many keys a query sees of `window`."""
     shared: int = 1
     """How many heads share keys and values."""
 
@@ -66,7 +71,7 @@ def causal(scores: Tensor, case: Case) -> Tensor:
 def window(scores: Tensor, case: Case) -> Tensor:
     """Keys that are near, and not after the query."""
     i, j = _points(scores)
-    return torch.where((j <= i) & (j > i - 20), scores, float("-inf"))
+    return torch.where((j <= i) & (j > i - case.near), scores, float("-inf"))
 
 
 def slopes(scores: Tensor, case: Case) -> Tensor:
@@ -78,7 +83,7 @@ def slopes(scores: Tensor, case: Case) -> Tensor:
 
 def capped(scores: Tensor, case: Case) -> Tensor:
     """Soft capping."""
-    return torch.tanh(scores / 2.0) * 2.0
+    return torch.tanh(scores / CAP) * CAP
 
 
 def filled(scores: Tensor, case: Case) -> Tensor:
