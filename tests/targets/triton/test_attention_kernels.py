@@ -37,6 +37,7 @@ CASES = {
     "f32": Attention(queries=20, keys=21, head=24, lanes=32, element="f32"),
     "no key": Attention(keys=0, causal=False),
     "scores in rounds": Attention(queries=20, keys=37, head=32, lanes=32, depth=16),
+    "tiles without masks first": Attention(queries=70, keys=53, rows=32, split=True),
     "whole": Attention(queries=40, keys=37, more=", whole = 1"),
     "64 bits": Attention(queries=19, keys=21, index=64),
 }
@@ -127,6 +128,19 @@ def test_scores_in_rounds_are_computed_once() -> None:
     source = text_of(replace(LARGE, depth=32)).source
     assert source.count("        for e_start in range(0, 64, 32):") == source.count("for e_start") == 1
     assert source.count("tl.dot(") == 2
+
+
+def test_of_two_loops_the_second_goes_on_with_what_the_first_carries() -> None:
+    source = text_of(replace(LARGE, split=True)).source
+    start, first, second = re.split(r"    for c\w* in .*:\n", source)
+    first, between = first.split("\n    m = ")
+    before = start + between
+    assert "tl.load(q" not in first + second
+    masked, whole = re.findall(r"(x\w*) = (tl\.load\(q.*\))", before)
+    assert "mask=" in masked[1] and "mask=" not in whole[1], "the first loop may have no point, the second one has some"
+    assert f"tl.dot({masked[0]}, " in first and f"tl.dot({whole[0]}, " in second
+    assert " <= " not in first and " <= " in second
+    assert between.startswith("m2\n")
 
 
 def test_what_is_carried_changes_at_once() -> None:
