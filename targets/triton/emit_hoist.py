@@ -45,7 +45,8 @@ class Hoisting:
             return at
         home = max((self.homes.get(name, 0) for name in _NAME.findall(text)), default=0)
         for loop in reversed(self.loops):
-            if loop.depth <= at and home < loop.depth:
+            # A loop in between may have no point: what it loads stays there.
+            if home < loop.depth <= at and (loop.depth == at or _LOAD not in text):
                 at = loop.depth - 1
         return at
 
