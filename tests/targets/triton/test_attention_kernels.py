@@ -57,6 +57,27 @@ def test_numerics(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_number_of_keys_that_is_known_at_run_time_only() -> None:
+    text = Attention(heads=1, queries=32, keys=53, causal=False).program
+    for old, new in (
+        ("0 to 4)", "0 to (s0 + 15) floordiv 16)"),
+        (", 53)", ", s0)"),
+        ("848", "(s0 * 16)"),
+        ("1x53x16xf16>", "1x?x16xf16, #aten.layout<sizes = [1, s0, 16]>>"),
+        (" schedule #", " symbols(s0) schedule #"),
+        ("-> tensor<1x32x16xf16> {", "-> tensor<1x32x16xf16> attributes {sym.symbols = #sym.symbols<s0 in [1, 99]>} {"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    module = parse(text)
+    for keys in (53, 16, 1):
+        q, k, v = (torch.randn(1, rows, 16).half() for rows in (32, keys, keys))
+        (actual,) = run(on_cuda(module), [q, k, v])
+        expected = torch.softmax(q.double() @ k.double().mT * 0.25, -1) @ v.double()
+        assert (actual.double() - expected).abs().max() < 2e-3, keys
+
+
+@pytest.mark.slow
 def test_infinities_and_nan_in_scores() -> None:
     module = parse(Attention(queries=16, keys=37, bias=True, causal=False).program)
     q, k, v, bias = (one for one in random_inputs(module) if isinstance(one, Tensor))
