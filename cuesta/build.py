@@ -89,7 +89,7 @@ def kernel(
     outs: Mapping[str, str | Attribute],
     *,
     grid: Sequence[int | str] = (1,),
-    choices: Mapping[str, int] | None = None,
+    choices: Mapping[str, int | str] | None = None,
     symbols: Ranges | None = None,
     **arguments: str | Attribute,
 ) -> KernelBuilder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,7 +33,7 @@ class KernelBuilder(LoopBuilder):
         arguments: Mapping[str, str | Attribute],
         outs: Mapping[str, str | Attribute],
         grid: Sequence[int | str],
-        choices: Mapping[str, int],
+        choices: Mapping[str, int | str],
         symbols: Ranges | None,
     ) -> None:
         self._types = {name: type_of(one) for name, one in {**arguments, **outs}.items()}
@@ -104,6 +104,25 @@ class KernelBuilder(LoopBuilder):
             value = self._spread(body(index).value, shape_of_type(yielded))
             self.emit(kernel.YieldOp.build(value))
         return Scalar(self, op.results[0])
+
+    def fold(
+        self,
+        low: IndexExpr,
+        high: IndexExpr,
+        initials: Sequence[Scalar],
+        body: Callable[..., Sequence[Scalar]],
+        *,
+        lanes: int = 1,
+    ) -> list[Scalar]:
+        """The results of a `kernel.fold`, for a GPU: `body` is called with the index and what is carried, as many
+        values as `initials`, and gives what the next point is given. In a loop, what is carried may have its `lanes`.
+        """
+        shape = (lanes,) if lanes > 1 else ()
+        op = kernel.FoldOp.build(low, high, self._index_values, [self._spread(one.value, shape) for one in initials])
+        with self._body(op) as index:
+            values = body(index, *(Scalar(self, one) for one in op.carried))
+            self.emit(kernel.CarryOp.build([self._spread(one.value, shape) for one in values]))
+        return [Scalar(self, one) for one in op.results]
 
     def load(
         self, pointer: SSAValue, offset: IndexExpr, mask: Scalar | None = None, other: Scalar | None = None

@@ -9,6 +9,7 @@ for c in range(0, 4):
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation, SSAValue
@@ -16,8 +17,9 @@ from xdsl.ir import Operation, SSAValue
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import Shape, shape_of
+from cuesta.dialects.sym.nodes import Max, Min
 from cuesta.targets.triton.emit_hoist import Loop
-from cuesta.targets.triton.emit_index import is_natural, operand_text
+from cuesta.targets.triton.emit_index import ANY, operand_text
 from cuesta.targets.triton.emit_reduce import filled
 from cuesta.targets.triton.emit_types import constant_text
 
@@ -40,22 +42,38 @@ def emit_fold(emitter: KernelEmitter, op: Operation) -> None:
         for value in (argument, result):
             emitter.names[value], emitter.real[value] = name, shape
         names.append(name)
-    certain = all(is_natural(one - lower - 1) for one in sym.alternatives(upper))
+    sizes = [_size(emitter, one) for one in op.bound_operands]
+    certain = all(is_below(lower, one, sizes) for one in sym.alternatives(upper))
     test = "" if certain else emitter.bind(f"tl.cast({low}, {emitter.integer}) < {high}", "some")
     emitter.enter()
     homes, depth = emitter.hoisting.homes, len(emitter.scopes) - 1
     counter = emitter.fresh(op.induction_variables[0].name_hint or "i")
     homes.update(dict.fromkeys(names, depth))
     emitter.hoisting.loops.append(Loop(depth, test))
-    cast = emitter.wide
-    emitter.names[op.induction_variables[0]] = (
-        emitter.bind(f"tl.cast({counter}, tl.int64)", counter) if cast else counter
-    )
+    point = emitter.bind(f"tl.cast({counter}, tl.int64)", counter) if emitter.wide else counter
+    emitter.names[op.induction_variables[0]] = point
     emitter.block(op.body)
     _hand_on(emitter, op, names)
     emitter.hoisting.loops.pop()
     emitter.leave(f"for {counter} in range({low}, {high}):")
     homes.update(dict.fromkeys(names, depth - 1))
+
+
+def _size(emitter: KernelEmitter, index: SSAValue) -> sym.IndexExpr:
+    """A number that an index is below."""
+    size = emitter.func.schedule.grid[index.owner.axis] if isinstance(index.owner, kernel.ProgramIdOp) else ANY
+    return size if isinstance(size, int) else ANY
+
+
+def is_below(low: sym.IndexExpr, high: sym.IndexExpr, sizes: Sequence[sym.IndexExpr]) -> bool:
+    """Whether low < high for indices below `sizes`; a minimum is if one of what it is of is, a maximum if all are."""
+    if isinstance(low, sym.Expr) and not low.constant and len(low.terms) == 1:
+        monomial, factor = low.terms[0]
+        if factor == 1 and len(monomial.atoms) == 1 and isinstance(atom := monomial.atoms[0], Min | Max):
+            every = all if isinstance(atom, Max) else any
+            return every(is_below(side, high, sizes) for side in (atom.left, atom.right))
+    least, _ = sym.bounds(high - low, sizes)
+    return least is not None and least > 0
 
 
 def _initial(emitter: KernelEmitter, value: SSAValue, shape: Shape) -> str:

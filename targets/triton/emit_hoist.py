@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+_LOAD = "tl.load("
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*\b(?!=)")
 
 
@@ -44,14 +45,26 @@ class Hoisting:
             return at
         home = max((self.homes.get(name, 0) for name in _NAME.findall(text)), default=0)
         for loop in reversed(self.loops):
-            if loop.depth <= at and home < loop.depth:
+            # A loop in between may have no point: what it loads stays there.
+            if home < loop.depth <= at and (loop.depth == at or _LOAD not in text):
                 at = loop.depth - 1
         return at
 
     def guards(self, text: str, at: int) -> list[str]:
-        """The tests that must be true where an expression is defined; one that was needed in block `at`."""
+        """The tests that must be true where something that is needed in block `at` is loaded."""
+        return [loop.test for loop in self._crossed(text, at) if loop.test]
+
+    def places(self, text: str, at: int) -> tuple[int, int]:
+        """The block that an expression which is needed in block `at` is to be defined in, and the one in which it has
+        this value: what is masked by whether a loop has a point is known in that loop only.
+        """
+        depth = self.depth(text, at)
+        guarded = [loop.depth for loop in self._crossed(text, at) if loop.test and _LOAD in text]
+        return depth, max(guarded, default=depth)
+
+    def _crossed(self, text: str, at: int) -> list[Loop]:
         to = self.depth(text, at)
-        return [loop.test for loop in self.loops if to < loop.depth <= at and loop.test]
+        return [loop for loop in self.loops if to < loop.depth <= at]
 
     def anonymous(self, text: str, depth: int, *names: str) -> str:
         """A text with numbers for `names`, and for those that are defined further in than block `depth`."""

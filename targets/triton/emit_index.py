@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from cuesta.dialects import sym
 from cuesta.dialects.sym.nodes import Atom, Dim, FloorDiv, Function, Max, Min, Mod, Symbol
 
-_ANY = 1 << 62
+ANY = 1 << 62
+"""More than any index."""
 
 
 def index_text(e: sym.IndexExpr, dims: Sequence[str]) -> str:
@@ -59,5 +60,5 @@ def is_natural(e: sym.IndexExpr) -> bool:
     """Whether the expression is never negative, whatever the sizes are."""
     if isinstance(e, int):
         return e >= 0
-    low, _ = sym.bounds(e, [_ANY] * (max(e.dims, default=-1) + 1))
+    low, _ = sym.bounds(e, [ANY] * (max(e.dims, default=-1) + 1))
     return low is not None and low >= 0

@@ -180,11 +180,10 @@ class KernelEmitter:
         for scope in self.scopes:
             if text in scope.known:
                 return scope.known[text]
-        depth = self.hoisting.depth(text, len(self.scopes) - 1)
-        scope = self.scopes[depth]
-        name = scope.known[text] = identifier(hint, self.taken)
+        depth, known = self.hoisting.places(text, len(self.scopes) - 1)
+        name = self.scopes[known].known[text] = identifier(hint, self.taken)
         self.hoisting.homes[name] = depth
-        scope.lines.append(f"{name} = {spelled or text}")
+        self.scopes[depth].lines.append(f"{name} = {spelled or text}")
         return name
 
     def bind_outside(self, text: str, hint: str, operands: Sequence[SSAValue]) -> str:

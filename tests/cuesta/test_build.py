@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 import torch
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute
 
 from cuesta import build
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import format_location, print_text
+from cuesta.dialects.sym.expr import IndexExpr
+from cuesta.lowering.aten.scalar import Scalar
 from cuesta.programs.building import type_of
+from cuesta.targets import reference
 from tests.support.text import parse
 
 
@@ -84,6 +88,28 @@ def test_a_kernel() -> None:
     x = torch.rand(4, 60)
     check(k, x, expected=x / x.sum(1, keepdim=True) + 1)
     assert "unroll = 2" in str(k.program)
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_a_fold(lanes: int) -> None:
+    """y[p] = 1 + x[p, 0] + 2 x[p, 1] + 4 x[p, 2] …, the weights carried beside the sums."""
+    choices = {"target": "cuda"}
+    with build.kernel({"y": "f32[2, 8]"}, grid=[2], choices=choices, x="f32[2, 5, 8]") as k:
+        row = k.program_id(0)
+        with k.loop(0, 8, lanes=lanes) as j:
+            one = k.constant(1.0, f32)
+
+            def step(c: IndexExpr, total: Scalar, weight: Scalar) -> list[Scalar]:
+                return [total + k.load(k.x, row * 40 + c * 8 + j) * weight, weight * 2.0]
+
+            total, weight = k.fold(0, row + 4, [one, one], step, lanes=lanes)
+            k.store(total + weight, k.y, row * 8 + j)
+    x = torch.randn(2, 5, 8)
+    (y,) = reference.run(k.module, [x])
+    for p, points in enumerate((4, 5)):
+        weights = 2.0 ** torch.arange(points)
+        expected = 1 + (x[p, :points] * weights[:, None]).sum(0) + 2.0**points
+        torch.testing.assert_close(y[p], expected)  # type: ignore[index]
 
 
 def test_a_kernel_of_symbolic_size() -> None:

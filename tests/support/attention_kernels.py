@@ -6,7 +6,8 @@ python -m tests.support.attention_kernels head=64 rows=128 tile=64 lanes=64 elem
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,10 @@ class Attention:
     tf32: bool = True
     depth: int = 0
     """The lanes along which scores are summed; `lanes` if 0."""
+    split: bool = False
+    """Whether the tiles in which no score is masked come first, in a fold of their own."""
+    all_there: bool = False
+    """Whether all lanes are keys."""
     more: str = ""
     """More choices of the schedule, such as `, whole = 1`."""
 
@@ -85,45 +90,21 @@ class Attention:
 {p}d = elem.sub {p}w, {p}mm : {block}
 {p}g = elem.exp {p}d : {block}"""
 
-    @property
-    def kernel(self) -> str:
-        """The kernel `@attention_0`."""
+    def fold(self, results: Sequence[str], initials: Sequence[str], bounds: str) -> str:
+        """The tiles of keys from one to another: the maxima of rows, the sums, and what is accumulated."""
         rows, tile, lanes, element = self.rows, self.tile, self.lanes, self.element
         row, out = f"vector<{rows}xf32>", f"vector<{rows}x{lanes}xf32>"
-        result_block = f"vector<{rows}x{lanes}x{element}>"
         given = f"%mm : {row}, %ll : {row}, %aa : {out}"
         keys = f"%j = %c * {tile} to min(%c * {tile} + {tile}, {self.keys}) lanes {tile} dim 2"
-        if self.keys % tile == 0:
+        if self.keys % tile == 0 or self.all_there:
             keys = f"%j = %c * {tile} to %c * {tile} + {tile} lanes {tile} dim 2"
-        queries = f"%i = %p * {rows} to min(%p * {rows} + {rows}, {self.queries}) lanes {rows}"
-        if self.queries % rows == 0:
-            queries = f"%i = %p * {rows} to %p * {rows} + {rows} lanes {rows}"
-        last = -(-self.keys // tile)
-        blocks = f"min({last}, (%p * {rows} + {rows - 1}) floordiv {tile} + 1)" if self.causal else f"{last}"
         narrow = element != "f32"
         left, right = f"vector<{rows}x1x{tile}x{element}>", f"vector<1x{lanes}x{tile}x{element}>"
         tf32 = "tf32 " if element == "f32" and self.tf32 else ""
         weight = f"%g = elem.convert %ug : vector<{rows}x1x{tile}xf32> to {left}" if narrow else ""
         g = "%g" if narrow else "%ug"
-        end, result = "", "%n"
-        if narrow:
-            end, result = f"%z = elem.convert %n : {out} to {result_block}", "%z"
-        pointers = ["%q", "%k", "%v", *(["%bias"] if self.bias else [])]
-        elements = [element] * 3 + ["f32"]
-        inputs = ", ".join(f"{one} : !kernel.ptr<{kind}>" for one, kind in zip(pointers, elements, strict=False))
-        choices = f"target = cuda, warps = {self.warps}, stages = {self.stages}, index = {self.index}{self.more}"
-        grid = f"[{self.heads}, {-(-self.queries // rows)}]"
-        schedule = f"#kernel.schedule<grid = {grid}, {choices}>"
         return f"""
-kernel.func @attention_0({inputs}) outs(%o : !kernel.ptr<{element}>) schedule {schedule} {{
-  %h = kernel.program_id 0
-  %p = kernel.program_id 1
-  kernel.for ({queries}) {{
-    kernel.for (%d = 0 to {self.head} lanes {lanes} dim 1) {{
-      %m0 = elem.constant -inf : {row}
-      %l0 = elem.constant 0.0 : {row}
-      %a0 = elem.constant 0.0 : {out}
-      %m, %l, %a = kernel.fold (%c = 0 to {blocks}) from (%m0, %l0, %a0) carries ({given}) {{
+      {", ".join(results)} = kernel.fold (%c = {bounds}) from ({", ".join(initials)}) carries ({given}) {{
         %t = kernel.reduce maximum ({keys}) {{{self.scores("t")}
           kernel.yield %tw : vector<{rows}x1x{tile}xf32>
         }} : {row}
@@ -144,7 +125,45 @@ kernel.func @attention_0({inputs}) outs(%o : !kernel.ptr<{element}>) schedule {s
         %af = elem.mul %aa, %fw : {out}
         %a1 = elem.add %af, %u : {out}
         kernel.carry %m1, %l1, %a1 : {row}, {row}, {out}
-      }} : {row}, {row}, {out}
+      }} : {row}, {row}, {out}"""
+
+    @property
+    def kernel(self) -> str:
+        """The kernel `@attention_0`."""
+        rows, tile, lanes, element = self.rows, self.tile, self.lanes, self.element
+        row, out = f"vector<{rows}xf32>", f"vector<{rows}x{lanes}xf32>"
+        result_block = f"vector<{rows}x{lanes}x{element}>"
+        queries = f"%i = %p * {rows} to min(%p * {rows} + {rows}, {self.queries}) lanes {rows}"
+        if self.queries % rows == 0:
+            queries = f"%i = %p * {rows} to %p * {rows} + {rows} lanes {rows}"
+        last = -(-self.keys // tile)
+        blocks = f"min({last}, (%p * {rows} + {rows - 1}) floordiv {tile} + 1)" if self.causal else f"{last}"
+        narrow = element != "f32"
+        folds = self.fold(("%m", "%l", "%a"), ("%m0", "%l0", "%a0"), f"0 to {blocks}")
+        if self.split and self.causal:
+            whole = f"min({self.keys // tile}, (%p * {rows} + 1) floordiv {tile})"
+            early = replace(self, causal=False, all_there=True)
+            folds = early.fold(("%m2", "%l2", "%a2"), ("%m0", "%l0", "%a0"), f"0 to {whole}")
+            folds += self.fold(("%m", "%l", "%a"), ("%m2", "%l2", "%a2"), f"{whole} to {blocks}")
+        end, result = "", "%n"
+        if narrow:
+            end, result = f"%z = elem.convert %n : {out} to {result_block}", "%z"
+        pointers = ["%q", "%k", "%v", *(["%bias"] if self.bias else [])]
+        elements = [element] * 3 + ["f32"]
+        inputs = ", ".join(f"{one} : !kernel.ptr<{kind}>" for one, kind in zip(pointers, elements, strict=False))
+        choices = f"target = cuda, warps = {self.warps}, stages = {self.stages}, index = {self.index}{self.more}"
+        grid = f"[{self.heads}, {-(-self.queries // rows)}]"
+        schedule = f"#kernel.schedule<grid = {grid}, {choices}>"
+        return f"""
+kernel.func @attention_0({inputs}) outs(%o : !kernel.ptr<{element}>) schedule {schedule} {{
+  %h = kernel.program_id 0
+  %p = kernel.program_id 1
+  kernel.for ({queries}) {{
+    kernel.for (%d = 0 to {self.head} lanes {lanes} dim 1) {{
+      %m0 = elem.constant -inf : {row}
+      %l0 = elem.constant 0.0 : {row}
+      %a0 = elem.constant 0.0 : {out}
+{folds}
       %lw = kernel.broadcast %l : {row} to {out}
       %n = elem.div %a, %lw : {out}
       {end}

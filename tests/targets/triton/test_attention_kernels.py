@@ -37,6 +37,7 @@ CASES = {
     "f32": Attention(queries=20, keys=21, head=24, lanes=32, element="f32"),
     "no key": Attention(keys=0, causal=False),
     "scores in rounds": Attention(queries=20, keys=37, head=32, lanes=32, depth=16),
+    "tiles without masks first": Attention(queries=70, keys=53, rows=32, split=True),
     "whole": Attention(queries=40, keys=37, more=", whole = 1"),
     "64 bits": Attention(queries=19, keys=21, index=64),
 }
@@ -53,6 +54,27 @@ def test_numerics(name: str) -> None:
     ulps = 8.0 if case.element == "bf16" else 4.0  # Triton's interpreter cuts f32 off when it makes bf16 of it
     found = compare(name, actual, expected[0], truth[0], factor=3.0, ulps=ulps)
     assert found.passes, str(found)
+
+
+@pytest.mark.slow
+def test_a_number_of_keys_that_is_known_at_run_time_only() -> None:
+    text = Attention(heads=1, queries=32, keys=53, causal=False).program
+    for old, new in (
+        ("0 to 4)", "0 to (s0 + 15) floordiv 16)"),
+        (", 53)", ", s0)"),
+        ("848", "(s0 * 16)"),
+        ("1x53x16xf16>", "1x?x16xf16, #aten.layout<sizes = [1, s0, 16]>>"),
+        (" schedule #", " symbols(s0) schedule #"),
+        ("-> tensor<1x32x16xf16> {", "-> tensor<1x32x16xf16> attributes {sym.symbols = #sym.symbols<s0 in [1, 99]>} {"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    module = parse(text)
+    for keys in (53, 16, 1):
+        q, k, v = (torch.randn(1, rows, 16).half() for rows in (32, keys, keys))
+        (actual,) = run(on_cuda(module), [q, k, v])
+        expected = torch.softmax(q.double() @ k.double().mT * 0.25, -1) @ v.double()
+        assert (actual.double() - expected).abs().max() < 2e-3, keys
 
 
 @pytest.mark.slow
@@ -127,6 +149,19 @@ def test_scores_in_rounds_are_computed_once() -> None:
     source = text_of(replace(LARGE, depth=32)).source
     assert source.count("        for e_start in range(0, 64, 32):") == source.count("for e_start") == 1
     assert source.count("tl.dot(") == 2
+
+
+def test_of_two_loops_the_second_goes_on_with_what_the_first_carries() -> None:
+    source = text_of(replace(LARGE, split=True)).source
+    start, first, second = re.split(r"    for c\w* in .*:\n", source)
+    first, between = first.split("\n    m = ")
+    before = start + between
+    assert "tl.load(q" not in first + second
+    masked, whole = re.findall(r"(x\w*) = (tl\.load\(q.*\))", before)
+    assert "mask=" in masked[1] and "mask=" not in whole[1], "the first loop may have no point, the second one has some"
+    assert f"tl.dot({masked[0]}, " in first and f"tl.dot({whole[0]}, " in second
+    assert " <= " not in first and " <= " in second
+    assert between.startswith("m2\n")
 
 
 def test_what_is_carried_changes_at_once() -> None:
