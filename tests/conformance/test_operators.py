@@ -31,7 +31,7 @@ def operators() -> dict[str, Any]:
     from torch.testing._internal.opinfo import core
 
     # For every operator it would look through the stack for a `unittest` of PyTorch's own, reading each frame's source.
-    common_utils.extract_test_fn = core.extract_test_fn = lambda: None
+    common_utils.extract_test_fn = core.extract_test_fn = lambda: None  # pyright: ignore[reportPrivateImportUsage]
     return {op.full_name: op for op in op_db}
 
 
