@@ -241,6 +241,30 @@ def test_seeds_of_findings_that_are_not_made_smaller_are_told(capsys: pytest.Cap
     assert "seeds 0, 1, 2, 3, 4" in search.report.text() and "seed 4: again output 3" in capsys.readouterr().err
 
 
+FOUND: dict[str, Case] = {
+    "11017240": Case(
+        ["x = numbers(76, torch.float32, b).requires_grad_()"], ["x"], [],
+        ["v2 = torch.view_as_real(torch.polar(x.double() + 0.03, x.double()) * (1 - 2j)).flatten()"],
+        "(v2, v2.view_as(v2))", [(1, 2, 3)], {"dynamic": True}, "all",
+    ),
+    "11017893": Case(
+        ["x = numbers(54, torch.float32, a).requires_grad_()", "y = numbers(11, torch.int64, a, 2)[..., 1]"],
+        ["x", "y"], [], ["v1 = x * 2", "y.index_fill_(0, y % y.shape[0], 0)"], "v1", [(5, 8, 17)], {}, "all",
+    ),
+    "11015398": Case(
+        ["x = numbers(66, torch.float32, b).requires_grad_()", "z = numbers(89, torch.bfloat16, b)"],
+        ["x", "z"], [], ["v1 = F.huber_loss(x, z)"], "v1", [(1, 1, 1)], {}, "all",
+    ),
+}  # fmt: skip
+"""What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises."""
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_what_was_found(seed: str) -> None:
+    verdict = judge(FOUND[seed])
+    assert verdict.kind in ("right", "refused"), verdict.what
+
+
 ENDLESS = """
 import json, pathlib, sys, time
 for line in sys.stdin:
