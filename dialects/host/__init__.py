@@ -15,6 +15,7 @@ from cuesta.dialects.host.eager import (
 )
 from cuesta.dialects.host.ops import (
     ARENA_ALIGNMENT,
+    AS_COMPLEX,
     HOST,
     AllocOp,
     ExternOp,
@@ -26,12 +27,14 @@ from cuesta.dialects.host.ops import (
     ReturnOp,
     arena_type,
     buffer_bytes,
+    is_seen_as_complex,
     only_launched,
     shared_results,
 )
 
 __all__ = [
     "ARENA_ALIGNMENT",
+    "AS_COMPLEX",
     "EAGER_OPS",
     "HOST",
     "OBJECT",
@@ -53,6 +56,7 @@ __all__ = [
     "arena_type",
     "buffer_bytes",
     "is_in_pieces",
+    "is_seen_as_complex",
     "only_launched",
     "programs_of",
     "shared_results",

@@ -403,6 +403,15 @@ def _viewed_by(value: SSAValue) -> SSAValue | None:
     return None
 
 
+AS_COMPLEX = "aten.view_as_complex.default"
+
+
+def is_seen_as_complex(memory: SSAValue) -> bool:
+    """Whether a complex tensor lies in all of it: one that was computed as pairs of numbers."""
+    users = [use.operation for use in memory.uses]
+    return any(isinstance(user, ExternOp) and user.overload == AS_COMPLEX for user in users)
+
+
 def only_launched(buffer: SSAValue) -> bool:
     """Whether only launches use a buffer: then its address is enough, and nobody needs a tensor."""
     return all(isinstance(use.operation, LaunchOp | FreeOp) for use in buffer.uses)

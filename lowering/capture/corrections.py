@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+    from torch._ops import OpOverload
 
 
 def take(self: Tensor, index: Tensor) -> Tensor:
@@ -64,4 +65,43 @@ def select(self: Tensor, dim: int, index: int) -> Tensor:
     return NotImplemented
 
 
-__all__ = ["put", "select", "take", "vector_norm"]
+def index_fill(self: Tensor, dim: int, index: Tensor, value: float | Tensor) -> Tensor:
+    """PyTorch's of torch 2.11 copies in place where results do not lie as `self`: AOTAutograd refuses the graph."""
+    import torch
+
+    if self.ndim == 0 or index.ndim > 1 or isinstance(value, torch.Tensor) or self.is_contiguous():
+        return NotImplemented
+    shape = [*self.shape]
+    shape[dim] = index.numel()
+    filling = torch.ops.aten.full.default(shape, value, dtype=self.dtype, device=self.device)
+    result = torch.ops.aten.index_copy.default(self.contiguous(), dim, index.reshape(-1), filling)
+    return torch.ops.aten.copy.default(torch.empty_like(self), result)
+
+
+def unless_eager_refuses(overload: OpOverload, formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of what is given tensors of one type; of several, where eager takes those: else it is a call,
+    and raises as in eager.
+    """
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes  # pyright: ignore[reportPrivateUsage]
+
+    def apply(*arguments: Any, **named: Any) -> Any:
+        types = {one.dtype for one in arguments if isinstance(one, torch.Tensor)}
+        if len(types) > 1:
+            with _disable_current_modes():
+                try:
+                    overload(*(_without_elements(one) for one in arguments), **named)
+                except RuntimeError:
+                    return NotImplemented
+        return formula(*arguments, **named)
+
+    return apply
+
+
+def _without_elements(value: Any) -> Any:
+    import torch
+
+    return torch.empty(0, dtype=value.dtype) if isinstance(value, torch.Tensor) else value
+
+
+__all__ = ["index_fill", "put", "select", "take", "unless_eager_refuses", "vector_norm"]

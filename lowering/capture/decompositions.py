@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
 from cuesta.lowering.capture import insertions, quantization
-from cuesta.lowering.capture.corrections import put, select, take, vector_norm
+from cuesta.lowering.capture.corrections import index_fill, put, select, take, unless_eager_refuses, vector_norm
 from cuesta.lowering.capture.gradients import masked_scatter_backward, weight_norm_backward
 
 if TYPE_CHECKING:
@@ -78,6 +78,11 @@ KEPT_WHOLE: tuple[str, ...] = (
     "upsample_bicubic2d",
 )
 
+TYPED_ALIKE = (
+    "mse_loss_backward", "huber_loss_backward", "binary_cross_entropy", "binary_cross_entropy_backward",
+)  # fmt: skip
+"""What eager refuses of tensors of several types, by the version of torch; the formulas take any."""
+
 
 def decomposition_table() -> DecompositionTable:
     """The decomposition table that the backend gives to AOTAutograd: without what an extension in force lowers itself.
@@ -126,6 +131,7 @@ def _table(with_quantized: bool) -> DecompositionTable:
         for overload in _overloads(packet):
             table.pop(overload, None)
     table = {overload: _unless_refused(formula) for overload, formula in table.items()}
+    table |= {one: unless_eager_refuses(one, table[one]) for one in map(_overload, TYPED_ALIKE) if one in table}
     table.update(_own_decompositions())
     table.update(quantization.decompositions(exported=with_quantized))
     return table
@@ -144,6 +150,12 @@ def _unless_refused(formula: Callable[..., Any]) -> Callable[..., Any]:
             return NotImplemented
 
     return apply
+
+
+def _overload(packet: str) -> OpOverload:
+    import torch
+
+    return getattr(torch.ops.aten, packet).default
 
 
 def _overloads(packet: str) -> list[OpOverload]:
@@ -198,6 +210,7 @@ def _own_decompositions() -> DecompositionTable:
         **{overload: _of_pytorch(overload) for overload in (aten.tril_indices.default, aten.triu_indices.default)},
         aten.linalg_vector_norm.default: vector_norm,
         aten.select.int: select,
+        aten.index_fill.int_Scalar: index_fill,
         **{
             overload: copy_of(view)
             for overload, view in (

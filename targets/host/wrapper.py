@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import ComplexType, LocationAttr, ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import aten, host, kernel, sym
@@ -158,6 +158,7 @@ class WrapperWriter:
         self.pending = _PendingRun()
         self.positions: dict[Operation, int] = {}
         self.shared: set[SSAValue] = set()
+        self.returns_complex = False
         self.launches = 0
         self.without_code = frozenset(in_eager)
         self.checked = checked
@@ -184,6 +185,8 @@ class WrapperWriter:
         """One function of the program."""
         self.main, self.lines, self.queues, self.reports = main, [], {}, {}
         self.shared = host.shared_results(main)
+        results = main.body.last_op.operands if main.body.last_op is not None else ()
+        self.returns_complex = any(is_tensor(value) and is_complex(tensor_type_of(value)) for value in results)
         self.positions = {op: position for position, op in enumerate(main.body.ops)}
         arguments = [self.define(argument, "arg") for argument in main.body.args]
         if arguments:
@@ -386,7 +389,10 @@ class WrapperWriter:
             self.lines.append(f"check_storage({source}, {sizes}, {strides}, {offset}, {self.place_of(op)!r})")
         if op.results[0] in self.shared:  # a view that autograd knows of: it counts changes of both as one
             begin = f"{source}.storage_offset()" + (f" + {offset}" if offset != "0" else "")
-            self.lines.append(f"{name} = {source}.as_strided({sizes}, {strides}, {begin})")
+            # AOTAutograd makes the parts of a complex result anew by what they are a view of: that is to be nothing.
+            is_part = self.returns_complex and not is_complex(result_type)
+            alone = ".detach()" if is_part and not self.are_pairs_of_real(op.results[0]) else ""
+            self.lines.append(f"{name} = {source}.as_strided({sizes}, {strides}, {begin}){alone}")
         else:
             self.lines.append(f"{name} = reinterpret({source}, {sizes}, {strides}, {offset})")
 
@@ -426,7 +432,8 @@ class WrapperWriter:
         An operator nobody knows may give any tree of results, and other ones than its metadata function promised. A
         known one may give lists beside other results.
         """
-        name = self.callee(op.overload)
+        known = op.overload == host.AS_COMPLEX and self.are_pairs_of_real(op.operands[0])
+        name = "torch.view_as_complex" if known else self.callee(op.overload)
         operands = [self.names[operand] for operand in op.operands]
         arguments = op.arguments_attr
         parts = [argument_text(argument, operands) for argument in arguments.positional]
@@ -475,6 +482,15 @@ class WrapperWriter:
                 self.lines.append(
                     f"if {result_name}.stride() != {strides}: {result_name} = with_strides({result_name}, {strides})"
                 )
+
+    def are_pairs_of_real(self, pairs: SSAValue) -> bool:
+        """Whether complex numbers are returned that are a part of real ones, which are returned, too: then autograd has
+        to know of what they are a view (`_view_as_complex` of the runtime).
+        """
+        view = pairs.owner
+        if not isinstance(view, host.ReinterpretOp) or pairs not in self.shared or host.is_seen_as_complex(view.source):
+            return False
+        return host.is_seen_as_complex(pairs) and isinstance(view.source.owner, host.AllocOp | host.ReinterpretOp)
 
     def check_results(self, op: host.ExternOp, results: list[str]) -> None:
         """Holds what a call gave to the types that a text says."""
@@ -591,6 +607,11 @@ def _symbols_of(function: host.FuncOp) -> tuple[str, ...]:
     """The symbols that a function declares."""
     symbols = function.attributes.get("sym.symbols")
     return tuple(symbols.names) if isinstance(symbols, sym.SymbolsAttr) else ()
+
+
+def is_complex(kind: TensorType) -> bool:
+    """Whether a tensor has complex numbers."""
+    return isinstance(kind.element_type, ComplexType)
 
 
 def allocator_of(device: str) -> str:

@@ -37,6 +37,32 @@ def nothing_in_eager() -> None:
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("loss", [F.mse_loss, F.huber_loss, F.binary_cross_entropy])
+def test_the_gradient_of_a_loss_of_tensors_of_two_types(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """Eager refuses those of some losses, by the version of torch, and some losses themselves; so do we."""
+    torch._dynamo.reset()
+
+    def gradient(run: Callable[[Tensor, Tensor], Tensor]) -> Tensor | str:
+        x, y = torch.tensor([0.25, 0.5], requires_grad=True), torch.tensor([0.5, 1.0], dtype=torch.bfloat16)
+        try:
+            return torch.autograd.grad(run(x, y), x)[0]
+        except RuntimeError as error:
+            return str(error)
+
+    expected, actual = gradient(loss), gradient(compiled_of(loss))
+    if isinstance(expected, str):
+        assert actual == expected
+    else:
+        torch.testing.assert_close(actual, expected)
+
+
+def test_filling_places_of_what_lies_otherwise() -> None:
+    """PyTorch's decomposition of torch 2.11 ends in a graph that AOTAutograd refuses."""
+    for x in (torch.randn(5, 2)[..., 1], torch.randn(4, 5).t(), torch.randn(5, 1).expand(5, 4)):
+        torch._dynamo.reset()
+        check(lambda x: (x.index_fill(0, torch.tensor([0, 2]), 3), x + 1), x)
+
+
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 @pytest.mark.parametrize("targets", [[1, 2, 0], 2, [1, -100, 7]], ids=str)
 def test_a_loss_of_one_sample(reduction: int, targets: list[int] | int) -> None:

@@ -263,3 +263,33 @@ def test_a_conjugate_may_be_of_another_piece(function: Callable[[Tensor], Tensor
         result = run(z)
         found.append((result.detach(), *torch.autograd.grad(result.sum(), z)))
     torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z: torch.view_as_real(z * 2).flatten(),
+        lambda z: (z * 2).imag,
+        lambda z: torch.view_as_real(torch.tensordot(z, z, 0)).flatten(),
+        lambda z: torch.view_as_complex((z.real * 2).repeat(2).view(-1, 2)),
+    ],
+    ids=["pairs", "parts", "pairs of a product", "numbers out of pairs"],
+)
+def test_views_of_another_type_that_autograd_makes_anew(function: Callable[[Tensor], Tensor]) -> None:
+    """Where a size is a symbol it makes them of the base that is returned, by what the result is a view of."""
+
+    def both(x: Tensor) -> tuple[Tensor, Tensor]:
+        first = function(torch.complex(x, x.cos()))
+        return first, first.view_as(first)
+
+    compiled = torch.compile(both, backend="cuesta", dynamic=True)
+    for size in (6, 5):
+        given, results = [torch.randn(size, requires_grad=True)], []
+        given.append(given[0].detach().clone().requires_grad_())
+        for run, x in zip((both, compiled), given, strict=True):
+            first, second = run(x)
+            assert first.data_ptr() == second.data_ptr()
+            results.append([first, second, *torch.autograd.grad([first, second], x, [first.detach()] * 2)])
+        for one, other in zip(*results, strict=True):
+            torch.testing.assert_close(other, one)
+            assert other.stride() == one.stride()

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._higher_order_ops import while_loop
+from torch._subclasses import FakeTensorMode
 from torch.nn import functional as F
 
 from tests.support.differential import compiled_of
@@ -351,3 +352,25 @@ def test_filling_memory_is_decided_when_compiled() -> None:
     finally:
         deterministic.fill_uninitialized_memory = before
         torch.use_deterministic_algorithms(False)
+
+
+def test_a_view_that_is_returned_twice() -> None:
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        v = (x * 2).view(1, -1)
+        return v, v.to(v.dtype)
+
+    for backend, is_one in ((None, True), ("aot_eager", False), ("cuesta", False)):
+        torch._dynamo.reset()
+        run = program if backend is None else torch.compile(program, backend=backend)
+        first, second = run(torch.ones(3, requires_grad=True))
+        assert (first is second) == is_one and first.data_ptr() == second.data_ptr()
+
+
+def test_the_order_of_the_gradient_of_a_batch_norm() -> None:
+    """What PyTorch's metadata function says of a GPU; eager's kernel there gave (48, 8, 2, 1) (H100, torch 2.11)."""
+    with FakeTensorMode():
+        x = torch.empty_strided((16, 6, 4, 2), (48, 1, 12, 6), device="cuda")
+        each = torch.empty(6, device="cuda")
+        backward = torch.ops.aten.native_batch_norm_backward.default
+        gradient = backward(torch.empty_like(x), x, each, None, None, each, each, True, 1e-5, [True] * 3)[0]
+        assert gradient.stride() == x.stride()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import select
@@ -27,6 +28,8 @@ from typing import Any
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.shrink import shrink
 
+WORKER = ("-P", "-X", "faulthandler", "-m", "tests.fuzz.calls.worker")
+"""What Python is started with."""
 HANG, START = 60.0, 180.0
 """Seconds after which a program is said to hang; the first of a worker waits for imports."""
 SHRINK = 40.0
@@ -38,19 +41,19 @@ TELL = 20.0
 
 
 class Worker:
-    """One process that judges programs, started again when it ends."""
+    """One process that judges programs, started again when it ends. At the time `end` it is ended with what it does."""
 
-    def __init__(self, device: str, errors: Path) -> None:
-        self.device, self.errors = device, errors
+    def __init__(self, device: str, errors: Path, end: float = math.inf) -> None:
+        self.device, self.errors, self.end = device, errors, end
         self.process: subprocess.Popen[str] | None = None
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """What the process answers; that it ended or hangs, where it does not."""
+        """What the process answers; that it ended or hangs, where it does not; `unjudged` if the time is over."""
         fresh = self.process is None
         if self.process is None:
             alone = {"OMP_NUM_THREADS": "1", "CUESTA_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-X", "faulthandler", "-m", "tests.fuzz.calls.worker", self.device],
+                [sys.executable, *WORKER, self.device],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors.open("w"), text=True,
                 env={**os.environ, **alone},
             )  # fmt: skip
@@ -62,11 +65,14 @@ class Worker:
         except BrokenPipeError:
             ready, answer = [process.stdout], ""
         else:
-            ready, _, _ = select.select([process.stdout], [], [], START if fresh else HANG)
+            most = min(START if fresh else HANG, max(0.0, self.end - time.monotonic()))
+            ready, _, _ = select.select([process.stdout], [], [], most)
             answer = process.stdout.readline() if ready else ""
         if answer:
             return json.loads(answer)
         self.close()
+        if time.monotonic() >= self.end:
+            return {"verdict": "unjudged", "what": "", "mechanism": ""}
         if not ready:
             return {"verdict": "finding", "what": f"hangs for {HANG:.0f} s", "mechanism": "hangs"}
         said = self.errors.read_text()
@@ -137,16 +143,19 @@ class Search:
     """Seeds, shared out among workers."""
 
     def __init__(self, seeds: Iterator[int], workers: int, seconds: float, device: str = "cpu") -> None:
-        self.seeds, self.device, self.seconds, self.workers = seeds, device, seconds, workers
+        self.seeds, self.device, self.workers = seeds, device, workers
         self.report, self.lock = Report(), threading.Lock()
         self.start = time.monotonic()
+        self.end = self.start + seconds
         self.told = self.start
 
     def run(self) -> Report:
-        """Judges until there are no seeds or the time is over."""
+        """Judges until there are no seeds or the time is over; what is then being judged or made smaller is left."""
         with tempfile.TemporaryDirectory(prefix="cuesta-fuzz-") as folder:
             threads = [
-                threading.Thread(target=self._serve, args=(Worker(self.device, Path(folder) / f"{number}.txt"),))
+                threading.Thread(
+                    target=self._serve, args=(Worker(self.device, Path(folder) / f"{number}.txt", self.end),)
+                )
                 for number in range(self.workers)
             ]
             for thread in threads:
@@ -160,11 +169,13 @@ class Search:
         worker.ask({"seed": 0, "draw_only": True})  # imports, which are no part of a program's time
         while True:
             with self.lock:
-                seed = next(self.seeds, None) if time.monotonic() - self.start < self.seconds else None
+                seed = next(self.seeds, None) if time.monotonic() < self.end else None
             if seed is None:
                 worker.close()
                 return
             answer = worker.ask({"seed": seed})
+            if answer["verdict"] == "unjudged":
+                continue
             with self.lock:
                 is_new = self._count(seed, answer)
             if is_new:
@@ -198,7 +209,8 @@ class Search:
         if "case" not in answer:
             answer["case"] = worker.ask({"seed": seed, "draw_only": True}).get("case")
         if answer["case"] is None:
-            return Finding(seed, answer["mechanism"], answer["what"], "(it is drawing the program that ends so)")
+            left = "the time was over" if time.monotonic() >= self.end else "it is drawing the program that ends so"
+            return Finding(seed, answer["mechanism"], answer["what"], f"({left})")
 
         def still_wrong(smaller: Case) -> bool:
             again = worker.ask({"case": smaller.to_json()})
@@ -206,7 +218,7 @@ class Search:
 
         case = Case.from_json(answer["case"])
         hangs = answer["mechanism"] == "hangs"  # each trial would take as long
-        case = case if hangs else shrink(case, still_wrong, SHRINK)
+        case = case if hangs else shrink(case, still_wrong, min(SHRINK, self.end - time.monotonic()))
         return Finding(seed, answer["mechanism"], answer["what"], case.script())
 
 
@@ -215,7 +227,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=20_000)
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="stop after so long, whatever is being made smaller"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the first program; the next ones follow")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--json", type=Path, default=None, help="write the report here as well")

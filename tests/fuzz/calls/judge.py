@@ -12,7 +12,7 @@ import functools
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +26,7 @@ from cuesta.testing import Float64Mode, compare
 from tests.fuzz.calls import exclusions, scope
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.roundings import NudgedMode
-from tests.fuzz.calls.scope import widened
+from tests.fuzz.calls.scope import chosen_outright, widened
 from tests.support.differential import difference
 
 Make = Callable[..., tuple[list[Any], list[Any]]]
@@ -91,42 +91,65 @@ def judge(case: Case) -> Verdict:
             return Verdict("excluded", exclusions.reason(case, verdict.problems[0]))
     captured: frozenset[str] = frozenset()
     for backend in CAPTURE:
-        captured |= verdict_with(case, backend).aspects
+        captured |= _aspects_of_all_calls(case, backend)
         if case.backward and "error" in captured:  # it may be of the backward pass, and hide what is off before
-            captured |= verdict_with(replace(case, backward=""), backend).aspects
+            captured |= _aspects_of_all_calls(replace(case, backward=""), backend)
         if aspects <= captured:
             return Verdict("capture", verdict.what)
     return verdict
 
 
 def verdict_with(case: Case, backend: str) -> Verdict:
-    """The verdict on a case with any backend, before anything is excused."""
+    """The verdict on a case with any backend, before anything is excused: on the first call with which something is
+    off.
+    """
+    verdicts = list(_verdicts(case, backend))
+    finding = next((one for one in verdicts if one.kind == "finding"), None)
+    refused = any(one.kind == "refused" for one in verdicts)
+    return finding or Verdict("refused" if refused else "right")
+
+
+def _aspects_of_all_calls(case: Case, backend: str) -> frozenset[str]:
+    """What is off about any call: an error in a later one may be what ours raises."""
+    return frozenset().union(*(one.aspects for one in _verdicts(case, backend, every=True)))
+
+
+def _verdicts(case: Case, backend: str, every: bool = False) -> Iterator[Verdict]:
+    """The verdicts on the calls of a case, up to the first finding, or on `every` one."""
     torch._dynamo.reset()
     with donated_buffers(case.backward != "twice"):  # as PyTorch asks of those who differentiate twice
-        return _verdict(case, backend)
+        make, program = case.functions()
+        compiled = torch.compile(program, backend=backend, **case.settings)
+        for number, sizes in enumerate(case.calls):
+            where = f"call {number} of {sizes}: " if number else ""
+            verdict = _verdict(case, make, program, compiled, sizes, where)
+            yield verdict
+            if verdict.kind == "finding" and not every:
+                return
 
 
-def _verdict(case: Case, backend: str) -> Verdict:
-    make, program = case.functions()
-    compiled = torch.compile(program, backend=backend, **case.settings)
-    refused = False
-    for number, sizes in enumerate(case.calls):
-        expected = outcome(program, make, sizes, case.backward)
-        actual = outcome(compiled, make, sizes, case.backward)
-        where = f"call {number} of {sizes}: " if number else ""
-        if isinstance(expected, Raised) and isinstance(actual, Raised):
-            refused = True
-        elif isinstance(expected, Raised):
-            return Verdict("finding", f"{where}no error, but eager {expected}", frozenset(["no error"]))
-        elif isinstance(actual, Raised):
-            return Verdict("finding", f"{where}{actual}", frozenset(["error"]))
-        else:
-            true = functools.partial(truth, program, make, sizes, case.backward)
-            moved = functools.partial(nudged, program, make, sizes, case.backward)
-            problems = differences(actual, expected, true, moved, narrowest(case.source))
-            if problems:
-                return Verdict("finding", where + "\n".join(problems), _aspects(problems), tuple(problems))
-    return Verdict("refused" if refused else "right")
+def _verdict(
+    case: Case,
+    make: Make,
+    program: Callable[..., Any],
+    compiled: Callable[..., Any],
+    sizes: tuple[int, ...],
+    where: str,
+) -> Verdict:
+    expected = outcome(program, make, sizes, case.backward)
+    actual = outcome(compiled, make, sizes, case.backward)
+    if isinstance(expected, Raised) and isinstance(actual, Raised):
+        return Verdict("refused")
+    if isinstance(expected, Raised):
+        return Verdict("finding", f"{where}no error, but eager {expected}", frozenset(["no error"]))
+    if isinstance(actual, Raised):
+        return Verdict("finding", f"{where}{actual}", frozenset(["error"]))
+    true = functools.partial(truth, program, make, sizes, case.backward)
+    moved = functools.partial(nudged, program, make, sizes, case.backward)
+    problems = differences(actual, expected, true, moved, narrowest(case.source))
+    if problems:
+        return Verdict("finding", where + "\n".join(problems), _aspects(problems), tuple(problems))
+    return Verdict("right")
 
 
 def _aspects(problems: Sequence[str]) -> frozenset[str]:
@@ -152,13 +175,14 @@ def outcome(program: Callable[..., Any], make: Make, sizes: Sequence[int], backw
 
 def truth(program: Callable[..., Any], make: Make, sizes: Sequence[int], backward: str) -> Any:
     """What a call would leave behind, were all of it float64."""
-    with widened():
+    with widened(), chosen_outright():
         return outcome(program, make, sizes, backward, Float64Mode())
 
 
 def nudged(program: Callable[..., Any], make: Make, sizes: Sequence[int], backward: str) -> list[Any]:
     """What calls in eager leave behind whose functions are off by a last digit."""
-    return [outcome(program, make, sizes, backward, NudgedMode(seed)) for seed in range(NUDGED)]
+    with chosen_outright():
+        return [outcome(program, make, sizes, backward, NudgedMode(seed)) for seed in range(NUDGED)]
 
 
 def _effects(program: Callable[..., Any], arguments: list[Any], owners: list[Any], backward: str) -> Results:

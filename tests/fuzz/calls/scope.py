@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
@@ -42,6 +43,17 @@ def widened() -> Any:
     finally:
         _widens = False
         torch.set_default_dtype(torch.float32)
+
+
+@contextmanager
+def chosen_outright() -> Any:
+    """`torch.cond` is an `if`, as it is to the numbers: eager traces its branches, which not every mode survives."""
+
+    def cond(condition: Any, yes: Callable[..., Any], no: Callable[..., Any], operands: Any = ()) -> Any:
+        return (yes if condition else no)(*operands)
+
+    with patch.object(torch, "cond", cond):
+        yield
 
 
 def numbers(seed: int, dtype: torch.dtype, *sizes: int) -> Tensor:
