@@ -119,6 +119,9 @@ bench-overhead: $(READY) ## what is there for who looks on, while nobody does: i
 bench-page: $(READY) browser ## the page of `cuesta explain` of a model of 12 layers: its size, and how long it takes to open and to follow a value
 	$(RUN) -m benchmarks.page $(ARGS)
 
+bench-explain-again: $(READY) ## `cuesta explain` of a model that was explained before, besides torch's import (ARGS="--models bert --layers 12")
+	$(RUN) -m benchmarks.explain_again $(ARGS)
+
 bench-packages: $(READY) ## how long packages take to load, how large they are, what a call costs (ARGS="--device cuda")
 	$(RUN) -m benchmarks.packages $(ARGS)
 

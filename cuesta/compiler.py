@@ -58,8 +58,8 @@ def compile_graph(
         with running_on(options.target):
             device = _unsupported_device(gm)
         observer = observing()
-        if observer is not None:
-            observer.graph(gm, record)
+        if observer is not None and (function := observer.graph(gm, record)) is not None:
+            return function
         if device is not None:
             return _in_eager(gm, record, f"there is no target for the device {device}")
         complete_metadata(gm)

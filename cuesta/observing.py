@@ -6,7 +6,7 @@ another thread, are shown to the same one. Who is observed compiles afresh, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Observer(Protocol):
     """What is told of the compilation of graphs, step by step. It may stamp locations, and nothing else."""
 
-    def graph(self, gm: Any, record: CompileRecord) -> None:
-        """A graph of AOTAutograd's is about to be compiled."""
+    def graph(self, gm: Any, record: CompileRecord) -> Callable[[list[Any]], Any] | None:
+        """A graph of AOTAutograd's is about to be compiled; gives what runs in its place, where it need not be."""
         ...
 
     def begin(self, record: CompileRecord, module: ModuleOp, stages: Sequence[Stage]) -> None:

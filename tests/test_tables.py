@@ -36,6 +36,7 @@ CONSTANT = "never changed"
 FINITE = {
     "cuesta/caching/cache.py:_warned": "one for each place that a cache can be",
     "cuesta/cuda_graphs/capturing.py:_streams": "one for each device and thread's stream",
+    "cuesta/explain/reading.py:_fields": "one for each dataclass of explanations",
     "cuesta/fallbacks.py:_told": OVERLOADS,
     "cuesta/fallbacks.py:_listeners": "those of `with` blocks that are open",
     "cuesta/record.py:records": "documented: `clear_records()` empties it; torch itself keeps more of every graph",

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.diagnostics import CuestaError, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_function, given_results, written_arguments
+from cuesta.dialects.layout import is_tensor
 from cuesta.replaying.comparing import INEXACT
 from cuesta.targets.reference.program import run_and_write
 from cuesta.targets.reference.random_inputs import random_inputs
@@ -30,6 +33,8 @@ class Outcome:
     error: Exception | None = None
     told: range = field(default_factory=lambda: range(0))
     """The results that may lie as the program likes: who gets them is told how."""
+    one: frozenset[str] = frozenset()
+    """Which results are not tensors of their own: what they are, too."""
 
     @property
     def failure(self) -> str:
@@ -62,7 +67,24 @@ def run(module: ModuleOp, inputs: Sequence[Any], *, precise: bool = False) -> Ou
         return Outcome(error=error)
     values = [*results, *written]
     told = range(0) if given is None else range(given, len(values) - len(written_arguments(main)))
-    return Outcome(values, None, told)
+    return Outcome(values, None, told, _not_its_own(main))
+
+
+def _not_its_own(main: Operation) -> frozenset[str]:
+    """What is returned twice, or given back as it came: the caller, who may write to it, gets one tensor for two."""
+    end = main.regions[0].block.last_op
+    written = len(written_arguments(main)) if isinstance(end, func.ReturnOp) else 0
+    operands = () if end is None else end.operands[: len(end.operands) - written]
+    found: set[str] = set()
+    first: dict[SSAValue, int] = {}
+    for position, value in enumerate(operands):
+        if not is_tensor(value):
+            continue
+        if isinstance(value, BlockArgument):
+            found.add(f"result {position} is the argument {value.index}, not a tensor of its own")
+        if (other := first.setdefault(value, position)) != position:
+            found.add(f"results {other} and {position} are one tensor")
+    return frozenset(found)
 
 
 def copied(values: Sequence[Any]) -> list[Any]:
@@ -103,6 +125,8 @@ def how_they_differ(before: Outcome, after: Outcome, truth: Outcome | None) -> s
         return after.failure
     if len(before.values) != len(after.values):
         return f"{len(before.values)} results before, {len(after.values)} after"
+    if joined := after.one - before.one:
+        return min(joined)
     true = before.values if truth is None or truth.error is not None else truth.values
     for position, (one, other, exact) in enumerate(zip(before.values, after.values, true, strict=True)):
         problem = difference(one, other, exact, truth is None, told=position in after.told)

@@ -24,6 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write a page to look at, which needs nothing but itself")
     parser.add_argument("--training", action="store_true", help="with its backward pass")
     parser.add_argument("--no-time", action="store_true", help="do not measure times: it runs once")
+    parser.add_argument("--fresh", action="store_true", help="find out all of it again, whatever was kept")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of torch.compile")
     parser.add_argument("--width", type=int, metavar="N", help="columns of the terminal")
 
@@ -59,20 +60,25 @@ def _of_dump(folder: str) -> Explanation:
 
 
 def _of_model(chosen: argparse.Namespace, options: dict[str, object]) -> Explanation:
-    from cuesta.explain.explaining import explain
+    from cuesta.collection import collection_paused
     from cuesta.model_files import read_model_file
 
-    defined = read_model_file(chosen.file)
-    return explain(
-        defined.model,
-        *defined.inputs,
-        training=chosen.training,
-        time=not chosen.no_time,
-        texts=bool(chosen.json or chosen.html),
-        options=options,
-        name=chosen.file,
-        **(defined.kwargs or {}),
-    )
+    with collection_paused():  # a process that does nothing else: 0.6 s of imports and capture
+        from cuesta.explain.explaining import explain
+
+        defined = read_model_file(chosen.file)
+        return explain(
+            defined.model,
+            *defined.inputs,
+            training=chosen.training,
+            time=not chosen.no_time,
+            texts=bool(chosen.json or chosen.html),
+            options=options,
+            name=chosen.file,
+            keep=True,
+            fresh=chosen.fresh,
+            **(defined.kwargs or {}),
+        )
 
 
 def _value(text: str) -> object:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from time import perf_counter
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from time import perf_counter, strftime
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch.utils import _pytree as pytree
 
 import cuesta
-from cuesta.explain.graphs import graph_of
-from cuesta.explain.machines import machine_at
-from cuesta.explain.measuring import Measured, measure, repeat
+from cuesta.explain.kept import Request, Shelf
+from cuesta.explain.looking import Looking
 from cuesta.explain.model import Event, Explanation, Graph, GraphBreak, SourceLine, Unseen
-from cuesta.explain.watch import Watch
 from cuesta.observing import observed
 from cuesta.record import DUMP
+
+if TYPE_CHECKING:
+    from cuesta.explain.measuring import Measured
 
 RECOMPILES: Final = 1000
 """How often Dynamo may compile a function again: it may have been compiled before, by this or by another backend."""
@@ -29,12 +30,12 @@ RECOMPILES: Final = 1000
 class _Run:
     """What is found out before anything is put together."""
 
-    watch: Watch
+    looking: Looking
     breaks: list[GraphBreak] = field(default_factory=list[GraphBreak])
     unseen: list[Unseen] = field(default_factory=list[Unseen])
     captured: int = 0
     """Graphs that Dynamo handed over."""
-    measured: list[Measured] = field(default_factory=list[Measured])
+    measured: list[Measured] = field(default_factory=list["Measured"])
     compile_seconds: float | None = None
     whole_us: float | None = None
     eager_us: float | None = None
@@ -49,6 +50,8 @@ def explain(
     texts: bool = True,
     options: Mapping[str, Any] | None = None,
     name: str | None = None,
+    keep: bool = False,
+    fresh: bool = False,
     **kwargs: Any,
 ) -> Explanation:
     """What becomes of `function(*inputs, **kwargs)` under `torch.compile(backend="cuesta")`.
@@ -59,6 +62,9 @@ def explain(
     Without `texts` the texts of the levels are left out. `options` are those of `torch.compile`. (An argument of the
     function's own that has one of these names is passed by `functools.partial`.)
 
+    With `keep` what is found out is kept beside the cache (`kept.py`), and what was kept of the same program is given
+    back, as it was found then: it is captured and runs once, in eager. Unless all is to be found out `fresh`.
+
     What cannot be found out is in `unseen`, with why, of the whole and of each graph; nothing that the function or the
     compiler raises is raised here. Errors: OptionError, TypeError for what cannot be called.
     """
@@ -67,16 +73,40 @@ def explain(
     if not callable(function):
         raise TypeError(f"what is to be explained is a function or a module, not {type(function).__name__}")
     plain = _uncompiled(function)
-    run = _Run(Watch(texts=texts))
     from cuesta.options import Options
 
+    name = name or _name_of(plain)
     asked = dict(options or {})
-    Options.parse(None, asked)
+    request = Request(training, time, texts, Options.parse(None, asked), asked)
+    shelf = Shelf.chosen_by(request.options) if keep else None
+    run = _Run(Looking(request, shelf, anew=fresh))
     with _left_as_it_was(plain, run), _random_left_as_it_was(_cuda_devices(inputs), run):
-        _compile_and_run(plain, inputs, kwargs, training, time, asked, run)
-        untold = Measured(why="nobody asked for times")
-        run.measured = [measure(watched) if time else untold for watched in run.watch.graphs]
-    return _put_together(run, name or _name_of(plain), training, time, texts)
+        _compile_and_run(plain, inputs, kwargs, time, run)
+        if run.looking.found is None and run.looking.kept is not None:  # it begins as another program does
+            run = _Run(Looking(request, shelf, anew=True))
+            _compile_and_run(plain, inputs, kwargs, time, run)
+        if run.looking.found is None:
+            _measure(run, time)
+    if (kept := run.looking.found) is not None:
+        return replace(kept.explanation, name=name, breaks=tuple(run.breaks), unseen=tuple(run.unseen))
+    found = _put_together(run, name, training, time, texts)
+    names = [one for one in run.looking.names if one is not None]
+    if shelf is not None and names and len(names) == len(found.graphs) == len(run.looking.names) and _is_whole(found):
+        shelf.store(names, replace(found, kept_since=strftime("%Y-%m-%d %H:%M")))
+    return found
+
+
+def _measure(run: _Run, time: bool) -> None:
+    """Times the graphs that were watched."""
+    from cuesta.explain.measuring import Measured, measure
+
+    untold = Measured(why="nobody asked for times")
+    run.measured = [measure(watched) if time else untold for watched in run.looking.graphs]
+
+
+def _is_whole(found: Explanation) -> bool:
+    """Whether nothing went wrong that may go right another time."""
+    return not found.unseen and all(one.outcome == "compiled" for one in found.graphs)
 
 
 def _uncompiled(function: Any) -> Callable[..., Any]:
@@ -96,11 +126,10 @@ def _compile_and_run(
     function: Callable[..., Any],
     inputs: Sequence[Any],
     kwargs: Mapping[str, Any],
-    training: bool,
     time: bool,
-    options: dict[str, Any],
     run: _Run,
 ) -> None:
+    training, options = run.looking.request.training, dict(run.looking.request.asked)
     from torch._dynamo import config
 
     from cuesta.backend import cuesta as backend
@@ -120,15 +149,19 @@ def _compile_and_run(
         stack.enter_context(_warnings_of_ours(run))
         start = perf_counter()
         try:
-            with observed(run.watch):
+            with observed(run.looking):
                 step()
             run.compile_seconds = perf_counter() - start
         except Exception as error:  # noqa: BLE001 - whatever the function, Dynamo or a device raises is told
             run.unseen.append(Unseen(_what_failed(run), _first_lines(error)))
             return
-        run.watch.keeps_arguments = False
+        if run.looking.watch is None:
+            return
+        run.looking.watch.keeps_arguments = False
         if not time:
             return
+        from cuesta.explain.measuring import repeat
+
         try:
             run.whole_us = repeat(step, device)
             run.eager_us = repeat(_step(function, inputs, kwargs, training, run), device)
@@ -172,7 +205,7 @@ def _leaves(function: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 def _what_failed(run: _Run) -> str:
     if not run.captured:
         return "the program"
-    return "the run" if all(one.function is not None for one in run.watch.graphs) else "the compilation"
+    return "the run" if all(one.function is not None for one in run.looking.graphs) else "the compilation"
 
 
 def _first_lines(error: BaseException) -> str:
@@ -199,7 +232,7 @@ def _warnings_of_ours(run: _Run) -> Generator[None]:
             run.unseen.append(Unseen("machine code of a kernel", text.removeprefix("cuesta: ")))
         elif not text.startswith("cuesta runs a graph in eager"):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        elif len(run.watch.graphs) < run.captured:
+        elif len(run.looking.graphs) < run.captured:
             run.unseen.append(Unseen("a graph", text.removeprefix("cuesta runs a graph in eager: ")))
 
 
@@ -250,17 +283,20 @@ def _device_of(inputs: Sequence[Any], function: Any) -> torch.device:
 
 
 def _put_together(run: _Run, name: str, training: bool, time: bool, texts: bool) -> Explanation:
+    from cuesta.explain.graphs import graph_of
+    from cuesta.explain.machines import machine_at
+
     graphs: list[Graph] = []
-    for number, (watched, measured) in enumerate(zip(run.watch.graphs, run.measured, strict=True)):
+    for number, (watched, measured) in enumerate(zip(run.looking.graphs, run.measured, strict=True)):
         graphs.append(graph_of(watched, number, measured, texts=texts))
     devices = dict.fromkeys(one.device for graph in graphs for one in graph.kernels)
     if not graphs and not run.unseen:
         why = "Dynamo compiled nothing of it: it has no operators of torch, or it is skipped"
         run.unseen.append(Unseen("the program", why))
-    events = _events(run.watch)
-    for watched in run.watch.graphs:
+    events = _events(run.looking)
+    for watched in run.looking.graphs:
         watched.forget()
-    own = sum(one.record.seconds.get(DUMP, 0.0) for one in run.watch.graphs)
+    own = sum(one.record.seconds.get(DUMP, 0.0) for one in run.looking.graphs)
     seconds = None if run.compile_seconds is None else run.compile_seconds - own
     return Explanation(
         name=name,
@@ -278,20 +314,20 @@ def _put_together(run: _Run, name: str, training: bool, time: bool, texts: bool)
     )
 
 
-def _events(watch: Watch) -> tuple[Event, ...]:
+def _events(looking: Looking) -> tuple[Event, ...]:
     """The compilation on one clock, without what it took to look on."""
     found: list[Event] = []
     own = 0.0
     end = 0.0
-    for number, one in enumerate(watch.graphs):
-        began = one.began - watch.began - own
+    for number, one in enumerate(looking.graphs):
+        began = one.began - looking.began - own
         found.append(Event("capture" if number == 0 else "between graphs", "capture", end * 1e6, (began - end) * 1e6))
         for stage in one.every_stage():
             kind = "stage" if stage.level else "code"
             start = (began + stage.start_seconds) * 1e6
             found.append(Event(stage.name, kind, start, stage.seconds * 1e6, None, number))
         own += one.record.seconds.get(DUMP, 0.0)
-        end = (one.ended or one.began) - watch.began - own
+        end = (one.ended or one.began) - looking.began - own
     return tuple(found)
 
 

@@ -417,6 +417,8 @@ class Explanation:
     events: tuple[Event, ...] = ()
     """The compilation, on one clock: capture, stages of the graphs, code generation."""
     unseen: tuple[Unseen, ...] = ()
+    kept_since: str = ""
+    """When it was found out, `2026-11-25 07:20`, if that was not now: times are those of then."""
     schema: int = SCHEMA
 
     def to_json(self) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cuesta.explain.model import Node
-from cuesta.explain.provenance import Sources
 
 if TYPE_CHECKING:
     import torch
+
+    from cuesta.explain.provenance import Sources
 
 _SHORT = {
     "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "i1", "int64": "i64",

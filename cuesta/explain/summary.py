@@ -20,6 +20,8 @@ def summary_of(explanation: Explanation) -> Iterator[str]:
     """The lines, without ends."""
     what = "training" if explanation.training else "inference"
     yield f"{explanation.name}: {what}, cuesta {explanation.cuesta}, torch {explanation.torch}"
+    if explanation.kept_since:
+        yield f"  found out on {explanation.kept_since}, times too, and kept since; --fresh finds it out again"
     if explanation.whole_us is not None:
         line = f"  a {'step' if explanation.training else 'call'} takes {words.time_of(explanation.whole_us)}"
         if explanation.eager_us:

@@ -37,6 +37,8 @@ class Pointer:
     size: int
     base: Tensor | None = None
     sizes: Tensor | None = None
+    also: Sequence[tuple[Memory, int]] = ()
+    """Memory of outs that the tensor lies in, too, and where there its first element is."""
 
 
 class KernelBody(Body):
@@ -93,15 +95,18 @@ def run_kernel(
     inputs: Sequence[Tensor],
     outs: Sequence[Memory],
     programs: Sequence[Sequence[int]] | None = None,
+    shared: Mapping[int, Sequence[tuple[Memory, int]]] | None = None,
 ) -> None:
     """Runs every program of a kernel, or else these `programs`, by their coordinates in the grid. `inputs` are the flat
-    memory of tensors (see `numerics.flat`), as are `outs`.
+    memory of tensors (see `numerics.flat`), as are `outs`. `shared` says which inputs lie in memory of outs, and where.
 
     Errors: InterpreterError when the kernel breaks a rule of docs/levels.md; IndexError from `kernel.bound`.
     """
     body = KernelBody(numerics, {name: symbols[name] for name in func.symbols if name in symbols})
-    for argument, tensor in zip(func.inputs, inputs, strict=True):
-        body.pointers[argument] = Pointer(tensor, tensor.numel())
+    for position, (argument, tensor) in enumerate(zip(func.inputs, inputs, strict=True)):
+        body.pointers[argument] = Pointer(
+            tensor, tensor.numel(), also=() if shared is None else shared.get(position, ())
+        )
     for argument, memory in zip(func.outs, outs, strict=True):
         body.pointers[argument] = Pointer(memory, memory.data.numel())
     for argument, pointer in body.pointers.items():
@@ -186,6 +191,8 @@ def _load(body: KernelBody, op: kernel.LoadOp) -> None:
     elif pointer.size == 0:
         value = torch.zeros((), dtype=pointer.memory.dtype)
     else:
+        for memory, start in pointer.also:
+            memory.read_elsewhere(op, body.scope, offsets + start, mask)
         value = bits(pointer.memory)[offsets].view(pointer.memory.dtype)
     if condition is not None and op.other is not None:
         value = torch.where(condition, body.scope.align(value), body.value(op, op.other))
@@ -208,6 +215,7 @@ def _store(body: KernelBody, op: kernel.StoreOp) -> None:
 
 def _combine(body: KernelBody, op: kernel.CombineOp) -> None:
     memory, offsets, value, mask = _written(body, op)
+    memory.change(op, body.scope, len(body.grid), offsets, mask)
     scans.combine(memory, op, op.kind, body.scope, offsets, value, mask)
 
 

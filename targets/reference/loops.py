@@ -26,6 +26,8 @@ class LoopsBody(Body):
         super().__init__(numerics, symbols)
         self.tensors = tensors
         self.handles: dict[SSAValue, tuple[Memory, tuple[int, ...]]] = {}
+        self.parallel = 0
+        """How many axes of the scope are the parallel domain."""
         self.positions: dict[Operation, Tensor] = {}
         """The linear index of every point of the scans being run."""
 
@@ -69,6 +71,7 @@ def run_nest(
             data = torch.empty(math.prod(sizes), dtype=numerics.dtype(handle.type))
         body.handles[handle] = Memory(data, read_back=handle in loaded, given=handle in start), sizes
     domain = [body.size(op, size) for size in op.sizes]
+    body.parallel = len(domain)
     budget = max(1, POINTS_PER_CHUNK // max(1, _inner_points(body, op.body)))
     meeting = loops.meeting_of(op)
     for piece in chunks(domain, budget, 0 if meeting is None else meeting.axes):
@@ -141,6 +144,8 @@ def _store(body: LoopsBody, op: loops.StoreOp) -> None:
 
 def _combine(body: LoopsBody, op: loops.CombineOp | loops.AtomicOp) -> None:
     memory, offsets, value, mask = _written(body, op)
+    if isinstance(op, loops.CombineOp):
+        memory.change(op, body.scope, body.parallel, body.scope.align(offsets), mask)
     scans.combine(memory, op, op.kind, body.scope, body.scope.align(offsets), value, mask)
 
 

@@ -30,6 +30,17 @@ class _Writing:
     scope: Scope
 
 
+@struct
+class _Reading:
+    """One execution of a load, by another name of the memory: what it read, and at which points."""
+
+    op: Operation
+    scope: Scope
+    chunk: int
+    positions: Tensor
+    points: Tensor
+
+
 class Memory:
     """A flat array of elements, nothing of which is defined yet.
 
@@ -45,8 +56,11 @@ class Memory:
         self._writer = torch.full(data.shape, _GIVEN if given else _NOBODY, dtype=torch.int32)
         self._point = torch.empty(data.shape, dtype=torch.int64)
         self._writings: list[_Writing] = []
+        self._readings: list[_Reading] = []
+        self._chunk = 0
         self._first_of_chunk = 0
         self._met = 0, 0
+        self._changed_at: Tensor | None = None
         self._parts: Sequence[Memory] = ()
 
     @classmethod
@@ -74,6 +88,7 @@ class Memory:
     def begin_chunk(self) -> None:
         """From here on other points of the parallel domain run: what was stored before is not theirs."""
         self._first_of_chunk = len(self._writings)
+        self._chunk += 1
         self._met = 0, 0
 
     def meet(self, depth: int) -> None:
@@ -87,6 +102,9 @@ class Memory:
         positions = positions.reshape(-1) if chosen is None else positions[chosen]
         values = values.reshape(-1) if chosen is None else values[chosen]
         place = _slice_of(positions)
+        if self._readings:
+            points = scope.expand(scope.point_ids())
+            self._refuse_to_overtake(op, scope, positions, points.reshape(-1) if chosen is None else points[chosen])
         if not self._rewritable:
             self._refuse_second_store(op, self._writer[place], positions)
         self._writer[place] = len(self._writings)
@@ -116,6 +134,11 @@ class Memory:
             return torch.zeros((), dtype=self.data.dtype)
         writers = self._writer[offsets]
         self._refuse(op, scope, writers == _NOBODY, mask, offsets, "which nothing has stored yet")
+        self._refuse_foreign(op, scope, offsets, mask)
+        return bits(self.data)[offsets].view(self.data.dtype).clone()
+
+    def _refuse_foreign(self, op: Operation, scope: Scope, offsets: Tensor, mask: Tensor | None) -> None:
+        writers = self._writer[offsets]
         foreign = (writers >= 0) & (writers < self._first_of_chunk)
         for number in range(self._first_of_chunk, len(self._writings)):
             theirs = self._writings[number].scope
@@ -126,7 +149,58 @@ class Memory:
             elsewhere = (self._point[offsets] // inner_points) != scope.point_ids(shared)
             foreign = foreign | ((writers == number) & elsewhere)
         self._refuse(op, scope, foreign, mask, offsets, "which another point of the domain stored")
-        return bits(self.data)[offsets].view(self.data.dtype).clone()
+
+    def read_elsewhere(self, op: Operation, scope: Scope, offsets: Tensor, mask: Tensor | None) -> None:
+        """Notes that elements are read by another name of the memory, an input that is the buffer of an out. What lies
+        outside of this memory does not count.
+
+        Errors: InterpreterError when another point stores one of them, now or later, and who comes first decides.
+        """
+        inside = (offsets >= 0) & (offsets < self.data.numel())
+        mask = inside if mask is None else inside & mask
+        offsets = torch.where(inside, offsets, 0)
+        if self.data.numel() == 0 or not bool(scope.expand(mask).any()):
+            return
+        self._refuse_foreign(op, scope, offsets, mask)
+        chosen = scope.expand(mask)
+        points = scope.expand(scope.point_ids())[chosen]
+        self._readings.append(_Reading(op, scope, self._chunk, scope.expand(offsets)[chosen], points))
+
+    def _refuse_to_overtake(self, op: Operation, scope: Scope, positions: Tensor, points: Tensor) -> None:
+        """That nobody else has read, as it was, what a point is about to store."""
+        for reading in self._readings:
+            if reading.chunk == self._chunk:
+                shared = reading.scope.common_depth(scope)
+                theirs = reading.points // max(1, math.prod(reading.scope.shape[shared:]))
+                ours = points // max(1, math.prod(scope.shape[shared:]))
+            else:
+                theirs, ours = torch.full_like(reading.points, -2), points
+            least = torch.full(self.data.shape, -1, dtype=torch.int64)
+            most = least.scatter_reduce(0, reading.positions, theirs, "amax", include_self=False)
+            least = least.scatter_reduce(0, reading.positions, theirs, "amin", include_self=False)
+            others = (least[positions] != -1) & ((least[positions] != ours) | (most[positions] != ours))
+            if bool(others.any()):
+                offset = int(positions[others][0])
+                by = f"{str(reading.op).strip()}, by another name of this memory"
+                fail(op, f"stores the element at offset {offset}, which another point of the domain reads: {by}")
+
+    def change(self, op: Operation, scope: Scope, depth: int, offsets: Tensor, mask: Tensor | None) -> None:
+        """Notes that points change elements that are there; the outermost `depth` axes are the parallel domain.
+
+        Errors: InterpreterError when two of its points change the same element.
+        """
+        chosen = None if mask is None else scope.expand(mask)
+        positions, points = scope.expand(offsets), scope.expand(scope.point_ids(depth))
+        positions = positions.reshape(-1) if chosen is None else positions[chosen]
+        points = points.reshape(-1) if chosen is None else points[chosen]
+        points = points + (self._chunk << 40)
+        if self._changed_at is None:
+            self._changed_at = torch.full(self.data.shape, -1, dtype=torch.int64)
+        before = self._changed_at[positions]
+        self._changed_at[positions] = points
+        twice = ((before >= 0) & (before != points)) | (self._changed_at[positions] != points)
+        if bool(twice.any()):
+            fail(op, f"two points of the parallel domain change the element at offset {int(positions[twice][0])}")
 
     def _refuse(
         self, op: Operation, scope: Scope, bad: Tensor, mask: Tensor | None, offsets: Tensor, reason: str

@@ -92,10 +92,25 @@ class Program:
             self.watch(op, [*inputs, *outs])
         fresh = len(outs) - kernel_func.updates
         memories = [Memory(flat(out), given=position >= fresh) for position, out in enumerate(outs)]
-        run_kernel(kernel_func, self.numerics, self.symbols, [flat(tensor) for tensor in inputs], memories)
+        read = [flat(tensor) for tensor in inputs]
+        run_kernel(kernel_func, self.numerics, self.symbols, read, memories, shared=_shared(read, memories))
         for position, (memory, out) in enumerate(zip(memories, outs, strict=True)):
             wanted = None if out.is_contiguous() else offsets_of(out.shape, out.stride())
             memory.check_complete(op, f"out {position} of @{name}", wanted)
+
+
+def _shared(inputs: Sequence[Tensor], outs: Sequence[Memory]) -> dict[int, list[tuple[Memory, int]]]:
+    """Which inputs overlap with which outs, and where in these they begin. Units: elements, of one size."""
+    found: dict[int, list[tuple[Memory, int]]] = {}
+    for position, one in enumerate(inputs):
+        for out in outs:
+            width = one.element_size()
+            start, last = one.data_ptr() - out.data.data_ptr(), one.numel() * width
+            if width != out.data.element_size() or start >= out.data.numel() * width or start + last <= 0:
+                continue
+            if start % width == 0:
+                found.setdefault(position, []).append((out, start // width))
+    return found
 
 
 def _results(program: Program, op: func.ReturnOp | host.ReturnOp, main: Operation) -> tuple[list[object], list[object]]:

@@ -48,7 +48,7 @@ def found_by_bisection(fault: Fault, *, seconds: float = 20.0) -> Finding | None
 
 def is_right_stage(fault: Fault, found: Finding) -> bool:
     """Whether the stage, or the target, is the one that has the fault."""
-    return found.stage == fault.stage
+    return found.stage == fault.stage.partition("{")[0]
 
 
 def is_right_rewrite(fault: Fault, found: Finding) -> bool:

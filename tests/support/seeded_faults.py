@@ -17,6 +17,8 @@ from cuesta.transforms.algebra.table import LAWS
 from tests.support.seeding import Fault
 
 _T, _L = "cuesta.transforms", "cuesta.lowering"
+MEETING = "../lowering/kernel/loops-to-kernel/gpu_meetings.mlir"
+"""Its first program: rows whose parts meet."""
 _CPU, _GPU = "cuesta.targets.cpu", "cuesta.targets.triton"
 
 
@@ -137,6 +139,41 @@ FAULTS: tuple[Fault, ...] = (
     Fault("added-too-early", "a wrong alias", f"{_T}.host.accumulate_in_place:is_only_written",
           "is_accumulation(user) and positions[user] < place for", "True for",
           "shared_product", "accumulate-in-place", ("AccumulateInPlacePass.apply",), quick=True),
+    # -- races
+    Fault("meeting-dropped", "a race", f"{_T}.reductions.cooperation:_Cooperation.join",
+          "new.body.add_op(meeting)", "meeting.erase()",
+          MEETING, "split-reductions{target=cuda}", ("cooperate_in_parts", "_Cooperation.join"), quick=True),
+    Fault("stored-by-all", "a race", f"{_T}.reductions.cooperation:_Cooperation.join",
+          "if first is not None:", "if first is False:",
+          MEETING, "split-reductions{target=cuda}", ("cooperate_in_parts", "_Cooperation.join")),
+    Fault("turned-over-itself", "a race", f"{_T}.host.in_place:may_overwrite",
+          "if not isinstance(load, kernel.LoadOp) or load.map != store.map:",
+          "if not isinstance(load, kernel.LoadOp):",
+          "turned_product", "free-buffers", ("_Reuse.take_over",), quick=True),
+    Fault("argument-over-itself", "a race", f"{_T}.host.in_place:may_overwrite",
+          "if not isinstance(load, kernel.LoadOp) or load.map != store.map:",
+          "if not isinstance(load, kernel.LoadOp):",
+          "turned_state", "write-in-place", ("WriteInPlacePass.apply",)),
+    Fault("joined-dependents", "a race", f"{_T}.host.join_launches:_levels",
+          "levels[op] = level", "levels[op] = level = 0",
+          "sums_of_sums_on_gpu", "join-launches", ("_put_in_order", "JoinLaunchesPass.apply", "_joined"),
+          device="cuda"),
+    # -- aliases
+    Fault("base-for-view", "a wrong alias", f"{_T}.views.eliminate_views:DropIdentityView.match_and_rewrite",
+          "if any(", "if False and any(",
+          "views/eliminate-views/returned_identity.mlir", "eliminate-views", ("DropIdentityView",), quick=True),
+    Fault("one-result-for-two", "a wrong alias", f"{_T}.cse:merge_graph",
+          "elif not (escapes(op) and escapes(first)):", "elif True:",
+          "equal_results", "cse", ("_replace", "merge_graph")),
+    Fault("written-before-read", "a wrong alias", f"{_T}.host.write_in_place:_last_before",
+          "elif order.positions[user] > order.positions[last]:", "elif False:",
+          "read_after_update", "write-in-place", ("WriteInPlacePass.apply",)),
+    Fault("alias-forgotten", "a wrong alias", f"{_T}.host.free_buffers:_Reuse.__init__",
+          "self.add_alias(op.results[0], self.buffer(op.source))", "pass",
+          "alias_of_product", "free-buffers", ("_Reuse.take_over",)),
+    Fault("first-use-for-last", "a wrong alias", f"{_T}.host.free_buffers:_Reuse.__init__",
+          "self.last[buffer] = op", "self.last.setdefault(buffer, op)",
+          "product_read_twice", "free-buffers", ("_Reuse.take_over",)),
     # -- machine code of the CPU
     Fault("identity-zero", "a wrong identity of a reduction", f"{_CPU}.emit_reduce:SimpleAccumulator.identity",
           "constant(identity(self.op.kind, self.scalar), self.scalar, lanes)", "constant(0, self.scalar, lanes)",

@@ -319,6 +319,71 @@ def two_products() -> Named:
     return lambda x, y, z: (x * y).exp() + x * z, (_random(4, 6), _random(4, 6, seed=1), _random(4, 6, seed=2))
 
 
+def equal_results() -> Named:
+    """The same twice, for a caller who may write to either."""
+    return lambda x: (x.exp() + 1, x.exp() + 1), (_random(4, 6),)
+
+
+def turned_product() -> Named:
+    """A product that is read last by who writes it, turned, into as much memory."""
+    return lambda x, w, v: (x @ w).t().exp().contiguous() @ v, (_random(6, 6), _random(6, 6, seed=1), _random(6, 6))
+
+
+def turned_state() -> Named:
+    """An input that is written with what it held, turned."""
+
+    def run(state: Any) -> Any:
+        state.copy_(state.t() + 1)
+        return ()
+
+    return run, (_random(6, 6),)
+
+
+def sums_of_sums_on_gpu() -> Named:
+    """Launches of one kernel, each of which needs the one before."""
+
+    def run(x: Any) -> Any:
+        for _ in range(4):
+            x = x.cumsum(0).cumsum(1)
+        return x
+
+    return run, (_random(8, 8),)
+
+
+def read_after_update() -> Named:
+    """An input that is written to, and what it held, which a product reads."""
+
+    def run(state: Any, x: Any) -> Any:
+        new = state * 0.5 + x
+        y = new.softmax(0) @ state
+        state.copy_(new)
+        return y
+
+    return run, (_random(6, 6), _random(6, 6, seed=1))
+
+
+def alias_of_product() -> Named:
+    """A product that is read under another shape, after another buffer was made."""
+
+    def run(x: Any, w: Any, v: Any) -> Any:
+        y = (x @ w).t()
+        z = v @ y
+        return z, z.softmax(-1) @ y
+
+    return run, (_random(6, 6), _random(6, 6, seed=1), _random(6, 6, seed=2))
+
+
+def product_read_twice() -> Named:
+    """A product that a kernel reads, and a call after it."""
+
+    def run(x: Any, w: Any) -> Any:
+        y = x @ w
+        z = y.exp()
+        return z @ w, y @ z
+
+    return run, (_random(6, 6), _random(6, 6, seed=1))
+
+
 PROGRAMS: dict[str, Callable[[], Named]] = {
     name: made
     for name, made in list(globals().items())

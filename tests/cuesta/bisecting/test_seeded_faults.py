@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 from cuesta.bisecting.bisect import bisect
 from cuesta.bisecting.judging import how_they_differ, inputs_for, run
@@ -19,6 +20,7 @@ from cuesta.programs.inputs_of import InputsError
 from tests.support.seeded import captured, found_by_bisection, is_right_rewrite, is_right_stage
 from tests.support.seeded_faults import FAULTS, faults_named
 from tests.support.seeding import Fault
+from tests.support.text import parse
 
 
 def _parameters() -> list[object]:
@@ -43,7 +45,8 @@ def test_fault_is_named(fault: Fault) -> None:
             assert how_compiled_differs(found.reduced, inputs), "the smaller program does not show it"
         elif found.kind == "wrong":
             after = found.reduced.clone()
-            run_stage(after, next(one for one in default_stages() if one.label == found.stage))
+            stages = (*(stages_of(fault.stage) if fault.program.endswith(".mlir") else ()), *default_stages())
+            run_stage(after, next(one for one in stages if one.label == found.stage))
             assert how_they_differ(run(found.reduced, inputs), run(after, inputs), None)
 
 
@@ -135,3 +138,25 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
     module, _ = captured("gathered")
     with pytest.raises(InputsError, match="cannot be run on its inputs: input 0 is of type"):
         bisect(Subject("it", module, stages_of("dce"), [None, None]), seconds=1.0)
+
+
+def test_one_tensor_for_two_is_a_difference() -> None:
+    text = """
+    func.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+      %y = aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %z = aten.exp.default(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      func.return %y, %z : tensor<4xf32>, tensor<4xf32>
+    }"""
+    inputs = [torch.randn(4)]
+    two, one, given = (
+        run(parse(text.replace("return %y, %z", f"return {returned}")), inputs)
+        for returned in ("%y, %z", "%y, %y", "%x, %z")
+    )
+    assert how_they_differ(two, two, None) is how_they_differ(one, two, None) is how_they_differ(one, one, None) is None
+    assert how_they_differ(two, one, None) == "results 0 and 1 are one tensor"
+    assert how_they_differ(two, given, two) == "result 0 is the argument 0, not a tensor of its own"
+
+
+def test_races_and_aliases_are_among_the_faults() -> None:
+    kinds = [fault.kind for fault in FAULTS]
+    assert kinds.count("a race") >= 4 and kinds.count("a wrong alias") >= 4

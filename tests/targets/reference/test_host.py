@@ -69,3 +69,68 @@ def test_what_is_written_is_compared(parse):
     check_equivalent(parse(WRITES), parse(WRITES))
     with pytest.raises(NotEquivalentError, match="result 0 is not the same"):
         check_equivalent(parse(WRITES), parse(other))
+
+
+ONE_BUFFER = """
+kernel.func @move(%x : !kernel.ptr<f32>) outs(%y : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [3]> {
+  %p = kernel.program_id 0
+  kernel.for (%i = 0 to 4 lanes 4) {
+    %a = kernel.load %x[READ] : vector<4xf32>
+    kernel.store %a, %y[%p * 4 + %i] : vector<4xf32>
+  }
+}
+host.func @main(%x : tensor<12xf32>) -> (tensor<12xf32>) {
+  %b = host.extern "aten.neg.default"(%x) : (tensor<12xf32>) -> tensor<12xf32>
+  host.launch @move(%b, %b) : tensor<12xf32>, tensor<12xf32>
+  host.return %b : tensor<12xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("read", ["11 - %p * 4 - %i", "%p * 4 + 3 - %i", "%i"])
+def test_a_launch_over_its_input_does_not_depend_on_an_order(parse, read):
+    """Of two programs, and of two points of a program's loop."""
+    with pytest.raises(
+        InterpreterError, match=r"which another point of the domain reads: .*another name of this memory"
+    ):
+        run(parse(ONE_BUFFER.replace("READ", read)), [torch.randn(12)])
+
+
+def test_a_launch_over_its_input_may_read_what_it_writes(parse):
+    x = torch.randn(12)
+    (y,) = run_tensors(parse(ONE_BUFFER.replace("READ", "%p * 4 + %i")), [x])
+    assert torch.equal(y, -x)
+
+
+def test_parts_of_one_buffer_may_be_read_and_written(parse):
+    text = ONE_BUFFER.replace("READ", "%p * 4 + %i").replace("@move(%b, %b)", "@move(%x, %b)")
+    x = torch.randn(12)
+    (y,) = run_tensors(parse(text), [x])
+    assert torch.equal(y, x)
+
+
+SCATTER = """
+func.func @main(%f : tensor<4xf32>, %n : tensor<3xi64>) -> tensor<4xf32> {
+  %z = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %a = loops.load %f[%i] : tensor<4xf32>
+    loops.store %a, %o[%i] : tensor<4xf32>
+  }
+  %y = loops.nest (%i : 3) outs(%o : tensor<4xf32>) updates(%z) {
+    loops.scan (%j : 2) {
+      %a = loops.load %n[%i] : tensor<3xi64>
+      %k = loops.bound %a, 4 : i64
+      %c = elem.constant 1.0 : f32
+      loops.combine sum %c, %o[%k] : tensor<4xf32>
+    }
+  }
+  func.return %y : tensor<4xf32>
+}
+"""
+
+
+def test_no_two_points_change_one_element(parse):
+    start = torch.zeros(4)
+    (y,) = run_tensors(parse(SCATTER), [start, torch.tensor([3, 0, 1])])
+    assert y.tolist() == [2, 2, 0, 2]
+    with pytest.raises(InterpreterError, match="two points of the parallel domain change the element at offset 3"):
+        run(parse(SCATTER), [start, torch.tensor([3, 0, 3])])

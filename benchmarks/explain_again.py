@@ -1,0 +1,102 @@
+"""How long `cuesta explain` takes of a model that was explained before, besides what anybody waits for.
+
+Whole processes, in turns: `import torch`, the model's file by itself (which imports transformers, and draws weights),
+and `cuesta explain` of it, after a first one that found everything out. The last two columns are the command's time
+without torch's import, and without the model's file, which a user runs anyway; what is left then is the import of
+Dynamo and AOTAutograd, and their capture. Medians of wall clock, and the least processor time of a round.
+
+make bench-explain-again [ARGS="--models bert resnet --layers 12"]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+MOST_SECONDS = 3.0
+"""Besides torch's import. Source: issue 13."""
+SMALL = """
+import torch
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down, self.norm = torch.nn.Linear(256, 1024), torch.nn.Linear(1024, 256), torch.nn.LayerNorm(256)
+
+    def forward(self, x):
+        y = self.norm(x + self.down(torch.nn.functional.gelu(self.up(x))))
+        return torch.cumsum(y.softmax(-1), 0)
+
+model, inputs = Block(), (torch.randn(512, 256),)
+"""
+FILE = """
+from examples import models
+
+models.LAYERS = {layers}
+for sizes in (models.BLOCKS, models.TEXT, models.GATED):
+    sizes["num_hidden_layers"] = {layers}
+model, kwargs = models.MODELS[{name!r}].{step}()
+inputs = ()
+"""
+
+
+@dataclass
+class Times:
+    """Of the rounds of one command. Units: s."""
+
+    wall: list[float] = field(default_factory=list[float])
+    processor: list[float] = field(default_factory=list[float])
+
+    def run(self, *command: str) -> None:
+        """One more round."""
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
+        subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.wall.append(perf_counter() - start)
+        self.processor.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+    def __sub__(self, other: Times) -> str:
+        wall = statistics.median(self.wall) - statistics.median(other.wall)
+        return f"{wall:6.2f} s ({min(self.processor) - min(other.processor):5.2f})"
+
+    def __str__(self) -> str:
+        return f"{statistics.median(self.wall):6.2f} s ({min(self.processor):5.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="*", default=["small", "bert"], help="`small`, or models of the demo")
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--training", action="store_true")
+    parser.add_argument("--rounds", type=int, default=5)
+    chosen = parser.parse_args()
+    columns = ("first", "torch", "its file", "again", "besides torch", "and its file")
+    print(f"{'model':10}", *(f"{column:>16}" for column in columns))
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CUESTA_CACHE_DIR"] = folder
+        os.environ["CUESTA_CACHE"] = "1"
+        for name in chosen.models:
+            step = "training" if chosen.training else "inference"
+            path = Path(folder) / f"{name}.py"
+            path.write_text(SMALL if name == "small" else FILE.format(name=name, layers=chosen.layers, step=step))
+            explain = ["-m", "cuesta", "explain", str(path), *(["--training"] if chosen.training else [])]
+            first, torch, alone, again = Times(), Times(), Times(), Times()
+            first.run(*explain)
+            for _ in range(chosen.rounds):
+                torch.run("-c", "import torch")
+                alone.run(str(path))
+                again.run(*explain)
+            print(f"{name:10} {first} {torch} {alone} {again} {again - torch} {again - alone}", flush=True)
+    print(f"in brackets: processor time. At most {MOST_SECONDS:g} s besides torch's import is asked for")
+
+
+if __name__ == "__main__":
+    main()
