@@ -180,7 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in wanted:
         found = [row["ratios"][name] for row in rows if name in row["ratios"]]
         if found:
-            print(f"{name}, time over ours, geometric mean: {statistics.geometric_mean(found):.3f} of {len(found)} rows")
+            mean = statistics.geometric_mean(found)
+            print(f"{name}, time over ours, geometric mean: {mean:.3f} of {len(found)} rows; least {min(found):.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`loops.fold`: a domain whose points come in order, each of which makes new values of those that the one before gave."""
+"""`loops.fold`: a domain whose points come in order; each makes new values of those that the one before gave."""
 
 from __future__ import annotations
 
@@ -62,9 +62,7 @@ class FoldOp(DomainOp):
         carried = parse_arguments(parser)
         if len(names) != len(carried):
             parser.raise_error(f"carries {len(carried)} values, but begins with {len(names)}")
-        operands = [
-            parser.resolve_operand(name, argument.type) for name, argument in zip(names, carried, strict=True)
-        ]
+        operands = [parser.resolve_operand(name, argument.type) for name, argument in zip(names, carried, strict=True)]
         region = parse_body(parser, [*arguments, *carried])
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)

@@ -52,7 +52,8 @@ def memory_order(axes: Sequence[int], accesses: Sequence[Access], analysis: Nest
 
 
 def _counts_points(loop: Loop) -> bool:
-    return isinstance(loop.op, loops.ScanOp | loops.FoldOp) or (isinstance(loop.op, loops.ReduceOp) and loop.op.kind in EXTREMES)
+    op = loop.op
+    return isinstance(op, loops.ScanOp | loops.FoldOp) or (isinstance(op, loops.ReduceOp) and op.kind in EXTREMES)
 
 
 def _drop_unit_axes(loop: Loop, analysis: NestAnalysis, images: list[sym.IndexExpr]) -> None:

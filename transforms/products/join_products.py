@@ -22,6 +22,7 @@ one walk, in which a tile of s is computed once and lives in registers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp, f32
@@ -114,7 +115,9 @@ def chain_of(last: Product, positions: dict[Operation, int]) -> Chain | str:
     if last.bias is not None or last.sizes[1] > WIDEST:
         return f"something is added to the product, or it has more than {WIDEST} columns"
     loop, stores = nest.body.last_op, stores_of(nest)
-    if not isinstance(loop, loops.ForOp) or len(loop.sizes) != 1 or len(stores) != 1 or stores[0].parent is not loop.body:
+    if not isinstance(loop, loops.ForOp) or len(loop.sizes) != 1:
+        return "its rows are not stored by one loop at the end of the nest"
+    if len(stores) != 1 or stores[0].parent is not loop.body:
         return "its rows are not stored by one loop at the end of the nest"
     if any(isinstance(op, _REFUSED) for op in nest.walk()) or stores[0].mask is not None:
         return "the nest does more than to reduce and to store"
@@ -122,9 +125,10 @@ def chain_of(last: Product, positions: dict[Operation, int]) -> Chain | str:
     substitution = Substitution(axes)
     stored = substitution.expressions(stores[0].map.results, stores[0].indices)
     sizes = (*nest.sizes, *loop.sizes)
-    if len(stored) != len(axes) or any(
-        not (e == sym.dim(axis) or (size == 1 and e == 0)) for axis, (e, size) in enumerate(zip(stored, sizes, strict=True))
-    ):
+    if len(stored) != len(axes):
+        return "it is not stored in the order of the nest's axes"
+    points = enumerate(zip(stored, sizes, strict=True))
+    if any(not (e == sym.dim(axis) or (size == 1 and e == 0)) for axis, (e, size) in points):
         return "it is not stored in the order of the nest's axes"
     shape = sizes_of(tensor_type_of(last.left))
     _, indices = through_views(last.left, [sym.dim(axis) for axis in range(len(shape))])
@@ -156,7 +160,9 @@ def products_read(nest: loops.NestOp, positions: dict[Operation, int]) -> tuple[
 
 
 def _is_walked(load: loops.LoadOp) -> bool:
-    """Whether a load stands in a loop of one axis, which is one index of the element, and an axis of the nest another."""
+    """Whether a load stands in a loop of one axis, which is one index of the element, and an axis of the nest the
+    other.
+    """
     loop = load.parent_op()
     if load.mask is not None or not isinstance(loop, loops.DomainOp) or len(loop.sizes) != 1:
         return False
@@ -304,35 +310,35 @@ def _without_shared(value: SSAValue, loop: loops.ReduceOp, shared: list[_Shared]
         return value
     if isinstance(owner, elem.MulOp | elem.DivOp) and value.type == f32:
         left, right = owner.operands
-        if not _is_in(right, loop):
-            shared.append(lambda total, kind=type(owner), right=right: _again(kind, owner, total, right))
-            return _without_shared(left, loop, shared, place)
         if isinstance(owner, elem.MulOp) and not _is_in(left, loop):
-            shared.append(lambda total, kind=type(owner), left=left: _again(kind, owner, total, left))
-            return _without_shared(right, loop, shared, place)
+            left, right = right, left
+        if not _is_in(right, loop):
+            shared.append(partial(_again, owner, other=right))
+            return _without_shared(left, loop, shared, place)
         inner = _without_shared(left, loop, shared, place)
         if inner is left:
             return value
-        new = _again(type(owner), owner, inner, right)
+        new = _again(owner, inner, right)
         new.location = owner.location
         Rewriter.insert_op(new, place)
         return new.results[0]
     if isinstance(owner, elem.SelectOp) and value.type == f32 and not _is_in(owner.operands[0], loop):
-        condition, true, false = owner.operands
-        for side, (chosen, other) in enumerate(((true, false), (false, true))):
+        for side, chosen in enumerate(owner.operands[1:]):
+            other = owner.operands[2 - side]
             if isinstance(chosen.owner, elem.ConstantOp) and chosen.owner.value == 0:
-                shared.append(lambda total, side=side, chosen=chosen: _selected(condition, total, chosen, side))
+                shared.append(partial(_chosen, owner, side))
                 return _without_shared(other, loop, shared, place)
     return value
 
 
-def _again(kind: type[elem.TableOp], old: Operation, value: SSAValue, other: SSAValue) -> Operation:
-    return kind.create(operands=(value, other), result_types=(value.type,), properties=old.properties.copy())
+def _again(old: Operation, value: SSAValue, other: SSAValue) -> Operation:
+    return type(old).create(operands=(value, other), result_types=(value.type,), properties=old.properties.copy())
 
 
-def _selected(condition: SSAValue, total: SSAValue, zero: SSAValue, side: int) -> Operation:
-    chosen = (zero, total) if side == 0 else (total, zero)
-    return elem.SelectOp.create(operands=(condition, *chosen), result_types=(total.type,))
+def _chosen(old: Operation, side: int, total: SSAValue) -> Operation:
+    condition, *sides = old.operands
+    sides[1 - side] = total
+    return elem.SelectOp.create(operands=(condition, *sides), result_types=(total.type,))
 
 
 def _is_in(value: SSAValue, loop: loops.ReduceOp) -> bool:

@@ -158,7 +158,10 @@ def carry(nest: loops.NestOp, members: list[Carried], points: int) -> None:
         else:
             op.detach()
             nest.body.insert_op_before(op, first)
-    start = [elem.constant(identity(one.reduction.kind, one.reduction.results[0].type), one.reduction.results[0].type) for one in members]
+    start = [
+        elem.constant(identity(one.kind, one.yielded.type), one.yielded.type)
+        for one in (member.reduction for member in members)
+    ]
     for op in start:
         op.location = first.location
     fold = loops.FoldOp.build([-(-size // points)], [op.results[0] for op in start])
