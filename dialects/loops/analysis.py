@@ -238,7 +238,7 @@ class _Analyser:
         masks = [self.varies[operand] for operand in fold.operands]
         while True:
             known: dict[SSAValue, int] = dict(zip(fold.carried, masks, strict=True))
-            found = [mask | self.ahead(value, known) for mask, value in zip(masks, fold.carries, strict=True)]
+            found = [mask | self.ahead(value, known) for mask, value in zip(masks, fold.handed_on, strict=True)]
             if found == masks:
                 return masks
             masks = found

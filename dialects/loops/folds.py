@@ -46,7 +46,7 @@ class FoldOp(DomainOp):
         return self.body.args[len(self.sizes) :]
 
     @property
-    def carries(self) -> tuple[SSAValue, ...]:
+    def handed_on(self) -> tuple[SSAValue, ...]:
         """What a point carries on, in the body."""
         terminator = self.body.last_op
         assert isinstance(terminator, CarryOp)
@@ -54,7 +54,7 @@ class FoldOp(DomainOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> FoldOp:
-        """Parses `(%c : 4) from(%a, %b) carries(%x: f32, %y: i64) { … loops.carry %z, %w : f32, i64 } : f32, i64`."""
+        """Parses `(%c : 4) from (%a, %b) carries (%x: f32, %y: i64) { … loops.carry %z, %w : f32, i64 } : f32, i64`."""
         arguments, sizes = parse_domain(parser)
         parser.parse_keyword("from")
         names = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
@@ -77,9 +77,9 @@ class FoldOp(DomainOp):
         """Prints the domain, what it begins with, what is carried, the body and the types of the results."""
         printer.enter_scope()
         print_domain(printer, self)
-        printer.print_string(" from(")
+        printer.print_string(" from (")
         printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_string(") carries")
+        printer.print_string(") carries ")
         print_arguments(printer, self.carried)
         print_body(printer, self)
         printer.exit_scope()
@@ -94,7 +94,11 @@ class FoldOp(DomainOp):
         if not isinstance(self.body.last_op, CarryOp):
             raise VerifyException("loops.fold: the body must end in loops.carry")
         expected = [operand.type for operand in self.operands]
-        for what, values in (("arguments", self.carried), ("results", self.results), ("carried values", self.carries)):
+        for what, values in (
+            ("arguments", self.carried),
+            ("results", self.results),
+            ("carried values", self.handed_on),
+        ):
             found: list[Attribute] = [value.type for value in values]
             if found != expected:
                 told = f"{', '.join(map(str, expected))}, not {', '.join(map(str, found))}"

@@ -432,7 +432,7 @@ class KernelBuilder:
             new.name_hint = old.name_hint
             self.define(old, new, len(self.scopes) - 1)
         self.body(op.body)
-        carried = [self.value(value, shape) for value, shape in zip(op.carries, shapes, strict=True)]
+        carried = [self.value(value, shape) for value, shape in zip(op.handed_on, shapes, strict=True)]
         carry = kernel.CarryOp.build(carried)
         carry.location = op.location
         self.emit(carry, len(self.scopes) - 1)

@@ -120,3 +120,33 @@ func.func @main(%x : tensor<4x32xf32>) -> tensor<4x32xf32> {
   }
   func.return %y : tensor<4x32xf32>
 }
+// -----
+// loops.fold, loops.carry: log Σ exp of each row in one walk, ten elements at a time: the greatest so far, and the sum less that.
+func.func @main(%x : tensor<6x70xf32>) -> tensor<6xf32> {
+  %y = loops.nest (%i : 6) outs(%o : tensor<6xf32>) {
+    %low = elem.constant -inf : f32
+    %zero = elem.constant 0.0 : f32
+    %m, %l = loops.fold (%c : 7) from (%low, %zero) carries (%mm : f32, %ll : f32) {
+      %t = loops.reduce maximum (%j : 10) {
+        %a = loops.load %x[%i, %c * 10 + %j] : tensor<6x70xf32>
+        loops.yield %a : f32
+      } : f32
+      %m1 = elem.maximum %mm, %t : f32
+      %d = elem.sub %mm, %m1 : f32
+      %f = elem.exp %d : f32
+      %s = loops.reduce sum (%j : 10) {
+        %a = loops.load %x[%i, %c * 10 + %j] : tensor<6x70xf32>
+        %b = elem.sub %a, %m1 : f32
+        %e = elem.exp %b : f32
+        loops.yield %e : f32
+      } : f32
+      %q = elem.mul %ll, %f : f32
+      %l1 = elem.add %q, %s : f32
+      loops.carry %m1, %l1 : f32, f32
+    } : f32, f32
+    %g = elem.log %l : f32
+    %r = elem.add %g, %m : f32
+    loops.store %r, %o[%i] : tensor<6xf32>
+  }
+  func.return %y : tensor<6xf32>
+}

@@ -191,7 +191,7 @@ def _fold(body: LoopsBody, op: loops.FoldOp) -> None:
         for argument, value in zip(op.carried, carried, strict=True):
             body.values[argument] = value
         body.run_block(op.body)
-        carried = [body.value(op, value) for value in op.carries]
+        carried = [body.value(op, value) for value in op.handed_on]
     body.define(op, *carried)
 
 

@@ -49,7 +49,16 @@ from cuesta.dialects.loops.surgery import (
     through_views,
     top_level_nest,
 )
-from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, static, sum_at
+from cuesta.transforms.products.products import (
+    Product,
+    computed,
+    insert,
+    load_in_f32,
+    product_of,
+    static,
+    stores_in_order,
+    sum_at,
+)
 from cuesta.transforms.products.tiles import LEAST, walked_tile
 
 WIDEST = 256
@@ -95,6 +104,8 @@ class Chain:
     nest: loops.NestOp
     loop: loops.ForOp
     """What stores the left factor of the last product, row by row."""
+    made: tuple[loops.NestOp, ...]
+    """The nests that compute what it reads point by point of its rows; nobody else reads that."""
     last: Product
     indices: tuple[sym.IndexExpr, ...]
     """The point of the nest and of the loop that gives element (batch…, row, k) of the left factor."""
@@ -139,7 +150,7 @@ def chain_of(last: Product, positions: dict[Operation, int]) -> Chain | str:
     if len(static(sizes)) < len(sizes) or static(loop.sizes)[0] < LEAST:
         return "its sizes are not known, or it has few columns"
     first = products_read(nest, positions)
-    return first if isinstance(first, str) else Chain(first, nest, loop, last, indices)
+    return first if isinstance(first, str) else Chain(first, nest, loop, made_for(nest), last, indices)
 
 
 _REFUSED = (loops.ScanOp, loops.BoundOp, loops.CombineOp, loops.AtomicOp, loops.MeetOp, loops.FoldOp)
@@ -157,6 +168,18 @@ def products_read(nest: loops.NestOp, positions: dict[Operation, int]) -> tuple[
         if all(_is_walked(load) for load in loads_of(nest) if load.source is source):
             found.append(product)
     return tuple(found) or "it is not made of a product that nobody else reads"
+
+
+def made_for(nest: loops.NestOp) -> tuple[loops.NestOp, ...]:
+    """The pointwise nests whose only result a nest reads, each as it walks along its rows, and nobody else."""
+    found: list[loops.NestOp] = []
+    for source in dict.fromkeys(load.source for load in loads_of(nest)):
+        made = source.owner
+        if not isinstance(made, loops.NestOp) or any(top_level_nest(use.operation) is not nest for use in source.uses):
+            continue
+        if stores_in_order(made) and all(_is_walked(load) for load in loads_of(nest) if load.source is source):
+            found.append(made)
+    return tuple(found)
 
 
 def _is_walked(load: loops.LoadOp) -> bool:
@@ -194,6 +217,8 @@ def join(chain: Chain, machine: Machine) -> loops.NestOp:
     remove(nest)
     for product in chain.first:
         remove(product.call)
+    for producer in chain.made:
+        remove(producer)
     return new
 
 
@@ -219,6 +244,8 @@ def joined_nest(chain: Chain) -> loops.NestOp:
     insert(loops.StoreOp.build(total, new.handles[0], dims, new.induction_variables), last.call, place)
     for product in chain.first:
         _recompute(product, new)
+    for producer in chain.made:
+        _inline(producer, new)
     _sweep(new)
     return new
 
@@ -237,6 +264,17 @@ def _recompute(product: Product, nest: loops.NestOp) -> None:
                 replace_all_uses(user.result, total)
                 remove(user)
         replace_all_uses(load.result, rounded)
+        remove(load)
+
+
+def _inline(producer: loops.NestOp, nest: loops.NestOp) -> None:
+    """b[i, j] is what a nest computes there, wherever another reads it: no store, and no memory of all of b."""
+    (result,) = producer.results
+    for load in [load for load in loads_of(nest) if load.source is result]:
+        indices = list(load.indices)
+        dims = Substitution(indices).expressions(load.map.results, indices)
+        value = computed(producer, dims, indices, InsertPoint.before(load))
+        replace_all_uses(load.result, value)
         remove(load)
 
 

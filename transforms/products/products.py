@@ -178,20 +178,27 @@ def producer_of(factor: SSAValue) -> loops.NestOp | None:
     while factor.has_one_use() and isinstance(view := factor.owner, loops.ViewOp):
         factor = view.source
     nest = factor.owner
-    if not isinstance(nest, loops.NestOp) or len(nest.results) != 1 or not factor.has_one_use():
+    if not isinstance(nest, loops.NestOp) or not factor.has_one_use():
         return None
-    if nest.operands or not is_pointwise(nest) or any(isinstance(op, loops.BoundOp) for op in nest.body.ops):
-        return None
+    return nest if stores_in_order(nest) else None
+
+
+def stores_in_order(nest: loops.NestOp) -> bool:
+    """Whether a nest is pointwise and gives one tensor, each point the element of its own indices."""
+    if len(nest.results) != 1 or nest.operands or not is_pointwise(nest):
+        return False
+    if any(isinstance(op, loops.BoundOp) for op in nest.body.ops):
+        return False
     users = [use.operation for use in nest.handles[0].uses]
     if len(users) != 1 or not isinstance(store := users[0], loops.StoreOp) or store.mask is not None:
-        return None
+        return False
     substitution = Substitution(nest.induction_variables)
     stored = substitution.expressions(store.map.results, store.indices)
     in_order = all(
         e == sym.dim(axis) or (size == 1 and e == 0)
         for axis, (e, size) in enumerate(zip(stored, nest.sizes, strict=False))
     )
-    return nest if in_order and len(stored) == len(nest.sizes) else None
+    return in_order and len(stored) == len(nest.sizes)
 
 
 def reads_each_once(nest: loops.NestOp, load: loops.LoadOp) -> bool:
@@ -342,19 +349,20 @@ def load_in_f32(
     source, indices = through_views(tensor, dims)
     indices = tuple(sym.simplify(index, sizes) for index in indices)
     if source in producers:
-        value = _computed(producers[source], indices, axes, place)
+        value = computed(producers[source], indices, axes, place)
     else:
-        value = insert(loops.LoadOp.build(source, indices, axes), like, place)
-    assert value is not None
+        loaded = insert(loops.LoadOp.build(source, indices, axes), like, place)
+        assert loaded is not None
+        value = loaded
     if value.type != f32:
         value = insert(elem.ConvertOp.build(value, f32), like, place)
         assert value is not None
     return value
 
 
-def _computed(
+def computed(
     producer: loops.NestOp, indices: Sequence[sym.IndexExpr], axes: Sequence[SSAValue], place: InsertPoint
-) -> SSAValue | None:
+) -> SSAValue:
     """Appends a producer's body at one point; gives what it stores there."""
     substitution = Substitution(axes)
     for variable, index in zip(producer.induction_variables, indices, strict=True):
@@ -365,6 +373,7 @@ def _computed(
             stored = substitution.value(op.value)
         else:
             Rewriter.insert_op(clone_op(op, substitution), place)
+    assert stored is not None
     return stored
 
 
@@ -393,4 +402,16 @@ def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> No
             remove(product.producers[value])
 
 
-__all__ = ["Product", "fused_nest", "insert", "is_one", "load_in_f32", "product_of", "products_of", "replace", "sum_at"]
+__all__ = [
+    "Product",
+    "computed",
+    "fused_nest",
+    "insert",
+    "is_one",
+    "load_in_f32",
+    "product_of",
+    "products_of",
+    "replace",
+    "stores_in_order",
+    "sum_at",
+]

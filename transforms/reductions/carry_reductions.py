@@ -2,7 +2,7 @@
 
 %m = maximum (%j : 4096) of a(%j); %l = sum (%j) of exp(a(%j) - %m); %o = sum (%j) of exp(a(%j) - %m) · v(%j)
 →
-%m, %l, %o = fold (%c : 64) from(-inf, 0, 0) carries(%m0, %l0, %o0) {
+%m, %l, %o = fold (%c : 64) from (-inf, 0, 0) carries (%m0, %l0, %o0) {
   %m1 = max(%m0, maximum (%j : 64) of a)
   %f = exp(%m0 - %m1)
   carry %m1, %l0 · %f + sum (%j : 64) of exp(a - %m1), %o0 · %f + sum (%j : 64) of exp(a - %m1) · v

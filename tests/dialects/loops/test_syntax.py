@@ -6,6 +6,7 @@ import pytest
 
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops import LOOPS, REDUCTIONS
+from tests.dialects.loops.test_fold import FOLD
 from tests.dialects.loops.test_meeting import MEETING
 from tests.dialects.loops.test_updates import ATOMIC
 from tests.support.text import parse, refused, round_trip
@@ -114,6 +115,7 @@ func.func @main(%x: tensor<4x8xf32>, %k: tensor<8xi64>) {
 """,
 }
 WHOLE["meeting"] = MEETING
+WHOLE["fold"] = FOLD
 WHOLE["updates"] = ATOMIC
 ELEMENT = {"any": "i1", "all": "i1"}
 RESULTS = {**dict.fromkeys(EXTREMES, "f32, i64"), "welford": "f32, f32", "any": "i1", "all": "i1"}

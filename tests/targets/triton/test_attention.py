@@ -1,0 +1,117 @@
+"""Attention in plain PyTorch becomes one kernel that stores no scores: run by Triton's interpreter, and by the oracle
+after each of the rewrites that make it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from xdsl.dialects.builtin import ModuleOp
+
+import cuesta
+from benchmarks.attention_cases import CASES, Case, capped, causal, plain, slopes, window
+from benchmarks.on_cuda import on_cuda
+from cuesta.context import make_context
+from cuesta.dialects import host, kernel
+from cuesta.pipeline import default_stages, run_pipeline
+from cuesta.targets import reference
+from cuesta.targets.triton.emit_kernel import emit_kernel
+from cuesta.testing import assert_close_to_float64, compare
+from tests.support.triton_interpreter import interpreted_cuda, to_host
+
+pytestmark = pytest.mark.slow  # the interpreter takes seconds for a kernel
+
+pytest.importorskip("triton")
+
+REWRITES = ("join-products", "carry-reductions", "loops-to-kernel")
+APART = ("sigmoid",)
+"""What is not one nest between its products: it stays three steps."""
+
+
+def calls_of(program: ModuleOp) -> list[str]:
+    """The library calls of a program at `host`."""
+    return [op.overload for op in program.walk() if isinstance(op, host.ExternOp)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_one_kernel_and_right(name: str) -> None:
+    torch.manual_seed(0)
+    case = CASES[name]
+    with interpreted_cuda() as programs:
+        compiled = torch.compile(case, backend="cuesta", fullgraph=True)
+        assert_close_to_float64(compiled, case, case.inputs(), factor=3.0, ulps=4.0)
+    (program,) = programs
+    lowered = to_host(program)
+    if name in APART:
+        assert len(calls_of(lowered)) == 2
+        return
+    assert not calls_of(lowered), "the products are in the kernel"
+    texts = [emit_kernel(op).source for op in lowered.body.ops if isinstance(op, kernel.FuncOp)]
+    (text,) = (one for one in texts if "tl.dot" in one)
+    assert text.count("tl.dot") == 2, "the scores of a tile are computed once, whoever asks for them"
+    scores = case.batch * case.heads * case.queries * case.keys
+    made = [value.type for op in lowered.walk() if isinstance(op, host.AllocOp) for value in op.results]
+    assert all(count_of(one) < scores for one in made), "nothing as large as the scores is stored"
+
+
+def count_of(kind: object) -> int:
+    """The elements of a tensor type."""
+    shape = getattr(kind, "get_shape", None)
+    count = 1
+    for size in shape() if callable(shape) else ():
+        count *= size
+    return count
+
+
+def drawn(number: int) -> Case:
+    """An attention that nobody chose."""
+    rng = random.Random(number)
+    return Case(
+        rng.choice((plain, causal, window, slopes, capped)),
+        batch=rng.choice((1, 2)),
+        heads=rng.choice((1, 3)),
+        queries=rng.randint(2, 150),
+        keys=rng.randint(16, 150),
+        width=rng.choice((16, 20, 64, 130)),
+        values=rng.choice((2, 24, 100)),
+        dtype=rng.choice((torch.bfloat16, torch.float16)),
+        near=rng.randint(1, 100),
+    )
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_every_rewrite_keeps_what_drawn_programs_mean(number: int) -> None:
+    torch.manual_seed(number)
+    case = drawn(number)
+    captured = cuesta.lower(case, *case.inputs()).aten
+    inputs = captured.arguments(*case.inputs())
+    program = on_cuda(captured.module)
+    expected = reference.run(program, inputs)
+    truth = reference.run(program, inputs, precise=True)
+    joined = False
+    for stage in default_stages():
+        run_pipeline(make_context(), program, (stage,), verify_each=True)
+        if stage.name in REWRITES:
+            for ours, theirs, true in zip(reference.run(program, inputs), expected, truth, strict=True):
+                found = compare(stage.name, ours, theirs, true, factor=3.0, ulps=4.0)
+                assert found.passes, f"{case}: {found}"
+        joined |= any(isinstance(op, kernel.ContractOp) for op in program.walk())
+        if stage.name == REWRITES[-1]:
+            break
+    assert joined
+
+
+def test_infinite_scores_are_as_in_eager() -> None:
+    torch.manual_seed(0)
+    case = replace(CASES["plain"], dtype=torch.float16)
+    q, k, v = case.inputs()
+    q[0, 0, 3] = float("inf")
+    q[0, 1, 5] = float("nan")
+    k[0, 0, 7] = float("-inf")
+    with interpreted_cuda():
+        compiled = torch.compile(case, backend="cuesta", fullgraph=True)
+        ours, eager = compiled(q, k, v), case(q, k, v)
+    assert torch.equal(ours.isnan(), eager.isnan())
