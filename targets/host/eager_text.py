@@ -10,6 +10,7 @@ from cuesta.dialects import host
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.targets.host.python_text import argument_text, tuple_text
+from cuesta.targets.host.tensor_texts import layout_text, metadata_check, place_of
 
 if TYPE_CHECKING:
     from cuesta.targets.host.wrapper import WrapperWriter
@@ -70,10 +71,10 @@ def _check(writer: WrapperWriter, op: host.CheckOp) -> None:
     name = writer.names[op.results[0]] = writer.names[op.operands[0]]
     result = tensor_type_of(op.results[0])
     if writer.checked:
-        layout, where = writer.layout_text(result), writer.place_of(op)
+        layout, where = layout_text(result), place_of(op)
         writer.lines.append(f"{name} = check_result({name}, {layout}, {op.operator!r}, {where!r})")
         return
     strides = tuple_text(strides_of(result))
-    writer.lines.append(writer.metadata_check(name, result, op.operator))
+    writer.lines.append(metadata_check(name, result, op.operator))
     if sizes_of(result):
         writer.lines.append(f"if {name}.stride() != {strides}: {name} = with_strides({name}, {strides})")

@@ -11,14 +11,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ComplexType, LocationAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import aten, host, kernel, sym
 from cuesta.dialects.aten import dtypes
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import arguments_by_storage, entry_function
-from cuesta.dialects.core.locations import format_location, location_of
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.host.collectives import is_collective, is_start
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of, traits_of
@@ -27,6 +26,7 @@ from cuesta.targets.host.eager_text import OPERATOR, write_eager
 from cuesta.targets.host.labels import Labels
 from cuesta.targets.host.profiled import GUARD
 from cuesta.targets.host.python_text import Names, argument_text, expression, identifier, tuple_text
+from cuesta.targets.host.tensor_texts import allocator_of, is_complex, layout_text, metadata_check, place_of
 from cuesta.targets.lookup import target_of
 from cuesta.targets.program import BYTES_OF_ROW, POINTER_ALIGNMENT, BoundSite, Label
 from cuesta.targets.target import Launch, Run
@@ -204,7 +204,7 @@ class WrapperWriter:
             first = len(self.lines)
             self.op(op)
             if self.checked and not isinstance(op, host.FreeOp):
-                place = self.place_of(op).replace("\n", " ")
+                place = place_of(op).replace("\n", " ")
                 self.lines[first:] = [line if "#" in line else f"{line}  # at {place}" for line in self.lines[first:]]
         if self.functions[main.sym_name] == "call":
             self.lines.insert(0, GUARD)
@@ -346,7 +346,7 @@ class WrapperWriter:
         if func.sym_name not in self.rows:
             self.rows[func.sym_name] = len(self.sites)
             named = f"in @{func.sym_name}"
-            self.sites += [BoundSite(self.place_of(op), f"{op.access} {named}") for op in self.checks_in(func)]
+            self.sites += [BoundSite(place_of(op), f"{op.access} {named}") for op in self.checks_in(func)]
         return Address(f"{self.reports[device]}.data_ptr()", BYTES_OF_ROW * self.rows[func.sym_name], aligned=True)
 
     def launch_in_eager(self, op: host.LaunchOp) -> None:
@@ -386,7 +386,7 @@ class WrapperWriter:
         sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
         offset = expression(op.offset)
         if self.checked:
-            self.lines.append(f"check_storage({source}, {sizes}, {strides}, {offset}, {self.place_of(op)!r})")
+            self.lines.append(f"check_storage({source}, {sizes}, {strides}, {offset}, {place_of(op)!r})")
         if op.results[0] in self.shared:  # a view that autograd knows of: it counts changes of both as one
             begin = f"{source}.storage_offset()" + (f" + {offset}" if offset != "0" else "")
             # AOTAutograd makes the parts of a complex result anew by what they are a view of: that is to be nothing.
@@ -455,12 +455,12 @@ class WrapperWriter:
                 "".join(f"{name}, " for name in tensors),
                 "".join(f"{one}, " for one in results if one != "_"),
             )
-            self.lines.append(f"check_call(copies, ({taken}), ({given}), {op.overload!r}, {self.place_of(op)!r})")
+            self.lines.append(f"check_call(copies, ({taken}), ({given}), {op.overload!r}, {place_of(op)!r})")
             self.lines.append("del copies")
         if is_start(op):  # it is still being written: only what its wait gives may be laid out otherwise
             for result, result_name in zip(op.results, results, strict=True):
                 if result_name != "_" and is_tensor(result):
-                    self.lines.append(self.metadata_check(result_name, tensor_type_of(result), op.overload))
+                    self.lines.append(metadata_check(result_name, tensor_type_of(result), op.overload))
             return
         if self.checked:
             self.check_results(op, results)
@@ -473,7 +473,7 @@ class WrapperWriter:
             strides = tuple_text(strides_of(result_type))
             dtype = dtypes.type_to_dtype(result_type.element_type)
             if op.schema is None:
-                self.lines.append(self.metadata_check(result_name, result_type, op.overload))
+                self.lines.append(metadata_check(result_name, result_type, op.overload))
             elif len(op.results) > 1 or result_type.element_type not in operand_types:
                 # Also some metadata functions of PyTorch's own promise another dtype than the kernel gives.
                 given = f"{result_name}.to(torch.{dtype})"
@@ -494,38 +494,21 @@ class WrapperWriter:
 
     def check_results(self, op: host.ExternOp, results: list[str]) -> None:
         """Holds what a call gave to the types that a text says."""
-        where = self.place_of(op)
+        where = place_of(op)
         for result, name in zip(op.results, results, strict=True):
             if name == "_" or not is_tensor(result):
                 continue
-            layout = self.layout_text(tensor_type_of(result))
+            layout = layout_text(tensor_type_of(result))
             self.lines.append(f"{name} = check_result({name}, {layout}, {op.overload!r}, {where!r})")
 
     def check_arguments(self, function: host.FuncOp) -> None:
         """Holds what a part of the program is given to the types that a text says."""
-        where = self.place_of(function)
+        where = place_of(function)
         for argument in function.body.args:
             if is_tensor(argument):
                 name = self.names[argument]
-                layout = self.layout_text(tensor_type_of(argument))
+                layout = layout_text(tensor_type_of(argument))
                 self.lines.append(f"{name} = check_result({name}, {layout}, '@{function.sym_name}', {where!r})")
-
-    @staticmethod
-    def metadata_check(name: str, kind: TensorType, operator: str) -> str:
-        """The statement that holds what an operator gave to what was promised."""
-        dtype = dtypes.type_to_dtype(kind.element_type)
-        return f"check_metadata({name}, {tuple_text(sizes_of(kind))}, torch.{dtype}, {device_of(kind)!r}, {operator!r})"
-
-    @staticmethod
-    def layout_text(kind: TensorType) -> str:
-        """Sizes, strides, dtype and device, as `check_result` takes them."""
-        sizes, strides = tuple_text(sizes_of(kind)), tuple_text(strides_of(kind))
-        return f"{sizes}, {strides}, torch.{dtypes.type_to_dtype(kind.element_type)}, {device_of(kind)!r}"
-
-    @staticmethod
-    def place_of(op: Operation) -> str:
-        """The line of the text that an op stands on."""
-        return format_location(location_of(op))
 
     @staticmethod
     def returns_list(op: host.ExternOp) -> bool:
@@ -607,13 +590,3 @@ def _symbols_of(function: host.FuncOp) -> tuple[str, ...]:
     """The symbols that a function declares."""
     symbols = function.attributes.get("sym.symbols")
     return tuple(symbols.names) if isinstance(symbols, sym.SymbolsAttr) else ()
-
-
-def is_complex(kind: TensorType) -> bool:
-    """Whether a tensor has complex numbers."""
-    return isinstance(kind.element_type, ComplexType)
-
-
-def allocator_of(device: str) -> str:
-    """The wrapper's name for the function that makes tensors on a device: `empty_cuda_1`."""
-    return f"empty_{device.replace(':', '_')}"
