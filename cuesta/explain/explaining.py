@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter, strftime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 from torch.utils import _pytree as pytree
@@ -142,7 +143,7 @@ def _compile_and_run(
         return backend(gm, example_inputs, options=options)
 
     compiled: Callable[..., Any] = torch.compile(function, backend=told)
-    step = _step(compiled, inputs, kwargs, training, run)
+    step = _step(compiled, inputs, kwargs, function if training else None, run)
     device = _device_of(inputs, function)
     with ExitStack() as stack:
         stack.enter_context(config.patch(recompile_limit=RECOMPILES, accumulated_recompile_limit=RECOMPILES))
@@ -164,21 +165,23 @@ def _compile_and_run(
 
         try:
             run.whole_us = repeat(step, device)
-            run.eager_us = repeat(_step(function, inputs, kwargs, training, run), device)
+            run.eager_us = repeat(_step(function, inputs, kwargs, function if training else None, run), device)
         except Exception as error:  # noqa: BLE001 - as above
             run.unseen.append(Unseen("the time of the whole", _first_lines(error)))
 
 
 def _step(
-    function: Callable[..., Any], inputs: Sequence[Any], kwargs: Mapping[str, Any], training: bool, run: _Run
+    function: Callable[..., Any], inputs: Sequence[Any], kwargs: Mapping[str, Any], trained: Any, run: _Run
 ) -> Callable[[], None]:
+    """A call, with a backward pass if there is something `trained`: the function or module, as it was given."""
+
     def forward() -> None:
         with torch.no_grad():
             function(*inputs, **kwargs)
 
     def both() -> None:
         results = [one for one in pytree.tree_leaves(function(*inputs, **kwargs)) if _flows(one)]
-        wanted = [one for one in _leaves(function, inputs, kwargs) if one.requires_grad]
+        wanted = [one for one in _leaves(trained, inputs, kwargs) if one.requires_grad]
         if not results or not wanted:
             what = "nothing that it returns" if wanted else "no parameter or input"
             problem = Unseen("the backward pass", f"{what} requires a gradient")
@@ -187,7 +190,7 @@ def _step(
             return
         torch.autograd.grad(results, wanted, [torch.ones_like(one) for one in results], allow_unused=True)
 
-    return both if training else forward
+    return forward if trained is None else both
 
 
 def _flows(value: Any) -> bool:
@@ -196,10 +199,17 @@ def _flows(value: Any) -> bool:
 
 def _leaves(function: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
     """Everything that a gradient may be asked of: parameters, and inputs."""
-    owner = getattr(function, "__self__", function)
+    owner = _owner(function)
     parameters = list(owner.parameters()) if isinstance(owner, torch.nn.Module) else []
     given = [one for one in pytree.tree_leaves((tuple(inputs), dict(kwargs))) if isinstance(one, torch.Tensor)]
     return [*parameters, *given]
+
+
+def _owner(function: Any) -> Any:
+    """What a function is a method of, or itself; behind arguments that were given in advance."""
+    while isinstance(function, functools.partial):
+        function = cast("functools.partial[Any]", function).func
+    return getattr(function, "__self__", function)
 
 
 def _what_failed(run: _Run) -> str:
@@ -239,7 +249,7 @@ def _warnings_of_ours(run: _Run) -> Generator[None]:
 @contextmanager
 def _left_as_it_was(function: Any, run: _Run) -> Generator[None]:
     """The `with` block after which the buffers of a module are what they were, unless their device is gone."""
-    owner = getattr(function, "__self__", function)
+    owner = _owner(function)
     if not isinstance(owner, torch.nn.Module):
         yield
         return

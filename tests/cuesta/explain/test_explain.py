@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import warnings
@@ -296,6 +297,14 @@ def test_records_say_what_they_know(tmp_path: Path) -> None:
     assert "2 launches of kernels" in graph.unseen[0].why and "dump" in graph.unseen[0].why
     gone = CompileRecord("inference", dump=str(tmp_path / "gone"))
     assert "cannot be read" in gone.explain().graphs[0].unseen[0].why
+
+
+def test_a_model_with_arguments_given_in_advance_is_a_model() -> None:
+    model = Block()
+    before = {name: one.clone() for name, one in model.named_buffers()}
+    found = explain(functools.partial(model, x=torch.randn(8, 16)), training=True, time=False)
+    assert not found.unseen and [one.kind for one in found.graphs] == ["forward", "backward"]
+    assert all(torch.equal(one, before[name]) for name, one in model.named_buffers())
 
 
 def test_random_numbers_go_on_as_if_nothing_was_drawn() -> None:
