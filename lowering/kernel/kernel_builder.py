@@ -60,6 +60,8 @@ class KernelBuilder:
         self.vectors: dict[tuple[SSAValue, Shape], SSAValue] = {}
         self.written: set[SSAValue] = set(analysis.nest.handles)
         self.symbols: set[str] = set()
+        self.rows: tuple[SSAValue, sym.IndexExpr] | None = None
+        """Of a tile with lanes along rows, the program and, over it, the first row."""
         self.hints = {axis: value.name_hint for value, axis in analysis.number.items()}
 
     def build(self, name: str) -> kernel.FuncOp:
@@ -113,6 +115,8 @@ class KernelBuilder:
                 continue
             grid.append(self.tile_bounds(parallel, bounds, len(operands)))
             operands.append(program)
+            if self.schedule.around and parallel.axis == self.schedule.around[0][0] and parallel.tile is not None:
+                self.rows = program, sym.dim(0) * parallel.tile
         around = [([axis], lanes) for axis, lanes in schedule.around]
         self.parallel_loops([*around, (schedule.order, schedule.lanes)], bounds, operands)
         return grid
@@ -425,8 +429,15 @@ class KernelBuilder:
         initials = [self.value(value, shape) for value, shape in zip(op.operands, shapes, strict=True)]
         (axis,) = axes
         size = self.analysis.sizes[axis]
-        used, properties = self.loop_properties([0], [size], (), 1)
-        block = self.enter(axes, self.is_positive(size), 1)
+        low: sym.IndexExpr = 0
+        high: sym.IndexExpr = size
+        around: tuple[SSAValue, ...] = ()
+        if self.schedule.steps is not None and self.rows is not None:
+            program, first = self.rows
+            low, high = self.schedule.steps(first)
+            around = (program,)
+        used, properties = self.loop_properties([low], [high], around, 1)
+        block = self.enter(axes, self.schedule.steps is None and self.is_positive(size), 1)
         for old, initial in zip(op.carried, initials, strict=True):
             new = block.insert_arg(initial.type, len(block.args))
             new.name_hint = old.name_hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
@@ -56,6 +57,8 @@ class Schedule:
     """The handles that become scratch memory of the program, with their sizes."""
     contractions: dict[Operation, Contraction] = field(default_factory=dict[Operation, Contraction])
     """The reductions that become a `kernel.contract`."""
+    steps: Callable[[sym.IndexExpr], tuple[sym.IndexExpr, sym.IndexExpr]] | None = None
+    """Of a nest that folds, the first step and one past the last that a program needs, by its first row."""
     within: tuple[sym.IndexExpr, int] | None = None
     """Where a schedule that slides takes an axis to have more points than there are: which of them a point is, as an
     expression over the axes, and how many there are.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -13,7 +13,7 @@ from cuesta.dialects.core.rewriting import apply_patterns, no_match
 
 
 class ElideRounding(RewritePattern):
-    """convert(convert(x : f32 to bf16) : bf16 to f32) -> x, and the same for f16.
+    """convert(convert(x : f32 to bf16) : bf16 to f32) -> x, the same for f16; of an integer x -> convert(x).
 
     Not exact: the result is closer to the real number than eager's, by one rounding. NaN stays NaN. A value beyond
     f16's range stays finite where eager would have made it infinite. Left out under `emulate_precision_casts`.
@@ -28,7 +28,8 @@ class ElideRounding(RewritePattern):
         if not isinstance(inner, elem.ConvertOp) or not isinstance(elem.scalar_of(op.result.type), Float32Type):
             return
         narrow = elem.scalar_of(inner.result.type)
-        if isinstance(narrow, BFloat16Type | Float16Type) and inner.operands[0].type == op.result.type:
+        source = elem.scalar_of(inner.operands[0].type)
+        if isinstance(narrow, BFloat16Type | Float16Type) and isinstance(source, Float32Type | IntegerType):
             if is_factor_of_contraction(op):
                 no_match(op, "it gives a factor of a contraction the type that matrix units take")
                 return
@@ -38,7 +39,12 @@ class ElideRounding(RewritePattern):
             if is_compared(op.result):
                 no_match(op, "it is compared with what may have been rounded")
                 return
-            rewriter.replace(op, (), [inner.operands[0]])
+            if isinstance(source, Float32Type):
+                rewriter.replace(op, (), [inner.operands[0]])
+            else:
+                wide = elem.ConvertOp.build(inner.operands[0], elem.scalar_of(op.result.type))
+                wide.location = inner.location
+                rewriter.replace(op, (wide,), [wide.result])
 
 
 def is_factor_of_contraction(op: Operation) -> bool:

@@ -51,12 +51,10 @@ from cuesta.dialects.loops.surgery import (
 )
 from cuesta.transforms.products.products import (
     Product,
-    computed,
     insert,
     load_in_f32,
     product_of,
     static,
-    stores_in_order,
     sum_at,
 )
 from cuesta.transforms.products.tiles import LEAST, walked_tile
@@ -177,9 +175,42 @@ def made_for(nest: loops.NestOp) -> tuple[loops.NestOp, ...]:
         made = source.owner
         if not isinstance(made, loops.NestOp) or any(top_level_nest(use.operation) is not nest for use in source.uses):
             continue
-        if stores_in_order(made) and all(_is_walked(load) for load in loads_of(nest) if load.source is source):
+        if point_of(made) is not None and all(_is_walked(load) for load in loads_of(nest) if load.source is source):
             found.append(made)
     return tuple(found)
+
+
+def point_of(nest: loops.NestOp) -> dict[SSAValue, int] | None:
+    """Of a nest that gives one tensor element by element, perhaps in a loop at its end, the index of the element that
+    each of its axes is; None for another nest.
+    """
+    if len(nest.results) != 1 or nest.operands:
+        return None
+    domains = [op for op in nest.body.ops if isinstance(op, loops.DomainOp)]
+    stores = stores_of(nest)
+    variables = list(nest.induction_variables)
+    if domains:
+        loop = nest.body.last_op
+        if domains != [loop] or not isinstance(loop, loops.ForOp):
+            return None
+        if any(isinstance(op, loops.DomainOp) for op in loop.body.ops):
+            return None
+        variables += loop.induction_variables
+    if len(stores) != 1 or stores[0].mask is not None or any(isinstance(op, _REFUSED) for op in nest.walk()):
+        return None
+    if any(load.source in nest.handles for load in loads_of(nest)):
+        return None
+    stored = Substitution(variables).expressions(stores[0].map.results, stores[0].indices)
+    found: dict[SSAValue, int] = {}
+    for position, index in enumerate(stored):
+        if index == 0:
+            continue
+        axis = next((axis for axis in range(len(variables)) if index == sym.dim(axis)), None)
+        if axis is None or variables[axis] in found:
+            return None
+        found[variables[axis]] = position
+    sizes = [size for domain in (nest, *domains) for size in domain.sizes]
+    return found if all(v in found or size == 1 for v, size in zip(variables, sizes, strict=True)) else None
 
 
 def _is_walked(load: loops.LoadOp) -> bool:
@@ -258,24 +289,42 @@ def _recompute(product: Product, nest: loops.NestOp) -> None:
         assert ranges is not None
         dims = Substitution(indices).expressions(load.map.results, indices)
         total, rounded = sum_at(product, dims, indices, ranges, InsertPoint.before(load))
-        for use in list(load.result.uses):
-            user = use.operation
-            if isinstance(user, elem.ConvertOp) and user.result.type == f32:
-                replace_all_uses(user.result, total)
-                remove(user)
-        replace_all_uses(load.result, rounded)
-        remove(load)
+        _take(load, rounded, total)
 
 
 def _inline(producer: loops.NestOp, nest: loops.NestOp) -> None:
     """b[i, j] is what a nest computes there, wherever another reads it: no store, and no memory of all of b."""
     (result,) = producer.results
+    places = point_of(producer)
+    assert places is not None
+    ops = list(producer.body.ops)
+    if isinstance(loop := ops[-1], loops.ForOp):
+        ops[-1:] = loop.body.ops
     for load in [load for load in loads_of(nest) if load.source is result]:
         indices = list(load.indices)
         dims = Substitution(indices).expressions(load.map.results, indices)
-        value = computed(producer, dims, indices, InsertPoint.before(load))
-        replace_all_uses(load.result, value)
-        remove(load)
+        substitution = Substitution(indices)
+        for domain in (producer, *((loop,) if isinstance(loop, loops.ForOp) else ())):
+            for variable in domain.induction_variables:
+                substitution.set_index(variable, dims[places[variable]] if variable in places else 0)
+        value = load.result
+        for op in ops:
+            if isinstance(op, loops.StoreOp):
+                value = substitution.value(op.value)
+            else:
+                Rewriter.insert_op(clone_op(op, substitution), InsertPoint.before(load))
+        _take(load, value, value.owner.operands[0] if isinstance(value.owner, elem.ConvertOp) else None)
+
+
+def _take(load: loops.LoadOp, value: SSAValue, wide: SSAValue | None) -> None:
+    """Lets who reads an element take a value; in f32 who would widen it, if there is one that was not rounded."""
+    for use in list(load.result.uses):
+        user = use.operation
+        if wide is not None and wide.type == f32 and isinstance(user, elem.ConvertOp) and user.result.type == f32:
+            replace_all_uses(user.result, wide)
+            remove(user)
+    replace_all_uses(load.result, value)
+    remove(load)
 
 
 def _contract(chain: Chain, new: loops.NestOp, substitution: Substitution) -> SSAValue:

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.loops.analysis import Loop, NestAnalysis
+from cuesta.lowering.schedule.gpu.idle_steps import idle_steps
 from cuesta.lowering.schedule.schedule import Contraction, ParallelAxis, Schedule
 from cuesta.transforms.products.tiles import LEAST
 
@@ -97,8 +98,20 @@ def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int)
         ParallelAxis(rows, loop=True, tile=choices["rows"]),
         ParallelAxis(columns, loop=True, tile=choices["columns"]),
     ]
+    bounds = idle_steps(analysis, fold, rows)
+    count = analysis.sizes[root.loops[0].axes[0]]
+
+    def steps(first: sym.IndexExpr) -> tuple[sym.IndexExpr, sym.IndexExpr]:
+        low: sym.IndexExpr = 0
+        high = count
+        for bound in bounds:
+            limit = bound.limit(first, choices["rows"])
+            low, high = (low, sym.minimum(high, limit)) if bound.above else (sym.maximum(low, limit), high)
+        return low, high
+
     return Schedule(
         [*(ParallelAxis(axis) for axis in root.axes if axis not in (rows, columns)), *tiles],
+        steps=steps if bounds else None,
         around=[(rows, choices["rows"])],
         order=[columns],
         lanes=choices["columns"],

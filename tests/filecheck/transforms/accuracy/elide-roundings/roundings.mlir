@@ -187,3 +187,20 @@ func.func @main(%x : tensor<4xbf16>, %m : tensor<4xbf16>) -> (tensor<4xi1>, tens
   }
   func.return %y, %z : tensor<4xi1>, tensor<4xi1>
 }
+
+// -----
+
+// An integer is as near as f32 has it.
+// CHECK:      %[[N:.*]] = loops.index
+// CHECK-NEXT: %[[W:.*]] = elem.convert %[[N]] : i64 to f32
+// CHECK-NEXT: elem.mul %[[W]], %[[W]]
+func.func @main() -> tensor<600xf32> {
+  %y = loops.nest (%i : 600) outs(%o : tensor<600xf32>) {
+    %n = loops.index [%i] : i64
+    %b = elem.convert %n : i64 to bf16
+    %w = elem.convert %b : bf16 to f32
+    %s = elem.mul %w, %w : f32
+    loops.store %s, %o[%i] : tensor<600xf32>
+  }
+  func.return %y : tensor<600xf32>
+}
