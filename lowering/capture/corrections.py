@@ -69,12 +69,14 @@ def index_fill(self: Tensor, dim: int, index: Tensor, value: float | Tensor) -> 
     """PyTorch's of torch 2.11 copies in place where results do not lie as `self`: AOTAutograd refuses the graph."""
     import torch
 
-    if self.ndim == 0 or index.ndim > 1 or isinstance(value, torch.Tensor) or self.is_contiguous():
+    if self.ndim == 0 or index.ndim > 1 or isinstance(value, torch.Tensor):
         return NotImplemented
     shape = [*self.shape]
     shape[dim] = index.numel()
     filling = torch.ops.aten.full.default(shape, value, dtype=self.dtype, device=self.device)
     result = torch.ops.aten.index_copy.default(self.contiguous(), dim, index.reshape(-1), filling)
+    if self.is_contiguous():
+        return result
     return torch.ops.aten.copy.default(torch.empty_like(self), result)
 
 

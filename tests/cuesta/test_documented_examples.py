@@ -7,7 +7,7 @@ import importlib
 
 import pytest
 
-MODULES = ("build", "building", "capturing", "stages")
+MODULES = ("build", "programs.building", "programs.capturing", "programs.stages")
 
 
 @pytest.mark.parametrize("name", MODULES)

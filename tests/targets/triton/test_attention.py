@@ -17,7 +17,7 @@ import cuesta
 from benchmarks.attention_cases import CASES, Case, capped, causal, plain, slopes, window
 from benchmarks.on_cuda import on_cuda
 from cuesta.context import make_context
-from cuesta.dialects import host, kernel
+from cuesta.dialects import host, kernel, sym
 from cuesta.pipeline import default_stages, run_pipeline
 from cuesta.targets import reference
 from cuesta.targets.triton.emit_kernel import emit_kernel
@@ -113,3 +113,30 @@ def test_infinite_scores_are_as_in_eager() -> None:
         compiled = torch.compile(case, backend="cuesta", fullgraph=True)
         ours, eager = compiled(q, k, v), case(q, k, v)
     assert torch.equal(ours.isnan(), eager.isnan())
+
+
+def test_values_that_nobody_sees_are_not_read() -> None:
+    case = replace(CASES["causal"], queries=96, keys=256)
+    q, k, v = case.inputs()
+    expected = case(q, k, v)
+    v[:, :, 192:] = float("nan")
+    with interpreted_cuda():
+        ours = torch.compile(case, backend="cuesta", fullgraph=True)(q, k, v)
+    assert case(q, k, v).isnan().all(), "in eager they weigh 0, and 0 times NaN is NaN"
+    torch.testing.assert_close(ours, expected, atol=2e-2, rtol=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("score", "near", "steps"),
+    [("causal", 1, [(0, 2), (0, 4), (0, 4)]), ("window", 10, [(0, 2), (1, 4), (3, 4)]), ("plain", 1, [(0, 4)] * 3)],
+)
+def test_steps_that_are_masked_all_over_are_left_out(score: str, near: int, steps: list[tuple[int, int]]) -> None:
+    """Of 300 queries by 200 keys, in tiles of 128 by 64."""
+    chosen = {"causal": causal, "window": window, "plain": plain}[score]
+    case = Case(chosen, queries=300, keys=200, near=near)
+    with interpreted_cuda(run_it=False) as programs:
+        torch.compile(case, backend="cuesta", fullgraph=True)(*case.inputs())
+    (fold,) = (op for op in to_host(programs[-1]).walk() if isinstance(op, kernel.FoldOp))
+    bounds = (fold.lowers.results[0], fold.uppers.results[0])
+    found = [tuple(int(sym.evaluate(one, [p], {})) for one in bounds) for p in range(3)]
+    assert [(low, min(high, 4)) for low, high in found] == steps
