@@ -33,7 +33,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.core.machine import Machine, machine_of
+from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
@@ -57,7 +57,7 @@ from cuesta.transforms.products.products import (
     static,
     sum_at,
 )
-from cuesta.transforms.products.tiles import LEAST, walked_tile
+from cuesta.transforms.products.tiles import LEAST, times_of_walk, walked_tile
 
 WIDEST = 256
 """The most columns that the second product may have, and the most points of a sum of the first: a program has all of
@@ -90,7 +90,13 @@ class JoinProductsPass(ModulePass):
             if isinstance(chain, str):
                 no_match(call, f"is not joined with what gives its left factor: {chain}")
                 continue
-            join(chain, machine_of(op))
+            tile = tile_of(chain)
+            walk, apart = times_of_walk(last.sizes[0], last.sizes[2], last.batch, tile, machine_of(op))
+            if walk > apart:
+                told = f"a walk is expected to take {walk:.0f} us, the products by themselves {apart:.0f}"
+                no_match(call, f"is not joined with what gives its left factor: {told}")
+                continue
+            join(chain, tile)
 
 
 @struct
@@ -230,12 +236,16 @@ def _is_walked(load: loops.LoadOp) -> bool:
     return walked in (row, column) and other != walked and isinstance(other, sym.Expr) and len(other.dims) == 1
 
 
-def join(chain: Chain, machine: Machine) -> loops.NestOp:
-    """Puts one nest in the place of a chain."""
+def tile_of(chain: Chain) -> dict[str, int]:
+    """The choices of the nest that a chain becomes."""
+    rows, columns, _ = chain.last.sizes
+    return walked_tile(rows, columns, max(one.sizes[2] for one in chain.first))
+
+
+def join(chain: Chain, tile: dict[str, int]) -> loops.NestOp:
+    """Puts one nest with these choices in the place of a chain."""
     nest, last = chain.nest, chain.last
     new = joined_nest(chain)
-    rows, columns, _ = last.sizes
-    tile = walked_tile(rows, columns, max(one.sizes[2] for one in chain.first), last.bits, machine)
     new.properties["schedule"] = loops.ScheduleAttr.of(tile)
     Rewriter.insert_op(new, InsertPoint.before(last.call))
     new.results[0].name_hint = last.result.name_hint

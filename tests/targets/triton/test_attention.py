@@ -140,3 +140,11 @@ def test_steps_that_are_masked_all_over_are_left_out(score: str, near: int, step
     bounds = (fold.lowers.results[0], fold.uppers.results[0])
     found = [tuple(int(sym.evaluate(one, [p], {})) for one in bounds) for p in range(3)]
     assert [(low, min(high, 4)) for low, high in found] == steps
+
+
+@pytest.mark.parametrize(("queries", "keys", "calls"), [(16, 16384, 2), (64, 4096, 2), (128, 128, 0), (512, 512, 0)])
+def test_few_long_rows_stay_products(queries: int, keys: int, calls: int) -> None:
+    """A program walks along a row by itself: of 8 heads of 16 queries there are 8 programs, of 256 steps each."""
+    case = Case(plain, heads=8, queries=queries, keys=keys, width=64)
+    captured = cuesta.lower(case, *case.inputs()).aten
+    assert len(calls_of(to_host(on_cuda(captured.module)))) == calls
