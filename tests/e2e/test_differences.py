@@ -43,7 +43,7 @@ def test_every_row_names_a_test() -> None:
     here = set(re.findall(r"^def (test_\w+)", Path(__file__).read_text(encoding="utf-8"), re.MULTILINE))
     named: set[str] = set()
     for row in rows:
-        file, name = re.findall(r"`(tests/(?:e2e|fuzz)/\w+\.py)`, `(test_\w+)`", row)[-1]
+        file, name = re.findall(r"`(tests/(?:e2e|fuzz|targets/triton)/\w+\.py)`, `(test_\w+)`", row)[-1]
         assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), row
         named |= {name} if file.endswith("test_differences.py") else set()
     assert here - named == {"test_every_row_names_a_test"}
