@@ -98,6 +98,12 @@ def wholly_masked(scores: Tensor, case: Case) -> Tensor:
     return scores.masked_fill((j > i) | (i < 5), float("-inf"))
 
 
+def _of_whole_numbers(scores: Tensor) -> Tensor:
+    """Weights whose sum is one of truncated numbers: no sum that is linear in exponentials."""
+    exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return exponentials / (exponentials * 20).int().float().sum(-1, keepdim=True)
+
+
 CASES: dict[str, Case] = {
     "plain": Case(plain),
     "causal": Case(causal, queries=130, keys=130, dtype=torch.float16),
@@ -109,6 +115,8 @@ CASES: dict[str, Case] = {
     "few queries": Case(plain, queries=3, keys=160),
     "shared keys": Case(causal, heads=4, shared=2),
     "sigmoid": Case(plain, weights=lambda scores: torch.sigmoid(scores.float() - 1).to(scores.dtype)),
+    "whole numbers": Case(plain, weights=lambda scores: (scores.float().softmax(-1) * 50).int().to(scores.dtype)),
+    "of whole numbers": Case(plain, weights=lambda scores: _of_whole_numbers(scores.float()).to(scores.dtype)),
     "in f32": Case(causal, weights=lambda scores: scores.float().softmax(-1).to(scores.dtype)),
 }
 """By name."""

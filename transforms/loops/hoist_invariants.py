@@ -34,7 +34,7 @@ def _hoist_from(block: Block, handles: set[SSAValue], ranges: sym.SymbolRanges) 
         if not isinstance(op, loops.DomainOp):
             continue
         _hoist_from(op.body, handles, ranges)
-        inside: set[SSAValue] = set(op.induction_variables)
+        inside: set[SSAValue] = set(op.body.args)
         runs = has_points(op, ranges)
         for inner in ops_of(op.body):
             if _may_move(inner, handles, runs) and inside.isdisjoint(inner.operands):

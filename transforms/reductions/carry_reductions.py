@@ -19,7 +19,7 @@ Only in nests whose schedule says `depth`, the points of a step: it is worth it 
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -102,6 +102,8 @@ def is_linear(value: SSAValue, body: Block, shift: SSAValue) -> bool:
     owner = value.owner
     if not isinstance(owner, Operation) or owner.parent is not body:
         return False
+    if isinstance(owner, elem.ConvertOp) and not isinstance(value.type, AnyFloat):
+        return False  # truncated, or whether it is 0
     if isinstance(owner, elem.ConvertOp) or (isinstance(owner, elem.TableOp) and owner.row.name == "neg"):
         return is_linear(owner.operands[0], body, shift)
     if not isinstance(owner, elem.TableOp):

@@ -13,7 +13,7 @@ Conditions are comparisons of numbers of points that are linear in the step, the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
@@ -52,9 +52,11 @@ class Bound:
 def idle_steps(analysis: NestAnalysis, fold: loops.FoldOp, rows: int) -> list[Bound]:
     """The bounds of the steps of a fold of which tiles of rows along axis `rows` need no others.
 
-    Holds of reductions as `carry-reductions` writes them: a maximum, and sums of what is linear in exponentials of the
-    same differences. A fold of anything else has no bounds.
+    Holds of what `carry-reductions` writes: a maximum, and sums of what is linear in exponentials of the same
+    differences, which are rescaled as that maximum grows. A fold that hands anything else on has no bounds.
     """
+    if not all(is_kept(fold, k) for k in range(len(fold.carried))):
+        return []
     common: list[Bound] | None = None
     for reduction in fold.body.ops:
         if not isinstance(reduction, loops.ReduceOp):
@@ -66,6 +68,58 @@ def idle_steps(analysis: NestAnalysis, fold: loops.FoldOp, rows: int) -> list[Bo
             found = _Masks(analysis, fold, reduction, rows).of_value(value)
             common = found if common is None else [bound for bound in common if bound in found]
     return common or []
+
+
+def is_kept(fold: loops.FoldOp, k: int) -> bool:
+    """Whether a step whose maximum is −inf and whose sums are 0 hands on what it was given: max(m, t), l + s, or
+    l · exp(m − m') + s, with m' the maximum that is handed on.
+    """
+    before, now = fold.carried[k], fold.handed_on[k]
+    kind, operands = _made(now)
+    if kind not in ("maximum", "add") or len(operands) != 2 or not isinstance(operands[1].owner, loops.ReduceOp):
+        return False
+    if operands[1].owner.kind != {"maximum": "maximum", "add": "sum"}[kind]:
+        return False
+    if operands[0] is before:
+        return True
+    scaled, factors = _made(operands[0])
+    if kind != "add" or scaled != "mul" or factors[0] is not before:
+        return False
+    exponential, (difference, *_) = _made(factors[1])
+    subtracted, ends = _made(difference)
+    if exponential != "exp" or subtracted != "sub":
+        return False
+    earlier, later = (_finite(end) for end in ends)
+    return any(
+        earlier == (one, False) and later == (then, True) and _made(then)[0] == "maximum"
+        for one, then in zip(fold.carried, fold.handed_on, strict=True)
+    )
+
+
+def _made(value: SSAValue) -> tuple[str, Sequence[SSAValue]]:
+    """The row of the table that a value is made by, and of what; nothing of another."""
+    owner = value.owner
+    return (owner.row.name, owner.operands) if isinstance(owner, elem.TableOp) else ("", (value,))
+
+
+def _finite(value: SSAValue) -> tuple[SSAValue, bool] | None:
+    """m of 0 in the place of m where that is infinite (true), or is infinity (false): `laws.shift_of`,
+    `laws.greatest_or_zero`.
+    """
+    if not isinstance(value.owner, elem.SelectOp):
+        return None
+    condition, zero, m = value.owner.operands
+    kind, compared = _made(condition)
+    if kind != "eq" or not _is(zero, 0.0) or not _is(compared[1], _INFINITY):
+        return None
+    size, inner = _made(compared[0])
+    if compared[0] is m:
+        return m, False
+    return (m, True) if size == "abs" and inner[0] is m else None
+
+
+def _is(value: SSAValue, number: float) -> bool:
+    return isinstance(value.owner, elem.ConstantOp) and value.owner.value == number
 
 
 def masked_values(reduction: loops.ReduceOp) -> list[SSAValue] | None:
@@ -178,8 +232,7 @@ _ARITHMETIC: dict[str, Callable[[sym.IndexExpr, sym.IndexExpr], sym.IndexExpr]] 
 
 
 def _is_least(value: SSAValue) -> bool:
-    owner = value.owner
-    return isinstance(owner, elem.ConstantOp) and owner.value == -_INFINITY
+    return _is(value, -_INFINITY)
 
 
 __all__ = ["Bound", "idle_steps"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -18,19 +19,20 @@ from benchmarks.attention_cases import CASES, Case, capped, causal, plain, slope
 from benchmarks.on_cuda import on_cuda
 from cuesta.context import make_context
 from cuesta.dialects import host, kernel, sym
+from cuesta.dialects.core.locations import print_text
 from cuesta.pipeline import default_stages, run_pipeline
 from cuesta.targets import reference
 from cuesta.targets.triton.emit_kernel import emit_kernel
 from cuesta.testing import assert_close_to_float64, compare
-from tests.support.triton_interpreter import interpreted_cuda, to_host
+from tests.support.triton_interpreter import interpreted_cuda, parse, to_host
 
 pytestmark = pytest.mark.slow  # the interpreter takes seconds for a kernel
 
 pytest.importorskip("triton")
 
 REWRITES = ("join-products", "carry-reductions", "loops-to-kernel")
-APART = ("sigmoid",)
-"""What is not one nest between its products: it stays three steps."""
+APART = ("sigmoid", "whole numbers", "of whole numbers")
+"""What is not one nest between its products, or cannot be one walk: it stays three steps."""
 
 
 def calls_of(program: ModuleOp) -> list[str]:
@@ -148,3 +150,38 @@ def test_few_long_rows_stay_products(queries: int, keys: int, calls: int) -> Non
     case = Case(plain, heads=8, queries=queries, keys=keys, width=64)
     captured = cuesta.lower(case, *case.inputs()).aten
     assert len(calls_of(to_host(on_cuda(captured.module)))) == calls
+
+
+@pytest.mark.parametrize("expanded", ["queries", "keys", "values"])
+def test_factors_that_lie_expanded(expanded: str) -> None:
+    """A factor that is the same along its own axis is no factor of a contraction: nothing is refused."""
+    case = CASES["plain"]
+    inputs = case.inputs()
+
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        q = q[:, :, :1].expand(q.shape) if expanded == "queries" else q
+        k = k[:, :, :1].expand(k.shape) if expanded == "keys" else k
+        v = v[..., :1].expand(v.shape) if expanded == "values" else v
+        return case(q, k, v)
+
+    with interpreted_cuda() as programs:
+        compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+        assert_close_to_float64(compiled, function, inputs, factor=3.0, ulps=4.0)
+    assert programs
+
+
+def test_a_fold_that_counts_its_steps_takes_all_of_them() -> None:
+    """Steps are left out of what `carry-reductions` writes; a hand that adds to it is obeyed."""
+    case = CASES["causal"]
+    program = on_cuda(cuesta.lower(case, *case.inputs()).aten.module)
+    for stage in default_stages():
+        if stage.name == "loops-to-kernel":
+            break
+        run_pipeline(make_context(), program, (stage,))
+    text = print_text(program)
+    (carry,) = re.findall(r"loops.carry (%\w+), (%\w+), (%\w+)", text)
+    one = f"%one = elem.constant 1.0 : f32\n%more = elem.add {carry[1]}, %one : f32\n"
+    edited = text.replace(f"loops.carry {carry[0]}, {carry[1]},", f"{one}loops.carry {carry[0]}, %more,")
+    whole, bounded = (to_host(parse(one)) for one in (edited, text))
+    found = [[op for op in module.walk() if isinstance(op, kernel.FoldOp)] for module in (whole, bounded)]
+    assert [fold.uppers.results[0] == 3 for (fold,) in found] == [True, False]

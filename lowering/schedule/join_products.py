@@ -32,8 +32,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.devices import traits_of_device
+from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.core.machine import machine_of
+from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
@@ -49,6 +50,8 @@ from cuesta.dialects.loops.surgery import (
     through_views,
     top_level_nest,
 )
+from cuesta.lowering.kernel.loops_to_kernel import lower_nests
+from cuesta.lowering.schedule.tune_kernels import program_of
 from cuesta.transforms.products.products import (
     Product,
     insert,
@@ -58,6 +61,7 @@ from cuesta.transforms.products.products import (
     sum_at,
 )
 from cuesta.transforms.products.tiles import LEAST, times_of_walk, walked_tile
+from cuesta.transforms.reductions.carry_reductions import carry, members_of
 
 WIDEST = 256
 """The most columns that the second product may have, and the most points of a sum of the first: a program has all of
@@ -96,7 +100,13 @@ class JoinProductsPass(ModulePass):
                 told = f"a walk is expected to take {walk:.0f} us, the products by themselves {apart:.0f}"
                 no_match(call, f"is not joined with what gives its left factor: {told}")
                 continue
-            join(chain, tile)
+            new = joined_nest(chain)
+            new.properties["schedule"] = loops.ScheduleAttr.of(tile)
+            if (reason := obstacle(new, machine_of(op))) is not None:
+                new.erase()
+                no_match(call, f"is not joined with what gives its left factor: {reason}")
+                continue
+            replace(chain, new)
 
 
 @struct
@@ -242,11 +252,27 @@ def tile_of(chain: Chain) -> dict[str, int]:
     return walked_tile(rows, columns, max(one.sizes[2] for one in chain.first))
 
 
-def join(chain: Chain, tile: dict[str, int]) -> loops.NestOp:
-    """Puts one nest with these choices in the place of a chain."""
+def obstacle(nest: loops.NestOp, machine: Machine) -> str | None:
+    """Why a joined nest, which stands nowhere yet, cannot be one walk, or has no kernel; found out by making it, on a
+    copy: what `carry-reductions` and the schedule ask for stands in one place each.
+    """
+    if isinstance(members := members_of(nest), str):
+        return members
+    alone = program_of([nest])
+    copy = next(op for op in entry_block(alone).ops if isinstance(op, loops.NestOp))
+    members = members_of(copy)
+    assert not isinstance(members, str)
+    carry(copy, members, copy.choices["depth"])
+    try:
+        lower_nests(alone, machine)
+    except CuestaError as error:
+        return error.diagnostics[0].message
+    return None
+
+
+def replace(chain: Chain, new: loops.NestOp) -> None:
+    """Puts a nest in the place of a chain."""
     nest, last = chain.nest, chain.last
-    new = joined_nest(chain)
-    new.properties["schedule"] = loops.ScheduleAttr.of(tile)
     Rewriter.insert_op(new, InsertPoint.before(last.call))
     new.results[0].name_hint = last.result.name_hint
     replace_all_uses(last.result, new.results[0])
@@ -260,7 +286,6 @@ def join(chain: Chain, tile: dict[str, int]) -> loops.NestOp:
         remove(product.call)
     for producer in chain.made:
         remove(producer)
-    return new
 
 
 def joined_nest(chain: Chain) -> loops.NestOp:
@@ -328,11 +353,12 @@ def _inline(producer: loops.NestOp, nest: loops.NestOp) -> None:
 
 def _take(load: loops.LoadOp, value: SSAValue, wide: SSAValue | None) -> None:
     """Lets who reads an element take a value; in f32 who would widen it, if there is one that was not rounded."""
-    for use in list(load.result.uses):
-        user = use.operation
-        if wide is not None and wide.type == f32 and isinstance(user, elem.ConvertOp) and user.result.type == f32:
-            replace_all_uses(user.result, wide)
-            remove(user)
+    if wide is not None and wide.type == f32 and is_narrow(value):
+        for use in list(load.result.uses):
+            user = use.operation
+            if isinstance(user, elem.ConvertOp) and user.result.type == f32:
+                replace_all_uses(user.result, wide)
+                remove(user)
     replace_all_uses(load.result, value)
     remove(load)
 
@@ -400,9 +426,9 @@ def _without_shared(value: SSAValue, loop: loops.ReduceOp, shared: list[_Shared]
         return value
     if isinstance(owner, elem.ConvertOp):
         source = owner.operands[0]
-        if isinstance(source.type, Float32Type):  # rounded, and wide again or stored: rounded later, as a factor
+        if is_narrow(value) and isinstance(source.type, Float32Type):  # rounded later, as a factor
             return _without_shared(source, loop, shared, place)
-        if isinstance(source.owner, elem.ConvertOp) and value.type == f32:
+        if is_narrow(source) and isinstance(source.owner, elem.ConvertOp) and value.type == f32:
             return _without_shared(source, loop, shared, place)
         return value
     if isinstance(owner, elem.MulOp | elem.DivOp) and value.type == f32:
@@ -426,6 +452,11 @@ def _without_shared(value: SSAValue, loop: loops.ReduceOp, shared: list[_Shared]
                 shared.append(partial(_chosen, owner, side))
                 return _without_shared(other, loop, shared, place)
     return value
+
+
+def is_narrow(value: SSAValue) -> bool:
+    """Whether a value has 16 bits of a float: to give it up for one of f32 is a matter of rounding alone."""
+    return isinstance(value.type, BFloat16Type | Float16Type)
 
 
 def _again(old: Operation, value: SSAValue, other: SSAValue) -> Operation:
