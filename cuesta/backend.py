@@ -111,12 +111,14 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, 
 
     from cuesta.lowering.capture.as_eager import as_eager
     from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
+    from cuesta.lowering.capture.recomputed_scores import recompute_scores
     from cuesta.saved_results import tell_saved_results
 
     as_eager(gm, fills_memory=_fills_memory())
     drop_aliases(gm, unseen=True)
     if config.cse:
         merge_equal_nodes(gm.graph)
+    recompute_scores(gm, num_fwd_outputs)
     with config.patch(cse=False):
         forward, backward = min_cut_rematerialization_partition(
             gm, *arguments, num_fwd_outputs=num_fwd_outputs, **options
