@@ -111,7 +111,7 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, 
 
     from cuesta.lowering.capture.as_eager import as_eager
     from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
-    from cuesta.lowering.capture.recomputed_scores import recompute_scores
+    from cuesta.lowering.capture.recomputed_scores import recompute_scores, save_logarithms
     from cuesta.saved_results import tell_saved_results
 
     as_eager(gm, fills_memory=_fills_memory())
@@ -123,6 +123,7 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, 
         forward, backward = min_cut_rematerialization_partition(
             gm, *arguments, num_fwd_outputs=num_fwd_outputs, **options
         )
+    save_logarithms(forward, backward)
     tell_saved_results(forward, num_fwd_outputs)
     # It is copied before it is compiled, and nobody calls the copy: no code for it either.
     return forward, _LazyGraphModule.from_graphmodule(backward)

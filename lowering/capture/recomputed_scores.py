@@ -1,9 +1,9 @@
 """What lies between two products is computed again in the backward pass, and not saved: queries × keys of it.
 
-    s = bmm(q, k);  p = softmax(f(s));  o = bmm(p, v);            g = … bmm(d, v.T) … p …
+    s = bmm(q, k);  p = softmax(f(s));  o = bmm(p, v);            h = bmm(g, v.T);  … sum(p · h) … p …
     →
-    s = bmm(q, k);  m = amax(f(s));  l = sum(exp(f(s) - m));  o = bmm(exp(f(s) - m) / l, v)
-    with m and l saved, s computed again, and p = exp(f(s) - (m + log(l)));  and for the sum over keys of p · bmm(d, v.T) that of d · o
+    s = bmm(q, k);  m = amax(f(s));  l = sum(exp(f(s) - m));  o = bmm(exp(f(s) - m) / l, v);  c = m + log(l)
+    with c saved, s computed again, exp(f(s) - c) for p, and sum(g · o) for sum(p · h)
 
 That is worth it where both products and what is between them become one kernel (`join-products`), forward and
 backward, so that a tile of scores costs a product of a tile and no memory. It is decided before the graph is divided:
@@ -16,15 +16,20 @@ Two rewrites of the joint graph, each a law:
                   exp(x - (m + log(l))), which divides nothing
     exchange      Σ_j p[i, j] · (Σ_d g[i, d] · v[j, d]) = Σ_d g[i, d] · (Σ_j p[i, j] · v[j, d]): what a softmax's
                   gradient subtracts is a sum over what has been computed, not over the scores
+
+What is computed again is a rounding apart from what it was: nobody may ask whether it is equal to something.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, cast
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
 from cuesta.dialects.core.devices import traits_of_device
@@ -47,9 +52,19 @@ _VIEWS: Final = (
     _aten.alias.default,
     _aten.detach.default,
 )
+_OF_ROWS: Final = (
+    _aten.view.default,
+    _aten.expand.default,
+    _aten._unsafe_view.default,
+    _aten.alias.default,
+    _aten.detach.default,
+)
+"""The views among them that keep rows, where the sizes say so."""
 _COPIES: Final = (_aten._to_copy.default, _aten.clone.default)
 _SUMS: Final = (_aten.sum.dim_IntList, _aten.amax.default)
 _EQUALITIES: Final = (_aten.eq.Tensor, _aten.eq.Scalar, _aten.ne.Tensor, _aten.ne.Scalar)
+_LOGARITHM: Final = "cuesta, saved in the place of what it is made of"
+"""Marks a node in its metadata."""
 _NARROW: Final = (torch.bfloat16, torch.float16)
 _WIDEST: Final = 256
 """The most columns of a factor: those that `join-products` takes."""
@@ -73,10 +88,11 @@ def recompute_scores(gm: GraphModule, results: int) -> int:
     products = [one for target in _PRODUCTS for one in graph.find_nodes(op="call_function", target=target)]
     if len(products) < 2:
         return 0
-    forward = _of_results(graph, results)
+    visible = _results(graph, results)
+    forward = _made_for(visible)
     found = 0
     for last in products:
-        if last in forward and (between := _between(last, forward)) is not None:
+        if last in forward and (between := _between(last, forward, visible)) is not None:
             found += 1
             for node in between:
                 node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
@@ -88,10 +104,15 @@ def recompute_scores(gm: GraphModule, results: int) -> int:
     return found
 
 
-def _of_results(graph: Graph, count: int) -> set[Node]:
-    """The nodes that the first results are made of."""
-    results = cast("Sequence[object]", graph.output_node().args[0])[:count]
-    work = [one for one in results if isinstance(one, Node)]
+def _results(graph: Graph, count: int) -> set[Node]:
+    """The first results."""
+    results = cast("list[object]", tree_leaves(graph.output_node().args))[:count]
+    return {one for one in results if isinstance(one, Node)}
+
+
+def _made_for(results: set[Node]) -> set[Node]:
+    """Results, and the nodes that they are made of."""
+    work = [*results]
     found = set[Node]()
     while work:
         node = work.pop()
@@ -101,7 +122,7 @@ def _of_results(graph: Graph, count: int) -> set[Node]:
     return found
 
 
-def _between(last: Node, forward: set[Node]) -> list[Node] | None:
+def _between(last: Node, forward: set[Node], visible: set[Node]) -> list[Node] | None:
     """The nodes as large as the left factor of a product, from products on, in order; None where they had better be
     saved: nothing but what is done element by element and along a row may stand there, nobody else may want it in the
     forward pass, and all sizes are known.
@@ -134,7 +155,7 @@ def _between(last: Node, forward: set[Node]) -> list[Node] | None:
     if not products or all(user in forward for node in inside for user in node.users):
         return None
     for node in inside:
-        if any(user in forward and user is not last and user not in inside for user in node.users):
+        if node in visible or any(user in forward and user is not last and user not in inside for user in node.users):
             return None
         if _is_compared(node):
             return None
@@ -156,7 +177,7 @@ def _is_compared(node: Node) -> bool:
 
 def _is_large(node: Node) -> bool:
     value = _value_or_none(node)
-    if value is None or value.dim() < 2 or not all(isinstance(size, int) for size in value.shape):
+    if value is None or value.dim() < 2 or any(isinstance(size, torch.SymInt) for size in value.shape):
         return False
     return min(value.shape[-2:]) >= _LEAST
 
@@ -199,6 +220,11 @@ def _save_what_is_small(between: Sequence[Node]) -> None:
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
+def fake_mode_of(value: torch.Tensor) -> AbstractContextManager[object]:
+    """The `with` block in which operators give values such as this one."""
+    return value.fake_mode if isinstance(value, FakeTensor) else nullcontext()
+
+
 class _Writer:
     """Inserts nodes before one, with what PyTorch and we know of nodes: what they give, and where they come from."""
 
@@ -210,8 +236,7 @@ class _Writer:
             node = self.graph.call_function(target, args, kwargs)
         node.meta = {key: value for key, value in self.like.meta.items() if key not in ("val", "tensor_meta")}
         fakes = torch.fx.map_arg(args, _value)
-        mode = _value(self.like).fake_mode  # pyright: ignore[reportAttributeAccessIssue]
-        with mode, torch.no_grad():
+        with fake_mode_of(_value(self.like)), torch.no_grad():
             node.meta["val"] = target(*fakes, **kwargs)
         node.meta.pop("recompute", None)
         if self.policy is not None:
@@ -239,6 +264,7 @@ def _write_out(graph: Graph, softmax: Node, between: Sequence[Node], forward: se
     total = save(_aten.sum.dim_IntList, weights, [-1], True)
     result = write.of_type(write(_aten.div.Tensor, weights, total), _value(softmax).dtype)
     logarithm = write(_aten.add.Tensor, greatest, write(_aten.log.default, total))
+    logarithm.meta[_LOGARITHM] = True
     again = write(_aten.exp.default, write(_aten.sub.Tensor, x, logarithm))
     copies = {softmax: write.of_type(again, _value(softmax).dtype)}
     for node in between:
@@ -250,6 +276,40 @@ def _write_out(graph: Graph, softmax: Node, between: Sequence[Node], forward: se
         node.replace_all_uses_with(copy, delete_user_cb=lambda user: user not in forward and user not in copied)
     softmax.replace_all_uses_with(result)
     graph.erase_node(softmax)
+
+
+def save_logarithms(forward: GraphModule, backward: GraphModule) -> None:
+    """Lets a forward pass hand on m + log(l) in the place of m and l, where its backward pass needs nothing else of
+    them: the partitioner saves nothing that no result of the forward pass is made of. In place.
+    """
+    for total in [node for node in backward.graph.nodes if node.meta.get(_LOGARITHM)]:
+        greatest, logarithm = (cast("Node", one) for one in total.args)
+        exponentials = cast("Node", logarithm.args[0])
+        chain = (greatest, logarithm, exponentials)
+        if any(len(one.users) > 1 for one in chain) or greatest.op != "placeholder" or exponentials.op != "placeholder":
+            continue
+        output = forward.graph.output_node()
+        results = list(cast("Sequence[Any]", output.args[0]))
+        names = [one.name if isinstance(one, Node) else "" for one in results]
+        if names.count(greatest.name) != 1 or names.count(exponentials.name) != 1:
+            continue
+        kept, gone = names.index(greatest.name), names.index(exponentials.name)
+        with forward.graph.inserting_before(output):
+            copies = dict(zip((greatest, exponentials), (results[kept], results[gone]), strict=True))
+            copies[logarithm] = forward.graph.node_copy(logarithm, copies.__getitem__)
+            results[kept] = forward.graph.node_copy(total, copies.__getitem__)
+        for values in (results, output.meta.get("desc")):
+            if isinstance(values, list):
+                del values[gone]
+        output.args = (tuple(results),)
+        with backward.graph.inserting_before(greatest):
+            saved = backward.graph.placeholder(results[kept].name)
+        saved.meta = dict(greatest.meta)
+        total.replace_all_uses_with(saved)
+        for one in (total, *chain):
+            backward.graph.erase_node(one)
+        forward.recompile()
+        backward.recompile()
 
 
 def _exchange(graph: Graph, last: Node, forward: set[Node]) -> None:
@@ -280,7 +340,7 @@ def _origin(node: Node) -> Node:
         if node.target is _aten._to_copy.default:
             if not value.dtype.is_floating_point:
                 return node
-        elif node.target in (_aten.view.default, _aten.expand.default, _aten._unsafe_view.default):
+        elif node.target in _OF_ROWS:
             if value.numel() != _value(node).numel() or value.shape[-1:] != _value(node).shape[-1:]:
                 return node
         else:
@@ -324,4 +384,4 @@ def _sums_of_product(product: Node, p: Node) -> list[Node]:
     return found
 
 
-__all__ = ["has_matrix_units", "recompute_scores"]
+__all__ = ["has_matrix_units", "recompute_scores", "save_logarithms"]

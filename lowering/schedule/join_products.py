@@ -60,7 +60,16 @@ from cuesta.transforms.products.products import (
     product_of,
     static,
 )
-from cuesta.transforms.products.recomputing import MORE, as_factor, inline, is_narrow, point_of, recompute, sweep
+from cuesta.transforms.products.recomputing import (
+    MORE,
+    as_factor,
+    inline,
+    is_narrow,
+    one_precision,
+    point_of,
+    recompute,
+    sweep,
+)
 from cuesta.transforms.products.tiles import LEAST, times_of_walk, walked_tile
 from cuesta.transforms.reductions.carry_reductions import carry, members_of
 
@@ -170,21 +179,21 @@ def chain_of(last: Product, positions: dict[Operation, int]) -> Chain | str:
         return "others read it, or its nest has a schedule"
     if last.bias is not None or last.sizes[1] > WIDEST:
         return f"something is added to the product, or it has more than {WIDEST} columns"
-    loop, stores = nest.body.last_op, stores_of(nest)
-    if not isinstance(loop, loops.ForOp) or len(loop.sizes) != 1:
-        return "its rows are not stored by one loop at the end of the nest"
-    *others, own = stores
-    if own.parent is not loop.body or nest.results[nest.handles.index(own.target)] is not left:
-        return "its rows are not stored by one loop at the end of the nest"
+    result = nest.results.index(left)
+    own = [store for store in stores_of(nest) if store.target is nest.handles[result]]
+    others = [store for store in stores_of(nest) if store not in own]
+    loop = own[0].parent_op() if len(own) == 1 else None
+    if not isinstance(loop, loops.ForOp) or len(loop.sizes) != 1 or loop.parent is not nest.body:
+        return "its rows are not stored by one loop of the nest"
     if any(one.parent is not nest.body for one in others):
         return "its nest gives more than it and what is one for a row"
-    if any(isinstance(op, MORE) for op in nest.walk()) or any(one.mask is not None for one in stores):
+    if any(isinstance(op, MORE) for op in nest.walk()) or any(one.mask is not None for one in (*own, *others)):
         return "the nest does more than to reduce and to store"
     if any(load.source in nest.handles for load in loads_of(nest)):
         return "the nest reads what it stores"
     axes = [*nest.induction_variables, *loop.induction_variables]
     substitution = Substitution(axes)
-    stored = substitution.expressions(own.map.results, own.indices)
+    stored = substitution.expressions(own[0].map.results, own[0].indices)
     sizes = (*nest.sizes, *loop.sizes)
     if len(stored) != len(axes):
         return "it is not stored in the order of the nest's axes"
@@ -251,7 +260,7 @@ def _is_walked(load: loops.LoadOp) -> bool:
 def tile_of(chain: Chain) -> dict[str, int]:
     """The choices of the nest that a chain becomes."""
     rows, columns, _ = chain.last.sizes
-    return walked_tile(rows, columns, max(one.sizes[2] for one in chain.first))
+    return walked_tile(rows, columns, max(one.sizes[2] for one in chain.first), len(chain.first) + 1)
 
 
 def obstacle(nest: loops.NestOp, machine: Machine) -> str | None:
@@ -320,6 +329,7 @@ def joined_nest(chain: Chain) -> loops.NestOp:
         recompute(product, new)
     for producer in chain.made:
         inline(producer, new, producer.results[0])
+    one_precision(new)
     sweep(new)
     return new
 

@@ -127,8 +127,10 @@ def _closure(start: loops.NestOp, positions: dict[Operation, int], widest: int) 
                 work.append(owner)
             elif isinstance(owner, loops.ExternOp):
                 one = product_of(owner, positions, set(), False)
-                if one is not None and one.sizes[2] <= widest:
+                if one is not None and one.sizes[2] <= widest and owner not in first:
                     first[owner] = one
+                    readers = [top_level_nest(use.operation) for use in source.uses]
+                    work += [reader for reader in readers if isinstance(reader, loops.NestOp)]
         values: list[SSAValue] = [*nest.results]
         while values:
             value = values.pop()
@@ -287,7 +289,7 @@ def times(found: Between, machine: Machine) -> tuple[float, float]:
 def tile_of(found: Between, group: Sequence[Last]) -> dict[str, int]:
     """The choices of the nest that products become."""
     rows, columns, _ = group[0].sizes
-    return walked_tile(rows, columns, max(one.sizes[2] for one in found.first), len(group))
+    return walked_tile(rows, columns, max(one.sizes[2] for one in found.first), len(found.first) + len(group))
 
 
 def groups(found: Between, positions: dict[Operation, int]) -> list[list[Last]]:

@@ -255,8 +255,14 @@ FOUND: dict[str, Case] = {
         ["x = numbers(66, torch.float32, b).requires_grad_()", "z = numbers(89, torch.bfloat16, b)"],
         ["x", "z"], [], ["v1 = F.huber_loss(x, z)"], "v1", [(1, 1, 1)], {}, "all",
     ),
+    "a maximum of rounded numbers": Case(
+        ["x = numbers(13, torch.bfloat16, a, b).requires_grad_()"], ["x"], [],
+        ["v1 = (x * 0.177).float()", "v2 = v1 - v1.amax(-1, keepdim=True) * 3"], "v2", [(5, 40, 17)], {}, "all",
+    ),
 }  # fmt: skip
-"""What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises."""
+"""What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises;
+gradients of NaN.
+"""
 
 
 @pytest.mark.parametrize("seed", FOUND)

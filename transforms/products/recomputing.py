@@ -6,6 +6,7 @@ inline      b[i, j] is what a nest computes there
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
@@ -14,8 +15,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.operation import replace_all_uses
+from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_op, index_ranges, loads_of, remove, stores_of
-from cuesta.transforms.products.products import Product, insert, sum_at
+from cuesta.transforms.products.products import Product, insert, static, sum_at
 
 MORE = (loops.ScanOp, loops.BoundOp, loops.CombineOp, loops.AtomicOp, loops.MeetOp, loops.FoldOp)
 """What is more than to reduce, to load and to store."""
@@ -38,16 +40,23 @@ def inline(producer: loops.NestOp, nest: loops.NestOp, result: SSAValue, k: int 
     """
     places = point_of(producer, k=k)
     assert places is not None
+    shape = static(sizes_of(tensor_type_of(producer.results[k])))
     ops = list(producer.body.ops)
-    if isinstance(loop := ops[-1], loops.ForOp):
-        ops[-1:] = loop.body.ops
+    loop = next((op for op in ops if isinstance(op, loops.ForOp)), None)
+    if loop is not None:
+        ops[ops.index(loop) : ops.index(loop) + 1] = loop.body.ops
     for load in [load for load in loads_of(nest) if load.source is result]:
         indices = list(load.indices)
-        dims = Substitution(indices).expressions(load.map.results, indices)
+        ranges = index_ranges(load, indices)
+        assert ranges is not None
+        place: sym.IndexExpr = 0
+        for size, index in zip(shape, Substitution(indices).expressions(load.map.results, indices), strict=True):
+            place = place * size + index
         substitution = Substitution(indices)
-        for domain in (producer, *((loop,) if isinstance(loop, loops.ForOp) else ())):
+        for domain in (producer, *((loop,) if loop is not None else ())):
             for variable in domain.induction_variables:
-                substitution.set_index(variable, dims[places[variable]] if variable in places else 0)
+                stride, size = places[variable]
+                substitution.set_index(variable, sym.simplify(place // stride % size, ranges))
         value = load.result
         for op in ops:
             if not isinstance(op, loops.StoreOp):
@@ -83,37 +92,67 @@ def as_factor(value: SSAValue, narrow: object, like: Operation, place: InsertPoi
     return wide
 
 
-def point_of(nest: loops.NestOp, apart: Sequence[Operation] = (), k: int = 0) -> dict[SSAValue, int] | None:
-    """Of a nest that gives its tensors element by element, perhaps in a loop at its end, the index of the element of
-    the k-th that each of its axes is; None for another nest. What stands in the nest `apart` is taken for known.
+def point_of(nest: loops.NestOp, apart: Sequence[Operation] = (), k: int = 0) -> dict[SSAValue, tuple[int, int]] | None:
+    """Of a nest that gives its tensors element by element, perhaps in a loop, the digits of the place in the k-th that
+    each of its axes is: place // stride % size is the axis. None for another nest. What stands in the nest `apart` is
+    taken for known.
     """
     if nest.operands:
         return None
     domains = [op for op in nest.body.ops if isinstance(op, loops.DomainOp) and op not in apart]
     stores = [store for store in stores_of(nest) if store.target is nest.handles[k]]
-    variables = list(nest.induction_variables)
+    variables, sizes = list(nest.induction_variables), list(nest.sizes)
     if domains:
-        loop = nest.body.last_op
-        if domains != [loop] or not isinstance(loop, loops.ForOp):
+        loop = domains[0]
+        if len(domains) > 1 or not isinstance(loop, loops.ForOp):
             return None
         if any(isinstance(op, loops.DomainOp) for op in loop.body.ops):
             return None
         variables += loop.induction_variables
+        sizes += loop.sizes
     if len(stores) != 1 or stores[0].mask is not None or any(isinstance(op, MORE) for op in nest.walk()):
         return None
     if any(load.source in nest.handles for load in loads_of(nest)):
         return None
-    stored = Substitution(variables).expressions(stores[0].map.results, stores[0].indices)
-    found: dict[SSAValue, int] = {}
-    for position, index in enumerate(stored):
-        if index == 0:
-            continue
-        axis = next((axis for axis in range(len(variables)) if index == sym.dim(axis)), None)
-        if axis is None or variables[axis] in found:
+    shape = sizes_of(tensor_type_of(nest.results[k]))
+    if len(static(sizes)) < len(sizes) or len(static(shape)) < len(shape):
+        return None
+    substitution = Substitution(variables)
+    place: sym.IndexExpr = 0
+    for size, index in zip(shape, substitution.expressions(stores[0].map.results, stores[0].indices), strict=True):
+        place = place * size + index
+    if len(substitution.axes) > len(variables):
+        return None  # an index made of data
+    place = sym.simplify(place, sizes)
+    digits: list[tuple[int, int, SSAValue]] = []
+    for axis, (variable, size) in enumerate(zip(variables, static(sizes), strict=True)):
+        stride = sym.coefficient(place, axis) if size > 1 else 1
+        if not isinstance(stride, int):
             return None
-        found[variables[axis]] = position
-    sizes = [size for domain in (nest, *domains) for size in domain.sizes]
-    return found if all(v in found or size == 1 for v, size in zip(variables, sizes, strict=True)) else None
+        digits.append((stride, size, variable))
+    weight = 1
+    for stride, size, _ in sorted(digits, key=lambda digit: digit[:2]):
+        if size > 1:
+            if stride != weight:
+                return None
+            weight *= size
+    return (
+        {variable: (stride, size) for stride, size, variable in digits} if weight == math.prod(static(shape)) else None
+    )
+
+
+def one_precision(nest: loops.NestOp) -> None:
+    """Lets a function that some sums of a nest compute exactly, and others as an approximation, be exact in all: of one
+    operand it is computed once.
+    """
+    by_name: dict[str, list[elem.TableOp]] = {}
+    for op in nest.walk():
+        if isinstance(op, elem.TableOp) and op.row.approximations and isinstance(op.parent_op(), loops.ReduceOp):
+            by_name.setdefault(op.row.name, []).append(op)
+    for ops in by_name.values():
+        if any(op.precision is None for op in ops):
+            for op in ops:
+                op.properties.pop("precision", None)
 
 
 def is_narrow(value: SSAValue) -> bool:
@@ -128,4 +167,4 @@ def sweep(nest: loops.NestOp) -> None:
             remove(op)
 
 
-__all__ = ["MORE", "as_factor", "inline", "is_narrow", "point_of", "recompute", "sweep"]
+__all__ = ["MORE", "as_factor", "inline", "is_narrow", "one_precision", "point_of", "recompute", "sweep"]
