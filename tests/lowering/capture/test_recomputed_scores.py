@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from functorch.compile import aot_function, make_boxed_func, min_cut_rematerialization_partition
+from functorch.compile import aot_function, min_cut_rematerialization_partition
 from torch import Tensor
+from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
