@@ -235,8 +235,9 @@ def _apply_flips(plain: Node, bit: _Bit) -> None:
         if user.target is bit.flipped:
             user.target = bit.applied
             user.meta["val"] = bit.applied(plain.meta["val"])
-        elif is_view(user) and _has_bit(user, bit):
-            user.meta["val"] = bit.flipped(user.meta["val"])
+        elif is_view(user):
+            if _has_bit(user, bit):  # of several parts, each has it
+                user.meta["val"] = bit.flipped(user.meta["val"])
             _apply_flips(user, bit)
 
 

@@ -214,6 +214,7 @@ def test_the_conjugate_bit_of_inputs(function: Callable[[Tensor], Any]) -> None:
         lambda x, y: x * y,
         lambda x, y: x[::2].mT.conj().exp() * y.sum(),
         lambda x, y: (x.conj(), (x.conj() * y).imag.sin(), x.T.conj()),
+        lambda x, y: torch.split(x.flatten(), 4)[1].conj() * y.flatten()[:4],
     ],
 )
 def test_what_is_saved_of_an_input_with_the_conjugate_bit(function: Callable[..., Any], dynamic: bool | None) -> None:
