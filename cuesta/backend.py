@@ -61,19 +61,18 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     """A Dynamo graph, whose parts these compilers are given."""
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import (
-        lost_negative_bit,
-        lost_type,
         numbers_of_loops,
         run_in_eager,
         tensors_stay,
         update_beside_bits,
         update_of_shared_elements,
     )
+    from cuesta.lowering.capture.lost_in_views import lost_conjugate, lost_gradient, lost_negative_bit, lost_type
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     start = perf_counter()
-    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)
-    reason = reason or lost_negative_bit(gm) or lost_type(gm)
+    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost_gradient(gm)
+    reason = reason or lost_negative_bit(gm) or lost_conjugate(gm) or lost_type(gm)
     if reason is not None:
         warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
         return run_in_eager(gm)
