@@ -1,0 +1,99 @@
+"""Values in the text of a Triton kernel, as far as its arithmetic is counted, and what they are made of."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cuesta.explain.triton_layouts import Layout, Shape, Spacing
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """Something that is computed of others, `steps` instructions in a thread and so many times in all."""
+
+    steps: float
+    times: float
+    made_of: list[Node] = field(default_factory=list["Node"])
+    users: int = 0
+    chosen: tuple[Node, Node] | None = None
+    """What it is one of, if it is."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value:
+    """A value: of floats (`f`), whole numbers and conditions (`i`), or addresses (`p`)."""
+
+    kind: str
+    shape: Shape = ()
+    nodes: tuple[Node, ...] = ()
+    """What it is made of that arithmetic may have a part in."""
+    loop: int = 0
+    """In how many loops, one in the other, it is known; it changes in the last of them."""
+    layout: Layout | None = None
+    spacing: Spacing | None = None
+    number: Any = None
+    """Of a whole number or a condition, what it is: an array has one for each program that is looked at."""
+    constant: float | None = None
+    """Of a float, what it is in all elements."""
+    width: int = 4
+    """Bytes; those of an address are the elements' there."""
+    of: str = "f"
+    """What is at an address: floats or whole numbers."""
+    same: int = field(default_factory=itertools.count().__next__)
+    """What is the same expression of the same has the same number."""
+
+    def spaced(self) -> Spacing:
+        """How its numbers are spaced."""
+        return self.spacing or (Spacing.unknown(self.shape) if self.shape else Spacing.scalar(1))
+
+
+def whole_number(number: Any, loop: int = 0) -> Value:
+    """A whole number, or an array of one for each program."""
+    divisor = math.gcd(*(int(one) for one in np.unique(number)[:64])) if isinstance(number, np.ndarray) else int(number)
+    return Value("i", loop=loop, spacing=Spacing.scalar(abs(divisor)), number=number)
+
+
+def float_constant(number: float, shape: Shape = ()) -> Value:
+    """A number of floating point."""
+    return Value("f", shape, constant=number)
+
+
+def joint_shape(values: Iterable[Value]) -> Shape:
+    """The shape of what is made of values element by element. Errors: ValueError."""
+    return tuple(int(size) for size in np.broadcast_shapes(*(one.shape for one in values)))
+
+
+def joint_layout(values: Sequence[Value], shape: Shape) -> Layout | None:
+    """How that lies: as one of them that is no smaller."""
+    return next((one.layout for one in values if one.layout is not None and one.shape == shape), None)
+
+
+def live_arithmetic(needed: Iterable[Node]) -> float:
+    """The instructions of all that something is needed for, each thread's.
+
+    Where two sums or products are made only to choose one, one is made under the condition: half of the threads do it.
+    """
+    live: dict[Node, None] = {}
+    pending = list(needed)
+    while pending:
+        node = pending.pop()
+        if node not in live:
+            live[node] = None
+            pending += node.made_of
+    total = sum(node.steps * node.times for node in live)
+    for node in live:
+        if node.chosen is not None:
+            one, other = node.chosen
+            alone = all(arm.steps and arm.users == 1 and arm.times == node.times for arm in node.chosen)
+            if alone and one is not other:
+                total -= one.steps * one.times / 2
+    return total
+
+
+__all__ = ["Node", "Value", "float_constant", "joint_layout", "joint_shape", "live_arithmetic", "whole_number"]
