@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -59,6 +62,7 @@ _WORTH: Final[Mapping[str, int]] = {
 _FREE: Final = frozenset({"tl.abs", "tl.exp2", "tl.maximum", "tl.minimum", "functions.to_e4m3", "functions.to_e5m2"})
 _SINKS: Final = frozenset({"tl.store", "tl.device_assert", "tl.debug_barrier", "functions.outside"})
 _OF_NUMBERS: Final = frozenset({"functions.gcd", "functions.philox", "functions.either", "functions.both"})
+_REDUCTIONS: Final = frozenset({"tl.reduce", "tl.associative_scan", "tl.sum", "tl.max", "tl.min", "tl.cumsum"})
 _NOBODY_LEFT: Final = frozenset({"functions.meet", "functions.take"})
 """What programs that meet ask: as a rule all of a group run at the same time, and none leaves its part to others."""
 
@@ -185,9 +189,27 @@ def call(reader: Reader, node: ast.Call) -> Any:
     raise ValueError(f"a call of {name}")
 
 
+@functools.cache
+def functions_of(module: str) -> Mapping[str, ast.FunctionDef]:
+    """The functions that emitted kernels call, by their names, of `functions` or `quick`."""
+    spec = find_spec(f"cuesta.targets.triton.{'device_functions' if module == 'functions' else 'quick_functions'}")
+    assert spec is not None and spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    return {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
+
+
+def is_known(name: str) -> bool:
+    """Whether a call is understood: `tl.load`, `functions.divide`."""
+    module, _, short = name.partition(".")
+    listed = (_WORTH, _FREE, _SINKS, _OF_NUMBERS, _NOBODY_LEFT, _SPECIAL, _REDUCTIONS)
+    if module == "libdevice" or name.startswith("tl.atomic_") or any(name in names for names in listed):
+        return True
+    return module in ("functions", "quick") and short in functions_of(module)
+
+
 def _worth(name: str, values: Sequence[Value]) -> int:
     """The additions and multiplications of a function, or of Triton's own quotient: a reciprocal is none."""
-    if name in ("Div", "libdevice.fast_dividef") and values[0].constant == 1.0:
+    if name == "Div" and values[0].constant == 1.0:
         return 0
     return _WORTH.get(name, 0)
 
@@ -317,7 +339,7 @@ def _where(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
         "where", values, one.kind, shape, 0, joint_layout(values, shape), number=number, of=one.of, width=one.width
     )
     arms = [*one.nodes, *other.nodes]
-    if one.kind == "f" and len(arms) == 2 and len(found.nodes) == 1 and found.nodes[0] not in arms:
+    if test.nodes and one.kind == "f" and len(arms) == 2 and len(found.nodes) == 1 and found.nodes[0] not in arms:
         found.nodes[0].chosen = arms[0], arms[1]
     return found
 
@@ -376,4 +398,4 @@ _SPECIAL: Final[Mapping[str, Callable[[Reader, _Arguments, _Named], Any]]] = {
     "tl.dot": _dot,
 }
 
-__all__ = ["call", "operation", "unary"]
+__all__ = ["call", "functions_of", "is_known", "operation", "unary"]

@@ -11,13 +11,10 @@ The functions that the text calls are read likewise; those of libraries are in `
 from __future__ import annotations
 
 import ast
-import functools
 import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +22,7 @@ import numpy as np
 from cuesta.dialects import kernel
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.explain.nests import number_of
+from cuesta.explain.triton_calls import call, functions_of, operation, unary
 from cuesta.explain.triton_layouts import WARP, Layout, Shape, Spacing
 from cuesta.explain.triton_values import (
     Node,
@@ -287,8 +285,6 @@ class Reader:
 
     def expression(self, node: ast.expr) -> Any:
         """A value, a constant of Python's, or a tuple or list of them."""
-        from cuesta.explain.triton_calls import call, operation, unary
-
         match node:
             case ast.Constant(value=value):
                 return value
@@ -345,15 +341,6 @@ class Reader:
         return found
 
 
-@functools.cache
-def functions_of(module: str) -> Mapping[str, ast.FunctionDef]:
-    """The functions that emitted kernels call, by their names, of `functions` or `quick`."""
-    spec = find_spec(f"cuesta.targets.triton.{'device_functions' if module == 'functions' else 'quick_functions'}")
-    assert spec is not None and spec.origin is not None
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    return {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
-
-
 def _changing(value: Value, node: Node, loop: int) -> Value:
     """A value of that kind that a loop changes."""
     return Value(value.kind, value.shape, (node,), loop, value.layout, of=value.of, width=value.width)
@@ -374,4 +361,4 @@ def _width(dtype: str) -> int:
     return max(1, int(digits or 8) // 8)
 
 
-__all__ = ["Reader", "UnreadableTextError", "arithmetic_of", "device_arithmetic", "functions_of"]
+__all__ = ["Reader", "UnreadableTextError", "arithmetic_of", "device_arithmetic"]

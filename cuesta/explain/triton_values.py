@@ -77,7 +77,8 @@ def joint_layout(values: Sequence[Value], shape: Shape) -> Layout | None:
 def live_arithmetic(needed: Iterable[Node]) -> float:
     """The instructions of all that something is needed for, each thread's.
 
-    Where two sums or products are made only to choose one, one is made under the condition: half of the threads do it.
+    What is computed only to be chosen, by data, is computed under the condition: half of the threads do it; of two such
+    arms only one is.
     """
     live: dict[Node, None] = {}
     pending = list(needed)
@@ -89,10 +90,9 @@ def live_arithmetic(needed: Iterable[Node]) -> float:
     total = sum(node.steps * node.times for node in live)
     for node in live:
         if node.chosen is not None:
-            one, other = node.chosen
-            alone = all(arm.steps and arm.users == 1 and arm.times == node.times for arm in node.chosen)
-            if alone and one is not other:
-                total -= one.steps * one.times / 2
+            alone = [arm for arm in dict.fromkeys(node.chosen) if arm.steps and arm.users == 1]
+            if alone and node.chosen[0] is not node.chosen[1]:
+                total -= alone[0].steps * alone[0].times / 2
     return total
 
 
