@@ -73,7 +73,8 @@ _WORTH = {"FADD": 1, "FMUL": 1, "FFMA": 2}
 def arithmetic_in(code: str, each: int) -> int:
     """Additions and multiplications of an element in machine code that computes so many in a thread."""
     lines = _LINE.findall(code)
-    end = max(place for place, (_, predicate, op, _) in enumerate(lines) if op == "EXIT" and not predicate)
+    ends = [place for place, (_, predicate, op, _) in enumerate(lines) if op == "EXIT" and not predicate]
+    end = max(ends, default=len(lines))
     plain = Counter[str]()
     either: dict[tuple[str, int], dict[str, int]] = {}
     versions = Counter[str]()

@@ -16,7 +16,7 @@ import numpy as np
 
 from cuesta.dialects.elem.table import TABLE
 from cuesta.explain.device_arithmetic import ON_DEVICE
-from cuesta.explain.triton_layouts import WARP, Layout, Spacing
+from cuesta.explain.triton_layouts import WARP, Layout, Spacing, joint_limits
 from cuesta.explain.triton_values import Value, joint_layout, joint_shape, live_arithmetic, whole_number
 
 if TYPE_CHECKING:
@@ -135,7 +135,17 @@ def _whole(reader: Reader, a: Value, b: Value, name: str) -> Value:
             spacing = one.modulo(other)
         case _:
             spacing = Spacing.unknown(shape)
-    return reader.made(name, [a, b], "i", shape, 0, joint_layout((a, b), shape), spacing=spacing, number=number)
+    known: dict[str, Any] = {"spacing": spacing, "number": number}
+    constant = b.number if isinstance(b.number, int) and not b.shape else None
+    if a.lanes_from is not None and constant is not None:
+        dim, start = a.lanes_from
+        if name == "Lt":
+            known["limits"] = tuple(constant - start if place == dim else None for place in range(len(shape)))
+        elif name == "Add":
+            known["lanes_from"] = dim, start + constant
+    elif name == "BitAnd" and len(a.shape) == len(b.shape):
+        known["limits"] = joint_limits((a.limits, b.limits))
+    return reader.made(name, [a, b], "i", shape, 0, joint_layout((a, b), shape), **known)
 
 
 def unary(reader: Reader, name: str, operand: Any) -> Any:
@@ -254,7 +264,7 @@ def _combination(reader: Reader, combine: str, values: Sequence[Value]) -> float
     reader.scopes = [type(outer[0])(1.0 / reader.programs, 0, 0)]
     parts = [Value(one.kind, (), (reader.node(0, (), 0),)) for one in (*values, *values)]
     found = reader.called(combine, parts)
-    steps = live_arithmetic(node for one in (found if isinstance(found, list) else [found]) for node in one.nodes)
+    steps = live_arithmetic([node for one in (found if isinstance(found, list) else [found]) for node in one.nodes])
     reader.scopes, reader.names = outer, names
     return steps
 
@@ -274,11 +284,12 @@ def _reduced(reader: Reader, given: Any, axis: tuple[int | None, bool], combine:
     dims = range(len(shape)) if dim is None else [dim]
     steps, left = 0, shape
     for one in dims:
-        steps += layout.steps_of_reduction(left, one)
+        steps += layout.steps_of_reduction(left, one, joint_limits(value.limits for value in values))
         left = tuple(1 if place == one else size for place, size in enumerate(left))
     loop = max(one.loop for one in values)
     node = reader.node(steps * each, values, loop, reader.number_of(("reduced", combine, dim), values))
     small = left if keeps else tuple(size for place, size in enumerate(left) if place not in dims)
+    node.size = math.prod(small)
     found = [Value(one.kind, small, (node,), loop, layout if keeps else None) for one in values]
     return found if isinstance(given, list) else found[0]
 
@@ -307,7 +318,7 @@ def _program_id(reader: Reader, _arguments: _Arguments, _named: _Named) -> Value
 
 def _arange(_reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
     size = int(arguments[1])
-    return Value("i", (size,), spacing=Spacing.lanes(size))
+    return Value("i", (size,), spacing=Spacing.lanes(size), lanes_from=(0, 0))
 
 
 def _full(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
@@ -323,7 +334,8 @@ def _zeros(reader: Reader, arguments: _Arguments, named: _Named) -> Value:
 
 def _load(reader: Reader, arguments: _Arguments, named: _Named) -> Value:
     others = [one for one in (*arguments[1:], *named.values()) if isinstance(one, Value)]
-    return reader.read(arguments[0], others)
+    limits = named["mask"].limits if "mask" in named else ()
+    return reader.read(arguments[0], others, limits if len(limits) == len(arguments[0].shape) else ())
 
 
 def _where(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
@@ -335,9 +347,10 @@ def _where(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
     number = None
     if all(value.number is not None for value in values):
         number = np.where(test.number, one.number, other.number)
-    found = reader.made(
-        "where", values, one.kind, shape, 0, joint_layout(values, shape), number=number, of=one.of, width=one.width
-    )
+    known = {"number": number, "of": one.of, "width": one.width}
+    if other.constant is not None:
+        known["limits"] = joint_limits(value.limits for value in (test, one) if len(value.shape) == len(shape))
+    found = reader.made("where", values, one.kind, shape, 0, joint_layout(values, shape), **known)
     arms = [*one.nodes, *other.nodes]
     if test.nodes and one.kind == "f" and len(arms) == 2 and len(found.nodes) == 1 and found.nodes[0] not in arms:
         found.nodes[0].chosen = arms[0], arms[1]

@@ -11,7 +11,7 @@ Source: `getOrderFromContiguity`, `CoalescePass`, `AxisInfo`, `ReduceOpToLLVM` a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cuesta.dialects.core.structs import struct
 
@@ -21,6 +21,8 @@ _VECTOR = 16
 """Bytes that one access of a thread takes at most."""
 
 Shape = tuple[int, ...]
+Limits = tuple[int | None, ...]
+"""Along each dimension of a block, from which element on nobody needs them; no limits at all are ()."""
 
 
 @struct
@@ -163,16 +165,30 @@ class Layout:
         lanes = min(self.lanes[dim], max(1, shape[dim] // self.vector[dim]))
         return lanes, min(self.warps[dim], max(1, shape[dim] // (self.vector[dim] * self.lanes[dim])))
 
-    def held(self, shape: Shape) -> tuple[int, ...]:
-        """How many elements of a block one thread holds, along each dimension."""
-        return tuple(max(1, size // math.prod(self.threads(shape, dim))) for dim, size in enumerate(shape))
+    def held(self, shape: Shape, limits: Limits = ()) -> tuple[int, ...]:
+        """How many elements of a block one thread holds, along each dimension; of those beyond the limits only such as
+        stand where another thread has one within them.
+        """
+        found: list[int] = []
+        for dim, size in enumerate(shape):
+            lanes, warps = self.threads(shape, dim)
+            held = max(1, size // (lanes * warps))
+            limit = limits[dim] if limits else None
+            if limit is not None:
+                each = min(self.vector[dim], held)
+                held = min(held, each * max(1, -(-limit // (each * lanes * warps))))
+            found.append(held)
+        return tuple(found)
 
-    def steps_of_reduction(self, shape: Shape, dim: int) -> int:
-        """How many pairs a thread brings together, of a block that is reduced along a dimension."""
-        held = self.held(shape)
+    def steps_of_reduction(self, shape: Shape, dim: int, limits: Limits = ()) -> int:
+        """How many pairs a thread brings together, of a block that is reduced along a dimension. All that is beyond the
+        limits is one number.
+        """
+        held = self.held(shape, limits)
         lanes, warps = self.threads(shape, dim)
         rows = math.prod(held) // held[dim]
-        steps = rows * (held[dim] - 1) + rows * _halvings(lanes)
+        beyond = held[dim] < self.held(shape)[dim]
+        steps = rows * (held[dim] - 1 + beyond) + rows * _halvings(lanes)
         if warps > 1:
             parts = math.prod(shape) // shape[dim] * warps
             steps += -(-parts // (math.prod(self.warps) * WARP)) * _halvings(warps)
@@ -193,8 +209,20 @@ class Layout:
         return pieces * (within + between + others + rest)
 
 
+def joint_limits(every: Iterable[Limits]) -> Limits:
+    """The narrower ones."""
+    found: Limits = ()
+    for limits in every:
+        if not found or not limits:
+            found = found or limits
+        else:
+            pairs = zip(found, limits, strict=True)
+            found = tuple(b if a is None else a if b is None else min(a, b) for a, b in pairs)
+    return found
+
+
 def _halvings(count: int) -> int:
     return max(0, count - 1).bit_length()
 
 
-__all__ = ["WARP", "Layout", "Shape", "Spacing"]
+__all__ = ["WARP", "Layout", "Limits", "Shape", "Spacing", "joint_limits"]

@@ -23,7 +23,7 @@ from cuesta.dialects import kernel
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.explain.nests import number_of
 from cuesta.explain.triton_calls import call, functions_of, operation, unary
-from cuesta.explain.triton_layouts import WARP, Layout, Shape, Spacing
+from cuesta.explain.triton_layouts import WARP, Layout, Limits, Shape, Spacing, joint_limits
 from cuesta.explain.triton_values import (
     Node,
     Value,
@@ -149,19 +149,24 @@ class Reader:
         key = (what, *(one.same for one in operands))
         return self.expressions.setdefault(key, Value("i").same)
 
-    def held(self, shape: Shape, layout: Layout | None) -> int:
+    def held(self, shape: Shape, layout: Layout | None, limits: Limits) -> int:
         """How many elements of a block each thread computes."""
         if not shape:
             return 1
         if layout is None or len(layout.vector) != len(shape):
             return max(1, math.prod(shape) // (self.warps * WARP))
-        return math.prod(layout.held(shape))
+        return math.prod(layout.held(shape, limits))
 
     def elementwise(self, what: Any, operands: Sequence[Value], steps: float, kind: str = "f") -> Value:
         """Something that takes so many instructions for each element."""
         shape = joint_shape(operands)
         layout = joint_layout(operands, shape)
-        return self.made(what, operands, kind, shape, steps * self.held(shape, layout), layout)
+        limits = joint_limits(one.limits for one in operands if one.kind == "f" and len(one.shape) == len(shape))
+        each = steps * self.held(shape, layout, limits)
+        found = self.made(what, operands, kind, shape, each, layout, limits=limits if kind == "f" else ())
+        if steps and len(shape) > 1:
+            found.nodes[0].apart = steps * self.held(shape, None, ())
+        return found
 
     def made(
         self,
@@ -178,16 +183,18 @@ class Reader:
         same = self.number_of((what, kind, shape), operands)
         nodes = tuple(dict.fromkeys(node for one in operands for node in one.nodes))
         if steps or len(nodes) > 1:
-            nodes = (self.node(steps, operands, loop, same),)
+            node = self.node(steps, operands, loop, same)
+            node.size = math.prod(shape)
+            nodes = (node,)
         return Value(kind, shape, nodes, loop, layout, same=same, **known)
 
-    def read(self, pointer: Value, others: Sequence[Value]) -> Value:
-        """What is loaded. It may change in the present loop."""
+    def read(self, pointer: Value, others: Sequence[Value], limits: Limits) -> Value:
+        """What is loaded, up to limits. It may change in the present loop."""
         layout = None
         if pointer.shape:
             layout = Layout.of_access(pointer.spaced(), pointer.shape, pointer.width, self.warps)
         node = self.node(0, [pointer, *others], self.scope.loop)
-        return Value(pointer.of, pointer.shape, (node,), self.scope.loop, layout)
+        return Value(pointer.of, pointer.shape, (node,), self.scope.loop, layout, limits=limits)
 
     def need(self, values: Iterable[Value]) -> None:
         """What is stored, or decides something."""
@@ -250,6 +257,7 @@ class Reader:
             for one, value in carried.items():
                 if isinstance(value, Value):
                     before[one] = self.node(0, [value], level)
+                    before[one].size = math.prod(value.shape)
                     self.names[one] = _changing(value, before[one], level)
             self.block(body)
             for one, node in before.items():
@@ -314,8 +322,11 @@ class Reader:
             if isinstance(one, ast.Constant):
                 shape.insert(place, 1)
                 spacing = spacing.inserted(place)
-        known = {"of": value.of, "width": value.width, "constant": value.constant}
-        return self.made("spread out", [value], value.kind, tuple(shape), spacing=spacing, **known)
+        known: dict[str, Any] = {"of": value.of, "width": value.width, "constant": value.constant}
+        if value.lanes_from is not None:
+            known["lanes_from"] = shape.index(value.shape[0]), value.lanes_from[1]
+        what = ("spread out", *(isinstance(one, ast.Constant) for one in places))
+        return self.made(what, [value], value.kind, tuple(shape), spacing=spacing, **known)
 
     def value(self, one: Any) -> Value:
         """A value, also of a constant of Python's."""

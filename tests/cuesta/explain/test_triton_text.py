@@ -62,6 +62,19 @@ CASES = [
     Case("one number", "v = tl.load(x + p)\ntl.store(o + p, v * v + 1.0)", 2),
     Case("fewer elements than threads", "l = tl.arange(0, 32)\nv = tl.load(x + l)\ntl.store(o + l, v * v)", 1),
     Case("lanes that are no points", "l = tl.arange(0, 1024)\nv = tl.load(x + l, mask=l < 600)\nr = v * v", 8),
+    # Of 1024 lanes 600 are points: both of a thread's vectors of four are computed, since some thread has points there.
+    # Of 2048, with 600 points, a thread has four vectors, and two of them are no points in any thread.
+    Case(
+        "vectors of which no lane is a point",
+        "l = tl.arange(0, 2048)\nm = l < 600\nw = tl.load(x + l, mask=m, other=1)\ntl.store(o + l, w * w, mask=m)",
+        8,
+    ),
+    Case(
+        "and sums of them, of which the rest is one number",
+        "l = tl.arange(0, 2048)\nm = l < 600\nw = tl.load(x + l, mask=m, other=1)\n"
+        "tl.store(o, tl.sum(tl.where(m, w * w, 0.0), 0))",
+        8 + 7 + 1 + 5 + 2,
+    ),
     # One division for all: a reciprocal, and for each a product and two fused.
     Case("a quotient by one number", "w = tl.load(y + p)\nr = functions.divide_by_shared(v, w)", QUOTIENT + 8 * 5),
     Case("a quotient by many", "w = tl.load(y + tl.arange(0, 1024))\nr = tl.div_rn(v, w)", 8 * QUOTIENT),
@@ -85,6 +98,14 @@ CASES = [
         "i = p * 64 + tl.arange(0, 64)[:, None]\nv = tl.load(x + i * 16 + tl.arange(0, 16)[None, :])\n"
         "s = tl.sum(v, 1, keep_dims=True) * 3.0\ntl.store(o + i * 16 + tl.arange(0, 16)[None, :], v + s)",
         4 * 3 + 4 * 2 + 4 + 16,
+        warps=2,
+    ),
+    # A sum that is only stored is made ready where it is stored, by one thread a row.
+    Case(
+        "and something of each of them that is only stored",
+        "i = p * 64 + tl.arange(0, 64)[:, None]\nv = tl.load(x + i * 16 + tl.arange(0, 16)[None, :])\n"
+        "s = tl.sum(v, 1, keep_dims=True) * 3.0\ntl.store(o + i, s)",
+        4 * 3 + 4 * 2 + 1,
         warps=2,
     ),
     # Neighbours lie along the rows' axis: a thread has four rows and two columns, four lanes and all warps lie along
