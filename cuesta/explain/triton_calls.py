@@ -16,7 +16,8 @@ import numpy as np
 
 from cuesta.dialects.elem.table import TABLE
 from cuesta.explain.device_arithmetic import ON_DEVICE
-from cuesta.explain.triton_layouts import WARP, Layout, Spacing, joint_limits
+from cuesta.explain.triton_layouts import Layout, Spacing, joint_limits
+from cuesta.explain.triton_moves import MOVES, as_float, converted
 from cuesta.explain.triton_values import Value, joint_layout, joint_shape, live_arithmetic, whole_number
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def operation(reader: Reader, name: str, left: Any, right: Any) -> Any:
         return _address(reader, a, b, name)
     if a.kind == "i" and b.kind == "i":
         return _whole(reader, a, b, name)
-    a, b = (_as_float(reader, one) for one in (a, b))
+    a, b = (as_float(reader, one) for one in (a, b))
     if name in _COMPARISONS:
         return reader.elementwise(name, [a, b], 0, "i")
     if a.constant is not None and b.constant is not None:
@@ -98,13 +99,6 @@ def _folded(name: str, a: float, b: float) -> float:
         return float(_NUMBERS[name](a, b))
     except ZeroDivisionError:
         return math.copysign(math.inf, a) if a else math.nan
-
-
-def _as_float(reader: Reader, value: Value) -> Value:
-    if value.kind == "f":
-        return value
-    constant = float(value.number) if isinstance(value.number, int) and not value.shape else None
-    return reader.made("as float", [value], "f", value.shape, 0, value.layout, constant=constant)
 
 
 def _address(reader: Reader, a: Value, b: Value, name: str) -> Value:
@@ -180,7 +174,7 @@ def call(reader: Reader, node: ast.Call) -> Any:
         return None
     if name in _NOBODY_LEFT:
         return whole_number(0)
-    if (special := _SPECIAL.get(name)) is not None:
+    if (special := MOVES.get(name)) is not None:
         return special(reader, arguments, named)
     if name.startswith("tl.atomic_"):
         values = [reader.value(one) for one in (*arguments, *named.values()) if isinstance(one, Value)]
@@ -199,7 +193,7 @@ def call(reader: Reader, node: ast.Call) -> Any:
     raise ValueError(f"a call of {name}")
 
 
-@functools.cache
+@functools.lru_cache(maxsize=2)
 def functions_of(module: str) -> Mapping[str, ast.FunctionDef]:
     """The functions that emitted kernels call, by their names, of `functions` or `quick`."""
     spec = find_spec(f"cuesta.targets.triton.{'device_functions' if module == 'functions' else 'quick_functions'}")
@@ -211,7 +205,7 @@ def functions_of(module: str) -> Mapping[str, ast.FunctionDef]:
 def is_known(name: str) -> bool:
     """Whether a call is understood: `tl.load`, `functions.divide`."""
     module, _, short = name.partition(".")
-    listed = (_WORTH, _FREE, _SINKS, _OF_NUMBERS, _NOBODY_LEFT, _SPECIAL, _REDUCTIONS)
+    listed = (_WORTH, _FREE, _SINKS, _OF_NUMBERS, _NOBODY_LEFT, MOVES, _REDUCTIONS)
     if module == "libdevice" or name.startswith("tl.atomic_") or any(name in names for names in listed):
         return True
     return module in ("functions", "quick") and short in functions_of(module)
@@ -238,16 +232,7 @@ def _method(reader: Reader, function: ast.Attribute, node: ast.Call) -> Any:
     """`value.to(dtype)`: the only method."""
     value = reader.value(reader.expression(function.value))
     bits = any(one.arg == "bitcast" for one in node.keywords)
-    return _converted(reader, value, ast.unparse(node.args[0]), bits=bits)
-
-
-def _converted(reader: Reader, value: Value, dtype: str, *, bits: bool = False) -> Value:
-    kind = "f" if dtype.startswith(("tl.float", "tl.bfloat")) else "i"
-    if kind == value.kind:
-        return value
-    if kind == "f" and not bits:
-        return _as_float(reader, value)
-    return reader.made(f"to {dtype}", [value], kind, value.shape, 0, value.layout)
+    return converted(reader, value, ast.unparse(node.args[0]), bits=bits)
 
 
 def _axis(reader: Reader, node: ast.Call) -> tuple[int | None, bool]:
@@ -305,110 +290,5 @@ def _scanned(reader: Reader, given: Any, axis: tuple[int | None, bool], combine:
     found = [Value(one.kind, shape, (node,), loop, layout) for one in values]
     return found if isinstance(given, list) else found[0]
 
-
-# What moves, makes or chooses
-
-_Arguments = Sequence[Any]
-_Named = Mapping[str, Any]
-
-
-def _program_id(reader: Reader, _arguments: _Arguments, _named: _Named) -> Value:
-    return Value("i", spacing=Spacing.scalar(1), number=reader.looked_at)
-
-
-def _arange(_reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
-    size = int(arguments[1])
-    return Value("i", (size,), spacing=Spacing.lanes(size), lanes_from=(0, 0))
-
-
-def _full(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
-    shape = tuple(int(size) for size in arguments[0])
-    one = _converted(reader, reader.value(arguments[1]), arguments[2])
-    spacing = one.spaced().repeated((), shape)
-    return reader.made("full", [one], one.kind, shape, spacing=spacing, number=one.number, constant=one.constant)
-
-
-def _zeros(reader: Reader, arguments: _Arguments, named: _Named) -> Value:
-    return _full(reader, [arguments[0], 0.0, arguments[1]], named)
-
-
-def _load(reader: Reader, arguments: _Arguments, named: _Named) -> Value:
-    others = [one for one in (*arguments[1:], *named.values()) if isinstance(one, Value)]
-    limits = named["mask"].limits if "mask" in named else ()
-    return reader.read(arguments[0], others, limits if len(limits) == len(arguments[0].shape) else ())
-
-
-def _where(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
-    test, one, other = map(reader.value, arguments)
-    if "f" in (one.kind, other.kind):
-        one, other = _as_float(reader, one), _as_float(reader, other)
-    values = (test, one, other)
-    shape = joint_shape(values)
-    number = None
-    if all(value.number is not None for value in values):
-        number = np.where(test.number, one.number, other.number)
-    known = {"number": number, "of": one.of, "width": one.width}
-    if other.constant is not None:
-        known["limits"] = joint_limits(value.limits for value in (test, one) if len(value.shape) == len(shape))
-    found = reader.made("where", values, one.kind, shape, 0, joint_layout(values, shape), **known)
-    arms = [*one.nodes, *other.nodes]
-    if test.nodes and one.kind == "f" and len(arms) == 2 and len(found.nodes) == 1 and found.nodes[0] not in arms:
-        found.nodes[0].chosen = arms[0], arms[1]
-    return found
-
-
-def _cast(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
-    return _converted(reader, reader.value(arguments[0]), arguments[1])
-
-
-def _broadcast_to(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
-    value, shape = reader.value(arguments[0]), tuple(int(size) for size in arguments[1])
-    spacing = value.spaced().repeated(value.shape, shape)
-    known = {"of": value.of, "width": value.width, "constant": value.constant}
-    return reader.made("broadcast", [value], value.kind, shape, spacing=spacing, **known)
-
-
-def _reshape(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
-    value = reader.value(arguments[0])
-    return reader.made("reshape", [value], value.kind, tuple(int(size) for size in arguments[1]))
-
-
-def _join(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
-    return reader.made("join", arguments, arguments[0].kind, (*joint_shape(arguments), 2))
-
-
-def _split(reader: Reader, arguments: _Arguments, _named: _Named) -> list[Value]:
-    (value,) = arguments
-    return [reader.made(("split", half), [value], value.kind, value.shape[:-1]) for half in range(2)]
-
-
-def _trans(reader: Reader, arguments: _Arguments, _named: _Named) -> Value:
-    (value,) = arguments
-    return reader.made("trans", [value], value.kind, value.shape[::-1])
-
-
-def _dot(reader: Reader, arguments: _Arguments, named: _Named) -> Value:
-    """A product of matrices, which units of their own compute: so many multiplications and additions as it says."""
-    a, b = arguments[:2]
-    values = [one for one in (*arguments, *named.values()) if isinstance(one, Value)]
-    shape = a.shape[0], b.shape[1]
-    return reader.made("dot", values, "f", shape, 2 * math.prod(shape) * a.shape[1] / (reader.warps * WARP))
-
-
-_SPECIAL: Final[Mapping[str, Callable[[Reader, _Arguments, _Named], Any]]] = {
-    "tl.program_id": _program_id,
-    "tl.arange": _arange,
-    "tl.full": _full,
-    "tl.zeros": _zeros,
-    "tl.load": _load,
-    "tl.where": _where,
-    "tl.cast": _cast,
-    "tl.broadcast_to": _broadcast_to,
-    "tl.reshape": _reshape,
-    "tl.join": _join,
-    "tl.split": _split,
-    "tl.trans": _trans,
-    "tl.dot": _dot,
-}
 
 __all__ = ["call", "functions_of", "is_known", "operation", "unary"]
