@@ -3,8 +3,8 @@
     python -m benchmarks.machine_arithmetic --seeds 700 710
 
 Kernels whose machine code has no loops, and whose text has no branches, no meetings and no products of matrices: each
-thread runs all of it once. What stands under a predicate may run or not: the error is the distance from both. Numbers of
-16 bits that are added, or multiplied, and rounded again are one instruction that is not counted.
+thread runs all of it once. What stands under a predicate may run or not: the error is the distance from both. Numbers
+of 16 bits that are added, or multiplied, and rounded again are one instruction that is not counted.
 """
 
 from __future__ import annotations
