@@ -127,6 +127,7 @@ def test_what_is_one_graph_does_not_run_again(shelf: Path, ran: list[int]) -> No
     assert TracingContext.try_get() is None and not torch.compiler.is_compiling()
 
 
+@pytest.mark.slow
 def test_what_may_go_on_runs(shelf: Path, ran: list[int]) -> None:
     def hooked(_: torch.nn.Module, __: object, result: torch.Tensor) -> torch.Tensor:
         torch._dynamo.graph_break()
