@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 import cuesta
-from cuesta.explain.model import Explanation
+from cuesta.explain.model import Explanation, Graph
 from cuesta.explain.page import write_page
 from examples import models
 from tests.support.browser import start, why_not
@@ -54,14 +54,13 @@ def opening(browser: Browser, page: Path) -> float:
     return taken
 
 
-def following(browser: Browser, page: Path, explanation: Explanation) -> list[float]:
+def following(browser: Browser, page: Path, graph: Graph) -> list[float]:
     """Seconds until values are marked in all levels, each in the middle of another part of the program."""
-    graph = explanation.graphs[0]
     text = next(level.text for level in graph.levels if level.name == "aten").splitlines()
     launched = {graph.nodes[node].name for step in graph.steps if step.kind == "launch" for node in step.nodes}
     kernels = [number for number, line in enumerate(text, 1) if line.split(" = ")[0].strip().lstrip("%") in launched]
     tab = browser.tab(width=1600, height=1000)
-    tab.open(page, "#levels")
+    tab.open(page, f"#levels/{graph.number}")
     tab.wait("document.documentElement.dataset.ready")
     for level in graph.levels:
         shown = f"document.querySelector('[data-chip={level.name}]')?.getAttribute('aria-pressed')"
@@ -99,7 +98,7 @@ def main() -> None:
         with start() as browser:
             opening(browser, page)  # the first tab of a browser waits for the browser
             opened = [opening(browser, page) for _ in range(ROUNDS)]
-            followed = following(browser, page, explanation)
+            followed = [seconds for graph in explanation.graphs for seconds in following(browser, page, graph)]
             print(
                 f"{chosen.model}, {LAYERS} layers, {'training' if chosen.training else 'inference'}; {browser.version}"
             )

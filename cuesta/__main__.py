@@ -2,7 +2,7 @@
 
 import sys
 
-from cuesta.command import main
+from cuesta.command import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

@@ -23,7 +23,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from cuesta.dialects.core.structs import struct
-from cuesta.lowering.capture.stack_traces import innermost_frame
+from cuesta.lowering.capture.stack_traces import line_of
 from cuesta.record import Strides
 from cuesta.targets.program import (
     BoundSite,
@@ -137,9 +137,8 @@ def _held(gm: torch.fx.GraphModule, name: str) -> Any:
 
 
 def _line_of(node: torch.fx.Node) -> str:
-    stack_trace = node.meta.get("stack_trace")
-    frame = innermost_frame(stack_trace) if stack_trace else None
-    return "" if frame is None else f"{frame[0]}:{frame[1]}"
+    line = line_of(node)
+    return "" if line is None else f"{line[0]}:{line[1]}"
 
 
 def encode(key: str, entry: Entry) -> bytes:

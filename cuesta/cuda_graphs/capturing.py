@@ -32,7 +32,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from cuesta.cuda_graphs.captured_function import Capture, CapturedFunction, Function, Refused
 from cuesta.cuda_graphs.parts import divided, joined, move_numbers, tensors_of
 from cuesta.dialects.core.devices import TRAITS
-from cuesta.lowering.capture.stack_traces import innermost_frame
+from cuesta.lowering.capture.stack_traces import line_of
 from cuesta.record import CompileRecord
 from cuesta.saved_results import visible_results
 from cuesta.targets.triton.driver import current_stream
@@ -274,8 +274,8 @@ def _unsafe(node: torch.fx.Node) -> str:
 
 
 def _name(node: torch.fx.Node) -> str:
-    frame = innermost_frame(node.meta["stack_trace"]) if node.meta.get("stack_trace") else None
-    return f"{node.target}" + (f" ({frame[0]}:{frame[1]})" if frame else "")
+    line = line_of(node)
+    return f"{node.target}" + (f" ({line[0]}:{line[1]})" if line else "")
 
 
 def _is_sized(value: Any) -> bool:

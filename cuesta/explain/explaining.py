@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,8 +16,9 @@ from torch.utils import _pytree as pytree
 
 import cuesta
 from cuesta.explain.kept import Request, Shelf
-from cuesta.explain.looking import Looking
+from cuesta.explain.looking import KnownError, Looking
 from cuesta.explain.model import Event, Explanation, Graph, GraphBreak, SourceLine, Unseen
+from cuesta.explain.whole_calls import is_whole_call
 from cuesta.observing import observed
 from cuesta.record import DUMP
 
@@ -64,7 +66,8 @@ def explain(
     function's own that has one of these names is passed by `functools.partial`.)
 
     With `keep` what is found out is kept beside the cache (`kept.py`), and what was kept of the same program is given
-    back, as it was found then: it is captured and runs once, in eager. Unless all is to be found out `fresh`.
+    back, as it was found then: it is captured, and where that takes it (graph breaks, the backward pass) runs once, in
+    eager. Unless all is to be found out `fresh`.
 
     What cannot be found out is in `unseen`, with why, of the whole and of each graph; nothing that the function or the
     compiler raises is raised here. Errors: OptionError, TypeError for what cannot be called.
@@ -137,6 +140,7 @@ def _compile_and_run(
 
     def told(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         run.captured += 1
+        run.looking.is_whole = run.captured == 1 and is_whole_call(gm, sys._getframe())
         reason = getattr(gm, "compile_subgraph_reason", None)
         if reason is not None and getattr(reason, "graph_break", False):
             run.breaks.append(_break_of(reason))
@@ -153,6 +157,8 @@ def _compile_and_run(
             with observed(run.looking):
                 step()
             run.compile_seconds = perf_counter() - start
+        except KnownError:
+            return
         except Exception as error:  # noqa: BLE001 - whatever the function, Dynamo or a device raises is told
             run.unseen.append(Unseen(_what_failed(run), _first_lines(error)))
             return

@@ -1,8 +1,9 @@
 """Who is told of graphs while a program is explained: it takes them from an explanation that was kept, or watches.
 
 The first graph decides. If an explanation of a program that begins with it is kept, every graph is compared with those
-that this tells of, and runs in eager: nothing is compiled. Otherwise all of them are watched (`watch.py`), as they are
-where nothing is kept. Modules of the compiler are imported when something is to be watched, and not before.
+that this tells of, and runs in eager: nothing is compiled. Where the last of them is met, and none can follow, not even
+that: the call ends there. Otherwise all of them are watched (`watch.py`), as they are where nothing is kept. Modules of
+the compiler are imported when something is to be watched, and not before.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from cuesta.targets.host.wrapper import WrapperWriter
 
 
+class KnownError(BaseException):
+    """What is kept tells of all graphs of the call. Raised out of PyTorch, which lets pass what is no `Exception`."""
+
+
 class Looking:
     """The observer: it has the interface of `cuesta/observing.py`."""
 
@@ -39,6 +44,8 @@ class Looking:
         self.names: list[str | None] = []
         """Of the graphs so far, if there is a shelf."""
         self.kept: Kept | None = None
+        self.is_whole = False
+        """Whether the call is one graph of Dynamo's (`whole_calls.py`), which is then the one that was captured."""
         self.watch: Watch | None = self._watch() if shelf is None or anew else None
 
     @property
@@ -59,7 +66,7 @@ class Looking:
         return watch
 
     def graph(self, gm: torch.fx.GraphModule, record: CompileRecord) -> Callable[[list[Any]], Any] | None:
-        """Names a graph, and reads what is kept of it, or else has it watched."""
+        """Names a graph, and reads what is kept of it, or else has it watched. Raises KnownError, where it is known."""
         arrived = perf_counter()
         began = self.began
         with record.stage(DUMP):
@@ -68,6 +75,8 @@ class Looking:
                 first = self.names[0]
                 if len(self.names) == 1 and first is not None and not self.anew:
                     self.kept = self.shelf.load(first)
+            if self.is_whole and self.found is not None:
+                raise KnownError
             if self.kept is not None:
                 record.from_cache = True
                 return _in_eager(gm)
@@ -111,4 +120,4 @@ def _in_eager(gm: torch.fx.GraphModule) -> Callable[[list[Any]], Any]:
     return make_boxed_func(gm.forward)
 
 
-__all__ = ["Looking"]
+__all__ = ["KnownError", "Looking"]

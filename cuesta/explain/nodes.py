@@ -46,16 +46,14 @@ class TracedGraph:
         """Reads a graph."""
         import torch
 
-        from cuesta.lowering.capture.stack_traces import innermost_frame
+        from cuesta.lowering.capture.stack_traces import line_of
 
         found = cls()
         for node in gm.graph.nodes:
             value = node.meta.get("val")
-            trace = node.meta.get("stack_trace")
             operator = str(node.target) if node.op == "call_function" else node.op
             inputs = tuple(one.name for one in node.all_input_nodes)
-            line = innermost_frame(trace) if trace else None
-            found.nodes.append(_Traced(node.name, operator, inputs, _type_of(value), line, _module_of(node)))
+            found.nodes.append(_Traced(node.name, operator, inputs, _type_of(value), line_of(node), _module_of(node)))
             for one in value if isinstance(value, tuple | list) else (value,):
                 found._hint(one)
                 if isinstance(one, torch.Tensor) and not found.device:

@@ -27,7 +27,7 @@ from cuesta.lowering.capture.fx_foreach import OfEach, of_each
 from cuesta.lowering.capture.fx_overloads import CONSTANT_CONVERTERS, callee_of, is_symbolic_query
 from cuesta.lowering.capture.fx_symbols import Symbols
 from cuesta.lowering.capture.objects import is_object
-from cuesta.lowering.capture.source_locations import location_of_stack_trace
+from cuesta.lowering.capture.source_locations import location_of_node
 from cuesta.lowering.capture.sympy_to_sym import UnsupportedExpressionError
 
 Kind: TypeAlias = Literal["tensor", "integer", "literal"]
@@ -155,7 +155,7 @@ class _Importer:
 
     def refuse(self, node: Node, problem: str) -> NoReturn:
         """Raises the diagnostic."""
-        location = location_of_stack_trace(node.meta.get("stack_trace"))
+        location = location_of_node(node)
         place = "" if location is None else format_location(location)
         name = str(node.target) if node.op == "call_function" else node.name
         raise UnsupportedGraphError(Diagnostic(problem, place=place, op_name=name, stage="fx-to-aten"))
@@ -316,7 +316,7 @@ class _Importer:
             operands=operands,
             result_types=types,
             properties=properties,
-            location=location_of_stack_trace(node.meta.get("stack_trace")),
+            location=location_of_node(node),
         )
         self.ops.append(op)
         results = op.results

@@ -41,7 +41,7 @@ from cuesta.lowering.capture.plan import (
     piece_of,
     plan_of,
 )
-from cuesta.lowering.capture.source_locations import location_of_stack_trace
+from cuesta.lowering.capture.source_locations import location_of_node
 from cuesta.lowering.capture.sympy_to_sym import UnsupportedExpressionError
 from cuesta.lowering.capture.written_out import written_out
 
@@ -131,7 +131,7 @@ class _Importer:
 
     def refuse(self, problem: str) -> NoReturn:
         node = self.node
-        location = None if node is None else location_of_stack_trace(node.meta.get("stack_trace"))
+        location = None if node is None else location_of_node(node)
         place = "" if location is None else format_location(location)
         name = "" if node is None else str(node.target) if node.op == "call_function" else node.name
         raise UnsupportedGraphError(Diagnostic(problem, place=place, op_name=name, stage="fx-to-program"))
@@ -269,7 +269,7 @@ class _Importer:
             if symbol.is_integer:
                 self.bind(str(symbol), value, _steps(way))
         self.check(node, value)
-        location = location_of_stack_trace(node.meta.get("stack_trace"))
+        location = location_of_node(node)
         if location is not None:
             for op in self.ops[first:]:
                 stamp_location(op, location)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from torch.fx import Node
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 
-from cuesta.lowering.capture.stack_traces import innermost_frame
+from cuesta.lowering.capture.stack_traces import line_of
 
 _NO_COLUMN = IntAttr(0)
 
 
-def location_of_stack_trace(stack_trace: str | None) -> FileLineColLoc | None:
-    """The innermost frame outside torch, as a location: the line of the model that asked for the node.
-
-    Takes the text that FX keeps in `node.meta["stack_trace"]`; a frame inside torch is taken when there is no other.
-    """
-    frame = None if stack_trace is None else innermost_frame(stack_trace)
-    return None if frame is None else _location(*frame)
+def location_of_node(node: Node) -> FileLineColLoc | None:
+    """The line of the model that asked for a node; one inside torch, when there is no other."""
+    line = line_of(node)
+    return None if line is None else _location(*line)
 
 
 @lru_cache(maxsize=16384)

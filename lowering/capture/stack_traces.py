@@ -1,10 +1,14 @@
-"""Which line of the model a traced node came from, by the text that FX keeps in `node.meta["stack_trace"]`."""
+"""Which line of the model a traced node came from, by the text that FX keeps in `node.meta["stack_trace"]`, or else by
+the module that asked for it.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
 import torch
 
@@ -14,6 +18,23 @@ _TORCH = str(Path(torch.__file__).parent) + "/"
 
 NO_LINE = "<called by cuesta>"
 """The file of what `cuesta.lower` puts around a function: no line of a model."""
+
+
+def line_of(node: torch.fx.Node) -> tuple[str, int] | None:
+    """File and line of a node, forward or backward; None where nothing says it.
+
+    A model that is nothing but modules of PyTorch's, such as an `nn.Sequential`, has no line that calls them, and no
+    stack trace: then the line is where `forward` of the innermost module begins.
+    """
+    stack_trace = node.meta.get("stack_trace")
+    if stack_trace:
+        return innermost_frame(stack_trace)
+    modules: dict[str, Any] = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    for _, kind in reversed(modules.values()):
+        code = getattr(getattr(kind, "forward", None), "__code__", None)
+        if isinstance(code, CodeType):
+            return code.co_filename, code.co_firstlineno
+    return None
 
 
 @lru_cache(maxsize=16384)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from cuesta import command
 from cuesta.collection import collection_paused, pause_while_compiling
 
 
@@ -121,3 +122,10 @@ def test_blocks_in_each_other_and_in_threads() -> None:
     for thread in threads:
         thread.join()
     assert gc.isenabled() and len(inside) == 800 and not any(inside)
+
+
+def test_a_command_ends_without_looking_for_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(command, "main", lambda: len(done) or done.append("main") or 3)
+    monkeypatch.setattr(gc, "freeze", lambda: done.append("freeze"))
+    assert command.program() == 3 and done == ["main", "freeze"]

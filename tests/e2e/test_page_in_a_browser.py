@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -222,3 +223,12 @@ def test_an_explanation_of_nothing_says_why(tab: Tab, tmp_path: Path) -> None:
     for name in TABS:
         tab.click(f"[data-tab={name}]")
         assert "it <b>raised</b>" in tab.run("document.getElementById('main').textContent")
+
+
+def test_what_was_kept_says_since_when(tab: Tab, page: Path, explanation: Explanation, tmp_path: Path) -> None:
+    there = "document.getElementById('since')?.textContent ?? ''"
+    opened(tab, page)
+    assert tab.run(there) == "" and "of 2026" not in tab.run("document.getElementById('about').textContent")
+    opened(tab, write_page(replace(explanation, kept_since="2026-11-25 09:59"), tmp_path / "page.html"))
+    assert tab.run(there).startswith("Found out on 2026-11-25 09:59, times too")
+    assert "of 2026-11-25 09:59" in tab.run("document.getElementById('about').textContent")

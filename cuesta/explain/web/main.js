@@ -47,7 +47,7 @@ function begin(explanation) {
   document.getElementById("program").textContent = shortPath(explanation.name);
   document.getElementById("program").title = explanation.name;
   const devices = [...new Set(explanation.graphs.map((graph) => graph.device).filter(Boolean))];
-  document.getElementById("about").textContent = [explanation.training ? "training" : "inference", devices.join(", "), `cuesta ${explanation.cuesta}`, `torch ${explanation.torch}`].filter(Boolean).join(" · ");
+  document.getElementById("about").textContent = [explanation.training ? "training" : "inference", devices.join(", "), `cuesta ${explanation.cuesta}`, `torch ${explanation.torch}`, explanation.kept_since && `of ${explanation.kept_since}`].filter(Boolean).join(" · ");
   const choose = document.getElementById("graph");
   explanation.graphs.forEach((graph, at) => choose.append(h("option", { value: at }, `${graph.number} · ${graph.kind}${graph.outcome === "compiled" ? "" : `, ${graph.outcome}`} · ${plural(graph.kernels.length, "kernel")}`)));
   document.getElementById("choice").hidden = explanation.graphs.length < 2;

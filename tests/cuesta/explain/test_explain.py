@@ -67,6 +67,40 @@ def test_every_kernel_and_call_has_lines_of_the_model(trained: tuple[Block, Expl
     assert [line.text for line in said(found.graphs[1], gelu.sources)] == ["hidden = functional.gelu(self.first(x))"]
 
 
+class Residual(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = torch.nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.norm, self.relu = torch.nn.BatchNorm2d(4), torch.nn.ReLU(inplace=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(self.convolution(x))
+        y += x
+        return self.relu(y)
+
+
+def test_a_residual_network_is_known_by_lines_backward_too() -> None:
+    lines = explained_lines(torch.nn.Sequential(Residual(), Residual()))
+    assert {Path(one.file).name for one in lines} == {HERE}
+    assert {one.text for one in lines} == {"y = self.norm(self.convolution(x))", "y += x", "return self.relu(y)"}
+
+
+def test_modules_of_pytorch_alone_are_known_by_where_they_begin() -> None:
+    lines = explained_lines(torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU()))
+    assert {Path(one.file).name for one in lines} == {"conv.py", "batchnorm.py", "activation.py"}
+    assert all(one.text.startswith("def forward(self") for one in lines)
+
+
+def explained_lines(model: torch.nn.Module) -> set[SourceLine]:
+    """Of all launches and calls of a step of training, each of which has some."""
+    found = explain(model, torch.randn(2, 4, 8, 8), training=True, time=False, texts=False)
+    assert [one.kind for one in found.graphs] == ["forward", "backward"] and not found.unseen
+    steps = [(graph, one) for graph in found.graphs for one in graph.steps if one.kind in ("launch", "call")]
+    assert all(one.sources for _, one in steps)
+    assert all(one.sources for graph in found.graphs for one in (*graph.kernels, *graph.calls))
+    return {line for graph, one in steps for line in said(graph, one.sources)}
+
+
 def test_references_lead_somewhere(trained: tuple[Block, Explanation]) -> None:
     _, found = trained
     for graph in found.graphs:

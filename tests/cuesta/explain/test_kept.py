@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,9 +12,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch._guards import TracingContext
 
-from cuesta import compiler
+from cuesta import compiler, observing
 from cuesta.command import main
+from cuesta.explain import looking
 from cuesta.explain.explaining import explain
 from cuesta.explain.model import Explanation, Machine
 from cuesta.explain.reading import UnreadableError, read
@@ -52,6 +56,20 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return fresh(gm, *others)
 
     monkeypatch.setattr(compiler, "_compile_fresh", counted)
+    return found
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many nodes each graph had that ran in eager, since what became of it was kept."""
+    found: list[int] = []
+    in_eager: Callable[[torch.fx.GraphModule], Any] = looking._in_eager  # pyright: ignore[reportPrivateUsage]
+
+    def counted(gm: torch.fx.GraphModule) -> Any:
+        found.append(len(gm.graph.nodes))
+        return in_eager(gm)
+
+    monkeypatch.setattr(looking, "_in_eager", counted)
     return found
 
 
@@ -98,6 +116,37 @@ def test_a_program_that_goes_on_otherwise_is_found_out(shelf: Path, compiled: li
     assert kept(branching, -X).kept_since
 
 
+def test_what_is_one_graph_does_not_run_again(shelf: Path, ran: list[int]) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh())
+    for function, inputs in ((tangent, (X,)), (functools.partial(torch.add, X, alpha=2), (X,)), (model, (X,))):
+        first, again = (kept(function, *inputs) for _ in range(2))
+        assert again.kept_since and replace(again, kept_since="") == first and not ran
+    compiled = torch.compile(tangent, backend="cuesta")
+    torch.testing.assert_close(compiled(X), tangent(X))
+    assert observing.observing() is None and gc.isenabled()
+    assert TracingContext.try_get() is None and not torch.compiler.is_compiling()
+
+
+@pytest.mark.slow
+def test_what_may_go_on_runs(shelf: Path, ran: list[int]) -> None:
+    def hooked(_: torch.nn.Module, __: object, result: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return result.exp()
+
+    @torch._dynamo.disable(recursive=False)
+    def uncompiled(x: torch.Tensor) -> torch.Tensor:
+        return tangent(x)
+
+    model = torch.nn.Linear(4, 3)
+    model.register_forward_hook(hooked)
+    for number, function in enumerate((branching, uncompiled, model), 1):
+        first, again = (kept(function, X) for _ in range(2))
+        assert again.kept_since and replace(again, kept_since="") == first
+        assert len(ran) >= number
+    trained = [kept(torch.nn.Tanh(), X.clone().requires_grad_(), training=True) for _ in range(2)]
+    assert trained[1].kept_since and [one.kind for one in trained[1].graphs] == ["forward", "backward"]
+
+
 def test_what_is_damaged_is_not_taken(shelf: Path, compiled: list[int]) -> None:
     kept(tangent, X)
     (file,) = shelf.iterdir()
@@ -138,10 +187,15 @@ def test_the_command_keeps_and_says_so(
     shelf: Path, compiled: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "model.py").write_text("import torch\nfn, inputs = torch.tanh, (torch.ones(5),)\n", encoding="utf-8")
+    printed: list[str] = []
     for arguments, count, said in (([], 1, False), ([], 1, True), (["--fresh"], 2, False)):
-        assert main(["explain", str(tmp_path / "model.py"), "--no-time", *arguments]) == 0
+        assert main(["explain", str(tmp_path / "model.py"), "--width", "200", *arguments]) == 0
         assert len(compiled) == count
-        assert ("kept since" in capsys.readouterr().out) == said
+        printed.append(capsys.readouterr().out)
+        assert ("kept since" in printed[-1]) == said
+    again = printed[1].splitlines()
+    since = next(number for number, line in enumerate(again) if "kept since" in line)
+    assert [*again[:since], *again[since + 1 :]] == printed[0].splitlines()
 
 
 def test_json_reads_back() -> None:
