@@ -19,10 +19,12 @@ from xdsl.ir import Block, BlockArgument, Operation
 from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.elem import scalar_of
 from cuesta.targets.cpu.emit_index import Index, IndexEmitter, Level
 from cuesta.targets.cpu.emit_ops import EMITTERS, emit_rows, emit_table_op
 from cuesta.targets.cpu.emit_reduce import Accumulator
 from cuesta.targets.cpu.emit_scan import ScanCarry
+from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_math import MathFunction
 from cuesta.targets.program import BoundSite
@@ -217,7 +219,8 @@ done:
             halvings = op.lanes.bit_length() if _goes_by_halves(op, static) else 0
             widths = [op.lanes >> step for step in range(halvings)] or [op.lanes, 1]
             if accumulator is not None:
-                widths.insert(0, 2 * op.lanes)
+                whole_lines = host_features().f32_lanes >= 4 * self.rows and any(map(_reads_bytes, op.body.ops))
+                widths = [*([4 * op.lanes] if whole_lines else []), 2 * op.lanes, *widths]
         done = 0
         for width in widths:
             last = width == 1
@@ -399,14 +402,19 @@ _SIMPLE = (
 
 
 def is_simple_tile(op: kernel.LoopOp) -> bool:
-    """Whether the rows of an outer axis can stand side by side: it is the one next to the lanes, and no op in it
-    branches, or carries anything but one value for every row.
+    """Whether the rows of an outer axis can stand side by side: it is the one next to the lanes, but for plain loops,
+    and no op in it branches, or carries anything but one value for every row.
     """
     return all(
         (isinstance(inner, _SIMPLE) or _reduces_simply(inner))
-        and not (isinstance(inner, kernel.LoopOp) and holds_lanes(inner))
+        and not (isinstance(inner, kernel.LoopOp) and not _is_plain_loop(inner) and holds_lanes(inner))
         for inner in op.body.walk()
     )
+
+
+def _is_plain_loop(op: kernel.LoopOp) -> bool:
+    """Whether a loop carries nothing, and has no lanes itself."""
+    return isinstance(op, kernel.ForOp) and op.lanes == 1
 
 
 def _reduces_simply(op: Operation) -> bool:
@@ -427,6 +435,11 @@ def _registers(op: Operation) -> int:
     if isinstance(op, elem.TableOp) and any(text.startswith("math:") for text in op.row.llvm.values()):
         return 6 if op.row.name == "exp" else 12
     return 1
+
+
+def _reads_bytes(op: Operation) -> bool:
+    """Whether an op loads elements of one byte, of which a line has more than two vectors of most machines."""
+    return isinstance(op, kernel.LoadOp) and byte_width(scalar_of(op.result.type)) == 1 and bool(op.shape)
 
 
 def _goes_by_halves(op: kernel.LoopOp, static: int | None) -> bool:

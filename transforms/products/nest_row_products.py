@@ -16,20 +16,24 @@ as they come. In 16 bits the library's is faster.
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_fields
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from cuesta.dialects import loops
+from cuesta.dialects import elem, loops
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.kernel.access import FURTHEST
 from cuesta.dialects.layout import strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
-from cuesta.transforms.products.products import Product, fused_nest, product_of, replace
+from cuesta.transforms.products.matrices import Matrix, matrix_of
+from cuesta.transforms.products.products import Product, fused_nest, producer_of, product_of, replace
 from cuesta.transforms.products.row_attention import ATTENTION, Attention, attention_of, lies_in_rows, nests_of
 
 LEAST_BYTES = 1 << 18
@@ -50,14 +54,34 @@ thread 64 columns took 0.93 to 0.98 of MKL's time in f32.
 
 Source: a guess for many threads, on which nothing was measured.
 """
-ROWS, AHEAD = 4, 4096
-"""How many rows are summed side by side, and how many elements ahead memory is asked for. 1376x512 and 4096x1024 in f32
-took 0.86 and 0.88 of MKL's time so, one row 0.98 to 1.01 whatever the distance, 8 rows 0.85 and 0.91, 4 rows with 1024
-elements 0.88 and 0.92, with 8192 as with 4096.
+ROWS, AHEAD = 4, 16384
+"""How many rows are summed side by side, and how many bytes ahead memory is asked for. 1376x512 and 4096x1024 in f32
+took 0.86 and 0.88 of MKL's time so, one row 0.98 to 1.01 whatever the distance, 8 rows 0.85 and 0.91, 4 rows with 4
+KiB 0.88 and 0.92, with 32 KiB as with 16. Of int8, 4096x4096, 4 KiB took 1.14 of the time of 16, 8 KiB 1.07.
 
 Source: as of LEAST_BYTES.
 """
 
+MOST_ROWS = 4
+"""The most rows of a product whose matrix is made by a nest: it is made again for each of them, in registers.
+
+Source: an assumption, to be measured.
+"""
+FEWEST_LANES = 16
+"""The points and columns from which a nest is worth it in the place of one that makes a matrix, and a call.
+
+Source: a definition: a vector of most machines.
+"""
+MOST_WORK = 6
+"""The most operations on an element of such a matrix.
+
+Source: a guess: with them a row takes as long as the memory for the first.
+"""
+ROWS_AHEAD = 16
+"""How many rows ahead memory is asked for, where columns are walked down.
+
+Source: an assumption, to be measured.
+"""
 MOST_COLUMNS = 64
 """The most columns of an attention's values that are summed side by side. Eight heads of 1024 keys of 64 elements took
 0.67 of eager's time so, with keys by ROWS and AHEAD (8 keys side by side 0.69, 2 keys 0.67), and 0.68 with 32 columns;
@@ -93,14 +117,28 @@ class NestRowProductsPass(ModulePass):
                 take_apart(call)
                 continue
             product = product_of(call, positions, taken, True, fewest=1)
-            if product is None or product.sizes[0] > 1:
+            if product is None or product.sizes[0] > MOST_ROWS:
                 continue
-            if (reason := obstacle(product)) is not None:
+            makes_matrix = producer_of(product.right)
+            made = {value: nest for value, nest in product.producers.items() if nest is makes_matrix}
+            product = replace_fields(product, producers=made)
+            matrix = matrix_of(product)
+            if (reason := obstacle(product, matrix)) is not None:
                 no_match(call, f"stays a library call: {reason}")
                 continue
-            nest = fused_nest(product)
+            nest = fused_nest(product, prologues=True)
             positions[nest] = positions[product.consumer or call]
-            replace(product, nest, {"rows": ROWS, "prefetch": AHEAD})
+            replace(product, nest, choices_for(product, matrix))
+
+
+def choices_for(product: Product, matrix: Matrix) -> dict[str, int]:
+    """How a nest is to run that computes a product: columns side by side, each summed in lanes; or lanes along the
+    columns of a matrix that lies so, which is walked down.
+    """
+    if matrix.along == "points":
+        return {"rows": ROWS, "prefetch": AHEAD // matrix.width}
+    lanes = 1 << min(product.sizes[1], MOST_COLUMNS).bit_length() - 1
+    return {"lanes": lanes, "prefetch": min(ROWS_AHEAD * matrix.step, FURTHEST)} if matrix.step else {"lanes": lanes}
 
 
 def take_apart(call: loops.ExternOp) -> None:
@@ -111,8 +149,8 @@ def take_apart(call: loops.ExternOp) -> None:
         return
     products, exponentials, weighted = nests_of(attention)
     columns = 1 << min(attention.sizes[-1], MOST_COLUMNS).bit_length() - 1
-    products.properties["schedule"] = loops.ScheduleAttr.of({"rows": ROWS, "prefetch": AHEAD})
-    weighted.properties["schedule"] = loops.ScheduleAttr.of({"lanes": columns, "prefetch": AHEAD})
+    products.properties["schedule"] = loops.ScheduleAttr.of({"rows": ROWS, "prefetch": AHEAD // 4})
+    weighted.properties["schedule"] = loops.ScheduleAttr.of({"lanes": columns, "prefetch": AHEAD // 4})
     for nest in (products, exponentials, weighted):
         Rewriter.insert_op(nest, InsertPoint.before(call))
     weighted.results[0].name_hint = call.results[0].name_hint
@@ -130,11 +168,29 @@ def obstacle_of_attention(attention: Attention) -> str | None:
     return None if lies_in_rows(attention.key) and lies_in_rows(attention.value) else "its keys do not lie in rows"
 
 
-def obstacle(product: Product) -> str | None:
-    """Why a product of one row stays a call."""
-    _, columns, points = product.sizes
+def is_light(product: Product) -> bool:
+    """Whether what makes a matrix is converted, scaled and shifted numbers."""
+    (nest,) = product.producers.values()
+    work = [op for op in nest.body.ops if isinstance(op, elem.TableOp)]
+    return len(work) <= MOST_WORK and all(op.row.ulp == 0 for op in work)
+
+
+def obstacle(product: Product, matrix: Matrix) -> str | None:
+    """Why a product of few rows stays a call.
+
+    What a library cannot read as it lies is written first, and read again: a nest always moves fewer bytes.
+    """
+    rows, columns, points = product.sizes
     if traits_of_device(product.device).blocks:
         return "a GPU's library is as fast"
+    if matrix.made:
+        if points < FEWEST_LANES or columns < (ROWS if matrix.along == "points" else FEWEST_LANES):
+            return f"its matrix has fewer than {FEWEST_LANES} rows or columns"
+        if not matrix.along:
+            return "its matrix lies neither column by column nor row by row"
+        return None if rows == 1 or is_light(product) else "what makes its matrix is too much work for each row"
+    if rows > 1:
+        return "it has more than one row"
     if columns * points * product.batch * product.bits // 8 < LEAST_BYTES:
         return f"its matrix has fewer than {LEAST_BYTES} bytes"
     if points < FEWEST_POINTS or columns < FEWEST_COLUMNS:
