@@ -14,6 +14,7 @@ import statistics
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter, thread_time
 from typing import Any
 
 import torch
@@ -181,7 +182,9 @@ def bytes_of(model: Decoder) -> int:
     return sum(one.nbytes for one in weights)
 
 
-def measure(weights: str, sizes: Sizes, sides: Sequence[str], seconds: float) -> Mapping[str, list[float]]:
+def measure(
+    weights: str, sizes: Sizes, sides: Sequence[str], seconds: float, clock: Callable[[], float]
+) -> Mapping[str, list[float]]:
     """Milliseconds per token of each side, by round; prints what they are, and how far each side's logits are off,
     relative to the greatest.
     """
@@ -202,7 +205,7 @@ def measure(weights: str, sizes: Sizes, sides: Sequence[str], seconds: float) ->
         calls[side]()
         told = [f"{one.kernels} kernels, {one.library_calls} library calls" for one in cuesta.records]
         print(f"  {side:9} off by {off:.1e}", *told, flush=True)
-    samples = in_turns(calls, seconds).milliseconds
+    samples = in_turns(calls, seconds, clock=clock).milliseconds
     return {side: [one / TOKENS for one in times] for side, times in samples.items()}
 
 
@@ -217,7 +220,7 @@ def report(title: str, times: Mapping[str, list[float]], moved: int) -> None:
         print(f"{title:22} {side:9} {median:8.3f} ms {moved / median / 1e6:7.1f} GB/s{ratio}", flush=True)
 
 
-def products(size: int, sides: Sequence[str], seconds: float) -> None:
+def products(size: int, sides: Sequence[str], seconds: float, clock: Callable[[], float]) -> None:
     """Prints what a product of one row with a square matrix reads a second, and what a sum of as many bytes does."""
     x = torch.randn(1, size)
     for weights in WEIGHTS:
@@ -232,7 +235,7 @@ def products(size: int, sides: Sequence[str], seconds: float) -> None:
         stream = torch.ones(moved // 4)
         reading = torch.compile(torch.sum, backend="cuesta")
         calls["sum"] = lambda reading=reading, stream=stream: reading(stream)
-        report(f"{size}x{size} {weights}", in_turns(calls, seconds).milliseconds, moved)
+        report(f"{size}x{size} {weights}", in_turns(calls, seconds, clock=clock).milliseconds, moved)
 
 
 @torch.no_grad()
@@ -246,7 +249,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--product", type=int, default=4096, help="the size of the matrix alone; 0: no product alone")
     parser.add_argument("--seconds", type=float, default=3.0, help="sampling time of each side")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads of all sides")
+    parser.add_argument("--processor", action="store_true", help="the processor's time, not the wall's, of one thread")
     given = parser.parse_args(arguments)
+    if given.processor and given.threads > 1:
+        parser.error("the processor's time is that of all threads: --processor is for --threads 1")
+    clock = thread_time if given.processor else perf_counter
     sides = given.sides.split(",")
     if unknown := {*sides} - {*SIDES} | {*given.weights.split(",")} - {*WEIGHTS, ""}:
         parser.error(f"there is no {', '.join(sorted(unknown))}; sides are {SIDES}, weights {WEIGHTS}")
@@ -255,10 +262,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"torch {torch.__version__}, {given.threads} threads, {sizes}")
     for weights in filter(None, given.weights.split(",")):
         print(f"decoder, {weights}")
-        times = measure(weights, sizes, sides, given.seconds)
+        times = measure(weights, sizes, sides, given.seconds, clock)
         report(f"decoder {weights}", times, bytes_of(Decoder(sizes, weights)))
     if given.product:
-        products(given.product, sides, given.seconds)
+        products(given.product, sides, given.seconds, clock)
 
 
 if __name__ == "__main__":
