@@ -13,6 +13,7 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
+from cuesta.dialects.loops.split_axes import divisors_of
 from cuesta.dialects.loops.surgery import loads_of, through_views
 from cuesta.transforms.products.products import Product, static
 
@@ -31,6 +32,8 @@ class Matrix:
     """The bytes of all that is read at each point of each column."""
     made: int
     """The bytes that are written first, if it stays a call: the whole matrix where a nest makes it, else 0."""
+    group: int
+    """How many points in a row share what is read for all of them, a scale; 0 where that is no question."""
 
 
 def matrix_of(product: Product) -> Matrix:
@@ -48,12 +51,24 @@ def matrix_of(product: Product) -> Matrix:
         addresses = [
             (byte_width(load.source), _address(load.source, _indices(load, place), sizes)) for load in loads_of(nest)
         ]
+    group = 0
+    divisors = set[sym.IndexExpr]().union(*(divisors_of(address, k) for _, address in addresses))
+    if (
+        len(divisors) == 1
+        and isinstance(divisor := divisors.pop(), int)
+        and 1 < divisor < points > 0 == points % divisor
+    ):
+        group, sizes, r = divisor, (*sizes, points // divisor, divisor), len(sizes) + 1
+        images = [sym.dim(axis) for axis in range(len(sizes))]
+        images[k] = sym.dim(r - 1) * divisor + sym.dim(r)
+        addresses = [(width, sym.simplify(sym.substitute(one, images), sizes)) for width, one in addresses]
+        k = r
     strides = [
         (width, sym.coefficient(address, k), sym.coefficient(address, j))
         for width, address in addresses
         if {k, j} <= sym.dims_of(address) | {axis for axis in (k, j) if sizes[axis] == 1}
     ]
-    count = math.prod(sizes)
+    count = math.prod(batch) * points * columns
     made = count * byte_width(product.right) if nest is not None else 0
     read = count * sum(width for width, _, _ in strides)
     width = min((width for width, _, _ in strides), default=byte_width(product.right))
@@ -64,7 +79,7 @@ def matrix_of(product: Product) -> Matrix:
         along = "points"
     elif strides and all(along_j == 1 for _, _, along_j in strides):
         along = "columns"
-    return Matrix(along, width, step if isinstance(step, int) else 0, read, made)
+    return Matrix(along, width, step if isinstance(step, int) else 0, read, made, group)
 
 
 def _indices(load: loops.LoadOp, place: Mapping[SSAValue, sym.IndexExpr]) -> tuple[sym.IndexExpr, ...]:

@@ -126,7 +126,7 @@ class NestRowProductsPass(ModulePass):
             if (reason := obstacle(product, matrix)) is not None:
                 no_match(call, f"stays a library call: {reason}")
                 continue
-            nest = fused_nest(product, prologues=True)
+            nest = fused_nest(product, prologues=True, group=matrix.group)
             positions[nest] = positions[product.consumer or call]
             replace(product, nest, choices_for(product, matrix))
 
