@@ -20,18 +20,19 @@ from dataclasses import replace as replace_fields
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from cuesta.dialects import elem, loops
+from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.devices import traits_of_device
-from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.kernel.access import FURTHEST
 from cuesta.dialects.layout import strides_of, tensor_type_of
-from cuesta.dialects.loops.surgery import remove
+from cuesta.dialects.loops.surgery import loads_of, remove, top_level_nest
+from cuesta.transforms.fusion.inline import inline_at, stored_values
 from cuesta.transforms.products.matrices import Matrix, matrix_of
 from cuesta.transforms.products.products import Product, fused_nest, producer_of, product_of, replace
 from cuesta.transforms.products.row_attention import ATTENTION, Attention, attention_of, lies_in_rows, nests_of
@@ -107,7 +108,7 @@ class NestRowProductsPass(ModulePass):
     name = "nest-row-products"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        block = entry_block(op)
+        block, ranges = entry_block(op), symbol_ranges(op)
         positions: dict[Operation, int] = {one: position for position, one in enumerate(block.ops)}
         taken = set[loops.NestOp]()
         for call in list(block.ops):
@@ -128,7 +129,24 @@ class NestRowProductsPass(ModulePass):
                 continue
             nest = fused_nest(product, prologues=True, group=matrix.group)
             positions[nest] = positions[product.consumer or call]
+            read = {load.source for made in product.producers.values() for load in loads_of(made)}
             replace(product, nest, choices_for(product, matrix))
+            take_in(nest, read, ranges)
+
+
+def take_in(nest: loops.NestOp, read: set[SSAValue], ranges: sym.SymbolRanges) -> None:
+    """Computes in a nest what light nests only make for it, of what it reads: numbers of 4 bits out of bytes."""
+    for producer in dict.fromkeys(value.owner for value in read):
+        if not isinstance(producer, loops.NestOp) or producer.operands or not is_light(producer):
+            continue
+        users = [use.operation for result in producer.results for use in result.uses]
+        loads = [user for user in users if isinstance(user, loops.LoadOp) and top_level_nest(user) is nest]
+        values = stored_values(producer)
+        if isinstance(values, str) or len(loads) < len(users):
+            continue
+        for load in loads:
+            inline_at(load, producer, values, ranges)
+        remove(producer)
 
 
 def choices_for(product: Product, matrix: Matrix) -> dict[str, int]:
@@ -168,11 +186,12 @@ def obstacle_of_attention(attention: Attention) -> str | None:
     return None if lies_in_rows(attention.key) and lies_in_rows(attention.value) else "its keys do not lie in rows"
 
 
-def is_light(product: Product) -> bool:
-    """Whether what makes a matrix is converted, scaled and shifted numbers."""
-    (nest,) = product.producers.values()
-    work = [op for op in nest.body.ops if isinstance(op, elem.TableOp)]
-    return len(work) <= MOST_WORK and all(op.row.ulp == 0 for op in work)
+def is_light(nest: loops.NestOp) -> bool:
+    """Whether a nest converts, scales and shifts numbers, or takes them out of others."""
+    ops = list(nest.body.ops)
+    work = [op for op in ops if isinstance(op, elem.TableOp)]
+    indexed = any(isinstance(op, loops.BoundOp) for op in ops)
+    return len(work) <= MOST_WORK and all(op.row.ulp == 0 for op in work) and not indexed
 
 
 def obstacle(product: Product, matrix: Matrix) -> str | None:
@@ -188,7 +207,8 @@ def obstacle(product: Product, matrix: Matrix) -> str | None:
             return f"its matrix has fewer than {FEWEST_LANES} rows or columns"
         if not matrix.along:
             return "its matrix lies neither column by column nor row by row"
-        return None if rows == 1 or is_light(product) else "what makes its matrix is too much work for each row"
+        light = all(map(is_light, product.producers.values()))
+        return None if rows == 1 or light else "what makes its matrix is too much work for each row"
     if rows > 1:
         return "it has more than one row"
     if columns * points * product.batch * product.bits // 8 < LEAST_BYTES:
