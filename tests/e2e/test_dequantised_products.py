@@ -67,6 +67,30 @@ def test_sizes_that_are_drawn(seed: int) -> None:
     check(FUNCTIONS[seed % len(FUNCTIONS)], inputs_of(rows, columns, points, dtype))
 
 
+def groups(x: Tensor, w: Tensor, s: Tensor) -> Tensor:
+    matrix = w.to(x.dtype).unflatten(1, (s.shape[1], -1)) * s[..., None]
+    return linear(x, matrix.flatten(1))
+
+
+def nibbles(x: Tensor, w: Tensor, s: Tensor) -> Tensor:
+    low, high = w.view(torch.uint8) & 15, w.view(torch.uint8) >> 4
+    return groups(x, torch.cat([low, high], 1).to(torch.int8) - 8, s)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(("group", "count"), [(16, 6), (32, 4), (24, 7), (50, 2), (128, 3)])
+def test_scales_of_groups(group: int, count: int, rows: int) -> None:
+    x, w, _ = inputs_of(rows, 50, group * count)
+    check(groups, [x, w, torch.rand(50, count)])
+
+
+@pytest.mark.parametrize("group", [16, 32, 40])
+def test_two_numbers_in_a_byte(group: int) -> None:
+    x, w, _ = inputs_of(1, 50, group * 4)
+    check(nibbles, [x, w[:, : group * 2], torch.rand(50, 4)])
+    assert cuesta.records[0].kernels == 1
+
+
 @pytest.mark.parametrize("kind", [torch.uint8, torch.int16, torch.bfloat16, torch.float16])
 def test_other_types_of_weights(kind: torch.dtype) -> None:
     x, w, s = inputs_of(1, 40, 200)
