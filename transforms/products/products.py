@@ -418,6 +418,7 @@ __all__ = [
     "product_of",
     "products_of",
     "replace",
+    "static",
     "stores_in_order",
     "sum_at",
 ]

@@ -86,7 +86,7 @@ func.func @main(%x : tensor<2x48xf32>, %w : tensor<32x48xi8>, %s : tensor<32xf32
 
 // One that lies row by row is walked down, in a batch, too.
 // CHECK:      loops.nest (%{{.*}} : 3, %{{.*}} : 1, %{{.*}} : 32)
-// CHECK-SAME: schedule #loops.schedule<lanes = 32, prefetch = 512>
+// CHECK-SAME: schedule #loops.schedule<lanes = 16, prefetch = 512>
 // CHECK:      func.return
 func.func @main(%x : tensor<3x1x48xf32>, %w : tensor<3x48x32xi8>) -> tensor<3x1x32xf32> {
   %d = loops.nest (%0 : 3, %1 : 48, %2 : 32) outs(%o : tensor<3x48x32xf32>) {
