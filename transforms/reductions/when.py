@@ -28,7 +28,7 @@ from cuesta.transforms.reductions import gpu_cost
 from cuesta.transforms.reductions.cooperation import can_cooperate
 from cuesta.transforms.reductions.domains import Runs, split_domain
 from cuesta.transforms.reductions.laws import PLACE
-from cuesta.transforms.reductions.members import Member, members_of, plain_members, splittable_reductions
+from cuesta.transforms.reductions.members import Member, done_again, members_of, plain_members, splittable_reductions
 from cuesta.transforms.reductions.plan import plan_of
 from cuesta.transforms.reductions.scans_in_parts import splittable_scan
 from cuesta.transforms.tilings.cost import time_whole
@@ -320,7 +320,8 @@ class _Facts:
             large, least = min(large, NARROW), min(least, NARROW_LEAST)
         elif scattered:
             large, least, many = min(large, SCATTERED), min(least, SCATTERED_LEAST), 2 * MANY_PROGRAMS
-        stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp)]
+        again = done_again(self.nest)
+        stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp) and op not in again]
         if strips and not places and sum(bool(self.large(stage)) for stage in stages) > 1:
             large = min(large, KEPT_SCATTERED if scattered else KEPT)
         if self.points < large:
