@@ -61,6 +61,17 @@ def divide_by_shared(a, b):
 
 
 @triton.jit
+def divide_each(a, b):
+    """a / b, correctly rounded. The device's division of a zero goes through a subroutine, for which the whole warp
+    waits, and what was rectified or masked is half zeros: another number, 2^-100, is divided in its place, and 0 times
+    that quotient is ±0, or NaN where b is 0 or NaN.
+    """
+    zero = a == 0.0
+    quotient = tl.div_rn(tl.where(zero, 7.888609052210118e-31, a), b)
+    return tl.where(zero, a * quotient, quotient)
+
+
+@triton.jit
 def multiply(a, b):
     """The product."""
     return a * b

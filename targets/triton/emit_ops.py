@@ -57,14 +57,18 @@ def quotient_by_constant(op: elem.TableOp) -> str | None:
     return f"functions.divide({{a}}, {{b}}, {inverse!r})"
 
 
-def quotient_by_shared(emitter: KernelEmitter, op: elem.TableOp) -> str | None:
-    """The template of a division of a tile of f32 by one number: one division for all of them."""
+def quotient_of_tile(emitter: KernelEmitter, op: elem.TableOp) -> str | None:
+    """The template of a division of a tile of f32: by one number, one division for all of them; else one that zeros
+    among them do not slow down.
+    """
     if op.row.name != "div" or op.precision is not None or not isinstance(scalar_of(op.operands[0].type), Float32Type):
         return None
     if isinstance(op.operands[1].owner, elem.ConstantOp):  # whose reciprocal is no normal number
         return None
     dividend, divisor = (emitter.real_of(operand) for operand in op.operands)
-    return "functions.divide_by_shared({a}, {b})" if math.prod(dividend) > 1 and not divisor else None
+    if math.prod(dividend) <= 1:
+        return None
+    return f"functions.{'divide_each' if divisor else 'divide_by_shared'}({{a}}, {{b}})"
 
 
 def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
@@ -83,7 +87,7 @@ def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:
     if narrow:
         texts = [f"tl.cast({text}, tl.float32)" for text in texts]
     template = spelling(op.row, scalar) if op.precision is None else op.row.approximations[op.precision].triton
-    template = quotient_by_constant(op) or quotient_by_shared(emitter, op) or template
+    template = quotient_by_constant(op) or quotient_of_tile(emitter, op) or template
     text = template.format(**dict(zip("abc", texts, strict=False)))
     if narrow and op.row.result != "bool":
         text = f"({text}).to({dtype_text(scalar)})"
