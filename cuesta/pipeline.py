@@ -72,6 +72,9 @@ STAGES: tuple[Stage, ...] = (
     Stage("relax-accuracy", "it is known now what is only ever rounded to 16 bits"),
     Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED, label="dce-2"),
     Stage("join-products", "what lies between two products is final: stored by nobody, it need not be stored at all"),
+    Stage(
+        "align-products", "what is left to the library stays there, and nests that read it have taken in all they can"
+    ),
     Stage("narrow-updates", "fusion has brought together what an argument becomes and which part of it changes"),
     Stage("spread-rows", "on a GPU a row of which nothing is reduced any more is as many points"),
     Stage("tune-kernels", "under max-autotune only: the nests are final, and nothing has a schedule yet"),
@@ -133,6 +136,7 @@ def default_stages(
         options["canonicalize"] = {"exact": "true"}
     if emulate_precision_casts:
         left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products", "join-products"}
+        left_out.add("align-products")
     if emulate_precision_casts or not relax_accuracy:
         left_out.add("relax-accuracy")
     return tuple(

@@ -17,6 +17,7 @@ from cuesta.dialects.core.structs import struct
 INEXACT = frozenset(
     {
         "accumulate-products",
+        "align-products",
         "assign-layouts",
         "aten-to-loops",
         "carry-reductions",

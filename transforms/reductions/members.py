@@ -18,7 +18,6 @@ from cuesta.dialects.loops.surgery import stores_of
 from cuesta.transforms.reductions.laws import PLACE, PLAIN, SHIFTED, SPLITTABLE, Law
 from cuesta.transforms.thresholds import SMALL
 
-
 AGAIN = 4096
 """The most points of a reduction that every part does again: what others read just now comes from the cache, and a
 program takes few steps for it. What a smaller one would spare is a launch of one program, which takes longer.
