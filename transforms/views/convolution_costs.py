@@ -91,8 +91,8 @@ from an H200, by windows of 4 and 16. Many channels, and steps: 230 shapes more,
 themselves; of 26 plain f32 convolutions with steps the costs are -11 to 48, so that little speaks for a copy.
 """
 _LARGE_WINDOW, _LARGE_WINDOW_WEIGHT = 49, -55.0
-"""Points of a window from which on the gradient of a depthwise weight in f32 costs as much more channels last, for which
-the library has no more than a direct kernel: 7 by 7 took 3.5 to 7 times as long, 5 by 5 a quarter to two thirds.
+"""Points of a window from which on the gradient of a depthwise weight in f32 costs as much more channels last, for
+which the library has no more than a direct kernel: 7 by 7 took 3.5 to 7 times as long, 5 by 5 a quarter to two thirds.
 
 Source: from the same shapes (six of 7 by 7, -64 to -54).
 """
@@ -104,8 +104,8 @@ Source: from the same shapes; 16 and more were worse.
 """
 _MANY = 32
 """Channels of a group, of what is read and of what is given, from which on they are many: a step of the library's
-products of matrices. 128x64x192x192 bf16 in two groups took 323 us channels last and 1067 channels first; in four groups
-of 16 both took 1.77 ms.
+products of matrices. 128x64x192x192 bf16 in two groups took 323 us channels last and 1067 channels first; in four
+groups of 16 both took 1.77 ms.
 
 Source: from the same shapes, and these.
 """
