@@ -59,6 +59,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage("separate-points", "on a GPU: statistics of rows and what is made of their points may lie each as it likes"),
     Stage("assign-layouts", "library calls are final, and copies for their sake may still join nests"),
+    Stage("multiply-patches", "how images lie is final, and what reads patches may still join other nests"),
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
     Stage("shift-scans", "a scan that is read further on would be stored in between: fusion takes in no such reader"),
     Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
@@ -136,7 +137,7 @@ def default_stages(
         options["canonicalize"] = {"exact": "true"}
     if emulate_precision_casts:
         left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products", "join-products"}
-        left_out.add("align-products")
+        left_out |= {"align-products", "multiply-patches"}
     if emulate_precision_casts or not relax_accuracy:
         left_out.add("relax-accuracy")
     return tuple(

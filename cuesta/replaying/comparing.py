@@ -24,6 +24,7 @@ INEXACT = frozenset(
         "elide-roundings",
         "fuse-products",
         "join-products",
+        "multiply-patches",
         "nest-row-products",
         "relax-accuracy",
         "separate-biases",

@@ -38,7 +38,6 @@ from cuesta.dialects.loops.writing import (
 )
 from cuesta.transforms.reductions.laws import join_running
 
-
 _EXTREMES = {"last_argmax": "maximum", "last_argmin": "minimum"}
 """Of a running extreme and its place the kind that gives the extreme. NaN is both the greatest and the least."""
 

@@ -73,7 +73,7 @@ func.func @main(%x : tensor<7x4096xf32>, %d : tensor<7x2xf32>) -> tensor<7x4096x
 def test_many_dividends_of_one_divisor() -> None:
     assert "functions.divide_by_shared(a_1, s)" in source_of(SHARED.replace("ROWS", "1"))
     (several,) = texts_of(on_cuda(parse(SHARED.replace("ROWS", "2"))))
-    assert "functions.divide_each(a_1, s)" in several.source, "a divisor for each row"
+    assert "functions.divide_by_rows(a_1, s)" in several.source, "a divisor for each row"
     assert_compiles([several, *texts_of(on_cuda(parse(SHARED.replace("ROWS", "1"))))])
 
 
@@ -88,11 +88,13 @@ def test_lanes_without_a_point_hold_ones() -> None:
 
 
 @pytest.mark.slow
-def test_quotients_by_one_divisor() -> None:
+@pytest.mark.parametrize("rows", [1, 2])
+def test_quotients_by_one_divisor(rows: int) -> None:
     """Those whose reciprocal is no normal number, and those that are no number, go another way."""
     divisors = torch.tensor([3.0, -49.0, 1e-38, 3e38, 0.0, float("inf"), float("nan")])
     x = torch.cat([all_patterns(16411 * 31), edges(), torch.ones(4096)])[None, :4096].repeat(7, 1)
-    (result,) = run(on_cuda(parse(SHARED.replace("ROWS", "1"))), [x, torch.stack((divisors, torch.zeros(7)), 1)])
+    text = SHARED.replace("ROWS", str(rows))
+    (result,) = run(on_cuda(parse(text)), [x, torch.stack((divisors, torch.zeros(7)), 1)])
     truth = x.double() / divisors.double()[:, None]
     assert torch.equal(result.isnan(), truth.isnan())
     zeros = (x == 0) & ~truth.isnan()
