@@ -38,8 +38,8 @@ from cuesta.dialects.layout import (
 )
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import remove, through_views
-from cuesta.dialects.loops.writing import BodyWriter, type_of_positions
-from cuesta.transforms.products.products import Product, products_of, static
+from cuesta.dialects.loops.writing import BodyWriter, read_only_where, type_of_positions
+from cuesta.transforms.products.products import Product, computed, producer_of, products_of, static
 
 _TILE = 128
 """Rows and columns of a product that a processor computes at a time.
@@ -137,7 +137,7 @@ def _obstacle(product: Product, change: _Change, machine: Machine) -> str | None
     lost = _LOST * (1.0 if odd else _LOST_EVEN) * points * max(tiles, _FEWEST_TILES * machine.processors)
     copied = 0.0
     for factor, axes in _axes_of(product):
-        if change.longer.intersection(axes):
+        if change.longer.intersection(axes) and producer_of(factor) is None:
             copied += machine.launch_bytes + 2.0 * math.prod(static(sizes_of(tensor_type_of(factor)))) * byte_width(
                 factor
             )
@@ -162,17 +162,17 @@ def _others(product: Product) -> list[Operation]:
 
 def _align(product: Product, change: _Change) -> None:
     """Puts a product of other sizes in the place of one."""
-    call = product.call
+    call, before = product.call, [product.left, product.right]
     given: list[SSAValue] = []
     if product.bias is not None:
         longer = _COLUMNS in change.longer
-        given.append(_longer(product.bias, (change.sizes[_COLUMNS],), (0,), call) if longer else product.bias)
+        given.append(_longer(product, product.bias, (change.sizes[_COLUMNS],), (0,)) if longer else product.bias)
     for factor, axes in _axes_of(product):
         sizes = (*static(sizes_of(tensor_type_of(factor))[:-2]), *(change.sizes[axis] for axis in axes))
         order = list(range(len(sizes)))
         if _inner(factor) == 0:
             order[-2:] = order[:-3:-1]
-        given.append(_longer(factor, sizes, order, call) if change.longer.intersection(axes) else factor)
+        given.append(_longer(product, factor, sizes, order) if change.longer.intersection(axes) else factor)
     operands, arguments = flatten_call(given)
     old = tensor_type_of(product.result)
     sizes = (*sizes_of(old)[:-2], change.sizes[_ROWS], change.sizes[_COLUMNS])
@@ -181,22 +181,32 @@ def _align(product: Product, change: _Change) -> None:
     new.location = call.location
     new.results[0].name_hint = call.results[0].name_hint
     Rewriter.insert_op(new, InsertPoint.before(call))
-    if not _is_cut(change):
-        replace_all_uses(product.result, new.results[0])
-        remove(call)
-        return
-    others = _others(product)
+    others = _others(product) if _is_cut(change) else []
     for use in list(product.result.uses):
         if use.operation not in others:
             use.operation.operands[use.index] = new.results[0]
     if others:
-        replace_all_uses(product.result, _nest(new.results[0], static(sizes_of(old)), range(len(sizes)), call))
+        replace_all_uses(product.result, _nest(product, new.results[0], static(sizes_of(old)), range(len(sizes))))
     remove(call)
+    for value in before:
+        _forget(value)
 
 
-def _longer(tensor: SSAValue, sizes: Sequence[int], order: Sequence[int], call: loops.ExternOp) -> SSAValue:
+def _forget(value: SSAValue) -> None:
+    """Removes views, and the nest, that nobody reads any more."""
+    while not value.uses and isinstance(owner := value.owner, loops.ViewOp | loops.NestOp):
+        below = owner.source if isinstance(owner, loops.ViewOp) else None
+        if isinstance(owner, loops.NestOp) and any(result.uses for result in owner.results):
+            return
+        remove(owner)
+        if below is None:
+            return
+        value = below
+
+
+def _longer(product: Product, tensor: SSAValue, sizes: Sequence[int], order: Sequence[int]) -> SSAValue:
     """A copy of a tensor with zeros behind it, its axes in memory in some order."""
-    copy = _nest(tensor, sizes, order, call)
+    call, copy = product.call, _nest(product, tensor, sizes, order)
     if list(order) == sorted(order):
         return copy
     kind = tensor_type_of(copy)
@@ -210,13 +220,13 @@ def _longer(tensor: SSAValue, sizes: Sequence[int], order: Sequence[int], call: 
     return view.results[0]
 
 
-def _nest(tensor: SSAValue, sizes: Sequence[int], order: Collection[int], call: loops.ExternOp) -> SSAValue:
+def _nest(product: Product, tensor: SSAValue, sizes: Sequence[int], order: Collection[int]) -> SSAValue:
     """A nest that copies the elements of a tensor that there are, and stores zeros elsewhere: of these sizes, its axes
-    in memory in some order.
+    in memory in some order. What only the product needs is computed there.
     """
-    old = tensor_type_of(tensor)
-    every = list(order)
-    kind = tensor_type([sizes[axis] for axis in every], element_type_of(tensor), device=device_of(old))
+    call, old, every = product.call, tensor_type_of(tensor), list(order)
+    element = element_type_of(tensor)
+    kind = tensor_type([sizes[axis] for axis in every], element, device=device_of(old))
     nest = loops.NestOp.build(sizes_of(kind), [kind])
     nest.location = call.location
     writer, variables = BodyWriter(nest.body, call), nest.induction_variables
@@ -228,11 +238,17 @@ def _nest(tensor: SSAValue, sizes: Sequence[int], order: Collection[int], call: 
             there = test if there is None else writer.make("and", there, test)
     source, indices = through_views(tensor, [sym.dim(every.index(axis)) for axis in range(len(every))])
     indices = [sym.simplify(index, sizes_of(kind)) for index in indices]
-    masked = [] if there is None else [there, writer.constant(0.0, element_type_of(tensor))]
-    value = writer.add(loops.LoadOp.build(source, indices, variables, *masked))
+    if (producer := producer_of(tensor)) is not None:
+        value = computed(producer, indices, variables, InsertPoint.at_end(nest.body))
+        if there is not None:
+            value = writer.select(there, value, writer.constant(0.0, element))
+    else:
+        value = writer.add(loops.LoadOp.build(source, indices, variables))
     store = loops.StoreOp.build(value, nest.handles[0], [sym.dim(k) for k in range(len(every))], variables)
     store.location = call.location
     nest.body.add_op(store)
+    if there is not None:
+        read_only_where(there, nest)
     Rewriter.insert_op(nest, InsertPoint.before(call))
     return nest.results[0]
 

@@ -58,3 +58,24 @@ func.func @main(%x : tensor<2x25x15xbf16, #aten.layout<device = "cuda:0">>, %w :
   }
   func.return %y : tensor<2x15x8xbf16, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// What only the product needs is computed where it gets its zeros; exp 0 is none.
+// CHECK-NOT:  tensor<16x25xbf16, #aten.layout<device = "cuda:0">>)
+// CHECK:      %[[E:.*]] = loops.nest (%{{.*}} : 16, %[[K:.*]] : 32) outs(
+// CHECK:        loops.load %x[%{{.*}}, %[[K]]] if %[[T:.*]] else
+// CHECK:        %[[X:.*]] = elem.exp %
+// CHECK:        elem.select %[[T]], %{{.*}}, %
+// CHECK:      loops.extern pure "aten.mm.default"(%[[E]], %
+func.func @main(%x : tensor<16x25xbf16, #aten.layout<device = "cuda:0">>, %w : tensor<25x8xbf16, #aten.layout<device = "cuda:0">>) -> tensor<16x8xbf16, #aten.layout<device = "cuda:0">> {
+  %e = loops.nest (%i : 16, %j : 25) outs(%o : tensor<16x25xbf16, #aten.layout<device = "cuda:0">>) {
+    %l = loops.load %x[%i, %j] : tensor<16x25xbf16, #aten.layout<device = "cuda:0">>
+    %a = elem.convert %l : bf16 to f32
+    %b = elem.exp %a : f32
+    %c = elem.convert %b : f32 to bf16
+    loops.store %c, %o[%i, %j] : tensor<16x25xbf16, #aten.layout<device = "cuda:0">>
+  }
+  %m = loops.extern pure "aten.mm.default"(%e, %w) : (tensor<16x25xbf16, #aten.layout<device = "cuda:0">>, tensor<25x8xbf16, #aten.layout<device = "cuda:0">>) -> tensor<16x8xbf16, #aten.layout<device = "cuda:0">>
+  func.return %m : tensor<16x8xbf16, #aten.layout<device = "cuda:0">>
+}
