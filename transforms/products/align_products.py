@@ -65,7 +65,10 @@ Source: as above: 1024x1000 by 1000x501, of 32 tiles, lost 13 us.
 """
 
 _ROWS, _COLUMNS, _POINTS = range(3)
-"""The sizes of a product: of the left factor and the result, of the right factor and the result, and of each sum."""
+"""The sizes of a product: of the left factor and the result, of the right factor and the result, and of each sum.
+
+Source: a definition: the order of `Product.sizes`.
+"""
 
 
 class AlignProductsPass(ModulePass):

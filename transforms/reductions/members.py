@@ -15,8 +15,8 @@ from cuesta.dialects.loops.access import LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
 from cuesta.dialects.loops.surgery import stores_of
+from cuesta.transforms import thresholds
 from cuesta.transforms.reductions.laws import PLACE, PLAIN, SHIFTED, SPLITTABLE, Law
-from cuesta.transforms.thresholds import SMALL
 
 AGAIN = 4096
 """The most points of a reduction that every part does again: what others read just now comes from the cache, and a
@@ -129,7 +129,7 @@ def done_again(nest: NestOp) -> list[ReduceOp]:
         size = math.prod(size if isinstance(size, int) else 0 for size in op.sizes)
         if not isinstance(op, ReduceOp) or not size:
             return []
-        if points and size >= points * SMALL and size > AGAIN:
+        if points and size >= points * thresholds.SMALL and size > AGAIN:
             return found
         points += size
         if points > AGAIN or any(isinstance(one, TensorWriteOp) for one in op.walk()):
