@@ -30,6 +30,7 @@ from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import (
     device_of,
     element_type_of,
+    is_contiguous,
     sizes_of,
     strides_of,
     tensor_type,
@@ -132,6 +133,8 @@ def _obstacle(product: Product, change: _Change, machine: Machine) -> str | None
     """Why a product keeps its sizes; None where that of other sizes is expected to take less, copies included."""
     if product.bias is not None and len(sizes_of(tensor_type_of(product.bias))) != 1:
         return "what is added is a matrix"
+    if not is_contiguous(tensor_type_of(product.result)):
+        return "the result does not lie row by row"
     if any(_inner(factor) is None for factor, _ in _axes_of(product)):
         return "a factor has no rows or columns in memory"
     rows, columns, points = product.sizes
