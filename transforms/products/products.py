@@ -415,6 +415,7 @@ __all__ = [
     "insert",
     "is_one",
     "load_in_f32",
+    "producer_of",
     "product_of",
     "products_of",
     "replace",
