@@ -220,22 +220,21 @@ def report(title: str, times: Mapping[str, list[float]], moved: int) -> None:
         print(f"{title:22} {side:9} {median:8.3f} ms {moved / median / 1e6:7.1f} GB/s{ratio}", flush=True)
 
 
-def products(size: int, sides: Sequence[str], seconds: float, clock: Callable[[], float]) -> None:
+def products(weights: str, size: int, sides: Sequence[str], seconds: float, clock: Callable[[], float]) -> None:
     """Prints what a product of one row with a square matrix reads a second, and what a sum of as many bytes does."""
     x = torch.randn(1, size)
-    for weights in WEIGHTS:
-        torch._dynamo.reset()
-        layer = linear_of(size, size, weights)
-        moved = sum(one.nbytes for one in (*layer.parameters(), *layer.buffers()))
-        calls: dict[str, Callable[[], Any]] = {}
-        for side in sides:
-            function = compiled(layer, side)
-            calls[side] = lambda function=function: function(x)
-            calls[side]()
-        stream = torch.ones(moved // 4)
-        reading = torch.compile(torch.sum, backend="cuesta")
-        calls["sum"] = lambda reading=reading, stream=stream: reading(stream)
-        report(f"{size}x{size} {weights}", in_turns(calls, seconds, clock=clock).milliseconds, moved)
+    torch._dynamo.reset()
+    layer = linear_of(size, size, weights)
+    moved = sum(one.nbytes for one in (*layer.parameters(), *layer.buffers()))
+    calls: dict[str, Callable[[], Any]] = {}
+    for side in sides:
+        function = compiled(layer, side)
+        calls[side] = lambda function=function: function(x)
+        calls[side]()
+    stream = torch.ones(moved // 4)
+    reading = torch.compile(torch.sum, backend="cuesta")
+    calls["sum"] = lambda reading=reading, stream=stream: reading(stream)
+    report(f"{size}x{size} {weights}", in_turns(calls, seconds, clock=clock).milliseconds, moved)
 
 
 @torch.no_grad()
@@ -245,6 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--weights", default=",".join(WEIGHTS), help="which decoders")
     parser.add_argument("--sides", default=",".join(SIDES), help="which compilers")
     parser.add_argument("--hidden", type=int, default=Sizes.hidden, help="the width of the decoder")
+    parser.add_argument("--skip-decoder", action="store_true", help="only the product alone")
     parser.add_argument("--layers", type=int, default=Sizes.layers, help="its layers")
     parser.add_argument("--product", type=int, default=4096, help="the size of the matrix alone; 0: no product alone")
     parser.add_argument("--seconds", type=float, default=3.0, help="sampling time of each side")
@@ -260,12 +260,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes = Sizes(hidden=given.hidden, between=given.hidden * 8 // 3 // 64 * 64, layers=given.layers)
     torch.set_num_threads(given.threads)
     print(f"torch {torch.__version__}, {given.threads} threads, {sizes}")
-    for weights in filter(None, given.weights.split(",")):
+    for weights in () if given.skip_decoder else filter(None, given.weights.split(",")):
         print(f"decoder, {weights}")
         times = measure(weights, sizes, sides, given.seconds, clock)
         report(f"decoder {weights}", times, bytes_of(Decoder(sizes, weights)))
-    if given.product:
-        products(given.product, sides, given.seconds, clock)
+    for weights in filter(None, given.weights.split(",")) if given.product else ():
+        products(weights, given.product, sides, given.seconds, clock)
 
 
 if __name__ == "__main__":

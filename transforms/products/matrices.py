@@ -59,7 +59,7 @@ def matrix_of(product: Product) -> Matrix:
         and 1 < divisor < points > 0 == points % divisor
     ):
         group, sizes, r = divisor, (*sizes, points // divisor, divisor), len(sizes) + 1
-        images = [sym.dim(axis) for axis in range(len(sizes))]
+        images: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(sizes))]
         images[k] = sym.dim(r - 1) * divisor + sym.dim(r)
         addresses = [(width, sym.simplify(sym.substitute(one, images), sizes)) for width, one in addresses]
         k = r

@@ -63,14 +63,14 @@ Source: a guess for many threads, on which nothing was measured.
 ROWS, AHEAD = 4, 16384
 """How many rows are summed side by side, and how many bytes ahead memory is asked for. 1376x512 and 4096x1024 in f32
 took 0.86 and 0.88 of MKL's time so, one row 0.98 to 1.01 whatever the distance, 8 rows 0.85 and 0.91, 4 rows with 4
-KiB 0.88 and 0.92, with 32 KiB as with 16. Of int8, 4096x4096, 4 KiB took 1.14 of the time of 16, 8 KiB 1.07.
+KiB 0.88 and 0.92, with 32 KiB as with 16. Of int8, 4096x4096, 4 KiB took 1.11 of the time of 16, 8 KiB 1.04.
 
 Source: as of LEAST_BYTES.
 """
 
 MOST_ROWS = 4
 """The most rows of a product whose matrix is made by a nest: it is made again for each of them, in registers. With
-1024x1024 of int8 and 1, 2, 4 rows that took 0.20, 0.33, 0.47 of eager's time. Of a matrix that is read as it is, rows
+1024x1024 of int8 and 1, 2, 4 rows that took 0.31, 0.47, 0.50 of eager's time. Of a matrix that is read as it is, rows
 are MKL's: with 4096x4096 in f32 and 2, 3, 4 rows a nest took 1.19, 1.33, 0.78 of its time.
 
 Source: as of LEAST_BYTES, beside six other processes, docs/decisions/045.
