@@ -152,6 +152,9 @@ bench-convolutions: $(READY) ## what channels first costs the library, for each 
 bench-attention: $(READY) ## attention in plain PyTorch beside TorchInductor and flex_attention, on a CUDA device (ARGS="--backward")
 	$(RUN) -m benchmarks.attention $(ARGS)
 
+bench-decoding: $(READY) ## a decoder that generates token by token on the CPU, with weights of f32, int8 and int4, beside TorchInductor
+	$(RUN) -m benchmarks.decoding $(ARGS)
+
 bench-explain: $(READY) ## what explain counts of kernels beside the counters of a CUDA device, by ncu (ARGS="--only softmax")
 	$(RUN) -m benchmarks.explain_counts $(ARGS)
 

@@ -85,25 +85,30 @@ def error_of(result: Tensor, truth: Tensor) -> float:
     return float(off / truth.double().square().mean().sqrt())
 
 
-def measure(score: str, length: int, width: int, wanted: Sequence[str], backward: bool) -> dict[str, Any]:
-    """A row: milliseconds and bytes of each side, and how far each is off, relative to the result's size."""
+def measure(
+    score: str, length: int, width: int, wanted: Sequence[str], backward: bool, rounds: int = ROUNDS
+) -> dict[str, Any]:
+    """A row: milliseconds and bytes of each side, and how far each is off, relative to its size; with the
+    gradients, the one that is off most.
+    """
     case = case_of(score, length, width)
     inputs = [one.requires_grad_(backward) for one in case.inputs("cuda")]
     row: dict[str, Any] = {"score": score, "length": length, "width": width, "errors": {}, "bytes": {}, "off": {}}
-    truth: Tensor | None = None
-    if length <= CHECKED:
-        with torch.no_grad():
-            small = replace(case, batch=1)
-            truth = small(*(one[:1].float() for one in inputs))
-    calls: dict[str, Callable[[], Any]] = {}
     gradient = torch.randn_like(inputs[0])
+
+    def results_of(function: Callable[..., Tensor], inputs: Sequence[Tensor], gradient: Tensor) -> list[Tensor]:
+        result = function(*inputs)
+        return [result, *(torch.autograd.grad(result, inputs, gradient) if backward else ())]
+
+    truth: list[Tensor] = []
+    if length <= CHECKED:
+        exact = [one[:1].detach().float().requires_grad_(backward) for one in inputs]
+        truth = [one.detach() for one in results_of(replace(case, batch=1), exact, gradient[:1].float())]
+    calls: dict[str, Callable[[], Any]] = {}
     for name, function in sides_of(score, case, wanted).items():
 
-        def call(function: Callable[..., Tensor] = function) -> Tensor:
-            result = function(*inputs)
-            if backward:
-                torch.autograd.grad(result, inputs, gradient)
-            return result
+        def call(function: Callable[..., Tensor] = function) -> list[Tensor]:
+            return results_of(function, inputs, gradient)
 
         try:
             cuesta.clear_records()
@@ -111,8 +116,9 @@ def measure(score: str, length: int, width: int, wanted: Sequence[str], backward
                 warnings.simplefilter("ignore")
                 result = call()
             torch.cuda.synchronize()
-            if truth is not None:
-                row["off"][name] = error_of(result[:1].detach(), truth)
+            if truth:
+                pairs = zip(result, truth, strict=True)
+                row["off"][name] = max(error_of(one[:1].detach(), true) for one, true in pairs)
             del result
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
@@ -125,7 +131,7 @@ def measure(score: str, length: int, width: int, wanted: Sequence[str], backward
         except Exception as error:  # noqa: BLE001 # whatever a compiler raises belongs in the table
             row["errors"][name] = f"{type(error).__name__}: {error}"[:300]
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(ROUNDS):
+    for number in range(rounds):
         names = list(calls)
         for name in names[number % len(names) :] + names[: number % len(names)]:
             calls[name]()
@@ -136,12 +142,12 @@ def measure(score: str, length: int, width: int, wanted: Sequence[str], backward
             end.record()
             torch.cuda.synchronize()
             times[name].append(begin.elapsed_time(end) / 3)
-    row["ms"] = {name: statistics.median(one) for name, one in times.items()}
+    row["ms"] = {name: statistics.median(one) for name, one in times.items() if one}
     ours = times.get("cuesta")
     row["ratios"] = {
         name: statistics.median(a / b for a, b in zip(one, ours, strict=True))
         for name, one in times.items()
-        if ours is not None and name != "cuesta"
+        if ours and name != "cuesta"
     }
     return row
 
@@ -154,6 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--widths", default=",".join(map(str, WIDTHS)), help="head sizes")
     parser.add_argument("--sides", default="inductor,flex,cuesta", help="eager, inductor, flex, cuesta")
     parser.add_argument("--backward", action="store_true", help="forward and backward")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="0 only compiles, and fills caches")
     parser.add_argument("--json", type=Path, help="a file for all that was measured")
     given = parser.parse_args(arguments)
     if not torch.cuda.is_available():
@@ -165,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for width in map(int, given.widths.split(",")):
         for length in map(int, given.lengths.split(",")):
             for score in given.scores.split(","):
-                row = measure(score, length, width, wanted, given.backward)
+                row = measure(score, length, width, wanted, given.backward, given.rounds)
                 rows.append(row)
                 told = " ".join(f"{name} {one:8.3f} ms" for name, one in row["ms"].items())
                 ratios = " ".join(f"{name}/cuesta {one:5.2f}" for name, one in row["ratios"].items())

@@ -2,9 +2,9 @@
 
     python -m benchmarks.device_arithmetic          on any machine with Triton; exp log
 
-A fused multiply-add is two. What stands under a predicate is for odd operands, and does not count; neither do
-subroutines for them, as far as can be told: they stand once for several elements. `cuesta/explain/device_arithmetic.py`
-has the numbers.
+A fused multiply-add is two. What stands under a predicate is for odd operands, and does not count, unless there is as
+much under its opposite: then one of the two does. Neither do subroutines for odd operands, which stand behind the end,
+or, as far as can be told, once for several elements. `cuesta/explain/device_arithmetic.py` has the numbers.
 """
 
 from __future__ import annotations
@@ -54,19 +54,49 @@ def kernel_of(name: str, arity: int, precision: str = "") -> KernelText:
     return next(emit_kernel(op) for op in module.walk() if isinstance(op, kernel.FuncOp))
 
 
-def arithmetic_of(text: KernelText) -> int:
-    """Additions and multiplications of an element. Errors: whatever Triton raises."""
+def machine_code_of(text: KernelText) -> str:
+    """The instructions of a kernel, as text. Errors: whatever Triton raises."""
     triton = compilation.require_triton()
     with tempfile.TemporaryDirectory() as folder, triton.knobs.cache.scope():
         triton.knobs.cache.dir = folder
         binary = Path(folder) / "code.cubin"
         binary.write_bytes(compilation.compile_kernel(text, _ARCHITECTURE).binary)
         tool = triton.knobs.nvidia.cuobjdump.path
-        code = subprocess.run([tool, "-sass", binary], capture_output=True, text=True, check=True).stdout
-    ops = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z0-9]+)", code, re.MULTILINE)
-    counts = Counter(op for predicate, op in ops if not predicate)
-    each = _TILE // (text.warps * 32)
-    return sum(counts[op] // each * weight for op, weight in (("FADD", 1), ("FMUL", 1), ("FFMA", 2)))
+        return subprocess.run([tool, "-sass", binary], capture_output=True, text=True, check=True).stdout
+
+
+def arithmetic_of(text: KernelText) -> int:
+    """Additions and multiplications of an element. Errors: whatever Triton raises."""
+    return arithmetic_in(machine_code_of(text), _TILE // (text.warps * 32))
+
+
+_LINE = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@(!?)(U?P\w+)\s+)?([A-Z0-9]+)\S*\s*([^;/]*)", re.MULTILINE)
+WORTH = {"FADD": 1, "FMUL": 1, "FFMA": 2}
+
+
+def instructions(code: str) -> list[tuple[str, str, str, str]]:
+    """Those up to the end: `!` before a predicate, the predicate, the name, and the operands."""
+    lines = _LINE.findall(code)
+    ends = [place for place, (_, predicate, op, _) in enumerate(lines) if op == "EXIT" and not predicate]
+    return lines[: max(ends, default=len(lines))]
+
+
+def arithmetic_in(code: str, each: int) -> int:
+    """Additions and multiplications of an element in machine code that computes so many in a thread."""
+    plain = Counter[str]()
+    either: dict[tuple[str, int], dict[str, int]] = {}
+    versions = Counter[str]()
+    for opposite, predicate, op, operands in instructions(code):
+        if op in WORTH:
+            if not predicate:
+                plain[op] += 1
+            else:
+                both = either.setdefault((predicate, versions[predicate]), {"": 0, "!": 0})
+                both[opposite] += WORTH[op]
+        elif op.endswith("SETP"):
+            versions.update(one.strip() for one in operands.split(",")[:2])
+    one_of_two = sum(min(both.values()) for both in either.values())
+    return sum(count // each * WORTH[op] for op, count in plain.items()) + one_of_two // each
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -22,11 +22,11 @@ def captured(
     from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
 
     from cuesta.lowering.capture.dynamo_graph import (
-        copy_negative_results,
         copy_what_is_resolved,
         expand_nothing_by_views,
         gather_where_a_tensor_says,
     )
+    from cuesta.lowering.capture.lost_in_views import copy_negative_results
 
     copy_what_is_resolved(gm)
     copy_negative_results(gm)

@@ -61,19 +61,18 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     """A Dynamo graph, whose parts these compilers are given."""
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import (
-        lost_negative_bit,
-        lost_type,
         numbers_of_loops,
         run_in_eager,
         tensors_stay,
         update_beside_bits,
         update_of_shared_elements,
     )
+    from cuesta.lowering.capture.lost_in_views import lost_conjugate, lost_gradient, lost_negative_bit, lost_type
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     start = perf_counter()
-    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)
-    reason = reason or lost_negative_bit(gm) or lost_type(gm)
+    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost_gradient(gm)
+    reason = reason or lost_negative_bit(gm) or lost_conjugate(gm) or lost_type(gm)
     if reason is not None:
         warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
         return run_in_eager(gm)
@@ -111,16 +110,19 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, 
 
     from cuesta.lowering.capture.as_eager import as_eager
     from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
+    from cuesta.lowering.capture.recomputed_scores import recompute_scores, save_logarithms
     from cuesta.saved_results import tell_saved_results
 
     as_eager(gm, fills_memory=_fills_memory())
     drop_aliases(gm, unseen=True)
     if config.cse:
         merge_equal_nodes(gm.graph)
+    recompute_scores(gm, num_fwd_outputs)
     with config.patch(cse=False):
         forward, backward = min_cut_rematerialization_partition(
             gm, *arguments, num_fwd_outputs=num_fwd_outputs, **options
         )
+    save_logarithms(forward, backward)
     tell_saved_results(forward, num_fwd_outputs)
     # It is copied before it is compiled, and nobody calls the copy: no code for it either.
     return forward, _LazyGraphModule.from_graphmodule(backward)

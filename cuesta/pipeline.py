@@ -59,6 +59,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage("separate-points", "on a GPU: statistics of rows and what is made of their points may lie each as it likes"),
     Stage("assign-layouts", "library calls are final, and copies for their sake may still join nests"),
+    Stage("multiply-patches", "how images lie is final, and what reads patches may still join other nests"),
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
     Stage("shift-scans", "a scan that is read further on would be stored in between: fusion takes in no such reader"),
     Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
@@ -72,6 +73,9 @@ STAGES: tuple[Stage, ...] = (
     Stage("relax-accuracy", "it is known now what is only ever rounded to 16 bits"),
     Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED, label="dce-2"),
     Stage("join-products", "what lies between two products is final: stored by nobody, it need not be stored at all"),
+    Stage(
+        "align-products", "what is left to the library stays there, and nests that read it have taken in all they can"
+    ),
     Stage("narrow-updates", "fusion has brought together what an argument becomes and which part of it changes"),
     Stage("spread-rows", "on a GPU a row of which nothing is reduced any more is as many points"),
     Stage("tune-kernels", "under max-autotune only: the nests are final, and nothing has a schedule yet"),
@@ -133,6 +137,7 @@ def default_stages(
         options["canonicalize"] = {"exact": "true"}
     if emulate_precision_casts:
         left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products", "join-products"}
+        left_out |= {"align-products", "multiply-patches"}
     if emulate_precision_casts or not relax_accuracy:
         left_out.add("relax-accuracy")
     return tuple(

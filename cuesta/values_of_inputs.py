@@ -18,6 +18,7 @@ from torch.fx import GraphModule, Node
 
 from cuesta.dialects.core.structs import struct
 from cuesta.finishing import BoxedFunction, make_boxed
+from cuesta.saved_results import is_view
 
 aten = torch.ops.aten
 
@@ -216,7 +217,7 @@ def _read_memory(gm: GraphModule, node: Node, bit: _Bit) -> None:
     """x -> neg(b) wherever an input is read; what is written to it is written to its memory."""
     writes = [user for user in node.users if user.target is aten.copy_.default and user.args[0] is node]
     node.meta["val"] = bit.flipped(node.meta["val"])
-    _follow(gm, node, bit.applied)
+    _apply_flips(_follow(gm, node, bit.applied), bit)
     for write in writes:
         value: Any = write.args[1]
         with gm.graph.inserting_before(write):
@@ -226,8 +227,22 @@ def _read_memory(gm: GraphModule, node: Node, bit: _Bit) -> None:
         write.replace_all_uses_with(value)
 
 
-def _follow(gm: GraphModule, node: Node, overload: Callable[..., Any]) -> None:
-    """Puts a call of one argument behind a node, for all who use it."""
+def _apply_flips(plain: Node, bit: _Bit) -> None:
+    """_conj(view(v)) -> conj(view(v)), of a v that had the bit and is computed now: a result that says nothing of its
+    memory is to say nothing still. (A backward graph that such a result is saved for reads its memory.)
+    """
+    for user in list(plain.users):
+        if user.target is bit.flipped:
+            user.target = bit.applied
+            user.meta["val"] = bit.applied(plain.meta["val"])
+        elif is_view(user):
+            if _has_bit(user, bit):  # of several parts, each has it
+                user.meta["val"] = bit.flipped(user.meta["val"])
+            _apply_flips(user, bit)
+
+
+def _follow(gm: GraphModule, node: Node, overload: Callable[..., Any]) -> Node:
+    """Puts a call of one argument behind a node, for all who use it, and gives it."""
     before = node.next
     while before.op == "placeholder":
         before = before.next
@@ -235,3 +250,4 @@ def _follow(gm: GraphModule, node: Node, overload: Callable[..., Any]) -> None:
         made = gm.graph.call_function(overload, (node,))
     made.meta = {**node.meta, "val": overload(node.meta["val"])}
     node.replace_all_uses_with(made, delete_user_cb=lambda user: user is not made)
+    return made

@@ -8,7 +8,7 @@ import warnings
 EXAMPLES = """\
 examples:
   cuesta run levels/000_inference                          the whole program again
-  cuesta run levels/000_inference/20_dce.mlir  --check    from a text on, edited or not, beside the reference interpreter
+  cuesta run levels/000_inference/21_dce.mlir  --check    from a text on, edited or not, beside the reference interpreter
   cuesta run levels/000_inference --until fuse-nests --check   as far as a stage, interpreted
   cuesta run levels/000_inference --random --size s0=100 --time
 

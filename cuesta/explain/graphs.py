@@ -17,6 +17,7 @@ from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.explain.calls import flops_of_call
+from cuesta.explain.counting import Counted
 from cuesta.explain.machines import machine_at
 from cuesta.explain.memory import Values, memory_of
 from cuesta.explain.model import Call, Candidate, Event, Graph, Kernel, LevelText, Machine, Schedule, Step, Unseen
@@ -26,6 +27,7 @@ from cuesta.explain.provenance import lines_of, nests_of, nodes_of
 from cuesta.explain.rooflines import roofline
 from cuesta.explain.texts import level_text
 from cuesta.explain.timed_writer import steps_of
+from cuesta.explain.triton_text import UnreadableTextError, device_arithmetic
 from cuesta.lowering.aten.library_calls import is_library_call
 
 if TYPE_CHECKING:
@@ -168,8 +170,8 @@ class _Builder:
         moved_in = sum(one.bytes_read for one in counts) if known else None
         moved_out = sum(one.bytes_written for one in counts) if known else None
         flops = sum(one.flops for one in counts) if known else None
-        on_device = sum(one.on_device for one in counts) if known and func.is_for_gpu else None
         notes = dict.fromkeys(note for one in counts for note in one.notes)
+        on_device = self.on_device(func, counts if known else (), notes)
         why_not = next((one.why_not for one in facts if one.why_not), "the program has no nest that it comes from")
         times = [self.measured.steps[step] for step in steps if step in self.measured.steps]
         measured = statistics.median(times) if times else None
@@ -202,6 +204,18 @@ class _Builder:
             schedule=self.schedule(func, facts),
             text=print_text(func) if self.texts else "",
         )
+
+    def on_device(self, func: kernel.FuncOp, counts: Sequence[Counted], notes: dict[str, None]) -> int | None:
+        """The arithmetic of a kernel for a GPU as its text has it, or else, with a note, as its nests have it."""
+        if not func.is_for_gpu:
+            return None
+        try:
+            return device_arithmetic(func, self.watched.traced.hints)
+        except UnreadableTextError as error:
+            if not counts:
+                return None
+            notes.setdefault(f"arithmetic on the device is that of the program, not of its threads: {error}", None)
+            return sum(one.on_device for one in counts)
 
     @staticmethod
     def matrix(func: kernel.FuncOp, launches: Sequence[Operation]) -> str:

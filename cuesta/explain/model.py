@@ -133,7 +133,9 @@ class Kernel:
     special_functions: int | None = None
     """How many of those are `exp`, `tanh`, `rsqrt` and the like, which cost a processor more than one operation."""
     device_flops: int | None = None
-    """On a GPU, the additions and multiplications of its instructions: what `exp` is made of, too."""
+    """On a GPU, the additions and multiplications of all of its threads: what `exp` is made of, what several threads
+    compute alike, what brings a reduction together, and lanes that are no points, too.
+    """
     counted: str = ""
     """What was guessed in counting, or why nothing was: `s0 taken as 128`, `indices from data: all elements`."""
     predicted_us: float | None = None

@@ -17,12 +17,14 @@ from cuesta.dialects.core.structs import struct
 INEXACT = frozenset(
     {
         "accumulate-products",
+        "align-products",
         "assign-layouts",
         "aten-to-loops",
         "carry-reductions",
         "elide-roundings",
         "fuse-products",
         "join-products",
+        "multiply-patches",
         "nest-row-products",
         "relax-accuracy",
         "separate-biases",

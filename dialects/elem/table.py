@@ -138,7 +138,8 @@ def _same(template: str, kinds: str) -> dict[str, str]:
 
 _ROWS = (
     # Arithmetic. Integers wrap. `div` is true division, floats only: correctly rounded, but for a dividend below 2^-100
-    # over a divisor that a loop does not change (`targets/cpu/division.py`), where the remainder may be denormal.
+    # over a divisor that a loop does not change (`targets/cpu/division.py`), where the remainder may be denormal; and
+    # on a GPU but for a denormal quotient by the divisor of a row.
     _arithmetic("add", "+", commutes=True),
     _arithmetic("sub", "-"),
     _arithmetic("mul", "*", commutes=True),

@@ -21,7 +21,7 @@ def split_axes(analysis: NestAnalysis) -> None:
     accesses = list(analysis.accesses.values())
     for axis in list(analysis.root.axes):
         size = analysis.sizes[axis]
-        divisors = {divisor for access in accesses for divisor in _divisors(access.address, axis)}
+        divisors = {divisor for access in accesses for divisor in divisors_of(access.address, axis)}
         if not isinstance(size, int) or len(divisors) != 1:
             continue
         (divisor,) = divisors
@@ -37,7 +37,7 @@ def step(address: sym.IndexExpr, axis: int, analysis: NestAnalysis) -> sym.Index
     found = sym.coefficient(address, axis)
     if found is not None:
         return found
-    size, divisors = analysis.sizes[axis], _divisors(address, axis)
+    size, divisors = analysis.sizes[axis], divisors_of(address, axis)
     divisor = divisors.pop() if len(divisors) == 1 else None
     if not isinstance(size, int) or not isinstance(divisor, int) or not 1 < divisor < size or size % divisor:
         return None
@@ -48,7 +48,7 @@ def step(address: sym.IndexExpr, axis: int, analysis: NestAnalysis) -> sym.Index
     return sym.coefficient(sym.simplify(sym.substitute(address, images), sizes, analysis.symbol_ranges), outer + 1)
 
 
-def _divisors(e: sym.IndexExpr, axis: int) -> set[sym.IndexExpr]:
+def divisors_of(e: sym.IndexExpr, axis: int) -> set[sym.IndexExpr]:
     """What an expression divides an axis by."""
     found: set[sym.IndexExpr] = set()
     if isinstance(e, Expr) and axis in e.dims:

@@ -59,12 +59,15 @@ class ComplexValues:
         self._pairs: dict[SSAValue, SSAValue] = {}
         self._views: dict[SSAValue, tuple[SSAValue, Sequence[sym.IndexExpr]]] = {}
         """Views of complex values: of which, and where an index of the view is in it."""
+        self._conjugates: dict[SSAValue, SSAValue] = {}
+        """Of which value another is the conjugates, in the same memory."""
 
     def forget_erased(self) -> None:
         """What was rolled back in the builder goes here, too."""
         self._pairs = {value: pairs for value, pairs in self._pairs.items() if _stands(pairs)}
         self._planes = {value: planes for value, planes in self._planes.items() if all(map(_stands, planes))}
         self._views = {value: view for value, view in self._views.items() if _stands(value)}
+        self._conjugates = {value: source for value, source in self._conjugates.items() if _stands(value)}
 
     def lower(self, op: AtenCall, overload: str) -> list[SSAValue]:
         """The results of a complex call. Errors: Declined; VerifyException, as rules raise it."""
@@ -129,8 +132,12 @@ class ComplexValues:
         if in_place:
             value = self._same_call(op, op.operands, [result.type for result in op.results])[position]
             view = planes[0].owner
-            if isinstance(view, loops.ViewOp) and view.source is self._planes.get(op.operands[0], (None,))[0]:
-                self._views[value] = op.operands[0], view.map.results
+            for source in tuple(op.operands)[:1]:  # of a number there is none
+                whole = self._planes.get(source, (None,))[0]
+                if planes[0] is whole:
+                    self._views[value] = source, sym.MapAttr.identity(len(sizes_of_value(value))).results
+                elif isinstance(view, loops.ViewOp) and view.source is whole:
+                    self._views[value] = source, view.map.results
         else:
             pairs = self._interleaved(result_type, planes)
             value = self._call("aten.view_as_complex.default", pairs, result_type)
@@ -257,10 +264,34 @@ class ComplexValues:
         return value
 
     def conjugate(self, op: AtenCall) -> SSAValue:
-        """(x, −y). Eager's only sets a bit of the tensor; so does what is given to a library, or to the caller."""
-        planes = self._pointwise(op, TABLE["aten._conj_physical.default"])[0]
-        assert isinstance(planes, tuple)
-        return self._made(op, 0, planes, True)
+        """(x, −y). Eager's only sets a bit of the tensor; so does what is given to a library, or to the caller.
+
+        conj(view(conj(z))) -> view(z)
+        """
+        operand = next(iter(op.operands), None)  # of a number there is none
+        whole, place = (None, ()) if operand is None else self._viewed(operand)
+        source = None if whole is None else self._conjugates.get(whole)
+        if source is None:
+            planes = self._pointwise(op, TABLE["aten._conj_physical.default"])[0]
+            assert isinstance(planes, tuple)
+            value = self._made(op, 0, planes, True)
+            if operand is not None:
+                self._conjugates[value] = operand
+            return value
+        plane = _plane_type(op.results[0].type)
+        real, imaginary = self.planes(source)
+        value = self._same_call(op, op.operands, [op.results[0].type])[0]
+        self._planes[value] = self.builder.view(real, place, plane), self.builder.view(imaginary, place, plane)
+        self._views[value] = source, place
+        return value
+
+    def _viewed(self, value: SSAValue) -> tuple[SSAValue, Sequence[sym.IndexExpr]]:
+        """What a value is a view of that is none itself, and where an index of the value is in it."""
+        place = sym.MapAttr.identity(len(sizes_of_value(value)))
+        while value in self._views:
+            value, results = self._views[value]
+            place = sym.MapAttr.get(len(place.results), tuple(results)).compose(place)
+        return value, place.results
 
     def full(self, op: AtenCall) -> SSAValue:
         """A number in every element."""

@@ -48,15 +48,15 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
         if not isinstance(module, GraphModule):
             continue
         for node in module.graph.nodes:
-            written = list(_written_by(node)) if node.op in ("call_method", "call_function") else []
-            if len(written) > 1 and _meet([tensor for one in written for tensor in _tensors(one)]):
-                return f"{_name_of(node)} writes to tensors that overlap"
+            written = list(written_by(node)) if node.op in ("call_method", "call_function") else []
+            if len(written) > 1 and _meet([tensor for one in written for tensor in tensors_of(one)]):
+                return f"{name_of(node)} writes to tensors that overlap"
             if len(written) > 1 and _reads_what_it_wrote(node, written):
-                return f"{_name_of(node)} writes to tensors that overlap with what it reads next"
+                return f"{name_of(node)} writes to tensors that overlap with what it reads next"
             if any(_overlaps(one) for tensor in written for one in _views_behind(tensor)):
-                return f"{_name_of(node)} writes to a tensor of which several elements are one number in memory"
-            if _name_of(node).partition(".")[0] in _INSERTIONS and _is_copied_as_it_lies(node):
-                return f"{_name_of(node)} copies a tensor of which several elements are one number in memory"
+                return f"{name_of(node)} writes to a tensor of which several elements are one number in memory"
+            if name_of(node).partition(".")[0] in _INSERTIONS and _is_copied_as_it_lies(node):
+                return f"{name_of(node)} copies a tensor of which several elements are one number in memory"
     return None
 
 
@@ -66,13 +66,13 @@ def _reads_what_it_wrote(node: Node, written: Sequence[Node]) -> bool:
     """
     before: dict[int, list[tuple[int, torch.Tensor]]] = {}
     for position, target in enumerate(written):
-        for tensor in _tensors(target):
-            before.setdefault(_memory(tensor), []).append((position, tensor))
+        for tensor in tensors_of(target):
+            before.setdefault(memory_of(tensor), []).append((position, tensor))
     for argument in (*node.args[1:], *node.kwargs.values()):
         sources = cast("Sequence[Any]", argument) if isinstance(argument, list | tuple) else ()
         for position, source in enumerate(sources):
-            for tensor in _tensors(source) if isinstance(source, Node) else ():
-                earlier = [one for place, one in before.get(_memory(tensor), ()) if place < position]
+            for tensor in tensors_of(source) if isinstance(source, Node) else ():
+                earlier = [one for place, one in before.get(memory_of(tensor), ()) if place < position]
                 if any(_meet([one, tensor]) for one in earlier):
                     return True
     return False
@@ -87,7 +87,7 @@ def _is_copied_as_it_lies(node: Node) -> bool:
     rows that are repeated one by one.)
     """
     first = node.args[0] if node.args else node.kwargs.get("input", node.kwargs.get("self"))
-    for tensor in _tensors(first) if isinstance(first, Node) else ():
+    for tensor in tensors_of(first) if isinstance(first, Node) else ():
         laid = zip(tensor.stride(), tensor.shape, strict=True)
         if not any(_is_known(step == 0) and _is_several(size) for step, size in laid) and _overlaps(tensor):
             return True
@@ -107,8 +107,8 @@ def update_beside_bits(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     if len(set(memory)) == len(memory):
         return None
     for node in gm.graph.nodes:
-        if node.op in ("call_method", "call_function") and any(_written_by(node)):
-            return f"{_name_of(node)} writes, and inputs that share memory have the negative or the conjugate bit"
+        if node.op in ("call_method", "call_function") and any(written_by(node)):
+            return f"{name_of(node)} writes, and inputs that share memory have the negative or the conjugate bit"
     return None
 
 
@@ -139,12 +139,13 @@ def _checkpoint(body: GraphModule, *arguments: Any, **settings: Any) -> Any:
     return checkpoint(body, *arguments, **{**settings, "use_reentrant": False})
 
 
-def _name_of(node: Node) -> str:
+def name_of(node: Node) -> str:
+    """What a call is called, in eager: `add_`."""
     target: Any = node.target
     return target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
 
-def _written_by(node: Node) -> Iterator[Node]:
+def written_by(node: Node) -> Iterator[Node]:
     """The tensors that a call updates."""
     target: Any = node.target
     if isinstance(target, OpOverload):
@@ -158,7 +159,7 @@ def _written_by(node: Node) -> Iterator[Node]:
         return
     if (out := node.kwargs.get("out")) is not None:
         yield from _nodes(out)
-    name = _name_of(node)
+    name = name_of(node)
     in_place = name.endswith("_") and not name.endswith("__") and name not in _NO_WRITES
     if node.args and (in_place or name in _OPERATORS or node.kwargs.get("inplace") is True):
         yield from _nodes(node.args[0])
@@ -216,7 +217,7 @@ def _is_known(fact: Any) -> bool:
 def _views_behind(node: Node) -> Iterator[torch.Tensor]:
     """A tensor, what it is a view of, and so on."""
     memory: object = None
-    while isinstance(tensor := _value_of(node), torch.Tensor) and _has_memory(tensor):
+    while isinstance(tensor := value_of(node), torch.Tensor) and _has_memory(tensor):
         storage = tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]  # what tells them apart
         if memory not in (None, storage):
             return
@@ -227,7 +228,7 @@ def _views_behind(node: Node) -> Iterator[torch.Tensor]:
         node = source
 
 
-def _value_of(node: Node) -> object:
+def value_of(node: Node) -> object:
     """A fake of the node's value: Dynamo and torch.export have other names for it."""
     return node.meta.get("example_value", node.meta.get("val"))
 
@@ -343,11 +344,11 @@ def gather_where_a_tensor_says(gm: GraphModule) -> None:
     found = [node for node in gm.graph.nodes if node.target in (torch.narrow, "narrow") and _starts_at_tensor(node)]
     if not found:
         return
-    handed = [tensor for node in gm.graph.output_node().all_input_nodes for tensor in _tensors(node)]
-    written = [tensor for node in gm.graph.nodes for one in _written_by(node) for tensor in _tensors(one)]
+    handed = [tensor for node in gm.graph.output_node().all_input_nodes for tensor in tensors_of(node)]
+    written = [tensor for node in gm.graph.nodes for one in written_by(node) for tensor in tensors_of(one)]
     visible = {tensor.untyped_storage()._cdata for tensor in (*handed, *written)}  # pyright: ignore[reportPrivateUsage]
     for node in found:
-        if any(tensor.untyped_storage()._cdata in visible for tensor in _tensors(node)):  # pyright: ignore[reportPrivateUsage]
+        if any(tensor.untyped_storage()._cdata in visible for tensor in tensors_of(node)):  # pyright: ignore[reportPrivateUsage]
             continue
         node.op, node.target = "call_function", _gathered
     gm.recompile()
@@ -369,10 +370,10 @@ def expand_nothing_by_views(gm: GraphModule) -> None:
         found = [node for node in module.graph.nodes if node.target in _EXPANDS and _expands_nothing(node)]
         if not found:
             continue
-        updated = (one for node in module.graph.nodes for one in _written_by(node))
-        written = {tensor.untyped_storage()._cdata for one in updated for tensor in _tensors(one)}  # pyright: ignore[reportPrivateUsage]
+        updated = (one for node in module.graph.nodes for one in written_by(node))
+        written = {tensor.untyped_storage()._cdata for one in updated for tensor in tensors_of(one)}  # pyright: ignore[reportPrivateUsage]
         for node in found:
-            (tensor,) = _tensors(node)
+            (tensor,) = tensors_of(node)
             if tensor.untyped_storage()._cdata in written:  # pyright: ignore[reportPrivateUsage]
                 node.op, node.target, node.args, node.kwargs = (
                     "call_function",
@@ -389,7 +390,7 @@ _EXPANDS: Final = frozenset({"expand", "expand_as", "broadcast_to", torch.broadc
 def _expands_nothing(node: Node) -> bool:
     if not node.args or not isinstance(source := node.args[0], Node):
         return False
-    before, after = list(_tensors(source)), list(_tensors(node))
+    before, after = list(tensors_of(source)), list(tensors_of(node))
     if not before or not after:
         return False
     old, new = before[0].shape, after[0].shape
@@ -411,94 +412,15 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
             module.recompile()
 
 
-def lost_negative_bit(gm: GraphModule) -> str | None:
-    """The result, if there is one, with a negative bit that AOTAutograd forgets when it makes the view anew of its
-    base's memory: where a size of any view of that memory is a symbol, or several results share what is computed; and
-    where a part of a tensor subclass has the bit.
-    """
-    for node in gm.graph.output_node().all_input_nodes:
-        if any(part.is_neg() for part in _parts(_value_of(node))):
-            return f"{node.name} is returned, a tensor subclass of which a part has the negative bit"
-    for node, value, of_input in _negative_results(gm):
-        shared = _memory_of(gm.graph.output_node().all_input_nodes).count(_memory(value)) > 1
-        if _has_symbolic_views(gm, value) if of_input else shared:
-            return f"{node.name} is returned, which shares memory and has the negative bit"
-    return None
-
-
-def lost_type(gm: GraphModule) -> str | None:
-    """The result, if there is one, that reads an input's memory as another type, where a size of any view of it is a
-    symbol: AOTAutograd makes it anew with strides that count numbers of the input's type, or of that type.
-
-    Near miss: the parts of a complex input, for which it knows what to do.
-
-    Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils.py.
-    """
-    given = [one for node in gm.graph.find_nodes(op="placeholder") for one in _tensors(node)]
-    types = {_memory(one): one.dtype for one in given}
-    for node in gm.graph.output_node().all_input_nodes:
-        for value in _tensors(node):
-            own = types.get(_memory(value), value.dtype)
-            is_part = own.is_complex and value.dtype.is_floating_point
-            if value.dtype != own and not is_part and _has_symbolic_views(gm, value):
-                return f"{node.name} is returned, which reads an input of {own} as {value.dtype}, of sizes that change"
-    return None
-
-
-def _has_symbolic_views(gm: GraphModule, tensor: torch.Tensor) -> bool:
-    """Whether a view of its memory, itself included, has a symbol among its sizes and strides."""
-    views = (one for other in gm.graph.nodes for one in _tensors(other) if _memory(one) == _memory(tensor))
-    numbers = (number for one in views for number in (*one.shape, *one.stride(), one.storage_offset()))
-    return not all(isinstance(number, int) for number in numbers)
-
-
-def _parts(value: object) -> Iterator[torch.Tensor]:
-    """The tensors that a tensor subclass consists of, those of its parts included."""
-    if is_traceable_wrapper_subclass(value):
-        names, _ = cast("Any", value).__tensor_flatten__()
-        for part in (getattr(value, name) for name in names):
-            if isinstance(part, torch.Tensor):  # not a mesh
-                yield part
-                yield from _parts(part)
-
-
-def copy_negative_results(gm: GraphModule) -> None:
-    """Returns a copy of what is computed and has the negative bit, in place: numbers in memory of their own, which need
-    no bit.
-    """
-    output = gm.graph.output_node()
-    for node, value, of_input in _negative_results(gm):
-        if of_input:
-            continue
-        with gm.graph.inserting_before(output):
-            copy = gm.graph.call_function(torch.clone, (node,))
-        copy.meta = {name: value for name, value in node.meta.items() if name != "example_value"}
-        copy.meta["example_value"] = value.clone()
-        output.replace_input_with(node, copy)
-        gm.recompile()
-
-
-def _negative_results(gm: GraphModule) -> list[tuple[Node, torch.Tensor, bool]]:
-    """The results with the negative bit, and whether their memory is that of an input."""
-    found = [(node, value) for node in gm.graph.output_node().all_input_nodes for value in _tensors(node)]
-    found = [(node, value) for node, value in found if value.is_neg()]
-    inputs = set(_memory_of(gm.graph.find_nodes(op="placeholder"))) if found else set[int]()
-    return [(node, value, _memory(value) in inputs) for node, value in found]
-
-
-def _memory_of(nodes: Sequence[Node]) -> list[int]:
-    """The storages of their tensors."""
-    return [_memory(tensor) for node in nodes for tensor in _tensors(node)]
-
-
-def _memory(tensor: torch.Tensor) -> int:
+def memory_of(tensor: torch.Tensor) -> int:
+    """The storage of a tensor, as a number that tells it apart."""
     return tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]
 
 
 def _resolves(node: Node) -> bool:
     if node.target not in ("resolve_neg", torch.resolve_neg, torch.ops.aten.resolve_neg.default) or not node.args:
         return False
-    return isinstance(node.args[0], Node) and any(tensor.is_neg() for tensor in _tensors(node.args[0]))
+    return isinstance(node.args[0], Node) and any(tensor.is_neg() for tensor in tensors_of(node.args[0]))
 
 
 def _of_rank(input: torch.Tensor, rank: int) -> torch.Tensor:
@@ -510,14 +432,14 @@ def _of_rank(input: torch.Tensor, rank: int) -> torch.Tensor:
 
 def _starts_at_tensor(node: Node) -> bool:
     start = node.kwargs.get("start", node.args[2] if len(node.args) > 2 else None)
-    value = _value_of(start) if isinstance(start, Node) else None
+    value = value_of(start) if isinstance(start, Node) else None
     whole = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-    return isinstance(value, torch.Tensor) and value.ndim == 0 and value.dtype in whole and bool(list(_tensors(node)))
+    return isinstance(value, torch.Tensor) and value.ndim == 0 and value.dtype in whole and bool(list(tensors_of(node)))
 
 
-def _tensors(node: Node) -> Iterator[torch.Tensor]:
+def tensors_of(node: Node) -> Iterator[torch.Tensor]:
     """The value of a node, if it is a tensor with memory of its own."""
-    value = _value_of(node)
+    value = value_of(node)
     if isinstance(value, torch.Tensor) and _has_memory(value):
         yield value
 

@@ -330,17 +330,31 @@ class KernelBuilder:
 
     def store(self, op: loops.StoreOp) -> None:
         used, address = self.address(op, op.target)
-        mask = op.mask
         shape = joint_shape(used)
+        once = self.is_once(op, shape)
+        mask = None if once else op.mask
         if join(shape, self.shape([op.value, *(() if mask is None else (mask,))])) != shape:
             raise CuestaError(
                 Diagnostic.on(op, "every lane would write to one address; the schedule must not have lanes here")
             )
-        masked = self.store_conditions(op, shape)
+        masked = () if once else self.store_conditions(op, shape)
         new = kernel.StoreOp.create(
             operands=(self.value(op.value, shape), self.values[op.target], *used, *masked), properties={"map": address}
         )
         self.finish(op, new, len(self.scopes) - 1)
+
+    def is_once(self, op: loops.StoreOp, shape: Shape) -> bool:
+        """Whether a store is by the first point along an axis alone, `%d == 0`, where neither what is stored nor its
+        place varies along the lanes of that axis: whoever has the lanes stores it, once.
+        """
+        if op.mask is None or not isinstance(compared := op.mask.owner, elem.TableOp) or compared.row.name != "eq":
+            return False
+        number, zero = (operand.owner for operand in compared.operands)
+        if not isinstance(number, loops.IndexOp) or not isinstance(zero, elem.ConstantOp) or zero.value != 0:
+            return False
+        if number.map.results != (sym.dim(0),) or join(shape, self.shape([op.value])) != shape:
+            return False
+        return join(shape, self.shape([op.mask])) != shape
 
     def store_conditions(self, op: loops.StoreOp, shape: Shape) -> Sequence[SSAValue]:
         """The mask of a store, if it has one."""

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from functools import partial
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp, f32
+from xdsl.dialects.builtin import Float32Type, ModuleOp, f32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -43,14 +43,15 @@ from cuesta.dialects.loops.surgery import (
     Substitution,
     clone_into,
     clone_op,
-    index_ranges,
     loads_of,
     remove,
     stores_of,
     through_views,
     top_level_nest,
 )
+from cuesta.dialects.loops.writing import BodyWriter
 from cuesta.lowering.kernel.loops_to_kernel import lower_nests
+from cuesta.lowering.schedule import joined_points
 from cuesta.lowering.schedule.tune_kernels import program_of
 from cuesta.transforms.products.products import (
     Product,
@@ -58,7 +59,16 @@ from cuesta.transforms.products.products import (
     load_in_f32,
     product_of,
     static,
-    sum_at,
+)
+from cuesta.transforms.products.recomputing import (
+    MORE,
+    as_factor,
+    inline,
+    is_narrow,
+    one_precision,
+    point_of,
+    recompute,
+    sweep,
 )
 from cuesta.transforms.products.tiles import LEAST, times_of_walk, walked_tile
 from cuesta.transforms.reductions.carry_reductions import carry, members_of
@@ -86,27 +96,57 @@ class JoinProductsPass(ModulePass):
             return
         positions: dict[Operation, int] = {one: position for position, one in enumerate(block.ops)}
         for call in list(block.ops):
-            if not isinstance(call, loops.ExternOp) or (last := product_of(call, positions, set(), False)) is None:
+            if call.parent is not block or not isinstance(call, loops.ExternOp):
+                continue
+            if (last := product_of(call, positions, set(), False)) is None:
                 continue
             if not traits_of_device(last.device).contractions:
                 continue
-            chain = chain_of(last, positions)
-            if isinstance(chain, str):
-                no_match(call, f"is not joined with what gives its left factor: {chain}")
-                continue
-            tile = tile_of(chain)
-            walk, apart = times_of_walk(last.sizes[0], last.sizes[2], last.batch, tile, machine_of(op))
-            if walk > apart:
-                told = f"a walk is expected to take {walk:.0f} us, the products by themselves {apart:.0f}"
-                no_match(call, f"is not joined with what gives its left factor: {told}")
-                continue
-            new = joined_nest(chain)
-            new.properties["schedule"] = loops.ScheduleAttr.of(tile)
-            if (reason := obstacle(new, machine_of(op))) is not None:
-                new.erase()
-                no_match(call, f"is not joined with what gives its left factor: {reason}")
-                continue
-            replace(chain, new)
+            reason = _join(last, positions, machine_of(op))
+            if reason is not None:
+                no_match(call, f"is not joined with what gives its factors: {reason}")
+
+
+def _join(last: Product, positions: dict[Operation, int], machine: Machine) -> str | None:
+    """Joins a product with what gives its factors, in place; or says why not."""
+    chain = chain_of(last, positions)
+    if not isinstance(chain, str):
+        tile = tile_of(chain)
+        width = last.sizes[1] + sum(one.sizes[2] for one in chain.first)
+        walk, apart = times_of_walk(last.sizes[0], last.sizes[2], last.batch, tile, machine, width)
+        if walk > apart:
+            return _slower(walk, apart)
+        new = joined_nest(chain)
+        new.properties["schedule"] = loops.ScheduleAttr.of(tile)
+        if (reason := obstacle(new, machine)) is not None:
+            new.erase()
+            return reason
+        replace(chain, new)
+        positions[new] = positions[last.call]
+        return None
+    found = joined_points.between(last, positions, WIDEST)
+    if isinstance(found, str):
+        return f"{chain}; {found}"
+    walk, apart = joined_points.times(found, machine)
+    if walk > apart:
+        joined_points.drop(found)
+        return _slower(walk, apart)
+    made: list[tuple[list[joined_points.Last], loops.NestOp]] = []
+    for group in joined_points.groups(found, positions):
+        new = joined_points.walk_of(found, group)
+        new.properties["schedule"] = loops.ScheduleAttr.of(joined_points.tile_of(found, group))
+        made.append((group, new))
+        if (reason := obstacle(new, machine)) is not None:
+            for _, one in made:
+                one.erase()
+            joined_points.drop(found)
+            return reason
+    joined_points.replace_between(found, made, positions)
+    return None
+
+
+def _slower(walk: float, apart: float) -> str:
+    return f"a walk is expected to take {walk:.0f} us, the products by themselves {apart:.0f}"
 
 
 @struct
@@ -135,20 +175,25 @@ def chain_of(last: Product, positions: dict[Operation, int]) -> Chain | str:
     nest = left.owner
     if not isinstance(nest, loops.NestOp):
         return "no nest gives it"
-    if not left.has_one_use() or len(nest.results) != 1 or nest.operands or nest.choices:
-        return "others read it, or its nest gives more, or has a schedule"
+    if not left.has_one_use() or nest.operands or nest.choices:
+        return "others read it, or its nest has a schedule"
     if last.bias is not None or last.sizes[1] > WIDEST:
         return f"something is added to the product, or it has more than {WIDEST} columns"
-    loop, stores = nest.body.last_op, stores_of(nest)
-    if not isinstance(loop, loops.ForOp) or len(loop.sizes) != 1:
-        return "its rows are not stored by one loop at the end of the nest"
-    if len(stores) != 1 or stores[0].parent is not loop.body:
-        return "its rows are not stored by one loop at the end of the nest"
-    if any(isinstance(op, _REFUSED) for op in nest.walk()) or stores[0].mask is not None:
+    result = nest.results.index(left)
+    own = [store for store in stores_of(nest) if store.target is nest.handles[result]]
+    others = [store for store in stores_of(nest) if store not in own]
+    loop = own[0].parent_op() if len(own) == 1 else None
+    if not isinstance(loop, loops.ForOp) or len(loop.sizes) != 1 or loop.parent is not nest.body:
+        return "its rows are not stored by one loop of the nest"
+    if any(one.parent is not nest.body for one in others):
+        return "its nest gives more than it and what is one for a row"
+    if any(isinstance(op, MORE) for op in nest.walk()) or any(one.mask is not None for one in (*own, *others)):
         return "the nest does more than to reduce and to store"
+    if any(load.source in nest.handles for load in loads_of(nest)):
+        return "the nest reads what it stores"
     axes = [*nest.induction_variables, *loop.induction_variables]
     substitution = Substitution(axes)
-    stored = substitution.expressions(stores[0].map.results, stores[0].indices)
+    stored = substitution.expressions(own[0].map.results, own[0].indices)
     sizes = (*nest.sizes, *loop.sizes)
     if len(stored) != len(axes):
         return "it is not stored in the order of the nest's axes"
@@ -165,9 +210,6 @@ def chain_of(last: Product, positions: dict[Operation, int]) -> Chain | str:
         return "its sizes are not known, or it has few columns"
     first = products_read(nest, positions)
     return first if isinstance(first, str) else Chain(first, nest, loop, made_for(nest), last, indices)
-
-
-_REFUSED = (loops.ScanOp, loops.BoundOp, loops.CombineOp, loops.AtomicOp, loops.MeetOp, loops.FoldOp)
 
 
 def products_read(nest: loops.NestOp, positions: dict[Operation, int]) -> tuple[Product, ...] | str:
@@ -189,44 +231,13 @@ def made_for(nest: loops.NestOp) -> tuple[loops.NestOp, ...]:
     found: list[loops.NestOp] = []
     for source in dict.fromkeys(load.source for load in loads_of(nest)):
         made = source.owner
-        if not isinstance(made, loops.NestOp) or any(top_level_nest(use.operation) is not nest for use in source.uses):
+        if not isinstance(made, loops.NestOp) or len(made.results) > 1:
+            continue
+        if any(top_level_nest(use.operation) is not nest for use in source.uses):
             continue
         if point_of(made) is not None and all(_is_walked(load) for load in loads_of(nest) if load.source is source):
             found.append(made)
     return tuple(found)
-
-
-def point_of(nest: loops.NestOp) -> dict[SSAValue, int] | None:
-    """Of a nest that gives one tensor element by element, perhaps in a loop at its end, the index of the element that
-    each of its axes is; None for another nest.
-    """
-    if len(nest.results) != 1 or nest.operands:
-        return None
-    domains = [op for op in nest.body.ops if isinstance(op, loops.DomainOp)]
-    stores = stores_of(nest)
-    variables = list(nest.induction_variables)
-    if domains:
-        loop = nest.body.last_op
-        if domains != [loop] or not isinstance(loop, loops.ForOp):
-            return None
-        if any(isinstance(op, loops.DomainOp) for op in loop.body.ops):
-            return None
-        variables += loop.induction_variables
-    if len(stores) != 1 or stores[0].mask is not None or any(isinstance(op, _REFUSED) for op in nest.walk()):
-        return None
-    if any(load.source in nest.handles for load in loads_of(nest)):
-        return None
-    stored = Substitution(variables).expressions(stores[0].map.results, stores[0].indices)
-    found: dict[SSAValue, int] = {}
-    for position, index in enumerate(stored):
-        if index == 0:
-            continue
-        axis = next((axis for axis in range(len(variables)) if index == sym.dim(axis)), None)
-        if axis is None or variables[axis] in found:
-            return None
-        found[variables[axis]] = position
-    sizes = [size for domain in (nest, *domains) for size in domain.sizes]
-    return found if all(v in found or size == 1 for v, size in zip(variables, sizes, strict=True)) else None
 
 
 def _is_walked(load: loops.LoadOp) -> bool:
@@ -249,7 +260,7 @@ def _is_walked(load: loops.LoadOp) -> bool:
 def tile_of(chain: Chain) -> dict[str, int]:
     """The choices of the nest that a chain becomes."""
     rows, columns, _ = chain.last.sizes
-    return walked_tile(rows, columns, max(one.sizes[2] for one in chain.first))
+    return walked_tile(rows, columns, max(one.sizes[2] for one in chain.first), len(chain.first) + 1)
 
 
 def obstacle(nest: loops.NestOp, machine: Machine) -> str | None:
@@ -274,8 +285,10 @@ def replace(chain: Chain, new: loops.NestOp) -> None:
     """Puts a nest in the place of a chain."""
     nest, last = chain.nest, chain.last
     Rewriter.insert_op(new, InsertPoint.before(last.call))
-    new.results[0].name_hint = last.result.name_hint
-    replace_all_uses(last.result, new.results[0])
+    given = [nest.results[nest.handles.index(op.target)] for op in nest.body.ops if isinstance(op, loops.StoreOp)]
+    for old, result in zip((last.result, *given), new.results, strict=True):
+        result.name_hint = old.name_hint
+        replace_all_uses(old, result)
     left = last.left
     remove(last.call)
     while isinstance(view := left.owner, loops.ViewOp):
@@ -292,12 +305,14 @@ def joined_nest(chain: Chain) -> loops.NestOp:
     """The nest that computes a chain; it stands nowhere yet."""
     last = chain.last
     shape = sizes_of(tensor_type_of(last.result))
-    new = loops.NestOp.build(shape, [last.result.type])
+    rows = [op for op in chain.nest.body.ops if isinstance(op, loops.StoreOp)]
+    kept = [chain.nest.results[chain.nest.handles.index(store.target)] for store in rows]
+    new = loops.NestOp.build(shape, [last.result.type, *(result.type for result in kept)])
     new.location = last.call.location
     substitution = Substitution(new.induction_variables)
     for variable, index in zip(chain.nest.induction_variables, chain.indices, strict=False):
         substitution.set_index(variable, index)
-    before = [op for op in chain.nest.body.ops if op is not chain.loop]
+    before = [op for op in chain.nest.body.ops if op is not chain.loop and op not in rows]
     place = InsertPoint.at_end(new.body)
     clone_into(before, place, substitution)
     total = _contract(chain, new, substitution)
@@ -308,59 +323,26 @@ def joined_nest(chain: Chain) -> loops.NestOp:
         total = rounded
     dims: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(shape))]
     insert(loops.StoreOp.build(total, new.handles[0], dims, new.induction_variables), last.call, place)
+    for store, handle in zip(rows, new.handles[1:], strict=True):
+        _store_once(store, handle, new, substitution)
     for product in chain.first:
-        _recompute(product, new)
+        recompute(product, new)
     for producer in chain.made:
-        _inline(producer, new)
-    _sweep(new)
+        inline(producer, new, producer.results[0])
+    one_precision(new)
+    sweep(new)
     return new
 
 
-def _recompute(product: Product, nest: loops.NestOp) -> None:
-    """s[i, j] = Σ_e q[i, e] · k[e, j], in f32, wherever a nest reads it."""
-    for load in [load for load in loads_of(nest) if load.source is product.result]:
-        indices = list(load.indices)
-        ranges = index_ranges(load, indices)
-        assert ranges is not None
-        dims = Substitution(indices).expressions(load.map.results, indices)
-        total, rounded = sum_at(product, dims, indices, ranges, InsertPoint.before(load))
-        _take(load, rounded, total)
-
-
-def _inline(producer: loops.NestOp, nest: loops.NestOp) -> None:
-    """b[i, j] is what a nest computes there, wherever another reads it: no store, and no memory of all of b."""
-    (result,) = producer.results
-    places = point_of(producer)
-    assert places is not None
-    ops = list(producer.body.ops)
-    if isinstance(loop := ops[-1], loops.ForOp):
-        ops[-1:] = loop.body.ops
-    for load in [load for load in loads_of(nest) if load.source is result]:
-        indices = list(load.indices)
-        dims = Substitution(indices).expressions(load.map.results, indices)
-        substitution = Substitution(indices)
-        for domain in (producer, *((loop,) if isinstance(loop, loops.ForOp) else ())):
-            for variable in domain.induction_variables:
-                substitution.set_index(variable, dims[places[variable]] if variable in places else 0)
-        value = load.result
-        for op in ops:
-            if isinstance(op, loops.StoreOp):
-                value = substitution.value(op.value)
-            else:
-                Rewriter.insert_op(clone_op(op, substitution), InsertPoint.before(load))
-        _take(load, value, value.owner.operands[0] if isinstance(value.owner, elem.ConvertOp) else None)
-
-
-def _take(load: loops.LoadOp, value: SSAValue, wide: SSAValue | None) -> None:
-    """Lets who reads an element take a value; in f32 who would widen it, if there is one that was not rounded."""
-    if wide is not None and wide.type == f32 and is_narrow(value):
-        for use in list(load.result.uses):
-            user = use.operation
-            if isinstance(user, elem.ConvertOp) and user.result.type == f32:
-                replace_all_uses(user.result, wide)
-                remove(user)
-    replace_all_uses(load.result, value)
-    remove(load)
+def _store_once(store: loops.StoreOp, handle: SSAValue, nest: loops.NestOp, substitution: Substitution) -> None:
+    """What a row has once is stored by the first of its points."""
+    writer = BodyWriter(nest.body, store)
+    column = writer.number(sym.dim(0), [nest.induction_variables[-1]], i64)
+    is_first = writer.make("eq", column, writer.constant(0, i64))
+    results = substitution.expressions(store.map.results, store.indices)
+    value = substitution.value(store.value)
+    stored = loops.StoreOp.build(value, handle, results, substitution.axes, is_first)
+    insert(stored, store, InsertPoint.at_end(nest.body))
 
 
 def _contract(chain: Chain, new: loops.NestOp, substitution: Substitution) -> SSAValue:
@@ -384,7 +366,7 @@ def _contract(chain: Chain, new: loops.NestOp, substitution: Substitution) -> SS
     axes = [*new.induction_variables, variable]
     *batch, _, column, k = (sym.dim(axis) for axis in range(len(axes)))
     sizes = (*new.sizes, *loop.sizes)
-    weight = _as_factor(weight, element_type_of(last.result), last.call, inside)
+    weight = as_factor(weight, element_type_of(last.result), last.call, inside)
     value = load_in_f32(last.right, [*batch, k, column], axes, sizes, last.call, inside)
     product = insert(elem.make("mul", weight, value), last.call, inside)
     assert product is not None
@@ -396,20 +378,6 @@ def _contract(chain: Chain, new: loops.NestOp, substitution: Substitution) -> SS
         total = insert(again(total), last.call, place)
         assert total is not None
     return total
-
-
-def _as_factor(value: SSAValue, narrow: object, like: Operation, place: InsertPoint) -> SSAValue:
-    """A value as matrix units take it: rounded to 16 bits, in f32 again."""
-    owner = value.owner
-    if isinstance(owner, elem.ConvertOp) and owner.operands[0].type == narrow:
-        return value
-    if not isinstance(narrow, BFloat16Type | Float16Type):
-        return value
-    rounded = insert(elem.ConvertOp.build(value, narrow), like, place)
-    assert rounded is not None
-    wide = insert(elem.ConvertOp.build(rounded, f32), like, place)
-    assert wide is not None
-    return wide
 
 
 _Shared = Callable[[SSAValue], Operation]
@@ -454,11 +422,6 @@ def _without_shared(value: SSAValue, loop: loops.ReduceOp, shared: list[_Shared]
     return value
 
 
-def is_narrow(value: SSAValue) -> bool:
-    """Whether a value has 16 bits of a float: to give it up for one of f32 is a matter of rounding alone."""
-    return isinstance(value.type, BFloat16Type | Float16Type)
-
-
 def _again(old: Operation, value: SSAValue, other: SSAValue) -> Operation:
     return type(old).create(operands=(value, other), result_types=(value.type,), properties=old.properties.copy())
 
@@ -472,13 +435,6 @@ def _chosen(old: Operation, side: int, total: SSAValue) -> Operation:
 def _is_in(value: SSAValue, loop: loops.ReduceOp) -> bool:
     owner = value.owner
     return owner is loop.body or (isinstance(owner, Operation) and owner.parent is loop.body)
-
-
-def _sweep(nest: loops.NestOp) -> None:
-    """Takes out what nobody needs any more."""
-    for op in reversed([op for op in nest.walk() if op is not nest]):
-        if op.results and not any(result.uses for result in op.results):
-            remove(op)
 
 
 __all__ = ["Chain", "JoinProductsPass", "chain_of", "joined_nest"]

@@ -19,10 +19,12 @@ from xdsl.ir import Block, BlockArgument, Operation
 from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.elem import scalar_of
 from cuesta.targets.cpu.emit_index import Index, IndexEmitter, Level
 from cuesta.targets.cpu.emit_ops import EMITTERS, emit_rows, emit_table_op
 from cuesta.targets.cpu.emit_reduce import Accumulator
 from cuesta.targets.cpu.emit_scan import ScanCarry
+from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_math import MathFunction
 from cuesta.targets.program import BoundSite
@@ -170,11 +172,27 @@ done:
 
     def loop(self, op: kernel.LoopOp, accumulator: Accumulator | None) -> None:
         """Emits the loops of a `kernel.for` or `kernel.reduce`: the outer axes one by one, the last as a cascade of
-        widths.
+        widths. Where one of these is all of it, sums of all axes are wide until the end.
         """
-        self._axis(op, 0, accumulator)
+        width = self._only_width(op) if accumulator is not None and accumulator.adds_up else 0
+        if accumulator is None or width == 0:
+            self._axis(op, 0, accumulator)
+            return
+        accumulator.widen(self, width)
+        self._axis(op, 0, accumulator, width)
+        before, self.width = self.width, width
+        accumulator.narrow(self, width)
+        self.width = before
 
-    def _axis(self, op: kernel.LoopOp, axis: int, accumulator: Accumulator | None) -> None:
+    def _only_width(self, op: kernel.LoopOp) -> int:
+        """The width that does all of the last axis of several; 0 where there is none."""
+        trip = op.uppers.results[-1] - op.lowers.results[-1]
+        if len(op.induction_variables) == 1 or op.lanes == 1 or holds_lanes(op) or not isinstance(trip, int):
+            return 0
+        width = next((width for width in self._widths(op, trip, is_reduced=True) if width <= trip), 0)
+        return width if width > 1 and trip % width == 0 else 0
+
+    def _axis(self, op: kernel.LoopOp, axis: int, accumulator: Accumulator | None, width: int = 0) -> None:
         lower, upper = op.lowers.results[axis], op.uppers.results[axis]
         level = len(self.levels) - 1
         low = self.scalar(lower, op.operands, level)
@@ -184,7 +202,7 @@ done:
         variable = op.induction_variables[axis]
         if axis + 1 < len(op.induction_variables):
             strip = Strip(variable, low, high, 1, static)
-            self._long_strip(strip, lambda: self._axis(op, axis + 1, accumulator), accumulator)
+            self._long_strip(strip, lambda: self._axis(op, axis + 1, accumulator, width), accumulator)
             return
         if op.lanes == 1:
             strip = Strip(variable, low, high, 1, static)
@@ -192,6 +210,11 @@ done:
             return
         if holds_lanes(op):
             self._rows(op, variable, low, high, static, accumulator)
+        elif width:
+            before, self.width = self.width, width
+            strip = Strip(variable, low, high, width, static, lane=True)
+            self._long_strip(strip, lambda: self._body(op, accumulator), accumulator)
+            self.width = before
         else:
             self._cascade(op, variable, low, high, static, accumulator)
 
@@ -200,6 +223,19 @@ done:
             self.op(inner)
         if accumulator is not None:
             accumulator.update(self, op)
+
+    def _widths(self, op: kernel.LoopOp, static: int | None, *, is_reduced: bool) -> list[int]:
+        """The widths that the last axis is done with, one after the other."""
+        unroll = self.func.schedule.choices.get("unroll", 1)
+        if self.rows == 1:
+            widths = cascade_of_widths(op, static, host_features().f32_lanes, int(unroll))
+        else:
+            halvings = op.lanes.bit_length() if _goes_by_halves(op, static) else 0
+            widths = [op.lanes >> step for step in range(halvings)] or [op.lanes, 1]
+            if is_reduced:
+                whole_lines = host_features().f32_lanes >= 4 * self.rows and any(map(_reads_bytes, op.body.ops))
+                widths = [*([4 * op.lanes] if whole_lines else []), 2 * op.lanes, *widths]
+        return widths
 
     def _cascade(
         self,
@@ -210,14 +246,7 @@ done:
         static: int | None,
         accumulator: Accumulator | None,
     ) -> None:
-        unroll = self.func.schedule.choices.get("unroll", 1)
-        if self.rows == 1:
-            widths = cascade_of_widths(op, static, host_features().f32_lanes, int(unroll))
-        else:
-            halvings = op.lanes.bit_length() if _goes_by_halves(op, static) else 0
-            widths = [op.lanes >> step for step in range(halvings)] or [op.lanes, 1]
-            if accumulator is not None:
-                widths.insert(0, 2 * op.lanes)
+        widths = self._widths(op, static, is_reduced=accumulator is not None)
         done = 0
         for width in widths:
             last = width == 1
@@ -399,14 +428,19 @@ _SIMPLE = (
 
 
 def is_simple_tile(op: kernel.LoopOp) -> bool:
-    """Whether the rows of an outer axis can stand side by side: it is the one next to the lanes, and no op in it
-    branches, or carries anything but one value for every row.
+    """Whether the rows of an outer axis can stand side by side: it is the one next to the lanes, but for plain loops,
+    and no op in it branches, or carries anything but one value for every row.
     """
     return all(
         (isinstance(inner, _SIMPLE) or _reduces_simply(inner))
-        and not (isinstance(inner, kernel.LoopOp) and holds_lanes(inner))
+        and not (isinstance(inner, kernel.LoopOp) and not _is_plain_loop(inner) and holds_lanes(inner))
         for inner in op.body.walk()
     )
+
+
+def _is_plain_loop(op: kernel.LoopOp) -> bool:
+    """Whether a loop carries nothing, and has no lanes itself."""
+    return isinstance(op, kernel.ForOp) and op.lanes == 1
 
 
 def _reduces_simply(op: Operation) -> bool:
@@ -427,6 +461,11 @@ def _registers(op: Operation) -> int:
     if isinstance(op, elem.TableOp) and any(text.startswith("math:") for text in op.row.llvm.values()):
         return 6 if op.row.name == "exp" else 12
     return 1
+
+
+def _reads_bytes(op: Operation) -> bool:
+    """Whether an op loads elements of one byte, of which a line has more than two vectors of most machines."""
+    return isinstance(op, kernel.LoadOp) and byte_width(scalar_of(op.result.type)) == 1 and bool(op.shape)
 
 
 def _goes_by_halves(op: kernel.LoopOp, static: int | None) -> bool:

@@ -96,11 +96,12 @@ def has_plain_lanes(emitter: KernelEmitter, value_type: Attribute) -> bool:
 
 
 def _prefetch(emitter: KernelEmitter, place: str, ahead: int, lanes: int, element: str, width: int) -> None:
-    """Asks for memory that is read soon, once for every line; of what is left over after whole lines, for nothing. An
-    address beyond the end is no error.
+    """Asks for memory that is read soon, once for every line; of what is left over after whole lines, for nothing.
+    Several vectors of bytes may be less than a line: once for them. An address beyond the end is no error.
     """
     per_line = LINE // width
-    for lane in range(0, lanes // per_line * per_line, per_line):
+    whole = lanes // per_line or (width == 1 and lanes >= 2 * host_features().f32_lanes)
+    for lane in range(0, whole * per_line, per_line):
         further = emitter.instruction(f"getelementptr {element}, ptr {place}, i64 {ahead + lane}")
         emitter.line(f"call void @llvm.prefetch.p0(ptr {further}, i32 0, i32 3, i32 1)")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute
 
-from cuesta.dialects import kernel
+from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.reductions import EXTREMES, JOINS, REDUCTIONS, identity
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
 from cuesta.targets.cpu.emit_types import constant, scalar_text, suffix, type_text
@@ -110,10 +110,21 @@ class SimpleAccumulator(Accumulator):
         """values ∘ what the body yields"""
         assert isinstance(op, kernel.ReduceOp)
         updated: list[str] = []
+        product = op.yielded.owner if self.adds_up else None
         for row, value in enumerate(self.values):
             with emitter.at_row(row) if self.rows > 1 else nullcontext():
-                updated.append(self.combine(emitter, emitter.name(op.yielded), value, self.lanes))
+                if isinstance(product, elem.TableOp) and product.row.name == "mul" and product.parent is op.body:
+                    updated.append(self._add_product(emitter, product, value))
+                else:
+                    updated.append(self.combine(emitter, emitter.name(op.yielded), value, self.lanes))
         self.values = updated
+
+    def _add_product(self, emitter: KernelEmitter, product: elem.TableOp, value: str) -> str:
+        """a · b + value, rounded once where the processor can."""
+        kind = type_text(self.scalar, self.lanes)
+        factors = ", ".join(f"{kind} {emitter.name(factor)}" for factor in product.operands)
+        name = f"@llvm.fmuladd.{suffix(self.scalar, self.lanes)}"
+        return emitter.instruction(f"call {kind} {name}({factors}, {kind} {value})")
 
     def combine(self, emitter: KernelEmitter, a: str, b: str, lanes: int) -> str:
         """a ∘ b"""

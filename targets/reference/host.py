@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from cuesta.targets.reference.program import Handler, Program
 
 
+_NOTHING = 0xA5
+"""In every byte of whole numbers that nobody has written."""
+
+
 def _alloc(program: Program, op: host.AllocOp) -> None:
     sizes, strides = program.layout(op.result.type)
     dtype = program.numerics.dtype(op.result.type)
     memory = torch.empty(extent(sizes, strides), dtype=dtype)
-    if dtype.is_floating_point or dtype.is_complex:
-        memory.fill_(float("nan"))  # so that what is read before it is written shows
+    _fill_with_nothing(memory)
     program.values[op.result] = memory.as_strided(sizes, strides)
 
 
@@ -34,9 +37,20 @@ def _place(program: Program, op: host.PlaceOp) -> None:
     else:
         size = extent(sizes, strides) * dtype.itemsize
         memory = arena[op.offset : op.offset + size].view(dtype)
-    if dtype.is_floating_point:
-        memory.fill_(float("nan"))
+    _fill_with_nothing(memory)
     program.values[result] = memory.as_strided(sizes, strides, memory.storage_offset())
+
+
+def _fill_with_nothing(memory: torch.Tensor) -> None:
+    """Makes what is read before it is written show, and the same in every run: two runs of a program differ by what it
+    computes, and not by what memory held.
+    """
+    if memory.dtype.is_floating_point or memory.dtype.is_complex:
+        memory.fill_(float("nan"))
+    elif memory.dtype == torch.bool:
+        memory.fill_(True)
+    else:
+        memory.view(torch.uint8).fill_(_NOTHING)
 
 
 def _launch(program: Program, op: host.LaunchOp) -> None:

@@ -61,6 +61,28 @@ def divide_by_shared(a, b):
 
 
 @triton.jit
+def divide_by_rows(a, b):
+    """a / b of many a for each b: as `divide`, with b brought to where its reciprocal is far from what is no normal
+    number. A quotient that is no normal number, over a b beyond 2^100, is rounded twice.
+    """
+    size = tl.abs(b)
+    scale = tl.where(size > 1.26e30, 5.421010862427522e-20, tl.where(size < 7.9e-31, 1.8446744073709552e19, 1.0))
+    scaled = b * scale  # by 2^-64 or 2^64
+    return divide(a, scaled, tl.div_rn(1.0, scaled)) * scale
+
+
+@triton.jit
+def divide_each(a, b):
+    """a / b, correctly rounded. The device's division of a zero goes through a subroutine, for which the whole warp
+    waits, and what was rectified or masked is half zeros: another number, 2^-100, is divided in its place, and 0 times
+    that quotient is ±0, or NaN where b is 0 or NaN.
+    """
+    zero = a == 0.0
+    quotient = tl.div_rn(tl.where(zero, 7.888609052210118e-31, a), b)
+    return tl.where(zero, a * quotient, quotient)
+
+
+@triton.jit
 def multiply(a, b):
     """The product."""
     return a * b

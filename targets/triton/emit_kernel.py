@@ -306,8 +306,13 @@ class KernelEmitter:
 
     def index(self, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> tuple[str, Shape]:
         """The text of an index expression, and its shape."""
-        text = index_text(e, [self.names[operand] for operand in operands])
-        return text, self.joint([self.real_of(operand) for operand in operands])
+        names = [self.names[operand] for operand in operands]
+        shape = self.joint([self.real_of(operand) for operand in operands])
+        if self.has_products:  # what two products read is one load, whichever of its axes each sums along
+            order = sorted(range(len(names)), key=lambda k: (math.prod(self.real_of(operands[k])) > 1, names[k]))
+            e = sym.substitute(e, [sym.dim(order.index(k)) for k in range(len(names))])
+            names = [names[k] for k in order]
+        return index_text(e, names), shape
 
     def active(self, shape: Shape) -> list[str]:
         """The masks of the lane axes that a value of this shape varies along."""

@@ -453,6 +453,41 @@ def test_tensors_that_lie_beside_each_other_are_compiled(dynamic: bool) -> None:
         assert cuesta.records  # what runs in eager has none, and warns
 
 
+PAIRS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
+    "a part": lambda y: (y, y[1:]),
+    "of a part": lambda y: (y[1:], y),
+    "the same elements": lambda y: (y.view(-1, 1), y),
+    "another memory": lambda y: (y, y * 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*with a gradient that shares memory")
+@pytest.mark.parametrize("name", PAIRS)
+def test_gradients_of_what_shares_memory_with_an_updated_list(name: str) -> None:
+    """AOTAutograd gives a view of what a list's update writes the gradient that it had before."""
+
+    def function(x: Tensor) -> Tensor:
+        written, read = PAIRS[name](x * 3)
+        torch._foreach_mul_([written], 2)  # pyright: ignore[reportPrivateImportUsage]
+        return read.sum()
+
+    cuesta.clear_records()
+    check(function, torch.randn(5, requires_grad=True))
+    assert bool(cuesta.records) == (name == "another memory")
+
+
+def test_a_list_that_shares_memory_is_compiled_where_no_gradient_is_recorded() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x * 3
+        z = y[1:]
+        with torch.no_grad():
+            torch._foreach_mul_([y], 2)  # pyright: ignore[reportPrivateImportUsage]
+        return z + 1
+
+    check(function, torch.randn(5, requires_grad=True))
+    assert cuesta.records  # what runs in eager has none, and warns
+
+
 # -- tensors of one float64 --------------------------------------------------------------------------------------------
 
 

@@ -217,6 +217,26 @@ def test_a_view_of_a_conjugate_whose_size_is_a_symbol() -> None:
         assert torch.equal(result, z.expand(2, size)) and result.data_ptr() == z.data_ptr()
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z: z.conj().conj().imag,
+        lambda z: z.conj().T.conj().real,
+        lambda z: z.conj()[None, 1:].conj().squeeze(0).imag.unfold(0, 1, 1),
+        lambda z: z.conj().detach().mT.conj()[..., 1:].imag,
+    ],
+)
+def test_conjugates_of_conjugates_are_the_memory_itself(function: Callable[[Tensor], Tensor]) -> None:
+    def both(z: Tensor) -> tuple[Tensor, Tensor]:
+        return (own := -z), function(own)
+
+    z = numbers(3, 4)
+    own, view = compiled_of(both)(z)
+    assert torch.equal(view, function(-z)) and view.stride() == function(-z).stride()
+    own.zero_()
+    assert not view.any()
+
+
 @pytest.mark.slow
 def test_state_space_kernel_of_many_exponentials() -> None:
     def kernel(rates: Tensor, weights: Tensor, steps: Tensor) -> Tensor:

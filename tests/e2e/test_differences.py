@@ -174,6 +174,16 @@ def test_sums_of_complex_infinities() -> None:
     assert torch.equal(ours(function, z, w), expected)
 
 
+def test_zeros_of_complex_numbers_that_are_negated() -> None:
+    def function(z: Tensor) -> Tensor:
+        return torch.view_as_real(-z).signbit()
+
+    z = torch.zeros(37, dtype=torch.complex64)
+    eager = function(z)
+    assert eager.any() and not eager.all(), "vectors subtract from 0, what is left over changes the sign"
+    assert ours(function, z).all()
+
+
 def test_squares_of_complex_numbers_that_overflow() -> None:
     z = torch.full((37,), complex(3e38, 3e38))
 
@@ -286,6 +296,16 @@ def test_the_order_of_arithmetic_with_an_expanded_half() -> None:
     one = torch.ones((), dtype=torch.float16, device="meta").expand(9, 5)
     assert result.stride() == (one * y.half().to("meta")).stride() == (5, 1)
     assert torch.equal(result, function(y.half()))
+
+
+def test_the_order_of_arithmetic_on_operands_of_several_sizes() -> None:
+    def function(x: Tensor) -> Tensor:
+        return x + x.unfold(0, 1, 3)
+
+    x = torch.randn(3, 3).t()
+    result = ours(function, x)
+    assert function(x).stride() == (1, 3, 1) and result.stride() == function(x.to("meta")).stride() == (3, 1, 3)
+    assert torch.equal(result, function(x))
 
 
 def test_a_result_with_the_negative_bit_lies_alone() -> None:

@@ -206,6 +206,52 @@ def test_the_conjugate_bit_of_inputs(function: Callable[[Tensor], Any]) -> None:
     torch.testing.assert_close(actual_z, expected_z)
 
 
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*views an input with the conjugate bit")
+@pytest.mark.parametrize("dynamic", (None, True))
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: x * y,
+        lambda x, y: x[::2].mT.conj().exp() * y.sum(),
+        lambda x, y: (x.conj(), (x.conj() * y).imag.sin(), x.T.conj()),
+        lambda x, y: torch.split(x.flatten(), 4)[1].conj() * y.flatten()[:4],
+    ],
+)
+def test_what_is_saved_of_an_input_with_the_conjugate_bit(function: Callable[..., Any], dynamic: bool | None) -> None:
+    """The conjugates of such an input came to the backward pass with the bit, of which its program knew nothing."""
+    gradients: list[Tensor] = []
+    x = complex_numbers(3, 3).conj()
+    for run in (function, compiled_of(function, dynamic=dynamic)):
+        y = torch.ones(3, 3, requires_grad=True)
+        results = run(x, y)
+        results = results if isinstance(results, tuple) else (results,)
+        loss = torch.stack([torch.view_as_real(one.resolve_conj() * (1 + 0j)).sum() for one in results]).sum()
+        gradients += torch.autograd.grad(loss, y)
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*views an input with the conjugate bit")
+@pytest.mark.parametrize("bit", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.expand(2, *x.shape).conj(),
+        lambda x: x.narrow(0, 1, x.shape[0] - 1).conj(),
+        lambda x: x.narrow(0, 1, x.shape[0] - 1).real,
+        lambda x: x.narrow(0, 1, x.shape[0] - 1),
+    ],
+)
+def test_views_of_conjugates_of_sizes_that_change(function: Callable[[Tensor], Tensor], bit: bool) -> None:
+    """AOTAutograd makes them anew of the input, with the input's bit."""
+    compiled = torch.compile(function, backend="cuesta", dynamic=True)
+    for size in (4, 5):
+        x = complex_numbers(size)
+        x = x.conj() if bit else x
+        result = compiled(x)
+        assert torch.equal(result, function(x)) and result.is_conj() == function(x).is_conj()
+        assert result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*share memory have the negative")
 @pytest.mark.parametrize("make", [lambda: negated(4), lambda: complex_numbers(4).conj()], ids=["negative", "conjugate"])
 def test_inputs_with_a_bit_that_share_memory(make: Callable[[], Tensor]) -> None:

@@ -19,8 +19,18 @@ class ElideRounding(RewritePattern):
     f16's range stays finite where eager would have made it infinite. Left out under `emulate_precision_casts`.
 
     A value is one number in a nest: x + (0 - x) is 0, and some x is max x. Near misses: what is read back, rounded,
-    from where the nest stored it; what is compared with another value, which may come of the rounded one.
+    from where the nest stored it; a nest that compares such a value with another, which may come of the rounded one, or
+    that gives others the greatest or least of such values: a gradient asks which elements are equal to that.
     """
+
+    def __init__(self) -> None:
+        self.known: dict[loops.NestOp, bool] = {}
+
+    def asks_which(self, nest: loops.NestOp) -> bool:
+        """`asks_which`, asked once: where it holds nothing changes, and nothing that is done makes it hold."""
+        if nest not in self.known:
+            self.known[nest] = asks_which(nest)
+        return self.known[nest]
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: elem.ConvertOp, rewriter: PatternRewriter, /):
@@ -36,8 +46,8 @@ class ElideRounding(RewritePattern):
             if is_read_back(inner.result):
                 no_match(op, "the nest reads it back where it is stored, rounded")
                 return
-            if is_compared(op.result):
-                no_match(op, "it is compared with what may have been rounded")
+            if self.asks_which(loops.enclosing_nest(op)):
+                no_match(op, "the nest compares rounded values, or gives others their greatest or least")
                 return
             if isinstance(source, Float32Type):
                 rewriter.replace(op, (), [inner.operands[0]])
@@ -61,14 +71,40 @@ def is_read_back(value: SSAValue) -> bool:
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 
-def is_compared(value: SSAValue) -> bool:
-    """Whether a value is compared with one that is no constant."""
-    return any(
-        isinstance(user := use.operation, elem.TableOp)
-        and user.row.name in _COMPARISONS
-        and not any(isinstance(operand.owner, elem.ConstantOp) for operand in user.operands)
-        for use in value.uses
-    )
+def asks_which(nest: loops.NestOp) -> bool:
+    """Whether a nest compares rounded values with others, or gives others the greatest or least of such values: then
+    all of them have to be what they are in memory.
+    """
+    for op in nest.walk():
+        if isinstance(op, elem.TableOp) and op.row.name in _COMPARISONS:
+            if any(_is_rounded(one) for one in op.operands) and not any(
+                isinstance(one.owner, elem.ConstantOp) for one in op.operands
+            ):
+                return True
+        elif isinstance(op, loops.ReduceOp) and op.kind in ("maximum", "minimum"):
+            stores = [use.operation for use in op.results[0].uses if isinstance(use.operation, loops.StoreOp)]
+            is_read = any(nest.results[nest.handles.index(one.target)].uses for one in stores)
+            if is_read and _is_of_rounded(op.yielded):
+                return True
+    return False
+
+
+def _is_rounded(value: SSAValue) -> bool:
+    return isinstance(value.owner, elem.ConvertOp) and isinstance(value.owner.operands[0].owner, elem.ConvertOp)
+
+
+def _is_of_rounded(value: SSAValue) -> bool:
+    work, seen = [value], {value}
+    while work:
+        owner = work.pop().owner
+        if not isinstance(owner, elem.TableOp | elem.ConvertOp | elem.SelectOp):
+            continue
+        if _is_rounded(owner.results[0]):
+            return True
+        new = [operand for operand in owner.operands if operand not in seen]
+        seen.update(new)
+        work += new
+    return False
 
 
 class ElideRoundingsPass(ModulePass):

@@ -1,4 +1,4 @@
-"""`nest-row-products`: on a CPU, products of one row with a large matrix that lies column by column, as nests.
+"""`nest-row-products`: on a CPU, products of few rows with a matrix that is read once, as nests.
 
 %m = loops.extern pure "aten.mm.default"(%x, %w) : (tensor<1x4096xf32>, tensor<4096x4096xf32, … strides = [1, 4096]>)
 →
@@ -10,26 +10,36 @@ It is what a step of a decoder does: every weight is read once, and the memory i
 the weight after the other, and waits; with several side by side, and memory asked for ahead, the memory is never idle.
 The nest that follows is done at once, as is a bias. Where the matrix lies row by row, the library's is as fast.
 
+A matrix that a nest makes for the product alone, of weights of 8 or 4 bits, a library can read only when it has been
+written. Here it is made where it is read, in up to four rows, and whichever way it lies (`matrices.py`).
+
 Attention of one query in f32 is two such products (`row_attention.py`), of the keys and of the values, which are read
 as they come. In 16 bits the library's is faster.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace as replace_fields
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from cuesta.dialects import loops
+from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.devices import traits_of_device
-from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.kernel.access import FURTHEST
 from cuesta.dialects.layout import strides_of, tensor_type_of
-from cuesta.dialects.loops.surgery import remove
-from cuesta.transforms.products.products import Product, fused_nest, product_of, replace
+from cuesta.dialects.loops.surgery import loads_of, remove, top_level_nest
+from cuesta.transforms.fusion.inline import inline_at, stored_values
+from cuesta.transforms.products.matrices import Matrix, matrix_of
+from cuesta.transforms.products.products import Product, fused_nest, producer_of, product_of, replace, static
 from cuesta.transforms.products.row_attention import ATTENTION, Attention, attention_of, lies_in_rows, nests_of
 
 LEAST_BYTES = 1 << 18
@@ -50,12 +60,47 @@ thread 64 columns took 0.93 to 0.98 of MKL's time in f32.
 
 Source: a guess for many threads, on which nothing was measured.
 """
-ROWS, AHEAD = 4, 4096
-"""How many rows are summed side by side, and how many elements ahead memory is asked for. 1376x512 and 4096x1024 in f32
-took 0.86 and 0.88 of MKL's time so, one row 0.98 to 1.01 whatever the distance, 8 rows 0.85 and 0.91, 4 rows with 1024
-elements 0.88 and 0.92, with 8192 as with 4096.
+ROWS, AHEAD = 4, 16384
+"""How many rows are summed side by side, and how many bytes ahead memory is asked for. 1376x512 and 4096x1024 in f32
+took 0.86 and 0.88 of MKL's time so, one row 0.98 to 1.01 whatever the distance, 8 rows 0.85 and 0.91, 4 rows with 4
+KiB 0.88 and 0.92, with 32 KiB as with 16. Of int8, 4096x4096, 4 KiB took 1.14 of the time of 16, 8 KiB 1.07.
 
 Source: as of LEAST_BYTES.
+"""
+
+MOST_ROWS = 4
+"""The most rows of a product whose matrix is made by a nest: it is made again for each of them, in registers. With
+1024x1024 of int8 and 1, 2, 4 rows that took 0.20, 0.33, 0.47 of eager's time. Of a matrix that is read as it is, rows
+are MKL's: with 4096x4096 in f32 and 2, 3, 4 rows a nest took 1.19, 1.33, 0.78 of its time.
+
+Source: as of LEAST_BYTES, beside six other processes, docs/decisions/045.
+"""
+FEWEST_LANES = 16
+"""The points and columns from which a nest is worth it in the place of one that makes a matrix, and a call.
+
+Source: a definition: a vector of most machines.
+"""
+MOST_WORK = 6
+"""The most operations on an element of such a matrix.
+
+Source: a guess: with them a row takes as long as the memory for the first.
+"""
+MOST_IN_ONE = 8
+"""The most numbers that one element of what a product reads is taken apart into.
+
+Source: a definition: the bits of a byte.
+"""
+ROWS_AHEAD = 16
+"""How many rows ahead memory is asked for, where columns are walked down. 2048x2048 of int8 took 1.07 of the time with
+4 rows, 1.29 with 64.
+
+Source: as of MOST_ROWS.
+"""
+VECTORS_OF_COLUMNS, FEWEST_STRIPS = 8, 4
+"""How many vectors of columns are summed side by side, and in how many strips there must be columns for the threads.
+2048x2048 of int8 took 1.35 of the time with 4 vectors, 1.18 with 16.
+
+Source: as of MOST_ROWS; the strips are `schedule_cpu.FEWEST_STRIPS`.
 """
 
 MOST_COLUMNS = 64
@@ -74,16 +119,18 @@ Source: a definition: fewer are no lanes for rows to be summed in; nothing was m
 
 class NestRowProductsPass(ModulePass):
     """mm(x, w), where x is one row, and a pointwise nest that reads it  ->  one nest that sums and goes on;
+    mm(x, f(w)), where x is up to four rows, and nobody else reads f(w)  ->  one nest that reads w;
     attention(q, k, v), where q is one row of each head  ->  three nests.
 
-    Reassociates; what follows takes the sum before it is rounded to 16 bits. Near misses: two rows; a matrix that is
-    small, or lies row by row; short sums; a size that only the call knows; a GPU; attention in 16 bits.
+    Reassociates; what follows takes the sum before it is rounded to 16 bits. Near misses: two rows of a matrix that is
+    read as it is; one that is small, or lies row by row; short sums; a size that only the call knows; a GPU; f(w) of
+    which others read something, or which reads w neither along rows nor along columns; attention in 16 bits.
     """
 
     name = "nest-row-products"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        block = entry_block(op)
+        block, ranges = entry_block(op), symbol_ranges(op)
         positions: dict[Operation, int] = {one: position for position, one in enumerate(block.ops)}
         taken = set[loops.NestOp]()
         for call in list(block.ops):
@@ -93,14 +140,53 @@ class NestRowProductsPass(ModulePass):
                 take_apart(call)
                 continue
             product = product_of(call, positions, taken, True, fewest=1)
-            if product is None or product.sizes[0] > 1:
+            if product is None or product.sizes[0] > MOST_ROWS:
                 continue
-            if (reason := obstacle(product)) is not None:
+            if traits_of_device(product.device).blocks:
+                no_match(call, "stays a library call: a GPU's library is as fast")
+                continue
+            makes_matrix = producer_of(product.right)
+            made = {value: nest for value, nest in product.producers.items() if nest is makes_matrix}
+            product = replace_fields(product, producers=made)
+            matrix = matrix_of(product)
+            if (reason := obstacle(product, matrix)) is not None:
                 no_match(call, f"stays a library call: {reason}")
                 continue
-            nest = fused_nest(product)
+            nest = fused_nest(product, prologues=True, group=matrix.group)
             positions[nest] = positions[product.consumer or call]
-            replace(product, nest, {"rows": ROWS, "prefetch": AHEAD})
+            read = {load.source for made in product.producers.values() for load in loads_of(made)}
+            replace(product, nest, choices_for(product, matrix, machine_of(op).lanes))
+            take_in(nest, read, product.sizes[2], ranges)
+
+
+def take_in(nest: loops.NestOp, read: set[SSAValue], points: int, ranges: sym.SymbolRanges) -> None:
+    """Computes in a nest that sums `points` what light nests only make for it, of what it reads: numbers of 4 bits out
+    of bytes. What all points of a group share is computed before.
+    """
+    for producer in dict.fromkeys(value.owner for value in read):
+        if not isinstance(producer, loops.NestOp) or producer.operands or not is_light(producer):
+            continue
+        users = [use.operation for result in producer.results for use in result.uses]
+        loads = [user for user in users if isinstance(user, loops.LoadOp) and top_level_nest(user) is nest]
+        values = stored_values(producer)
+        whole = math.prod(static(producer.sizes)) * MOST_IN_ONE >= math.prod(static(nest.sizes)) * points
+        if isinstance(values, str) or len(loads) < len(users) or not whole:
+            continue
+        for load in loads:
+            inline_at(load, producer, values, ranges)
+        remove(producer)
+
+
+def choices_for(product: Product, matrix: Matrix, lanes: int) -> dict[str, int]:
+    """How a nest is to run that computes a product: columns side by side, each summed in lanes; or lanes along the
+    columns of a matrix that lies so, which is walked down. A vector of the machine has `lanes`.
+    """
+    if matrix.along == "points":
+        return {"rows": ROWS, "prefetch": AHEAD // matrix.width}
+    columns = product.sizes[1]
+    widest = min(VECTORS_OF_COLUMNS * lanes, max(columns // FEWEST_STRIPS, FEWEST_LANES))
+    lanes = 1 << widest.bit_length() - 1
+    return {"lanes": lanes, "prefetch": min(ROWS_AHEAD * matrix.step, FURTHEST)} if matrix.step else {"lanes": lanes}
 
 
 def take_apart(call: loops.ExternOp) -> None:
@@ -111,8 +197,8 @@ def take_apart(call: loops.ExternOp) -> None:
         return
     products, exponentials, weighted = nests_of(attention)
     columns = 1 << min(attention.sizes[-1], MOST_COLUMNS).bit_length() - 1
-    products.properties["schedule"] = loops.ScheduleAttr.of({"rows": ROWS, "prefetch": AHEAD})
-    weighted.properties["schedule"] = loops.ScheduleAttr.of({"lanes": columns, "prefetch": AHEAD})
+    products.properties["schedule"] = loops.ScheduleAttr.of({"rows": ROWS, "prefetch": AHEAD // 4})
+    weighted.properties["schedule"] = loops.ScheduleAttr.of({"lanes": columns, "prefetch": AHEAD // 4})
     for nest in (products, exponentials, weighted):
         Rewriter.insert_op(nest, InsertPoint.before(call))
     weighted.results[0].name_hint = call.results[0].name_hint
@@ -130,11 +216,29 @@ def obstacle_of_attention(attention: Attention) -> str | None:
     return None if lies_in_rows(attention.key) and lies_in_rows(attention.value) else "its keys do not lie in rows"
 
 
-def obstacle(product: Product) -> str | None:
-    """Why a product of one row stays a call."""
-    _, columns, points = product.sizes
-    if traits_of_device(product.device).blocks:
-        return "a GPU's library is as fast"
+def is_light(nest: loops.NestOp) -> bool:
+    """Whether a nest converts, scales and shifts numbers, or takes them out of others."""
+    ops = list(nest.body.ops)
+    work = [op for op in ops if isinstance(op, elem.TableOp)]
+    indexed = any(isinstance(op, loops.BoundOp) for op in ops)
+    return len(work) <= MOST_WORK and all(op.row.ulp == 0 for op in work) and not indexed
+
+
+def obstacle(product: Product, matrix: Matrix) -> str | None:
+    """Why a product of few rows stays a call.
+
+    What a library cannot read as it lies is written first, and read again: a nest always moves fewer bytes.
+    """
+    rows, columns, points = product.sizes
+    if matrix.made:
+        if points < FEWEST_LANES or columns < (ROWS if matrix.along == "points" else FEWEST_LANES):
+            return f"its matrix has fewer than {FEWEST_LANES} rows or columns"
+        if not matrix.along:
+            return "its matrix lies neither column by column nor row by row"
+        light = all(map(is_light, product.producers.values()))
+        return None if rows == 1 or light else "what makes its matrix is too much work for each row"
+    if rows > 1:
+        return "it has more than one row"
     if columns * points * product.batch * product.bits // 8 < LEAST_BYTES:
         return f"its matrix has fewer than {LEAST_BYTES} bytes"
     if points < FEWEST_POINTS or columns < FEWEST_COLUMNS:

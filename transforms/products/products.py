@@ -231,12 +231,15 @@ def reads_each_once(nest: loops.NestOp, load: loops.LoadOp) -> bool:
     return True
 
 
-def fused_nest(product: Product, *, keep_roundings: bool = False, prologues: bool = False) -> loops.NestOp:
+def fused_nest(
+    product: Product, *, keep_roundings: bool = False, prologues: bool = False, group: int = 0
+) -> loops.NestOp:
     """The nest that computes a product and what its consumer does with it; it stands nowhere yet.
 
     Its outs are the consumer's, and the product itself where somebody else needs it. With `prologues`, what the
     producers of its factors do is done again wherever a factor is read. Not exact: the consumer takes the sum before
-    it is rounded to the product's type, unless `keep_roundings`.
+    it is rounded to the product's type, unless `keep_roundings`. With `group`, which divides the points of a sum, these
+    are two axes, of groups and of the points of one.
     """
     producers: Mapping[SSAValue, loops.NestOp] = product.producers if prologues else {}
     consumer = product.consumer
@@ -251,7 +254,7 @@ def fused_nest(product: Product, *, keep_roundings: bool = False, prologues: boo
     if consumer is None:
         variables = nest.induction_variables
         dims: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(variables))]
-        _, rounded = sum_at(product, dims, variables, nest.sizes, place, producers)
+        _, rounded = sum_at(product, dims, variables, nest.sizes, place, producers, group)
         insert(loops.StoreOp.build(rounded, nest.handles[0], dims, variables), product.call, place)
         return nest
     substitution = Substitution(nest.induction_variables)
@@ -267,7 +270,7 @@ def fused_nest(product: Product, *, keep_roundings: bool = False, prologues: boo
         if isinstance(op, loops.LoadOp) and op.source is product.result:
             if first is None:
                 dims = substitution.expressions(op.map.results, op.indices)
-                first = sum_at(product, dims, nest.induction_variables, nest.sizes, place, producers)
+                first = sum_at(product, dims, nest.induction_variables, nest.sizes, place, producers, group)
                 if product.is_kept:
                     store = loops.StoreOp.build(first[1], nest.handles[-1], dims, nest.induction_variables)
                     insert(store, product.call, place)
@@ -301,18 +304,21 @@ def sum_at(
     ranges: Sequence[sym.IndexExpr],
     place: InsertPoint,
     producers: Mapping[SSAValue, loops.NestOp] = MappingProxyType({}),
+    group: int = 0,
 ) -> tuple[SSAValue, SSAValue]:
     """Inserts the sum of products for one element, whose index is `dims`, expressions over the index values `around`,
-    which stay below `ranges`; gives it in f32, and rounded.
+    which stay below `ranges`; gives it in f32, and rounded. The points are as many groups of `group`, if that is not 0.
     """
     *batch, row, column = dims
     rows, columns, points = product.sizes
     del rows, columns
-    reduction = loops.ReduceOp.build("sum", [points], f32)
+    reduction = loops.ReduceOp.build("sum", [points // group, group] if group else [points], f32)
     axes = [*around, *reduction.induction_variables]
-    reduction.induction_variables[0].name_hint = "k"
-    sizes = (*ranges, points)
-    k = sym.dim(len(axes) - 1)
+    reduction.induction_variables[-1].name_hint = "k"
+    sizes = (*ranges, *reduction.sizes)
+    k: sym.IndexExpr = sym.dim(len(axes) - 1)
+    if group:
+        k = sym.dim(len(axes) - 2) * group + k
     inside = InsertPoint.at_end(reduction.body)
     left = load_in_f32(product.left, [*batch, row, k], axes, sizes, product.call, inside, producers)
     right = load_in_f32(product.right, [*batch, k, column], axes, sizes, product.call, inside, producers)
@@ -409,9 +415,11 @@ __all__ = [
     "insert",
     "is_one",
     "load_in_f32",
+    "producer_of",
     "product_of",
     "products_of",
     "replace",
+    "static",
     "stores_in_order",
     "sum_at",
 ]

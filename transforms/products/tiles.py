@@ -75,7 +75,7 @@ def fits(tile: int, size: int) -> bool:
 
 
 STEP = 2.0
-"""Microseconds of a step of 128 rows by 64 points, with two programs on a processor.
+"""Microseconds of a step of 128 rows by 64 points, with two programs on a processor, of sums of 64 and 64 columns.
 
 Source: attention of 64 heads of 4096 by 4096 on an H200, `make bench-attention`: 8 rounds of 64 steps took 1.05 ms.
 """
@@ -85,33 +85,50 @@ read; bytes a microsecond.
 
 Source: the same, by TorchInductor: 3.9 ms, of which this says 3.3.
 """
+RATE = 6e8
+"""Operations a microsecond of a library's product of 16 bits.
+
+Source: a bound: large products on an H100 or H200 come near it.
+"""
 
 
-def times_of_walk(rows: int, points: int, batch: int, tile: dict[str, int], machine: Machine) -> tuple[float, float]:
-    """About how many microseconds a walk along `points` takes, and the two products with a kernel between them.
+def times_of_walk(
+    rows: int, points: int, batch: int, tile: dict[str, int], machine: Machine, width: int
+) -> tuple[float, float]:
+    """About how many microseconds a walk along `points` takes, and the products with a kernel between them. `width` is
+    the columns of all products, those within and the last: a point of the walk costs as much.
 
     A program of a walk does one step after the other: of few rows and many points the processors are idle.
     """
     programs = -(-rows // tile["rows"]) * batch
     rounds = -(-programs // (2 * machine.processors))
-    walk = rounds * -(-points // tile["depth"]) * STEP
-    return walk, APART + PASSES * 2 * rows * points * batch / SPEED
+    step = STEP * tile["rows"] * tile["depth"] * width / (128 * 64 * 128)
+    walk = rounds * -(-points // tile["depth"]) * step
+    count = rows * points * batch
+    return walk, APART + PASSES * 2 * count / SPEED + 2 * count * width / RATE
 
 
-def walked_tile(rows: int, columns: int, points: int) -> dict[str, int]:
+_STEPS = {2: ((64, 3), (64, 3)), 3: ((64, 2), (32, 3)), 4: ((64, 3), (64, 2))}
+"""By how many products a step computes, the points of a step and the stages: of 64 columns at most, and of more.
+
+Source: measured on an H200, attention of 4096 by 4096 and its gradient, causal and with slopes, heads of 64 and of 128;
+23 tiles each. All are of 64 rows and 4 warps: none of 128 rows was faster but by 3 %, and more warps halve the speed.
+"""
+
+
+def walked_tile(rows: int, columns: int, points: int, products: int = 2) -> dict[str, int]:
     """The choices of a nest that walks along what it sums, and computes what it sums on the way from sums of `points`.
 
-    A program has all columns. `depth` are the points of a step.
+    A program has all columns. `depth` are the points of a step, in which `products` are computed.
     """
     width = max(LEAST, 1 << max(0, columns - 1).bit_length())
     inner = max(LEAST, 1 << max(0, points - 1).bit_length())
     widest = max(width, inner)
-    height = 128 if widest <= 128 else 64
-    height = min(height, max(LEAST, 1 << max(0, rows - 1).bit_length()))
+    depth, stages = _STEPS[min(4, max(2, products))][widest > 64]
     return {
-        "rows": height,
+        "rows": min(64, max(LEAST, 1 << max(0, rows - 1).bit_length())),
         "columns": width,
-        "depth": 64,
-        "warps": 4 if height <= 64 else 8,
-        "stages": 3 if widest <= 64 else 2,
+        "depth": depth,
+        "warps": 4,
+        "stages": stages if widest <= 128 else 2,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -14,7 +15,15 @@ from cuesta.dialects.loops.access import LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp
 from cuesta.dialects.loops.surgery import stores_of
+from cuesta.transforms import thresholds
 from cuesta.transforms.reductions.laws import PLACE, PLAIN, SHIFTED, SPLITTABLE, Law
+
+AGAIN = 4096
+"""The most points of a reduction that every part does again: what others read just now comes from the cache, and a
+program takes few steps for it. What a smaller one would spare is a launch of one program, which takes longer.
+
+Source: a bound: 16 KB are what a program reads in about the time that a launch takes.
+"""
 
 
 @struct
@@ -70,17 +79,21 @@ def plain_members(nest: NestOp) -> list[Member] | None:
 
 
 def members_of(nest: NestOp) -> list[Member]:
-    """The reductions of a nest, over the domain of the first of them, that can be computed in parts all at once.
+    """The reductions of a nest, over the domain of the first of them, that can be computed in parts all at once; but
+    over that of a later one where those before it are done again by every part.
 
-    None of them needs a reduction that is not among them. What one stores at its points, on the way, others may read at
-    the same points; they need nothing else that the nest stores.
+    None of them needs a reduction that is neither among them nor done again. What one stores at its points, on the way,
+    others may read at the same points; they need nothing else that the nest stores.
     """
     members: list[Member] = []
     needs: dict[SSAValue, set[Operation]] = {}
     handles: set[SSAValue] = set(nest.handles)
     stored: dict[SSAValue, StoreOp] = {}
+    again = done_again(nest)
     sizes: Sequence[object] | None = None
     for op in nest.body.ops:
+        if op in again:
+            continue
         own: set[Operation] = {op} if isinstance(op, LoadOp) and op.source in handles else set()
         for value in read_from(op, nest.body):
             own |= needs.get(value, set())
@@ -96,6 +109,33 @@ def members_of(nest: NestOp) -> list[Member]:
         for result in op.results:
             needs[result] = own
     return members
+
+
+def done_again(nest: NestOp) -> list[ReduceOp]:
+    """The first reductions of a nest, when all of them together are so small beside the one after them that each of its
+    parts does them again: the greatest of what rows have found, before a sum over all points of all rows. They store
+    nothing, and read nothing that the nest stores; what they need of one another is done again as well.
+    """
+    handles = set(nest.handles)
+    found: list[ReduceOp] = []
+    points = 0
+    for op in nest.body.ops:
+        if any(isinstance(one, LoadOp) and one.source in handles for one in op.walk()):
+            return []
+        if not isinstance(op, DomainOp):
+            if isinstance(op, TensorWriteOp):
+                return []
+            continue
+        size = math.prod(size if isinstance(size, int) else 0 for size in op.sizes)
+        if not isinstance(op, ReduceOp) or not size:
+            return []
+        if points and size >= points * thresholds.SMALL and size > AGAIN:
+            return found
+        points += size
+        if points > AGAIN or any(isinstance(one, TensorWriteOp) for one in op.walk()):
+            return []
+        found.append(op)
+    return []
 
 
 def _keeps_to_its_points(reduction: ReduceOp, handles: set[SSAValue], stored: dict[SSAValue, StoreOp]) -> bool:
@@ -215,6 +255,7 @@ def is_same(one: SSAValue, other: SSAValue, one_body: Block, other_body: Block) 
 
 __all__ = [
     "Member",
+    "done_again",
     "has_scans",
     "is_same",
     "members_of",

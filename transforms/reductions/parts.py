@@ -278,8 +278,7 @@ class Splitter:
         for op in self.nest.body.ops:
             if op not in wanted:
                 continue
-            if isinstance(op, ReduceOp):
-                member = self.plan.members[op]
+            if isinstance(op, ReduceOp) and (member := self.plan.members.get(op)) is not None:
                 if member.law is PLACE:
                     whole = self.combine_places(op, new)
                 else:

@@ -11,7 +11,7 @@ from cuesta.dialects.loops.access import BoundOp, LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp
 from cuesta.transforms.reductions.domains import Parts
 from cuesta.transforms.reductions.laws import PLACE
-from cuesta.transforms.reductions.members import Member, has_scans, read_from
+from cuesta.transforms.reductions.members import Member, done_again, has_scans, read_from
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Plan:
     stores: list[StoreOp] = field(default_factory=list["StoreOp"])
     """Of the nest's own body, not in the rest."""
     dependent: set[Operation] = field(default_factory=set[Operation])
-    """Ops outside of the rest that need a member, members included."""
+    """Ops outside of the rest that need a member or a reduction that is done again, and these themselves."""
     owners: dict[SSAValue, Operation | None] = field(default_factory=dict[SSAValue, "Operation | None"])
     """For every handle the loop, or the member, that stores it; the nest itself for the rest, None for the combination.
     """
@@ -46,11 +46,12 @@ def plan_of(nest: NestOp, members: Sequence[Member], parts: Parts) -> Plan | Non
         return None
     plan = Plan({member.reduction: member for member in members})
     handles = set(nest.handles)
+    again = set[Operation](done_again(nest))
     rest: set[Operation] = set()
     for op in nest.body.ops:
         owners = {value.owner for value in read_from(op, nest.body)}
         late = not owners.isdisjoint(rest) or (isinstance(op, LoadOp) and op.source in handles)
-        if isinstance(op, ReduceOp) and op in plan.members:
+        if op in again or (isinstance(op, ReduceOp) and op in plan.members):
             plan.dependent.add(op)
             continue
         if isinstance(op, ForOp) and not late and not any(isinstance(one, DomainOp) for one in plan.rest):

@@ -38,6 +38,9 @@ from cuesta.dialects.loops.writing import (
 )
 from cuesta.transforms.reductions.laws import join_running
 
+_EXTREMES = {"last_argmax": "maximum", "last_argmin": "minimum"}
+"""Of a running extreme and its place the kind that gives the extreme. NaN is both the greatest and the least."""
+
 
 def splittable_scan(nest: NestOp) -> ScanOp | None:
     """The first stage of a nest, where it is a scan over one axis that can be taken apart: what it keeps running does
@@ -175,21 +178,43 @@ class _Splitter:
         new, substitution = nest_before(self.nest, (*self.nest.sizes, self.parts - 1), self.tensors((self.parts - 1,)))
         self.totals = dict(zip(self.values(), new.results, strict=True))
         clone_into(self.around, InsertPoint.at_end(new.body), substitution)
-        if all(op.kind in JOINS for op in self.running):
-            for op, handle in zip(self.running, new.handles, strict=True):
-                self.put(new, self.here(self.reduced(op, new, substitution), handle, new), op)
+        if all(op.kind in JOINS or op.kind in _EXTREMES for op in self.running):
+            handles = iter(new.handles)
+            for op in self.running:
+                for total in self.reduced(op, new, substitution):
+                    self.put(new, self.here(total, next(handles), new), op)
         else:
             new.body.add_op(self.scanned(new, substitution))
         return new
 
-    def reduced(self, op: RunningOp, new: NestOp, substitution: Substitution) -> SSAValue:
-        """The total of a part by a reduction, put at the end of a nest."""
-        total = ReduceOp.build(op.kind, (self.points,), op.value.type)
+    def reduced(self, op: RunningOp, new: NestOp, substitution: Substitution) -> list[SSAValue]:
+        """The total of a part by a reduction, put at the end of a nest; of an extreme and its last place by two, which
+        a device does in less than a scan.
+        """
+        total = ReduceOp.build(_EXTREMES.get(op.kind, op.kind), (self.points,), op.value.type)
         self.walk(new, total, substitution)
-        clone_into(leading_to(op.value, ops_of(self.scan.body)), InsertPoint.at_end(total.body), substitution)
-        BodyWriter(total.body, op).end(substitution.value(op.value))
+        value = self.value_at(op, total, substitution)
+        BodyWriter(total.body, op).end(value)
         self.put(new, total, op)
-        return total.results[0]
+        extreme = total.results[0]
+        if op.kind not in _EXTREMES:
+            return [extreme]
+        last = ReduceOp.build("maximum", (self.points,), i64)
+        position = self.walk(new, last, substitution)
+        value, writer = self.value_at(op, last, substitution), BodyWriter(last.body, op)
+        has_it = writer.make("eq", value, extreme)
+        if kind_of(value.type) == "f":
+            nan = writer.make("and", writer.make("ne", value, value), writer.make("ne", extreme, extreme))
+            has_it = writer.make("or", has_it, nan)
+        number = writer.add(IndexOp.build(position, substitution.axes, i64))
+        writer.end(writer.select(has_it, number, writer.constant(-1, i64)))
+        self.put(new, last, op)
+        return [extreme, last.results[0]]
+
+    def value_at(self, op: RunningOp, domain: DomainOp, substitution: Substitution) -> SSAValue:
+        """What runs, at a point of a part, put at the end of a domain's body."""
+        clone_into(leading_to(op.value, ops_of(self.scan.body)), InsertPoint.at_end(domain.body), substitution)
+        return substitution.value(op.value)
 
     def scanned(self, new: NestOp, substitution: Substitution) -> ScanOp:
         """A scan that stores what it comes to at the last point of a part."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -46,20 +47,22 @@ groups -0.8. Images of three dimensions are not below those of two.
 @struct
 class _Rates:
     """What channels first costs a kind of call on a GPU: forward; for both gradients; and where a group has few
-    channels, if that is something else.
+    channels, where all groups have many, or where windows go in steps, if that is something else.
     """
 
     forward: float
     backward: float
     few: tuple[float, float] | None = None
+    many: tuple[float, float] | None = None
+    steps: tuple[float, float] | None = None
 
 
 _GPU: Final = {
-    "plain": _Rates(2.0, 4.0, few=(1.0, -1.5)),
+    "plain": _Rates(2.0, 4.0, few=(1.0, -1.5), steps=(1.3, 3.5)),
     "pointwise": _Rates(0.5, 0.5, few=(-2.0, 0.0)),
     "patches": _Rates(1.5, 3.5, few=(-2.5, 2.5)),
     "patches of colours": _Rates(-3.0, -6.0),
-    "grouped": _Rates(0.5, 1.0, few=(1.0, 3.5)),
+    "grouped": _Rates(0.5, 1.0, few=(1.0, 3.5), many=(2.0, 1.0)),
     "grouped pointwise": _Rates(1.0, 20.0, few=(0.5, -20.0)),
     "depthwise": _Rates(2.0, 8.0),
     "transposed": _Rates(2.2, 2.9, few=(-0.5, 0.8)),
@@ -72,7 +75,7 @@ _HALF_ON_GPU: Final = {
     "pointwise": _Rates(2.3, 3.7, few=(-2.7, 4.0)),
     "patches": _Rates(3.3, 9.0),
     "patches of colours": _Rates(-70.0, -70.0),
-    "grouped": _Rates(-2.0, -7.4, few=(-5.5, -13.6)),
+    "grouped": _Rates(-2.0, -7.4, few=(-5.5, -13.6), many=(2.4, -1.0)),
     "grouped pointwise": _Rates(-5.0, -5.4, few=(0.0, -16.0)),
     "depthwise": _Rates(3.4, 19.0),
     "transposed": _Rates(3.0, 6.4, few=(2.2, 0.9)),
@@ -84,13 +87,27 @@ _HALF_ON_GPU: Final = {
 
 Source: measured by `make bench-convolutions ARGS='--device cuda --draw 2000 --seconds 85'` (torch 2.11, H100, 645
 random shapes): medians, or the sign of the layout that is faster in all where the median is near 0. Patches of colours:
-from an H200, by windows of 4 and 16.
+from an H200, by windows of 4 and 16. Many channels, and steps: 230 shapes more, whose two gradients were measured by
+themselves; of 26 plain f32 convolutions with steps the costs are -11 to 48, so that little speaks for a copy.
+"""
+_LARGE_WINDOW, _LARGE_WINDOW_WEIGHT = 49, -55.0
+"""Points of a window from which on the gradient of a depthwise weight in f32 costs as much more channels last, for
+which the library has no more than a direct kernel: 7 by 7 took 3.5 to 7 times as long, 5 by 5 a quarter to two thirds.
+
+Source: from the same shapes (six of 7 by 7, -64 to -54).
 """
 _FEW = 8
 """Channels of a group, of what is read or of what is given, below which they are few: no vector of 16 bytes of 16-bit
 numbers, and a part of a sector.
 
 Source: from the same shapes; 16 and more were worse.
+"""
+_MANY = 32
+"""Channels of a group, of what is read and of what is given, from which on they are many: a step of the library's
+products of matrices. 128x64x192x192 bf16 in two groups took 323 us channels last and 1067 channels first; in four
+groups of 16 both took 1.77 ms.
+
+Source: from the same shapes, and these.
 """
 _VOLUMES_ON_GPU: Final = {"plain": 2.5, "pointwise": 0.0, "depthwise": -36.0, "transposed": 5.0}
 """The same of images of three dimensions. What does not stand here is left as it is.
@@ -122,6 +139,8 @@ class Convolution:
     passes: int = 1
     """How many results there are whose making takes as long as that of an image."""
     is_backward: bool = False
+    of_weight: bool = False
+    """Whether the gradient of the weight is one of the results."""
 
     @classmethod
     def of(cls, call: loops.ExternOp) -> Convolution | None:
@@ -132,7 +151,8 @@ class Convolution:
         if call.overload == _BACKWARD and len(arguments) > _GROUPS + 2 and isinstance(wanted := arguments[-1], tuple):
             gradient, image, weight = operands[:3]
             given, passes = arguments[1:-1], sum(map(bool, wanted[:2]))
-            return cls((gradient, image), call.results[0], image, weight, gradient, given, passes, is_backward=True)
+            of_weight = bool(wanted[1])
+            return cls((gradient, image), call.results[0], image, weight, gradient, given, passes, True, of_weight)
         return None
 
 
@@ -154,13 +174,32 @@ def channels_first_costs(convolution: Convolution) -> float | None:
         if len(sizes_of(tensor_type_of(convolution.result))) == 5:
             rate = _VOLUMES_ON_GPU.get(kind)
             return None if rate is None else rate * convolution.passes
-        rates = (_HALF_ON_GPU if half else _GPU)[kind]
-        forward, backward = rates.forward, rates.backward
-        if rates.few is not None and any(count < _FEW for count in _channels_of_groups(convolution)):
-            forward, backward = rates.few
-        return backward * convolution.passes / 2 if convolution.is_backward else forward
+        forward, backward = _rates_of((_HALF_ON_GPU if half else _GPU)[kind], convolution)
+        if not convolution.is_backward:
+            return forward
+        if kind == "depthwise" and not half and convolution.of_weight and _window(convolution) >= _LARGE_WINDOW:
+            return _LARGE_WINDOW_WEIGHT + backward * (convolution.passes - 1) / 2
+        return backward * convolution.passes / 2
     # What libraries have no kernel for gives its result channels first.
     return _CPU[kind] if isinstance(element, Float32Type | BFloat16Type) and not convolution.is_backward else None
+
+
+def _rates_of(rates: _Rates, convolution: Convolution) -> tuple[float, float]:
+    """What channels first costs a convolution, forward and for both gradients."""
+    channels, stride = _channels_of_groups(convolution), convolution.arguments[_STRIDE]
+    if rates.few is not None and any(count < _FEW for count in channels):
+        return rates.few
+    if rates.many is not None and channels and min(channels) >= _MANY:
+        return rates.many
+    if rates.steps is not None and isinstance(stride, tuple | list) and any(step != 1 for step in stride):
+        return rates.steps
+    return rates.forward, rates.backward
+
+
+def _window(convolution: Convolution) -> int:
+    """The points of a window, as far as they are known."""
+    sizes = sizes_of(tensor_type_of(convolution.weight))[2:]
+    return math.prod(size for size in sizes if isinstance(size, int))
 
 
 def _channels_of_groups(convolution: Convolution) -> list[int]:

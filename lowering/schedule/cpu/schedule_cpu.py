@@ -395,15 +395,21 @@ class _Chooser:
         return schedule
 
     def rows_together(self, root: Loop, axes: list[int], rows: int) -> Schedule:
-        """As `rows`, but a program runs through a tile of one axis, of which `rows` points are done together."""
+        """As `rows`, but a program runs through a tile of one axis, of which `rows` points are done together, and for
+        them through axes of a few points that all read the same of what they reduce: the other rows of a product.
+        """
         schedule = self.rows(root)
         if not axes or schedule.locals or all(lanes == 1 for _, lanes in schedule.loops.values()):
             problem = f"its schedule says rows = {rows}, but it has no rows whose points are reduced in lanes"
             raise CuestaError(Diagnostic.on(self.analysis.nest, problem))
-        (axis,) = axes
-        parallel = next(one for one in schedule.parallel if one.axis == axis)
+        parallel = next(one for one in schedule.parallel if one.axis == (axis := axes[0]))
         parallel.loop, parallel.tile = True, tile_of(self.analysis.sizes[axis], SUMMED_ROWS, rows)
         schedule.around = [(axis, rows)]
+        own = [access for loop in root.loops for access in loop.accesses if access.varies >> axis & 1]
+        for other in schedule.parallel:
+            if other.axis != axis and 1 < self.points[other.axis] <= MOST_ROWS and own:
+                other.loop = not any(access.is_store or access.varies >> other.axis & 1 for access in own)
+        schedule.order = [other.axis for other in schedule.parallel if other.loop and other.axis != axis]
         return schedule
 
     def cheapest_beside(self, root: Loop, best_cost: float) -> tuple[int, int | None] | None:

@@ -89,14 +89,17 @@ def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int)
             made[inner.op] = (inner.axes, max(LEAST, 1 << (points - 1).bit_length()))
         found = contraction_in(analysis, loop, root.axes, tf32)
         if not isinstance(found, str):
-            contractions[loop.op] = found
+            within = {contractions[inner.op].rows for inner in loop.loops}
+            contractions[loop.op] = _turned(found) if found.columns in within else found
     outer = [one for loop, one in contractions.items() if loop.parent_op() is fold]
     if not outer or any((one.rows, one.columns) != (outer[0].rows, outer[0].columns) for one in outer):
         raise refuse(fold, "no sum of products in it has rows and columns of the nest")
     rows, columns = outer[0].rows, outer[0].columns
+    width = analysis.sizes[columns]
+    whole = isinstance(width, int) and width <= choices["columns"]
     tiles = [
         ParallelAxis(rows, loop=True, tile=choices["rows"]),
-        ParallelAxis(columns, loop=True, tile=choices["columns"]),
+        ParallelAxis(columns, loop=True, tile=None if whole else choices["columns"]),
     ]
     bounds = idle_steps(analysis, fold, rows)
     count = analysis.sizes[root.loops[0].axes[0]]
@@ -162,6 +165,11 @@ def contraction_in(analysis: NestAnalysis, loop: Loop, around: list[int], tf32: 
     if rows[-1] in within or (turned and columns[-1] not in within):
         left, right, rows, columns = right, left, columns, rows
     return Contraction(left, right, frozenset(left_out), rows[-1], columns[-1], tf32)
+
+
+def _turned(one: Contraction) -> Contraction:
+    """The same with rows for columns."""
+    return Contraction(one.right, one.left, one.left_out, one.columns, one.rows, one.tf32)
 
 
 def _is_narrow(value_type: Attribute) -> bool:

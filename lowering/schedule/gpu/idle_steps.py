@@ -3,9 +3,10 @@
     %m, %l, %o = fold (%c : 64) { … maximum (%j : 64) of select(%c * 64 + %j > %i, -inf, a) … }
     →  a program of rows p · 128 … p · 128 + 127 walks from 0 to min(p * 2 + 2, 64)
 
-A point whose a is −inf is no maximum, and weighs exp(−inf − t) = 0 in every sum that is rescaled with it; a step of
-such points carries on what it was given. What it would have multiplied by 0 is not read: an infinity or a NaN among the
-values of keys that nobody sees has no effect, where in eager it is a NaN (docs/differences.md).
+A point whose a is −inf is no maximum, and weighs exp(−inf − t) = 0 in every sum that is rescaled with it, and in sums
+of what is a factor of such exponentials; a step of such points carries on what it was given. What it would have
+multiplied by 0 is not read: an infinity or a NaN among the values of keys that nobody sees has no effect, where in
+eager it is a NaN (docs/differences.md).
 
 Conditions are comparisons of numbers of points that are linear in the step, the point and the row, and joined by `and`,
 `or` and `not`. What is no such mask is taken never to hold.
@@ -138,13 +139,15 @@ def _exponents(value: SSAValue, reduction: loops.ReduceOp) -> list[SSAValue] | N
         return None
     if isinstance(owner, elem.ConvertOp) or (isinstance(owner, elem.TableOp) and owner.row.name in ("neg", "div")):
         return _exponents(owner.operands[0], reduction)
-    if isinstance(owner, elem.SelectOp):  # 0 for points that there are not
-        condition, weight, other = owner.operands
-        del condition
-        zero = isinstance(other.owner, elem.ConstantOp) and other.owner.value == 0
-        return _exponents(weight, reduction) if zero else None
+    if isinstance(owner, elem.SelectOp):  # 0 for points that there are not, or that a mask takes out
+        _, *sides = owner.operands
+        weights = [side for side in sides if not _is(side, 0)]
+        return _exponents(weights[0], reduction) if len(weights) == 1 else None
     if not isinstance(owner, elem.TableOp):
         return None
+    if owner.row.name in ("add", "sub"):  # 0 where both are
+        left, right = (_exponents(operand, reduction) for operand in owner.operands)
+        return None if left is None or right is None else list(dict.fromkeys((*left, *right)))
     if owner.row.name == "mul":
         found = [_exponents(operand, reduction) for operand in owner.operands]
         return found[0] if found[0] is not None else found[1]

@@ -273,16 +273,13 @@ class _Chooser:
         return any(self.is_in_vectors(access, root, lane) for access in root.accesses if access.width)
 
     def is_limited(self, root: Loop, loop: Loop) -> bool:
-        """Whether a reduction reads only where an index is less than a number, elements that follow one another."""
-        if not isinstance(loop.op, loops.ReduceOp):
+        """Whether a reduction or scan reads only where an index is less than a number, elements in order."""
+        if not isinstance(loop.op, loops.ReduceOp | loops.ScanOp):
             return False
         for access in loop.accesses:
             mask = access.op.mask.owner if isinstance(access.op, loops.LoadOp) and access.op.mask is not None else None
-            if (
-                isinstance(mask, elem.TableOp)
-                and mask.row.name == "lt"
-                and self.is_in_vectors(access, root, loop.axes[-1])
-            ):
+            is_limit = isinstance(mask, elem.TableOp) and mask.row.name == "lt"
+            if is_limit and self.is_in_vectors(access, root, loop.axes[-1]):
                 return True
         return False
 
@@ -441,6 +438,8 @@ class _Chooser:
             lanes = min(lanes, SCANNED)
         height = 1
         flat = static and not any(inner.loops for inner in root.loops)
+        if running and any(self.is_limited(root, leaf) for leaf in leaves):
+            flat = False  # masks, which split vectors, are left out only of programs of one part: 57 us, not 95
         shortest = lanes <= self.machine.segment // 4
         most = 2 * SCANNED if running else SHORTEST if shortest else ROW_WARP_BYTES // self.width()
         while flat and root.axes and lanes * height * 2 <= most and rows >= height * 2 * self.programs:

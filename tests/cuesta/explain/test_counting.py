@@ -17,6 +17,7 @@ from cuesta.explain.graphs import graph_of
 from cuesta.explain.measuring import Measured
 from cuesta.explain.model import Kernel
 from cuesta.explain.nodes import TracedGraph
+from cuesta.explain.triton_text import UnreadableTextError
 from cuesta.explain.watch import Watch, Watched
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.observing import observed
@@ -129,18 +130,47 @@ def test_symbols_are_what_they_were_when_it_was_captured() -> None:
     assert kernel.counted == ""
 
 
-def test_on_a_gpu_functions_are_what_instructions_add_up_to_and_times_are_predicted() -> None:
-    graph = make_fx(lambda x: torch.ops.aten.add(torch.ops.aten.exp(x), 1.0))(_x(64, 1024))
+def on_a_gpu(function: Callable[..., Any], *inputs: torch.Tensor) -> Kernel:
+    """The only kernel of a program for a GPU, on a machine that may have none."""
     record, watch = CompileRecord("inference"), Watch()
     watched = watch.adopt(record, Watched(record, 0.0, TracedGraph()))
-    module = on_cuda(import_graph(graph).module)
+    module = on_cuda(import_graph(make_fx(function)(*inputs)).module)
     with observed(watch):
         run_stages(module, Options(), record, None, default_stages())
     watched.module = module
     (kernel,) = graph_of(watched, 0, Measured(why="there is no device")).kernels
+    return kernel
+
+
+def exp_and_one(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten.add(torch.ops.aten.exp(x), 1.0)
+
+
+def test_on_a_gpu_functions_are_what_instructions_add_up_to_and_times_are_predicted() -> None:
+    kernel = on_a_gpu(exp_and_one, _x(64, 1024))
     count = 64 * 1024
     assert (kernel.flops, kernel.special_functions, kernel.device_flops) == (2 * count, count, 11 * count)
-    assert (kernel.bytes_read, kernel.bytes_written) == (4 * count, 4 * count)
+    assert (kernel.bytes_read, kernel.bytes_written, kernel.counted) == (4 * count, 4 * count, "")
     assert kernel.predicted_us is not None and 0 < kernel.predicted_us < 100
     assert kernel.schedule is not None and kernel.schedule.rejected
     assert all(one.predicted_us is not None for one in kernel.schedule.rejected)
+
+
+def test_on_a_gpu_arithmetic_is_that_of_threads() -> None:
+    """Softmax, whose nest has the exponentials twice: once in the text; rows of 96 are tiles of 128 lanes."""
+    kernel = on_a_gpu(lambda x: torch.ops.aten._softmax(x, 1, False), _x(4096, 96))
+    lanes, warp = 4096 * 128, 32
+    assert kernel.flops == 4096 * 96 * 6 and kernel.device_flops is not None
+    # Of each lane a difference, an exponential, a sum, a quotient; of each row a sum between lanes.
+    once = lanes * (1 + 10 + 1 + 5)
+    assert once < kernel.device_flops < once + 4096 * warp * 8 + lanes * 5
+
+
+def test_what_of_a_gpu_is_not_understood_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> int:
+        raise UnreadableTextError("a call of tl.sort")
+
+    monkeypatch.setattr("cuesta.explain.graphs.device_arithmetic", fails)
+    kernel = on_a_gpu(exp_and_one, _x(64, 1024))
+    assert kernel.device_flops == 11 * 64 * 1024
+    assert kernel.counted == "arithmetic on the device is that of the program, not of its threads: a call of tl.sort"

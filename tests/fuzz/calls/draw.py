@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tests.fuzz.calls.case import SIZE_NAMES, Case
 from tests.fuzz.calls.exclusions import random_values
-from tests.fuzz.calls.judge import Raised, outcome
+from tests.fuzz.calls.outcomes import Raised, outcome
 from tests.fuzz.calls.rows import THEMES, VIEWS
 from tests.fuzz.calls.scope import names
 from tests.fuzz.expressions import MAKERS, Value

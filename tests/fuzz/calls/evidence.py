@@ -24,15 +24,16 @@ def eager_calls(case: Case, names: tuple[str, ...]) -> Iterator[tuple[tuple[Any,
 
 
 def has_arithmetic_said_otherwise(case: Case) -> bool:
-    """Whether the results of an operator of one element, of 16 bits and with an operand that is expanded, lie otherwise
-    in eager than PyTorch's metadata function says.
+    """Whether the results of an operator of one element, with operands of several sizes or of 16 bits and one that is
+    expanded, lie otherwise in eager than PyTorch's metadata function says.
     """
-    calls = _Calls(lambda func: torch.Tag.pointwise in func.tags)
+    calls = _Calls(lambda func: torch.Tag.pointwise in getattr(func, "tags", ()))
     for _ in _results(case, calls):
         for func, given, named, result in calls.found:
             operands = [one for one in tree_leaves((given, named)) if isinstance(one, Tensor)]
             plain = all(type(one) is Tensor for one in [*operands, result])
-            if plain and any(one.dtype in HALVES and 0 in one.stride() for one in operands):
+            halves = any(one.dtype in HALVES and 0 in one.stride() for one in operands)
+            if plain and (halves or len({one.shape for one in operands}) > 1):
                 with FakeTensorMode() as fakes:
                     of_fakes = [tree_map_only(Tensor, fakes.from_tensor, one) for one in (given, named)]
                     said = func(*of_fakes[0], **of_fakes[1])
@@ -49,14 +50,6 @@ def negative_tensors(case: Case) -> list[Tensor]:
     """What the program is given or gives that has the negative bit."""
     given = [one for values in _results(case, None) for one in tree_leaves(values)]
     return [one for one in given if isinstance(one, Tensor) and one.layout is torch.strided and one.is_neg()]
-
-
-def reads_digits(case: Case) -> bool:
-    """Whether the program reads numbers with a fraction as integers."""
-    for given, result in eager_calls(case, ("view",)):
-        if given[0].is_floating_point() and isinstance(result, Tensor) and not result.is_floating_point():
-            return True
-    return False
 
 
 def is_computed_view(case: Case, name: str) -> bool:
@@ -107,6 +100,20 @@ class _Calls(TorchDispatchMode):
         if self.wanted(func):
             self.found.append((func, args, named, result))
         return result
+
+
+class SignedZeros(TorchDispatchMode):
+    """−z of complex numbers has the other sign wherever z has a zero, as eager's for elements that fill no vector."""
+
+    supports_higher_order_operators = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(hasattr(one, "__tensor_flatten__") for one in types):
+            return NotImplemented  # the operators on its parts come here
+        if func not in (torch.ops.aten.neg.default, torch.ops.aten.neg_.default) or not args[0].is_complex():
+            return func(*args, **(kwargs or {}))
+        negated = torch.view_as_complex(-torch.view_as_real(args[0].resolve_conj().clone()))
+        return func(*args).copy_(negated)
 
 
 def lies_row_major(value: Any) -> bool:

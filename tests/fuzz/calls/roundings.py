@@ -31,6 +31,7 @@ FUNCTIONS = frozenset(
 """Operators of which a rounded result is no surprise. None whose results programs take for exact: sums of two, copies,
 products (tests/fuzz/expressions.py).
 """
+HALVES = (torch.float16, torch.bfloat16)
 NORMS = frozenset(
     {
         "linalg_vector_norm", "native_batch_norm", "native_group_norm", "native_layer_norm",
@@ -45,16 +46,27 @@ class NudgedMode(TorchDispatchMode):
 
     supports_higher_order_operators = True  # what they call runs as it is
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, halves: bool = False) -> None:
         super().__init__()
         self.generator = torch.Generator().manual_seed(seed)
+        self.halves = halves
+        """Whether results of 16 bits are off, of whatever operator of one element: others may round less often."""
+        self.reads_digits = False
+        """Whether numbers with a fraction were read as integers."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(hasattr(one, "__tensor_flatten__") for one in types):
+            return NotImplemented  # the operators on its parts come here
         name = _name_of(func)
+        if func is torch.ops.aten.view.dtype and _has_fraction(args[0].dtype) and not _has_fraction(args[1]):
+            self.reads_digits = True
         if name in NORMS:
             args = tuple(self._nudged(one) if type(one) is Tensor else one for one in args)
         result = func(*args, **(kwargs or {}))
-        if name not in FUNCTIONS | NORMS or type(result) is not Tensor or "out" in (kwargs or {}):
+        if type(result) is not Tensor or "out" in (kwargs or {}):
+            return result
+        rounds = name in FUNCTIONS | NORMS or (name == "abs" and args[0].is_complex())
+        if not rounds and not (self.halves and result.dtype in HALVES and torch.Tag.pointwise in func.tags):
             return result
         if func._schema.is_mutable:
             return result.copy_(self._nudged(result))
@@ -69,6 +81,10 @@ class NudgedMode(TorchDispatchMode):
         signs = torch.randint(0, 2, value.shape, generator=self.generator).to(value.device, torch.float64) * 2 - 1
         moved = value.double() * (1 + signs * torch.finfo(value.dtype).eps)
         return torch.empty_like(value).copy_(moved)
+
+
+def _has_fraction(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
 
 
 @functools.cache

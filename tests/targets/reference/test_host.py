@@ -44,6 +44,23 @@ def test_refused(parse, old, new, message):
         run(parse(TEXT.replace(old, new)), [torch.randn(3, 4), torch.randn(4, 2)])
 
 
+@pytest.mark.parametrize("kind", ["i64", "i32", "i1", "ui8", "f32", "f64"])
+def test_memory_that_nobody_wrote_is_the_same_in_every_run(parse, kind):
+    """Whatever stood there before: two runs of one program do not differ, and what is not written is no zero."""
+    alloc = f"%b = host.alloc : tensor<5x{kind}>\n"
+    place = f"%a = host.alloc : tensor<128xui8>\n%b = host.place %a at 64 : tensor<128xui8> to tensor<5x{kind}>\n"
+    for made in (alloc, place):
+        text = f"host.func @main() -> (tensor<5x{kind}>) {{\n{made}host.return %b : tensor<5x{kind}>\n}}"
+        found: list[torch.Tensor] = []
+        for byte in (0, 77):
+            junk = [torch.full((64,), byte, dtype=torch.uint8) for _ in range(50)]  # memory that is given out again
+            del junk
+            found += run_tensors(parse(text), [])
+        one, other = found
+        assert torch.equal(one.isnan(), other.isnan()) and torch.equal(one.nan_to_num(), other.nan_to_num())
+        assert bool((one != 0).all())
+
+
 WRITES = """
 func.func @main(%x : tensor<2x2xf32>, %y : tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>)
     attributes {aten.writes_to = [1, 0]} {

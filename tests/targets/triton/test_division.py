@@ -73,7 +73,7 @@ func.func @main(%x : tensor<7x4096xf32>, %d : tensor<7x2xf32>) -> tensor<7x4096x
 def test_many_dividends_of_one_divisor() -> None:
     assert "functions.divide_by_shared(a_1, s)" in source_of(SHARED.replace("ROWS", "1"))
     (several,) = texts_of(on_cuda(parse(SHARED.replace("ROWS", "2"))))
-    assert "tl.div_rn(a_1, s)" in several.source, "a divisor for each row"
+    assert "functions.divide_by_rows(a_1, s)" in several.source, "a divisor for each row"
     assert_compiles([several, *texts_of(on_cuda(parse(SHARED.replace("ROWS", "1"))))])
 
 
@@ -88,13 +88,40 @@ def test_lanes_without_a_point_hold_ones() -> None:
 
 
 @pytest.mark.slow
-def test_quotients_by_one_divisor() -> None:
+@pytest.mark.parametrize("rows", [1, 2])
+def test_quotients_by_one_divisor(rows: int) -> None:
     """Those whose reciprocal is no normal number, and those that are no number, go another way."""
     divisors = torch.tensor([3.0, -49.0, 1e-38, 3e38, 0.0, float("inf"), float("nan")])
     x = torch.cat([all_patterns(16411 * 31), edges(), torch.ones(4096)])[None, :4096].repeat(7, 1)
-    (result,) = run(on_cuda(parse(SHARED.replace("ROWS", "1"))), [x, torch.stack((divisors, torch.zeros(7)), 1)])
+    text = SHARED.replace("ROWS", str(rows))
+    (result,) = run(on_cuda(parse(text)), [x, torch.stack((divisors, torch.zeros(7)), 1)])
     truth = x.double() / divisors.double()[:, None]
     assert torch.equal(result.isnan(), truth.isnan())
     zeros = (x == 0) & ~truth.isnan()
     assert torch.equal(result[zeros].signbit(), truth[zeros].signbit())
     assert float(torch.nan_to_num(ulp_errors(result, truth), nan=0.0, posinf=1e9).max()) <= 1.5
+
+
+EACH = """
+func.func @main(%x : tensor<SIZExf32>, %d : tensor<SIZExf32>) -> tensor<SIZExf32> {
+  %y = loops.nest (%i : SIZE) outs(%o : tensor<SIZExf32>) {
+    %a = loops.load %x[%i] : tensor<SIZExf32>
+    %b = loops.load %d[%i] : tensor<SIZExf32>
+    %r = elem.div %a, %b : f32
+    loops.store %r, %o[%i] : tensor<SIZExf32>
+  }
+  func.return %y : tensor<SIZExf32>
+}"""
+
+
+def test_zeros_among_the_dividends() -> None:
+    """A zero is not divided; the quotient is what IEEE 754 says, its sign included, whatever the divisor is."""
+    numbers = [0.0, -0.0, 1.0, -3.0, 1e-45, -1e-45, 1e-40, 1.2e-38, 3e38, float("inf"), float("-inf"), float("nan")]
+    x, d = (one.flatten() for one in torch.meshgrid(torch.tensor(numbers), torch.tensor(numbers), indexing="ij"))
+    text = EACH.replace("SIZE", str(len(x)))
+    assert "functions.divide_each(a, b)" in source_of(text)
+    (result,) = run(on_cuda(parse(text)), [x, d])
+    truth = x / d
+    assert torch.equal(result.isnan(), truth.isnan())
+    assert torch.equal(result.nan_to_num(0.5), truth.nan_to_num(0.5))
+    assert torch.equal(result.signbit()[~truth.isnan()], truth.signbit()[~truth.isnan()])

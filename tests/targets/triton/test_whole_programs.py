@@ -83,3 +83,26 @@ def test_the_schedule_of_a_text_says_it() -> None:
         (kernel,) = texts_of(module)
         assert ("else:" in kernel.source) == bool(whole)
         check(parse(text.replace("WHOLE", str(whole))))
+
+
+@pytest.mark.parametrize("kind", ["sum", "last_argmax"])
+def test_of_parts_of_a_scan(kind: str) -> None:
+    """A program has one part, so that its number says whether all of the points are there."""
+    second = kind == "last_argmax"
+    text = f"""
+    func.func @main(%x : tensor<5003xf32>) -> tensor<5003xf32> {{
+      %y = loops.nest () outs(%o : tensor<5003xf32>) schedule #loops.schedule<part = 1024> {{
+        loops.scan (%j : 5003) {{
+          %a = loops.load %x[%j] : tensor<5003xf32>
+          %r{", %t" if second else ""} = loops.running {kind} %a : f32
+          loops.store %r, %o[%j] : tensor<5003xf32>
+        }}
+      }}
+      func.return %y : tensor<5003xf32>
+    }}"""
+    totals, _, parts = texts_of(on_cuda(parse(text)))
+    assert "scan" not in totals.source and "tl.cumsum" not in totals.source, "a total is a reduction"
+    whole, _, rest = parts.source.partition("else:")
+    assert "if p * 1024 + 1023 < 5003:" in whole
+    assert "tl.load(x + p * 1024 + lanes)" in whole and "tl.load(x + p * 1024 + lanes_1, mask=" in rest
+    check(parse(text))

@@ -76,3 +76,26 @@ def test_a_gradient_alone_is_half_of_both() -> None:
 def test_a_processor_has_numbers_of_its_own() -> None:
     assert cost_of(64, 64, 1, device="cpu") == ("pointwise", 2.0)
     assert cost_of(64, 64, 3, gradients="both", device="cpu") == ("plain", None)
+
+
+def test_groups_of_many_channels_are_as_no_groups() -> None:
+    for dtype in ("bf16", "f32"):
+        kind, cost = cost_of(64, 64, 3, dtype, groups=2)
+        assert kind == "grouped" and cost is not None and cost > 1  # channels last is faster
+    assert cost_of(64, 32, 3, "bf16", groups=2) == ("grouped", -2.0), "what is given has few channels in a group"
+
+
+def test_little_speaks_for_a_copy_where_windows_go_in_steps() -> None:
+    _, by_one = cost_of(64, 64, 3)
+    _, by_two = cost_of(64, 64, 3, stride=2)
+    assert by_one is not None and by_two is not None and 0 < by_two < by_one
+    assert cost_of(64, 64, 3, "bf16", stride=2) == cost_of(64, 64, 3, "bf16")
+
+
+def test_the_gradient_of_a_large_depthwise_weight_is_slow_channels_last() -> None:
+    _, alone = cost_of(64, 64, 7, groups=64, gradients="weight")
+    _, both = cost_of(64, 64, 7, groups=64, gradients="both")
+    assert alone is not None and both is not None and alone < both < -40
+    for window, dtype in ((5, "f32"), (7, "bf16")):
+        _, cost = cost_of(64, 64, window, dtype, groups=64, gradients="weight")
+        assert cost is not None and cost > 0

@@ -144,3 +144,44 @@ func.func @main(%q : tensor<2x24x16xbf16>, %k : tensor<2x16x40xbf16>, %v : tenso
   %o = loops.extern pure "aten.bmm.default"(%p, %v) : (tensor<2x24x40xbf16>, tensor<2x40x16xbf16>) -> tensor<2x24x16xbf16>
   func.return %o : tensor<2x24x16xbf16>
 }
+
+// -----
+
+// Of what is made point by point somebody else reads a product, or what is between: neither product is joined.
+// CHECK-COUNT-3: loops.extern pure "aten.bmm.default"
+func.func @main(%q : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, %k : tensor<2x16x64xbf16, #aten.layout<device = "cuda:0">>, %m : tensor<2x64xf32, #aten.layout<device = "cuda:0">>, %g : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, %w : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>) -> (tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>) {
+  %s = loops.extern pure "aten.bmm.default"(%q, %k) : (tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x16x64xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+  %p = loops.nest (%h : 2, %i : 64, %j : 64) outs(%r : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>) {
+    %a = loops.load %s[%h, %i, %j] : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+    %b = elem.convert %a : bf16 to f32
+    %c = loops.load %m[%h, %i] : tensor<2x64xf32, #aten.layout<device = "cuda:0">>
+    %d = elem.sub %b, %c : f32
+    %e = elem.exp %d : f32
+    %f = elem.convert %e : f32 to bf16
+    loops.store %f, %r[%h, %i, %j] : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+  }
+  %t = loops.view %p by (d0, d1, d2) -> (d0, d2, d1) : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">> to tensor<2x64x64xbf16, #aten.layout<strides = [4096, 1, 64], device = "cuda:0">>
+  %x = loops.extern pure "aten.bmm.default"(%t, %g) : (tensor<2x64x64xbf16, #aten.layout<strides = [4096, 1, 64], device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>
+  %y = loops.extern pure "aten.bmm.default"(%p, %w) : (tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>
+  func.return %x, %y, %s : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+
+// CHECK-COUNT-3: loops.extern pure "aten.bmm.default"
+func.func @main(%q : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, %k : tensor<2x16x64xbf16, #aten.layout<device = "cuda:0">>, %m : tensor<2x64xf32, #aten.layout<device = "cuda:0">>, %g : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, %w : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>) -> (tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>) {
+  %s = loops.extern pure "aten.bmm.default"(%q, %k) : (tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x16x64xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+  %p = loops.nest (%h : 2, %i : 64, %j : 64) outs(%r : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>) {
+    %a = loops.load %s[%h, %i, %j] : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+    %b = elem.convert %a : bf16 to f32
+    %c = loops.load %m[%h, %i] : tensor<2x64xf32, #aten.layout<device = "cuda:0">>
+    %d = elem.sub %b, %c : f32
+    %e = elem.exp %d : f32
+    %f = elem.convert %e : f32 to bf16
+    loops.store %f, %r[%h, %i, %j] : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+  }
+  %t = loops.view %p by (d0, d1, d2) -> (d0, d2, d1) : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">> to tensor<2x64x64xbf16, #aten.layout<strides = [4096, 1, 64], device = "cuda:0">>
+  %x = loops.extern pure "aten.bmm.default"(%t, %g) : (tensor<2x64x64xbf16, #aten.layout<strides = [4096, 1, 64], device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>
+  %y = loops.extern pure "aten.bmm.default"(%p, %w) : (tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>
+  func.return %x, %y, %p : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+}

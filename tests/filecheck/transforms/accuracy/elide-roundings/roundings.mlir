@@ -160,15 +160,16 @@ func.func @main(%x : tensor<4x8xbf16>) -> tensor<4x8xbf16> {
 
 // -----
 
-// Near miss: a comparison with what another nest rounded. With a constant it is none.
+// Near miss: a comparison with what another nest rounded; nothing in its nest becomes another number.
 // CHECK:      func.func @main
 // CHECK:        %c = elem.exp
 // CHECK-NEXT:   %d = elem.convert %c : f32 to bf16
 // CHECK-NEXT:   %e = elem.convert %d : bf16 to f32
 // CHECK:        elem.eq %e, %n
-// CHECK:        elem.gt %v, %one
-func.func @main(%x : tensor<4xbf16>, %m : tensor<4xbf16>) -> (tensor<4xi1>, tensor<4xi1>) {
-  %y, %z = loops.nest (%i : 4) outs(%o : tensor<4xi1>, %p : tensor<4xi1>) {
+// CHECK:        elem.convert %{{.*}} : f32 to bf16
+// CHECK:        elem.neg
+func.func @main(%x : tensor<4xbf16>, %m : tensor<4xbf16>) -> (tensor<4xi1>, tensor<4xf32>) {
+  %y, %z = loops.nest (%i : 4) outs(%o : tensor<4xi1>, %p : tensor<4xf32>) {
     %a = loops.load %x[%i] : tensor<4xbf16>
     %b = elem.convert %a : bf16 to f32
     %c = elem.exp %b : f32
@@ -181,11 +182,30 @@ func.func @main(%x : tensor<4xbf16>, %m : tensor<4xbf16>) -> (tensor<4xi1>, tens
     %v = elem.sqrt %b : f32
     %w = elem.convert %v : f32 to bf16
     %r = elem.convert %w : bf16 to f32
+    %t = elem.neg %r : f32
+    loops.store %t, %p[%i] : tensor<4xf32>
+  }
+  func.return %y, %z : tensor<4xi1>, tensor<4xf32>
+}
+
+// -----
+
+// A comparison with a constant is no such thing.
+// CHECK:      func.func @main
+// CHECK:        %v = elem.sqrt
+// CHECK:        elem.gt %v, %one
+func.func @main(%x : tensor<4xbf16>) -> tensor<4xi1> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xi1>) {
+    %a = loops.load %x[%i] : tensor<4xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %v = elem.sqrt %b : f32
+    %w = elem.convert %v : f32 to bf16
+    %r = elem.convert %w : bf16 to f32
     %one = elem.constant 1.0 : f32
     %t = elem.gt %r, %one : f32
-    loops.store %t, %p[%i] : tensor<4xi1>
+    loops.store %t, %o[%i] : tensor<4xi1>
   }
-  func.return %y, %z : tensor<4xi1>, tensor<4xi1>
+  func.return %y : tensor<4xi1>
 }
 
 // -----
@@ -203,4 +223,68 @@ func.func @main() -> tensor<600xf32> {
     loops.store %s, %o[%i] : tensor<600xf32>
   }
   func.return %y : tensor<600xf32>
+}
+
+// -----
+
+// Near miss: others get the greatest of rounded numbers, and may ask which of those it was. Then all of them are rounded
+// here, also the one that is stored.
+// CHECK:      func.func @main
+// CHECK:        loops.reduce maximum
+// CHECK:          elem.convert %{{.*}} : bf16 to f32
+// CHECK:        loops.for
+// CHECK:          elem.convert %{{.*}} : bf16 to f32
+// CHECK:          elem.convert %{{.*}} : f32 to bf16
+// CHECK-NEXT:     elem.convert %{{.*}} : bf16 to f32
+func.func @main(%x : tensor<4x8xbf16>) -> (tensor<4xf32>, tensor<4x8xf32>) {
+  %y, %z = loops.nest (%i : 4) outs(%o : tensor<4xf32>, %p : tensor<4x8xf32>) {
+    %m = loops.reduce maximum (%j : 8) {
+      %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+      %b = elem.convert %a : bf16 to f32
+      %c = elem.exp %b : f32
+      %d = elem.convert %c : f32 to bf16
+      %e = elem.convert %d : bf16 to f32
+      loops.yield %e : f32
+    } : f32
+    loops.store %m, %o[%i] : tensor<4xf32>
+    loops.for (%j : 8) {
+      %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+      %b = elem.convert %a : bf16 to f32
+      %c = elem.exp %b : f32
+      %d = elem.convert %c : f32 to bf16
+      %e = elem.convert %d : bf16 to f32
+      loops.store %e, %p[%i, %j] : tensor<4x8xf32>
+    }
+  }
+  func.return %y, %z : tensor<4xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+// A greatest that nobody reads does not count.
+// CHECK:      func.func @main
+// CHECK:        loops.for
+// CHECK:          elem.exp
+// CHECK-NEXT:     loops.store
+func.func @main(%x : tensor<4x8xbf16>) -> tensor<4x8xf32> {
+  %y, %z = loops.nest (%i : 4) outs(%o : tensor<4xf32>, %p : tensor<4x8xf32>) {
+    %m = loops.reduce maximum (%j : 8) {
+      %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+      %b = elem.convert %a : bf16 to f32
+      %c = elem.exp %b : f32
+      %d = elem.convert %c : f32 to bf16
+      %e = elem.convert %d : bf16 to f32
+      loops.yield %e : f32
+    } : f32
+    loops.store %m, %o[%i] : tensor<4xf32>
+    loops.for (%j : 8) {
+      %a = loops.load %x[%i, %j] : tensor<4x8xbf16>
+      %b = elem.convert %a : bf16 to f32
+      %c = elem.exp %b : f32
+      %d = elem.convert %c : f32 to bf16
+      %e = elem.convert %d : bf16 to f32
+      loops.store %e, %p[%i, %j] : tensor<4x8xf32>
+    }
+  }
+  func.return %z : tensor<4x8xf32>
 }

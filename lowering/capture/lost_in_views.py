@@ -1,0 +1,138 @@
+"""What AOTAutograd forgets of tensors that share memory: a bit, a type, a gradient.
+
+It makes results that are views anew when a graph has run, and updates in place before. Where that loses something,
+eager runs the graph, or a result gets memory of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from cuesta.lowering.capture.dynamo_graph import memory_of, name_of, tensors_of, value_of, written_by
+
+
+def lost_gradient(gm: GraphModule) -> str | None:
+    """The update of a list of tensors, if there is one, of which one has a gradient and shares memory with another
+    value: y = x * 3; z = y[1:]; torch._foreach_mul_([y], 2). AOTAutograd computes the numbers of z, and its gradient
+    as if nothing had been written (torch 2.13).
+
+    Near miss: where no gradients are recorded, as in optimizers.
+    """
+    recorded = torch.is_grad_enabled()
+    for module in gm.modules():
+        nodes = list(module.graph.nodes) if isinstance(module, GraphModule) else []
+        lists = {node for node in nodes if name_of(node).startswith("_foreach_")}
+        names = Counter(_storages(nodes) if lists else [])
+        for node in nodes:
+            if name_of(node) == "_set_grad_enabled":
+                recorded = bool(node.args[0])
+            if not (recorded and node in lists and any(one.requires_grad for one in _given(node))):
+                continue
+            if any(names[memory] > 1 for memory in _storages(list(written_by(node)))):
+                return f"{name_of(node)} writes to a tensor with a gradient that shares memory"
+    return None
+
+
+def _given(node: Node) -> Iterator[torch.Tensor]:
+    return (one for argument in node.all_input_nodes for one in tensors_of(argument))
+
+
+def lost_negative_bit(gm: GraphModule) -> str | None:
+    """The result, if there is one, with a negative bit that AOTAutograd forgets when it makes the view anew of its
+    base's memory: where a size of any view of that memory is a symbol, or several results share what is computed; and
+    where a part of a tensor subclass has the bit.
+    """
+    for node in gm.graph.output_node().all_input_nodes:
+        if any(part.is_neg() for part in _parts(value_of(node))):
+            return f"{node.name} is returned, a tensor subclass of which a part has the negative bit"
+    for node, value, of_input in _negative_results(gm):
+        shared = _storages(gm.graph.output_node().all_input_nodes).count(memory_of(value)) > 1
+        if _has_symbolic_views(gm, value) if of_input else shared:
+            return f"{node.name} is returned, which shares memory and has the negative bit"
+    return None
+
+
+def lost_conjugate(gm: GraphModule) -> str | None:
+    """The result, if there is one, that lies in the memory of an input with the conjugate bit and has none, where a
+    size of any view of it is a symbol: AOTAutograd makes it anew of the input, with the input's bit.
+
+    Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils.py.
+    """
+    given = [one for node in gm.graph.find_nodes(op="placeholder") for one in tensors_of(node)]
+    conjugates = {memory_of(one) for one in given if one.is_conj()}
+    for node in gm.graph.output_node().all_input_nodes if conjugates else ():
+        for value in tensors_of(node):
+            if not value.is_conj() and memory_of(value) in conjugates and _has_symbolic_views(gm, value):
+                return f"{node.name} is returned, which views an input with the conjugate bit, of sizes that change"
+    return None
+
+
+def lost_type(gm: GraphModule) -> str | None:
+    """The result, if there is one, that reads an input's memory as another type, where a size of any view of it is a
+    symbol: AOTAutograd makes it anew with strides that count numbers of the input's type, or of that type.
+
+    Near miss: the parts of a complex input, for which it knows what to do.
+
+    Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils.py.
+    """
+    given = [one for node in gm.graph.find_nodes(op="placeholder") for one in tensors_of(node)]
+    types = {memory_of(one): one.dtype for one in given}
+    for node in gm.graph.output_node().all_input_nodes:
+        for value in tensors_of(node):
+            own = types.get(memory_of(value), value.dtype)
+            is_part = own.is_complex and value.dtype.is_floating_point
+            if value.dtype != own and not is_part and _has_symbolic_views(gm, value):
+                return f"{node.name} is returned, which reads an input of {own} as {value.dtype}, of sizes that change"
+    return None
+
+
+def _has_symbolic_views(gm: GraphModule, tensor: torch.Tensor) -> bool:
+    """Whether a view of its memory, itself included, has a symbol among its sizes and strides."""
+    views = (one for other in gm.graph.nodes for one in tensors_of(other) if memory_of(one) == memory_of(tensor))
+    numbers = (number for one in views for number in (*one.shape, *one.stride(), one.storage_offset()))
+    return not all(isinstance(number, int) for number in numbers)
+
+
+def _parts(value: object) -> Iterator[torch.Tensor]:
+    """The tensors that a tensor subclass consists of, those of its parts included."""
+    if is_traceable_wrapper_subclass(value):
+        names, _ = cast("Any", value).__tensor_flatten__()
+        for part in (getattr(value, name) for name in names):
+            if isinstance(part, torch.Tensor):  # not a mesh
+                yield part
+                yield from _parts(part)
+
+
+def copy_negative_results(gm: GraphModule) -> None:
+    """Returns a copy of what is computed and has the negative bit, in place: numbers in memory of their own, which need
+    no bit.
+    """
+    output = gm.graph.output_node()
+    for node, value, of_input in _negative_results(gm):
+        if of_input:
+            continue
+        with gm.graph.inserting_before(output):
+            copy = gm.graph.call_function(torch.clone, (node,))
+        copy.meta = {name: value for name, value in node.meta.items() if name != "example_value"}
+        copy.meta["example_value"] = value.clone()
+        output.replace_input_with(node, copy)
+        gm.recompile()
+
+
+def _negative_results(gm: GraphModule) -> list[tuple[Node, torch.Tensor, bool]]:
+    """The results with the negative bit, and whether their memory is that of an input."""
+    found = [(node, value) for node in gm.graph.output_node().all_input_nodes for value in tensors_of(node)]
+    found = [(node, value) for node, value in found if value.is_neg()]
+    inputs = set(_storages(gm.graph.find_nodes(op="placeholder"))) if found else set[int]()
+    return [(node, value, memory_of(value) in inputs) for node, value in found]
+
+
+def _storages(nodes: Sequence[Node]) -> list[int]:
+    """The storages of their tensors."""
+    return [memory_of(tensor) for node in nodes for tensor in tensors_of(node)]

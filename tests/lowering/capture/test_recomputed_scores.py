@@ -1,0 +1,172 @@
+"""What lies between two products is computed again: the joint graph means the same, and less of it is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from functorch.compile import aot_function, min_cut_rematerialization_partition
+from torch import Tensor
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_leaves
+
+from cuesta.lowering.capture import recomputed_scores
+from cuesta.lowering.capture.decompositions import decomposition_table
+from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
+from cuesta.lowering.capture.recomputed_scores import recompute_scores, save_logarithms
+
+ROWS, KEYS, WIDTH = 96, 80, 32
+Attention = Callable[[Tensor, Tensor, Tensor], Any]
+
+
+@pytest.fixture(autouse=True)
+def matrix_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU has none; the graphs are the same."""
+    monkeypatch.setattr(recomputed_scores, "has_matrix_units", lambda device: True)
+
+
+def leaves(dtype: torch.dtype = torch.bfloat16) -> list[Tensor]:
+    torch.manual_seed(0)
+    shapes = ((2, 3, ROWS, WIDTH), (2, 3, KEYS, WIDTH), (2, 3, KEYS, WIDTH))
+    return [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
+
+
+def captured(function: Attention) -> tuple[int, list[GraphModule], list[Tensor], list[Tensor]]:
+    """Between how many products of a function's graph is something computed again; the forward and the backward graph;
+    results and gradients without and with that, in f64.
+    """
+    found: list[int] = []
+    graphs: list[GraphModule] = []
+
+    def partition(gm: GraphModule, arguments: Any, *, num_fwd_outputs: int, **options: Any) -> Any:
+        merge_equal_nodes(gm.graph)
+        before = deepcopy(gm)
+        found.append(recompute_scores(gm, num_fwd_outputs))
+        gm.graph.lint()
+        joint[:] = before, deepcopy(gm)
+        forward, backward = min_cut_rematerialization_partition(
+            gm, arguments, num_fwd_outputs=num_fwd_outputs, **options
+        )
+        save_logarithms(forward, backward)
+        graphs[:] = forward, backward
+        return forward, backward
+
+    joint: list[GraphModule] = []
+
+    def take(gm: GraphModule, example_inputs: Any) -> Any:
+        return make_boxed_func(gm)
+
+    capture: Any = aot_function
+    compiled = capture(
+        function, fw_compiler=take, bw_compiler=take, partition_fn=partition, decompositions=decomposition_table()
+    )
+    result = compiled(*leaves())
+    (result if isinstance(result, Tensor) else result[0]).float().square().sum().backward()
+    torch.manual_seed(1)
+    holes = joint[0].graph.find_nodes(op="placeholder")
+    inputs = [torch.randn(tuple(one.meta["val"].shape), dtype=torch.float64) for one in holes]
+    old, new = (in_f64(one, inputs) for one in joint)
+    return found[0], graphs, old, new
+
+
+def in_f64(gm: GraphModule, inputs: list[Any]) -> list[Tensor]:
+    """What a graph means where nothing is rounded."""
+
+    class Exact(torch.fx.Interpreter):
+        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+            if kwargs.get("dtype") in (torch.bfloat16, torch.float32):
+                kwargs = {**kwargs, "dtype": torch.float64}
+            if target is torch.ops.aten._softmax.default:
+                args = (*args[:2], False)
+            return super().call_function(target, args, kwargs)
+
+    return [one for one in tree_leaves(Exact(gm).run(*inputs)) if isinstance(one, Tensor)]
+
+
+def plain(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.transpose(-2, -1) * 0.2).softmax(-1) @ v
+
+
+def in_f32(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = (q @ k.transpose(-2, -1)).float().masked_fill(torch.ones(ROWS, KEYS).triu(1).bool(), -torch.inf)
+    return scores.softmax(-1).to(v.dtype) @ v
+
+
+def sigmoids(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.sigmoid(q @ k.transpose(-2, -1)) @ v
+
+
+@pytest.mark.parametrize("function", [plain, in_f32, sigmoids])
+def test_graphs_mean_the_same_and_save_no_scores(function: Attention) -> None:
+    found, (forward, backward), before, after = captured(function)
+    assert found == 1
+    assert len(before) == len(after) == 4
+    for old, new in zip(before, after, strict=True):
+        torch.testing.assert_close(new, old, rtol=1e-9, atol=1e-11)
+    saved = [node.meta["val"] for node in backward.graph.find_nodes(op="placeholder")]
+    assert all(one.numel() < 2 * 3 * ROWS * KEYS for one in saved)
+    assert len(tree_leaves(forward.graph.output_node().args)) == 1 + len(saved) - 1
+
+
+def test_one_number_of_a_row_is_saved() -> None:
+    """m + log(l), and neither m nor l."""
+    _, (forward, backward), _, _ = captured(plain)
+    rows = [one for one in backward.graph.find_nodes(op="placeholder") if one.meta["val"].shape == (2, 3, ROWS, 1)]
+    assert len(rows) == 1 and rows[0].meta["val"].dtype == torch.float32
+    assert not any(node.target is torch.ops.aten.log.default for node in backward.graph.nodes)
+    assert any(node.target is torch.ops.aten.log.default for node in forward.graph.nodes)
+
+
+def test_the_sum_of_a_gradient_is_not_of_scores() -> None:
+    """The gradient of a softmax sums what the product gave times its gradient: of rows of `WIDTH`, not of `KEYS`."""
+    _, (_, backward), _, _ = captured(plain)
+    (total,) = backward.graph.find_nodes(op="call_function", target=torch.ops.aten.sum.dim_IntList)
+    (summed, *_) = total.all_input_nodes
+    assert summed.meta["val"].shape == (6, ROWS, WIDTH)
+
+
+def weights_too(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    weights = (q @ k.transpose(-2, -1)).softmax(-1)
+    return weights @ v, weights
+
+
+def with_dropout(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.dropout((q @ k.transpose(-2, -1)).softmax(-1), 0.1, True) @ v
+
+
+def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The gradient of a maximum asks which scores are equal to it."""
+    scores = (q @ k.transpose(-2, -1)).float()
+    exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return (exponentials / exponentials.sum(-1, keepdim=True)).to(v.dtype) @ v
+
+
+def normalised_along_columns(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.transpose(-2, -1)).softmax(-2) @ v
+
+
+def wide(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q @ k.transpose(-2, -1)).softmax(-1) @ v.repeat(1, 1, 1, 12)
+
+
+def few(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (q[:, :, :8] @ k.transpose(-2, -1)).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("function", [weights_too, with_dropout, by_hand, normalised_along_columns, wide, few])
+def test_what_had_better_be_saved_is(function: Attention) -> None:
+    found, _, before, after = captured(function)
+    assert found == 0
+    for old, new in zip(before, after, strict=True):
+        assert torch.equal(old, new) or function is with_dropout
+
+
+def test_f32_and_a_device_without_matrix_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recomputed_scores, "has_matrix_units", lambda device: False)
+    assert captured(plain)[0] == 0
+    monkeypatch.setattr(recomputed_scores, "has_matrix_units", lambda device: True)
+    assert captured(lambda q, k, v: plain(q.float(), k.float(), v.float()))[0] == 0

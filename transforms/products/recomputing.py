@@ -1,0 +1,170 @@
+"""What a nest reads, computed in the place of reading it: products, element by element, and what other nests store.
+
+recompute   s[i, j] is Σ_e q[i, e] · k[e, j]: the definition of the product
+inline      b[i, j] is what a nest computes there
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.core.operation import replace_all_uses
+from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.loops.surgery import Substitution, clone_op, index_ranges, loads_of, remove, stores_of
+from cuesta.transforms.products.products import Product, insert, static, sum_at
+
+MORE = (loops.ScanOp, loops.BoundOp, loops.CombineOp, loops.AtomicOp, loops.MeetOp, loops.FoldOp)
+"""What is more than to reduce, to load and to store."""
+
+
+def recompute(product: Product, nest: loops.NestOp) -> None:
+    """s[i, j] = Σ_e q[i, e] · k[e, j], in f32, wherever a nest reads it."""
+    for load in [load for load in loads_of(nest) if load.source is product.result]:
+        indices = list(load.indices)
+        ranges = index_ranges(load, indices)
+        assert ranges is not None
+        dims = Substitution(indices).expressions(load.map.results, indices)
+        total, rounded = sum_at(product, dims, indices, ranges, InsertPoint.before(load))
+        _take(load, rounded, total)
+
+
+def inline(producer: loops.NestOp, nest: loops.NestOp, result: SSAValue, k: int = 0) -> None:
+    """b[i, j] is what a nest computes there, wherever another reads `result`, which is the k-th of the nest or of one
+    that gives the same: no store, and no memory of all of b.
+    """
+    places = point_of(producer, k=k)
+    assert places is not None
+    shape = static(sizes_of(tensor_type_of(producer.results[k])))
+    ops = list(producer.body.ops)
+    loop = next((op for op in ops if isinstance(op, loops.ForOp)), None)
+    if loop is not None:
+        ops[ops.index(loop) : ops.index(loop) + 1] = loop.body.ops
+    for load in [load for load in loads_of(nest) if load.source is result]:
+        indices = list(load.indices)
+        ranges = index_ranges(load, indices)
+        assert ranges is not None
+        place: sym.IndexExpr = 0
+        for size, index in zip(shape, Substitution(indices).expressions(load.map.results, indices), strict=True):
+            place = place * size + index
+        substitution = Substitution(indices)
+        for domain in (producer, *((loop,) if loop is not None else ())):
+            for variable in domain.induction_variables:
+                stride, size = places[variable]
+                substitution.set_index(variable, sym.simplify(place // stride % size, ranges))
+        value = load.result
+        for op in ops:
+            if not isinstance(op, loops.StoreOp):
+                Rewriter.insert_op(clone_op(op, substitution), InsertPoint.before(load))
+            elif op.target is producer.handles[k]:
+                value = substitution.value(op.value)
+        _take(load, value, value.owner.operands[0] if isinstance(value.owner, elem.ConvertOp) else None)
+
+
+def _take(load: loops.LoadOp, value: SSAValue, wide: SSAValue | None) -> None:
+    """Lets who reads an element take a value; in f32 who would widen it, if there is one that was not rounded."""
+    if wide is not None and wide.type == f32 and is_narrow(value):
+        for use in list(load.result.uses):
+            user = use.operation
+            if isinstance(user, elem.ConvertOp) and user.result.type == f32:
+                replace_all_uses(user.result, wide)
+                remove(user)
+    replace_all_uses(load.result, value)
+    remove(load)
+
+
+def as_factor(value: SSAValue, narrow: object, like: Operation, place: InsertPoint) -> SSAValue:
+    """A value as matrix units take it: rounded to 16 bits, in f32 again."""
+    owner = value.owner
+    if isinstance(owner, elem.ConvertOp) and owner.operands[0].type == narrow:
+        return value
+    if not isinstance(narrow, BFloat16Type | Float16Type):
+        return value
+    rounded = insert(elem.ConvertOp.build(value, narrow), like, place)
+    assert rounded is not None
+    wide = insert(elem.ConvertOp.build(rounded, f32), like, place)
+    assert wide is not None
+    return wide
+
+
+def point_of(nest: loops.NestOp, apart: Sequence[Operation] = (), k: int = 0) -> dict[SSAValue, tuple[int, int]] | None:
+    """Of a nest that gives its tensors element by element, perhaps in a loop, the digits of the place in the k-th that
+    each of its axes is: place // stride % size is the axis. None for another nest. What stands in the nest `apart` is
+    taken for known.
+    """
+    if nest.operands:
+        return None
+    domains = [op for op in nest.body.ops if isinstance(op, loops.DomainOp) and op not in apart]
+    stores = [store for store in stores_of(nest) if store.target is nest.handles[k]]
+    variables, sizes = list(nest.induction_variables), list(nest.sizes)
+    if domains:
+        loop = domains[0]
+        if len(domains) > 1 or not isinstance(loop, loops.ForOp):
+            return None
+        if any(isinstance(op, loops.DomainOp) for op in loop.body.ops):
+            return None
+        variables += loop.induction_variables
+        sizes += loop.sizes
+    if len(stores) != 1 or stores[0].mask is not None or any(isinstance(op, MORE) for op in nest.walk()):
+        return None
+    if any(load.source in nest.handles for load in loads_of(nest)):
+        return None
+    shape = sizes_of(tensor_type_of(nest.results[k]))
+    if len(static(sizes)) < len(sizes) or len(static(shape)) < len(shape):
+        return None
+    substitution = Substitution(variables)
+    place: sym.IndexExpr = 0
+    for size, index in zip(shape, substitution.expressions(stores[0].map.results, stores[0].indices), strict=True):
+        place = place * size + index
+    if len(substitution.axes) > len(variables):
+        return None  # an index made of data
+    place = sym.simplify(place, sizes)
+    digits: list[tuple[int, int, SSAValue]] = []
+    for axis, (variable, size) in enumerate(zip(variables, static(sizes), strict=True)):
+        stride = sym.coefficient(place, axis) if size > 1 else 1
+        if not isinstance(stride, int):
+            return None
+        digits.append((stride, size, variable))
+    weight = 1
+    for stride, size, _ in sorted(digits, key=lambda digit: digit[:2]):
+        if size > 1:
+            if stride != weight:
+                return None
+            weight *= size
+    return (
+        {variable: (stride, size) for stride, size, variable in digits} if weight == math.prod(static(shape)) else None
+    )
+
+
+def one_precision(nest: loops.NestOp) -> None:
+    """Lets a function that some sums of a nest compute exactly, and others as an approximation, be exact in all: of one
+    operand it is computed once.
+    """
+    by_name: dict[str, list[elem.TableOp]] = {}
+    for op in nest.walk():
+        if isinstance(op, elem.TableOp) and op.row.approximations and isinstance(op.parent_op(), loops.ReduceOp):
+            by_name.setdefault(op.row.name, []).append(op)
+    for ops in by_name.values():
+        if any(op.precision is None for op in ops):
+            for op in ops:
+                op.properties.pop("precision", None)
+
+
+def is_narrow(value: SSAValue) -> bool:
+    """Whether a value has 16 bits of a float: to give it up for one of f32 is a matter of rounding alone."""
+    return isinstance(value.type, BFloat16Type | Float16Type)
+
+
+def sweep(nest: loops.NestOp) -> None:
+    """Takes out what nobody needs any more."""
+    for op in reversed([op for op in nest.walk() if op is not nest]):
+        if op.results and not any(result.uses for result in op.results):
+            remove(op)
+
+
+__all__ = ["MORE", "as_factor", "inline", "is_narrow", "one_precision", "point_of", "recompute", "sweep"]
