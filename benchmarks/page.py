@@ -1,5 +1,5 @@
-"""The page of `cuesta explain` of a model of twelve layers: its size, and how long a browser takes to open it and to
-follow a value.
+"""The page of `cuesta explain` of a model of twelve layers: its size, how long a browser takes to open it and to follow
+a value, and of how many launches and calls it knows the model's lines. Of ResNets too, which have as many as they have.
 
 Times are wall clock, seen from outside of the browser: to open, from the navigation until the page has drawn its first
 part; to follow, from the pointer's move until a line of the kernel is marked, and is drawn, with every level shown. The
@@ -14,6 +14,9 @@ import statistics
 import tempfile
 from pathlib import Path
 from time import perf_counter
+from typing import Any
+
+import torch
 
 import cuesta
 from cuesta.explain.model import Explanation, Graph
@@ -28,6 +31,23 @@ ROUNDS = 5
 MOST_BYTES = 5_000_000
 MOST_SECONDS = 1.0
 """Source: issue 13."""
+RESNETS: dict[str, dict[str, Any]] = {
+    "resnet18": {"depths": [2, 2, 2, 2], "layer_type": "basic", "hidden_sizes": [64, 128, 256, 512]},
+    "resnet50": {},
+}
+"""What tells them from transformers' own defaults."""
+
+
+def resnet(name: str) -> models.ModelCase:
+    """A ResNet as the paper has it, on two small images."""
+
+    def build(_: float) -> tuple[torch.nn.Module, models.Inputs]:
+        from transformers import ResNetConfig, ResNetForImageClassification
+
+        model = ResNetForImageClassification(ResNetConfig(**models.CLASSES, **RESNETS[name]))
+        return model, {"pixel_values": torch.randn(2, 3, 64, 64), "labels": torch.randint(0, 10, (2,))}
+
+    return models.ModelCase(name, build)
 
 
 def explained(name: str, training: bool, measured: bool) -> Explanation:
@@ -35,11 +55,20 @@ def explained(name: str, training: bool, measured: bool) -> Explanation:
     for sizes in (models.BLOCKS, models.TEXT):
         sizes["num_hidden_layers"] = LAYERS
     models.LAYERS = LAYERS
-    case = models.MODELS[name]
+    case = resnet(name) if name in RESNETS else models.MODELS[name]
     model, inputs = case.training() if training else case.inference()
     # What the function is given by name may be called as an argument of explain's.
     step = functools.partial(model, **inputs)
     return cuesta.explain(step, training=training, time=measured, name=f"{name}.py")
+
+
+def mapped(explanation: Explanation) -> str:
+    """Of how many launches and library calls lines of the model are known, graph by graph."""
+    found: list[str] = []
+    for graph in explanation.graphs:
+        steps = [step for step in graph.steps if step.kind in ("launch", "call")]
+        found.append(f"{graph.kind} {sum(bool(step.sources) for step in steps)} of {len(steps)}")
+    return ", ".join(found)
 
 
 def opening(browser: Browser, page: Path) -> float:
@@ -85,13 +114,14 @@ def following(browser: Browser, page: Path, graph: Graph) -> list[float]:
 def main() -> None:
     """Measures, and says what falls short."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="gpt2", choices=list(models.MODELS))
+    parser.add_argument("--model", default="gpt2", choices=[*models.MODELS, *RESNETS])
     parser.add_argument("--training", action="store_true")
     parser.add_argument("--no-time", action="store_true", help="do not measure the model's own times")
     chosen = parser.parse_args()
     if (missing := why_not()) is not None:
         raise SystemExit(missing)
     explanation = explained(chosen.model, chosen.training, not chosen.no_time)
+    print(f"{chosen.model}: launches and library calls with lines of the model: {mapped(explanation)}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         page = write_page(explanation, Path(folder) / "page.html")
         size = page.stat().st_size
@@ -99,9 +129,9 @@ def main() -> None:
             opening(browser, page)  # the first tab of a browser waits for the browser
             opened = [opening(browser, page) for _ in range(ROUNDS)]
             followed = [seconds for graph in explanation.graphs for seconds in following(browser, page, graph)]
-            print(
-                f"{chosen.model}, {LAYERS} layers, {'training' if chosen.training else 'inference'}; {browser.version}"
-            )
+            layers = "" if "resnet" in chosen.model else f", {LAYERS} layers"
+            step = "training" if chosen.training else "inference"
+            print(f"{chosen.model}{layers}, {step}; {browser.version}")
     for name, value, most, unit in (
         ("size", size / 1e6, MOST_BYTES / 1e6, "MB"),
         ("opens, median", statistics.median(opened), MOST_SECONDS, "s"),
