@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import string_property
-from cuesta.dialects.core.value_syntax import parse_value, print_values_of_type
+from cuesta.dialects.core.value_syntax import parse_types_of, parse_value, print_values, print_values_of_type
 
 
 class BodyOp(PlainOperation):
@@ -74,6 +74,27 @@ class ValueYieldOp(PlainOperation):
     def print(self, printer: Printer) -> None:
         """Prints `%v : f32`."""
         print_values_of_type(printer, self.operands, self.operands[0].type)
+
+
+class ValuesYieldOp(PlainOperation):
+    """Ends a body and gives one value or several: `%a, %b : f32, i64`."""
+
+    traits = traits_def(IsTerminator())
+
+    @classmethod
+    def build(cls, values: Sequence[SSAValue]) -> Self:
+        """Gives these."""
+        return cls.create(operands=values)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """Parses `%a, %b : f32, i64`."""
+        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        return cls.create(operands=parse_types_of(parser, names))
+
+    def print(self, printer: Printer) -> None:
+        """Prints `%a, %b : f32, i64`."""
+        print_values(printer, self.operands)
 
 
 def parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:

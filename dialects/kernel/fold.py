@@ -9,13 +9,11 @@ from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
-from cuesta.dialects.core.bodies import parse_arguments, parse_body, print_arguments
-from cuesta.dialects.core.operation import PlainOperation
-from cuesta.dialects.core.value_syntax import parse_types_of, print_types, print_values
+from cuesta.dialects.core.bodies import ValuesYieldOp, parse_arguments, parse_body, print_arguments
+from cuesta.dialects.core.value_syntax import print_types
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.kernel.structure import LoopOp, parse_axes, print_head
 
@@ -131,29 +129,13 @@ class FoldOp(LoopOp):
             raise VerifyException(f"kernel.fold carries numbers, not {', '.join(map(str, types))}")
 
 
-class CarryOp(PlainOperation):
+class CarryOp(ValuesYieldOp):
     """Ends the body of a `kernel.fold`: what the next point is given, or else the results."""
 
     name = "kernel.carry"
-    traits = traits_def(IsTerminator())
-
-    @classmethod
-    def build(cls, values: Sequence[SSAValue]) -> CarryOp:
-        """Hands these on."""
-        return cls.create(operands=values)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CarryOp:
-        """Parses `%a, %b : f32, vector<64xf32>`."""
-        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        return cls.create(operands=parse_types_of(parser, names))
-
-    def print(self, printer: Printer) -> None:
-        """Prints the values and their types."""
-        print_values(printer, self.operands)
 
     def verify_(self) -> None:
-        """Checks that it stands at the end of a fold."""
+        """Checks that it ends a fold."""
         if not isinstance(self.parent_op(), FoldOp):
             raise VerifyException("kernel.carry stands at the end of a kernel.fold")
 

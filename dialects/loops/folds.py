@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IndexType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
-from cuesta.dialects.core.bodies import parse_arguments, parse_body, print_arguments
-from cuesta.dialects.core.operation import PlainOperation
-from cuesta.dialects.core.value_syntax import parse_types_of, print_types, print_values
+from cuesta.dialects.core.bodies import ValuesYieldOp, parse_arguments, parse_body, print_arguments
+from cuesta.dialects.core.value_syntax import print_types
 from cuesta.dialects.loops.structure import DomainOp, parse_domain, print_body, print_domain
 
 
@@ -105,31 +103,14 @@ class FoldOp(DomainOp):
                 raise VerifyException(f"loops.fold: {what} are of the types it begins with, {told}")
 
 
-class CarryOp(PlainOperation):
+class CarryOp(ValuesYieldOp):
     """Ends the body of a `loops.fold` and says what the next point begins with."""
 
     name = "loops.carry"
-    traits = traits_def(IsTerminator())
-
-    @classmethod
-    def build(cls, values: Sequence[SSAValue]) -> CarryOp:
-        """Carries on these values."""
-        return cls.create(operands=values)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CarryOp:
-        """Parses `%a, %b : f32, i64`."""
-        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
-        return cls.create(operands=parse_types_of(parser, names))
-
-    def print(self, printer: Printer) -> None:
-        """Prints the values and their types."""
-        print_values(printer, self.operands)
 
     def verify_(self) -> None:
         """Checks that it ends a fold."""
-        parent: Operation | None = self.parent_op()
-        if not isinstance(parent, FoldOp):
+        if not isinstance(self.parent_op(), FoldOp):
             raise VerifyException("loops.carry stands at the end of a loops.fold")
 
 

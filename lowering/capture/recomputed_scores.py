@@ -27,6 +27,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, cast
 
 import torch
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
@@ -36,7 +37,8 @@ from cuesta.dialects.core.devices import traits_of_device
 
 _aten = torch.ops.aten
 
-_PRODUCTS: Final = (_aten.bmm.default, _aten.mm.default)
+_PRODUCT: Final = _aten.bmm.default
+"""Of a batch: the gradient of a matrix of weights would walk along all that a model is given, in few programs."""
 _SOFTMAX: Final = _aten._softmax.default
 _VIEWS: Final = (
     _aten.view.default,
@@ -65,6 +67,7 @@ _SUMS: Final = (_aten.sum.dim_IntList, _aten.amax.default)
 _EQUALITIES: Final = (_aten.eq.Tensor, _aten.eq.Scalar, _aten.ne.Tensor, _aten.ne.Scalar)
 _LOGARITHM: Final = "cuesta, saved in the place of what it is made of"
 """Marks a node in its metadata."""
+_SAVED: Final = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 _NARROW: Final = (torch.bfloat16, torch.float16)
 _WIDEST: Final = 256
 """The most columns of a factor: those that `join-products` takes."""
@@ -85,7 +88,7 @@ def recompute_scores(gm: GraphModule, results: int) -> int:
     it returns are `results`, the rest are gradients.
     """
     graph = gm.graph
-    products = [one for target in _PRODUCTS for one in graph.find_nodes(op="call_function", target=target)]
+    products = list(graph.find_nodes(op="call_function", target=_PRODUCT))
     if len(products) < 2:
         return 0
     visible = _results(graph, results)
@@ -125,7 +128,7 @@ def _made_for(results: set[Node]) -> set[Node]:
 def _between(last: Node, forward: set[Node], visible: set[Node]) -> list[Node] | None:
     """The nodes as large as the left factor of a product, from products on, in order; None where they had better be
     saved: nothing but what is done element by element and along a row may stand there, nobody else may want it in the
-    forward pass, and all sizes are known.
+    forward pass, all sizes are known, and no policy of the user's says that something of it is saved.
     """
     left = cast("Node", last.args[0])
     if not _is_large(left) or (value := _value(last)).shape[-1] > _WIDEST or value.dtype not in _NARROW:
@@ -139,12 +142,12 @@ def _between(last: Node, forward: set[Node], visible: set[Node]) -> list[Node] |
         node = work.pop()
         if node in inside or node.op != "call_function":
             continue
-        if _value_or_none(node) is None:
+        if not _is_static(node) or node.meta.get("recompute") in _SAVED:
             return None
         if _value(node).numel() < size and not _is_reduction_of(node, size):
             continue
         inside[node] = None
-        if node.target in _PRODUCTS:
+        if node.target is _PRODUCT:
             products += 1
             if _value(cast("Node", node.args[0])).shape[-1] > _WIDEST or _value(node).dtype not in _NARROW:
                 return None
@@ -175,17 +178,22 @@ def _is_compared(node: Node) -> bool:
     return False
 
 
-def _is_large(node: Node) -> bool:
+def _is_static(node: Node) -> bool:
+    """Whether a node gives one tensor, of sizes that are known: to ask for another's would guard them."""
     value = _value_or_none(node)
-    if value is None or value.dim() < 2 or any(isinstance(size, torch.SymInt) for size in value.shape):
-        return False
-    return min(value.shape[-2:]) >= _LEAST
+    return value is not None and not any(isinstance(size, torch.SymInt) for size in value.shape)
+
+
+def _is_large(node: Node) -> bool:
+    return _is_static(node) and _value(node).dim() > 1 and min(_value(node).shape[-2:]) >= _LEAST
 
 
 def _is_elementwise(node: Node) -> bool:
-    target: Any = node.target
+    target = node.target
     if target in _VIEWS or target in _COPIES:
         return True
+    if not isinstance(target, OpOverload):  # `getitem`, or a body of a control flow
+        return False
     return torch.Tag.pointwise in target.tags and torch.Tag.nondeterministic_seeded not in target.tags
 
 
@@ -194,8 +202,8 @@ def _is_reduction_of(node: Node, size: int) -> bool:
     if node.target not in _SUMS:
         return False
     of = cast("Node", node.args[0])
-    dims: Any = node.args[1] if len(node.args) > 1 else ()
-    return _value(of).numel() == size and list(dims) in ([-1], [_value(of).dim() - 1])
+    dims: Any = node.args[1] if len(node.args) > 1 and node.args[1] is not None else ()
+    return _is_static(of) and _value(of).numel() == size and list(dims) in ([-1], [_value(of).dim() - 1])
 
 
 def _is_softmax_of_rows(node: Node) -> bool:
@@ -316,7 +324,7 @@ def _exchange(graph: Graph, last: Node, forward: set[Node]) -> None:
     """sum(p · bmm(g, v.T), -1) -> sum(g · bmm(p, v), -1), where `last` is bmm(p, v)."""
     weights, values = (cast("Node", one) for one in last.args[:2])
     p = _origin(weights)
-    for product in graph.find_nodes(op="call_function", target=last.target):
+    for product in graph.find_nodes(op="call_function", target=_PRODUCT):
         if product in forward or not _is_transposed(cast("Node", product.args[1]), values):
             continue
         given = cast("Node", product.args[0])
@@ -350,13 +358,11 @@ def _origin(node: Node) -> Node:
 
 
 def _is_transposed(node: Node, of: Node) -> bool:
-    if node.target is _aten.permute.default and node.args[0] is of:
-        order = [dim % 3 for dim in cast("Sequence[int]", node.args[1])]
-        return order in ([0, 2, 1], [1, 0])
-    if node.target is _aten.transpose.int and node.args[0] is of:
-        rank = _value(of).dim()
-        return sorted(cast("int", dim) % rank for dim in node.args[1:3]) == [rank - 2, rank - 1]
-    return node.target is _aten.t.default and node.args[0] is of
+    if not node.args or node.args[0] is not of:
+        return False
+    if node.target is _aten.permute.default:
+        return [dim % 3 for dim in cast("Sequence[int]", node.args[1])] == [0, 2, 1]
+    return node.target is _aten.transpose.int and sorted(cast("int", dim) % 3 for dim in node.args[1:3]) == [1, 2]
 
 
 def _sums_of_product(product: Node, p: Node) -> list[Node]:

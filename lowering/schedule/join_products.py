@@ -42,7 +42,6 @@ from cuesta.dialects.layout import element_type_of, sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import (
     Substitution,
     clone_into,
-    clone_op,
     loads_of,
     remove,
     stores_of,
@@ -55,6 +54,7 @@ from cuesta.lowering.schedule import joined_points
 from cuesta.lowering.schedule.tune_kernels import program_of
 from cuesta.transforms.products.products import (
     Product,
+    cloned_value,
     insert,
     load_in_f32,
     product_of,
@@ -127,12 +127,13 @@ def _join(last: Product, positions: dict[Operation, int], machine: Machine) -> s
     found = joined_points.between(last, positions, WIDEST)
     if isinstance(found, str):
         return f"{chain}; {found}"
-    walk, apart = joined_points.times(found, machine)
+    groups = joined_points.groups(found, positions)
+    walk, apart = joined_points.times(found, groups, machine)
     if walk > apart:
         joined_points.drop(found)
         return _slower(walk, apart)
     made: list[tuple[list[joined_points.Last], loops.NestOp]] = []
-    for group in joined_points.groups(found, positions):
+    for group in groups:
         new = joined_points.walk_of(found, group)
         new.properties["schedule"] = loops.ScheduleAttr.of(joined_points.tile_of(found, group))
         made.append((group, new))
@@ -354,13 +355,7 @@ def _contract(chain: Chain, new: loops.NestOp, substitution: Substitution) -> SS
     variable.name_hint = old.name_hint
     substitution.set_index(old, substitution.axis(variable))
     inside = InsertPoint.at_end(reduction.body)
-    stored: SSAValue | None = None
-    for op in loop.body.ops:
-        if isinstance(op, loops.StoreOp):
-            stored = substitution.value(op.value)
-        else:
-            Rewriter.insert_op(clone_op(op, substitution), inside)
-    assert stored is not None
+    stored = cloned_value(loop.body.ops, substitution, inside)
     shared: list[_Shared] = []
     weight = _without_shared(stored, reduction, shared, inside)
     axes = [*new.induction_variables, variable]

@@ -83,7 +83,7 @@ class Between:
     first: tuple[Product, ...]
     """The products that the nests read."""
     nests: tuple[loops.NestOp, ...]
-    """In the order of the program; each gives one tensor."""
+    """In the order of the program; each gives its tensors point by point."""
     pointwise: tuple[loops.NestOp, ...]
     """The same, with loads in the place of sums along rows; those of nests that have such sums stand nowhere."""
     rows: tuple[tuple[loops.NestOp, loops.NestOp], ...]
@@ -159,8 +159,11 @@ def _closure(start: loops.NestOp, positions: dict[Operation, int], widest: int) 
             return "others read a product"
     if not first or not last:
         return "no product is read, or none reads"
-    if len({one.product.call for one in last.values()}) < len(last):
+    calls = {call for call, _ in last}
+    if len(calls) < len(last):
         return "a product has two such factors"
+    if any(call in calls for call in first):
+        return "a product stands between, too"
     _add_made(found, positions)
     nests = sorted(found, key=positions.__getitem__)
     apart = [_apart(nest, _sums(nest, size)) for nest in nests]
@@ -275,10 +278,10 @@ def _made_of(op: Operation) -> list[Operation]:
     return [one for one in block.ops if one in needed]
 
 
-def times(found: Between, machine: Machine) -> tuple[float, float]:
+def times(found: Between, groups: Sequence[Sequence[Last]], machine: Machine) -> tuple[float, float]:
     """About how many microseconds the walks take, and the products by themselves with what lies between."""
     walks = apart = 0.0
-    for group in groups(found, {}):
+    for group in groups:
         rows, _, points = group[0].sizes
         width = sum(one.sizes[1] for one in group) + sum(one.sizes[2] for one in found.first)
         walk, stored = times_of_walk(rows, points, group[0].product.batch, tile_of(found, group), machine, width)
@@ -299,7 +302,7 @@ def groups(found: Between, positions: dict[Operation, int]) -> list[list[Last]]:
         by_kind.setdefault((last.walks_rows, last.sizes, last.product.batch), []).append(last)
     made: list[list[Last]] = []
     for group in by_kind.values():
-        place = max(positions.get(last.product.call, 0) for last in group)
+        place = max(positions[last.product.call] for last in group)
         users = [use.operation for last in group for use in last.product.result.uses]
         together = all(positions.get(top_level_nest(user), place) >= place for user in users)
         made += [group] if together else [[last] for last in group]

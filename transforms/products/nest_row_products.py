@@ -73,7 +73,7 @@ MOST_ROWS = 4
 1024x1024 of int8 and 1, 2, 4 rows that took 0.31, 0.47, 0.50 of eager's time. Of a matrix that is read as it is, rows
 are MKL's: with 4096x4096 in f32 and 2, 3, 4 rows a nest took 1.19, 1.33, 0.78 of its time.
 
-Source: as of LEAST_BYTES, beside six other processes, docs/decisions/045.
+Source: as of LEAST_BYTES, beside six other processes, docs/decisions/046.
 """
 FEWEST_LANES = 16
 """The points and columns from which a nest is worth it in the place of one that makes a matrix, and a call.

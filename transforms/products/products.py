@@ -11,7 +11,7 @@ Nothing is decided here. A target computes such a nest well only with the choice
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeGuard
 
@@ -373,8 +373,13 @@ def computed(
     substitution = Substitution(axes)
     for variable, index in zip(producer.induction_variables, indices, strict=True):
         substitution.set_index(variable, index)
+    return cloned_value(producer.body.ops, substitution, place)
+
+
+def cloned_value(ops: Iterable[Operation], substitution: Substitution, place: InsertPoint) -> SSAValue:
+    """Clones what leads to a store to a place; gives what would be stored, the last of several."""
     stored: SSAValue | None = None
-    for op in producer.body.ops:
+    for op in ops:
         if isinstance(op, loops.StoreOp):
             stored = substitution.value(op.value)
         else:
@@ -410,6 +415,7 @@ def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> No
 
 __all__ = [
     "Product",
+    "cloned_value",
     "computed",
     "fused_nest",
     "insert",

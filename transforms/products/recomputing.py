@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.layout import sizes_of, tensor_type_of
-from cuesta.dialects.loops.surgery import Substitution, clone_op, index_ranges, loads_of, remove, stores_of
-from cuesta.transforms.products.products import Product, insert, static, sum_at
+from cuesta.dialects.loops.surgery import Substitution, index_ranges, loads_of, remove, stores_of
+from cuesta.transforms.products.products import Product, cloned_value, insert, static, sum_at
 
 MORE = (loops.ScanOp, loops.BoundOp, loops.CombineOp, loops.AtomicOp, loops.MeetOp, loops.FoldOp)
 """What is more than to reduce, to load and to store."""
@@ -45,6 +45,7 @@ def inline(producer: loops.NestOp, nest: loops.NestOp, result: SSAValue, k: int 
     loop = next((op for op in ops if isinstance(op, loops.ForOp)), None)
     if loop is not None:
         ops[ops.index(loop) : ops.index(loop) + 1] = loop.body.ops
+    ops = [op for op in ops if not isinstance(op, loops.StoreOp) or op.target is producer.handles[k]]
     for load in [load for load in loads_of(nest) if load.source is result]:
         indices = list(load.indices)
         ranges = index_ranges(load, indices)
@@ -57,12 +58,7 @@ def inline(producer: loops.NestOp, nest: loops.NestOp, result: SSAValue, k: int 
             for variable in domain.induction_variables:
                 stride, size = places[variable]
                 substitution.set_index(variable, sym.simplify(place // stride % size, ranges))
-        value = load.result
-        for op in ops:
-            if not isinstance(op, loops.StoreOp):
-                Rewriter.insert_op(clone_op(op, substitution), InsertPoint.before(load))
-            elif op.target is producer.handles[k]:
-                value = substitution.value(op.value)
+        value = cloned_value(ops, substitution, InsertPoint.before(load))
         _take(load, value, value.owner.operands[0] if isinstance(value.owner, elem.ConvertOp) else None)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import CheckpointPolicy
 
 from cuesta.lowering.capture import recomputed_scores
 from cuesta.lowering.capture.decompositions import decomposition_table
@@ -153,16 +154,41 @@ def wide(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (q @ k.transpose(-2, -1)).softmax(-1) @ v.repeat(1, 1, 1, 12)
 
 
+def sorted_weights(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """One of two results of an operator, which is no operator itself."""
+    return (q @ k.transpose(-2, -1)).sort(-1).values @ v
+
+
+def of_a_layer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """A product with what is no batch: weights."""
+    return torch.relu(q @ k[0, 0].t()) @ v[0, 0]
+
+
 def few(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (q[:, :, :8] @ k.transpose(-2, -1)).softmax(-1) @ v
 
 
-@pytest.mark.parametrize("function", [weights_too, with_dropout, by_hand, normalised_along_columns, wide, few])
+@pytest.mark.parametrize(
+    "function", [weights_too, with_dropout, by_hand, normalised_along_columns, wide, sorted_weights, of_a_layer, few]
+)
 def test_what_had_better_be_saved_is(function: Attention) -> None:
     found, _, before, after = captured(function)
     assert found == 0
     for old, new in zip(before, after, strict=True):
         assert torch.equal(old, new) or function is with_dropout
+
+
+def test_what_somebody_wants_saved_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy of the user's (`create_selective_checkpoint_contexts`) stands in the metadata before ours."""
+    original = recomputed_scores.recompute_scores
+
+    def with_policy(gm: GraphModule, results: int) -> int:
+        (softmax,) = gm.graph.find_nodes(op="call_function", target=torch.ops.aten._softmax.default)
+        softmax.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+        return original(gm, results)
+
+    monkeypatch.setitem(globals(), "recompute_scores", with_policy)
+    assert captured(plain)[0] == 0
 
 
 def test_f32_and_a_device_without_matrix_units(monkeypatch: pytest.MonkeyPatch) -> None:

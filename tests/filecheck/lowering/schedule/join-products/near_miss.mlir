@@ -185,3 +185,30 @@ func.func @main(%q : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, %k :
   %y = loops.extern pure "aten.bmm.default"(%p, %w) : (tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>
   func.return %x, %y, %p : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// A product stands between, as large as what it is made of: it would be computed within itself.
+// CHECK-COUNT-3: loops.extern pure "aten.bmm.default"
+func.func @main(%q : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, %k : tensor<2x16x64xbf16, #aten.layout<device = "cuda:0">>, %w : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>, %g : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">> {
+  %s = loops.extern pure "aten.bmm.default"(%q, %k) : (tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>, tensor<2x16x64xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+  %p = loops.nest (%h : 2, %i : 64, %j : 64) outs(%r : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>) {
+    %a = loops.load %s[%h, %i, %j] : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+    %b = elem.convert %a : bf16 to f32
+    %e = elem.exp %b : f32
+    %f = elem.convert %e : f32 to bf16
+    loops.store %f, %r[%h, %i, %j] : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+  }
+  %t = loops.extern pure "aten.bmm.default"(%p, %w) : (tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+  %n = loops.nest (%h : 2, %i : 64, %j : 64) outs(%r : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>) {
+    %a = loops.load %t[%h, %i, %j] : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+    %b = elem.convert %a : bf16 to f32
+    %c = loops.load %p[%h, %i, %j] : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+    %d = elem.convert %c : bf16 to f32
+    %e = elem.mul %b, %d : f32
+    %f = elem.convert %e : f32 to bf16
+    loops.store %f, %r[%h, %i, %j] : tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>
+  }
+  %o = loops.extern pure "aten.bmm.default"(%n, %g) : (tensor<2x64x64xbf16, #aten.layout<device = "cuda:0">>, tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>
+  func.return %o : tensor<2x64x16xbf16, #aten.layout<device = "cuda:0">>
+}
