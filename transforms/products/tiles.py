@@ -109,8 +109,8 @@ def times_of_walk(
 
 
 _STEPS = {2: ((64, 3), (64, 3)), 3: ((64, 2), (32, 3)), 4: ((64, 3), (64, 2))}
-"""By how many products a step computes, the points of a step and the stages: of 64 columns at most, and of more. All are
-of 64 rows and 4 warps: of 12 and 13 tiles none of 128 rows was faster, and 8 warps for 64 rows took twice as long.
+"""By how many products a step computes, the points of a step and the stages: of 64 columns at most, and of more. All
+are of 64 rows and 4 warps: of 12 and 13 tiles none of 128 rows was faster, and 8 warps for 64 rows took twice as long.
 
 Source: attention of 4096 by 4096 and its gradient, causal and with slopes, heads of 64 and of 128, on an H200.
 """
