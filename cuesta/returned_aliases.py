@@ -4,6 +4,8 @@
 
 AOTAutograd makes such a result anew when the graph has run, from the input and from where the graph's result begins in
 its storage, in particular where a size is a symbol. What the graph computes begins at 0, where the input need not.
+What is written back may be a view of what is computed in another shape, x.flatten()[3] = 1: it is the first of the
+views that lies as the input does.
 
     x with the negative bit, of the memory b: neg(b).expand(2, n)   ->   b.expand(2, n)
 
@@ -41,8 +43,11 @@ def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
         given, chain = inputs[info.base_idx], _views_down_to(results[position])
         if not chain:
             continue
-        if _lies_as(chain[-1], given) or (info.base_idx in with_bits and _is_meaning_of(chain[-1], given)):
-            results[position] = _viewed(gm.graph, chain[:-1], given)
+        updated = next((node for node in reversed(chain) if _lies_as(node, given)), None)
+        if updated is None and info.base_idx in with_bits and _is_meaning_of(chain[-1], given):
+            updated = chain[-1]
+        if updated is not None:
+            results[position] = _viewed(gm.graph, chain[: chain.index(updated)], given)
     output.args = (tuple(results),)
 
 

@@ -385,12 +385,18 @@ def shared_results(function: FuncOp) -> set[SSAValue]:
     chains: dict[SSAValue, list[list[SSAValue]]] = {}
     terminator = function.body.last_op
     for result in terminator.operands if isinstance(terminator, ReturnOp) else ():
-        chain = [result]
-        while (source := _viewed_by(chain[-1])) is not None:
-            chain.append(source)
+        chain = chain_of_views(result)
         chains.setdefault(chain.pop(), []).append(chain)
     shared = [found for root, found in chains.items() if isinstance(root, BlockArgument) or len(found) > 1]
     return {alias for found in shared for chain in found for alias in chain}
+
+
+def chain_of_views(value: SSAValue) -> list[SSAValue]:
+    """A value, what it is a view of, and so on, down to what is no view: its memory."""
+    chain = [value]
+    while (source := _viewed_by(chain[-1])) is not None:
+        chain.append(source)
+    return chain
 
 
 def _viewed_by(value: SSAValue) -> SSAValue | None:

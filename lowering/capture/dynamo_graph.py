@@ -404,11 +404,24 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
     """x.resolve_neg() -> x.clone(), in place, of what has the negative bit: the same to eager.
 
     To AOTAutograd it is x itself once `_neg_view` is decomposed into a negation, and an update of it is one of x.
+
+    select_scatter(x, …) -> select_scatter(x.clone(), …), in place, and its kin, of what has a bit: eager resolves it
+    before, and what it copies then is no part of a storage.
     """
     for module in gm.modules():
-        if isinstance(module, GraphModule) and (found := [node for node in module.graph.nodes if _resolves(node)]):
-            for node in found:
-                node.op, node.target, node.args, node.kwargs = "call_method", "clone", node.args[:1], {}
+        if not isinstance(module, GraphModule):
+            continue
+        found = [node for node in module.graph.nodes if _resolves(node)]
+        for node in found:
+            node.op, node.target, node.args, node.kwargs = "call_method", "clone", node.args[:1], {}
+        copied = [(node, given) for node in module.graph.nodes for given in _bits_inserted_into(node)]
+        for node, given in copied:
+            with module.graph.inserting_before(node):
+                copy = module.graph.call_method("clone", (given,))
+            copy.meta = {**given.meta, "example_value": cast("torch.Tensor", value_of(given)).clone()}
+            first = {name: copy if name in ("input", "self") else value for name, value in node.kwargs.items()}
+            node.args, node.kwargs = (copy, *node.args[1:]) if node.args else (), first
+        if found or copied:
             module.recompile()
 
 
@@ -421,6 +434,15 @@ def _resolves(node: Node) -> bool:
     if node.target not in ("resolve_neg", torch.resolve_neg, torch.ops.aten.resolve_neg.default) or not node.args:
         return False
     return isinstance(node.args[0], Node) and any(tensor.is_neg() for tensor in tensors_of(node.args[0]))
+
+
+def _bits_inserted_into(node: Node) -> Iterator[Node]:
+    """What a call inserts into, if that has the negative or the conjugate bit."""
+    if name_of(node).partition(".")[0] in _INSERTIONS:
+        given = node.args[0] if node.args else node.kwargs.get("input", node.kwargs.get("self"))
+        value = value_of(given) if isinstance(given, Node) else None
+        if isinstance(given, Node) and isinstance(value, torch.Tensor) and (value.is_neg() or value.is_conj()):
+            yield given
 
 
 def _of_rank(input: torch.Tensor, rank: int) -> torch.Tensor:

@@ -43,14 +43,21 @@ def _given(node: Node) -> Iterator[torch.Tensor]:
     return (one for argument in node.all_input_nodes for one in tensors_of(argument))
 
 
+def lost_bit_of_a_part(gm: GraphModule) -> str | None:
+    """The value, if there is one, a tensor subclass of which a part has the negative or the conjugate bit: given,
+    computed on the way or returned. AOTAutograd asks the subclass, which has none, and reads the part as it lies.
+    """
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            if any(part.is_neg() or part.is_conj() for part in _parts(value_of(node))):
+                return f"{node.name} is a tensor subclass of which a part has the negative or the conjugate bit"
+    return None
+
+
 def lost_negative_bit(gm: GraphModule) -> str | None:
     """The result, if there is one, with a negative bit that AOTAutograd forgets when it makes the view anew of its
-    base's memory: where a size of any view of that memory is a symbol, or several results share what is computed; and
-    where a part of a tensor subclass has the bit.
+    base's memory: where a size of any view of that memory is a symbol, or several results share what is computed.
     """
-    for node in gm.graph.output_node().all_input_nodes:
-        if any(part.is_neg() for part in _parts(value_of(node))):
-            return f"{node.name} is returned, a tensor subclass of which a part has the negative bit"
     for node, value, of_input in _negative_results(gm):
         shared = _storages(gm.graph.output_node().all_input_nodes).count(memory_of(value)) > 1
         if _has_symbolic_views(gm, value) if of_input else shared:
@@ -100,8 +107,11 @@ def _has_symbolic_views(gm: GraphModule, tensor: torch.Tensor) -> bool:
 
 
 def _parts(value: object) -> Iterator[torch.Tensor]:
-    """The tensors that a tensor subclass consists of, those of its parts included."""
-    if is_traceable_wrapper_subclass(value):
+    """The tensors that a tensor subclass consists of, those of its parts included; those of several, one by one."""
+    if isinstance(value, (list, tuple)):
+        for one in cast("Sequence[object]", value):
+            yield from _parts(one)
+    elif is_traceable_wrapper_subclass(value):
         names, _ = cast("Any", value).__tensor_flatten__()
         for part in (getattr(value, name) for name in names):
             if isinstance(part, torch.Tensor):  # not a mesh

@@ -158,7 +158,8 @@ class WrapperWriter:
         self.pending = _PendingRun()
         self.positions: dict[Operation, int] = {}
         self.shared: set[SSAValue] = set()
-        self.returns_complex = False
+        self.complex_results: set[SSAValue] = set()
+        """The memory in which complex results lie."""
         self.launches = 0
         self.without_code = frozenset(in_eager)
         self.checked = checked
@@ -186,7 +187,8 @@ class WrapperWriter:
         self.main, self.lines, self.queues, self.reports = main, [], {}, {}
         self.shared = host.shared_results(main)
         results = main.body.last_op.operands if main.body.last_op is not None else ()
-        self.returns_complex = any(is_tensor(value) and is_complex(tensor_type_of(value)) for value in results)
+        tensors = [value for value in results if is_tensor(value)]
+        self.complex_results = {host.chain_of_views(one)[-1] for one in tensors if is_complex(tensor_type_of(one))}
         self.positions = {op: position for position, op in enumerate(main.body.ops)}
         arguments = [self.define(argument, "arg") for argument in main.body.args]
         if arguments:
@@ -390,7 +392,8 @@ class WrapperWriter:
         if op.results[0] in self.shared:  # a view that autograd knows of: it counts changes of both as one
             begin = f"{source}.storage_offset()" + (f" + {offset}" if offset != "0" else "")
             # AOTAutograd makes the parts of a complex result anew by what they are a view of: that is to be nothing.
-            is_part = self.returns_complex and not is_complex(result_type)
+            lies_in_one = host.chain_of_views(op.results[0])[-1] in self.complex_results
+            is_part = lies_in_one and not is_complex(result_type)
             alone = ".detach()" if is_part and not self.are_pairs_of_real(op.results[0]) else ""
             self.lines.append(f"{name} = {source}.as_strided({sizes}, {strides}, {begin}){alone}")
         else:

@@ -306,6 +306,50 @@ def test_a_view_of_a_part_that_changes_begins_where_eagers_does(requires_grad: b
         assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_view_through_another_shape_begins_where_eagers_does(requires_grad: bool) -> None:
+    """What is written back is itself a view of what is computed: of one row."""
+
+    def function(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        flat = x.flatten()[::2]
+        flat.narrow(0, 3, 1).mul_(2)
+        return flat, x.view(-1, 2)[1:], (x * w).sum()
+
+    def called(run: Callable[..., tuple[Tensor, ...]], size: int) -> tuple[Tensor, ...]:
+        x, w = torch.arange(4.0 * size).view(size, 4)[1:-1], torch.ones(4, requires_grad=requires_grad)
+        return *run(x, w)[:2], x
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="cuesta")
+    for size in (5, 7, 9):
+        for ours, theirs in zip(called(compiled, size), called(function, size), strict=True):
+            assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
+
+
+def test_a_view_of_a_result_stays_one_beside_a_complex_result() -> None:
+    """Only of what lies in the complex result's memory AOTAutograd makes another view. Of two tensors that share memory
+    without either being a view it can make no graph that writes to one and has sizes that change.
+    """
+
+    def first(x: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+        y = torch.empty_like(x)
+        torch.sin(x, out=y)
+        x.cumsum_(0)
+        return x - z, y, y.permute(1, 2, 0)
+
+    def then(y: Tensor, turned: Tensor) -> Tensor:
+        turned.mul_(2)
+        return y.view(-1) + 1
+
+    torch._dynamo.reset()
+    x, z = torch.randn(2, 1, 7), torch.randn(7, dtype=torch.complex64)
+    made, run = (torch.compile(one, backend="cuesta", dynamic=True) for one in (first, then))
+    expected, found = first(x.clone(), z), made(x.clone(), z)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert (ours._base is None) == (theirs._base is None)
+    torch.testing.assert_close(run(*found[1:]), then(*expected[1:]))
+
+
 @pytest.mark.parametrize("order", ["before", "after", "both"])
 def test_nothing_changes_when_an_index_is_out_of_range(order: str) -> None:
     def function(x: Tensor, y: Tensor, rows: Tensor) -> Tensor:

@@ -119,6 +119,53 @@ def test_parts_of_a_subclass_with_the_negative_bit_begin_where_eagers_do() -> No
             assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
 
 
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .* is a tensor subclass of which a part has")
+def test_parts_of_a_subclass_with_a_bit_are_read_as_eager_reads_them() -> None:
+    """On the way, given, and given later to what was compiled for parts without one. AOTAutograd forgets the bit."""
+    x = Pair(torch.randn(4), torch.randn(4))
+    z = Pair(complex_numbers(4), complex_numbers(4) + 1)
+    cases: list[tuple[Callable[[Tensor], Any], list[Tensor]]] = [
+        (lambda x: neg_view(x) * 2, [x]),
+        (lambda x: x * 2, [x, neg_view(x), x]),
+        (lambda z: z.conj() * 2, [z]),
+        (lambda z: torch.stack([part.conj() * 2 for part in z.split(2)]), [z]),
+        (lambda z: z * 2, [z.conj(), z]),
+        (lambda z: z.conj(), [z]),
+    ]
+    for function, given in cases:
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend="cuesta")
+        for one in given:
+            found, expected = compiled(one), function(one)
+            assert torch.equal(found.a, expected.a) and torch.equal(found.b, expected.b)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_what_has_a_bit_is_resolved_before_something_is_inserted(by_name: bool) -> None:
+    """So the result is no part of a storage, and its strides and addresses are those of a tensor of its own."""
+
+    def select(x: Tensor) -> tuple[Tensor, Tensor]:
+        part = x.conj().imag
+        given: dict[str, Any] = {"src": part[0] + 1, "dim": 0, "index": 0}
+        found = torch.select_scatter(input=part, **given) if by_name else torch.select_scatter(part, **given)
+        return found, found.as_strided((1,), (1,), 0)
+
+    def cut(x: Tensor) -> tuple[Tensor, Tensor]:
+        part = x[::2].conj()
+        found = torch.slice_scatter(part, part[:1] + 1, 0, 0, 1)
+        return found, found.as_strided((1,), (1,), 0)
+
+    def diagonal(x: Tensor) -> tuple[Tensor, Tensor]:
+        part = x.conj().imag.resolve_conj()
+        return torch.diagonal_scatter(part, part.diagonal() + 1), part
+
+    for function in (select, cut, diagonal):
+        torch._dynamo.reset()
+        x = complex_numbers(6).view(3, 2)
+        for ours, theirs in zip(torch.compile(function, backend="cuesta")(x), function(x), strict=True):
+            assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()
+
+
 def test_gradients_through_bits() -> None:
     z = complex_numbers(5).requires_grad_()
     check(lambda z: z.conj().imag.sin() * z.real, z, truth=False)

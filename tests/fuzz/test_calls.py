@@ -321,10 +321,23 @@ FOUND: dict[str, Case] = {
         ["b = numbers(2, torch.float32, c)", "w = numbers(1, torch.float32, c).requires_grad_()"], ["b", "w"], [],
         ["v4 = F.elu(b)", "v6 = torch._neg_view(v4)", "torch._foreach_mul_([v4], [w])"], "v6", [(1, 1, 3)], {}, "all",
     ),
+    "14011075": Case(
+        ["x = numbers(33, torch.float32, a + 2, a, b)[1:-1]"], ["x"], [],
+        ["v3 = x.flatten()[::2]", "v3.narrow(0, 41, 1).mul_(2)"], "v3", [(6, 4, 3), (17, 5, 4)], {}, "",
+    ),
+    "14015001": Case(
+        ["x = numbers(75, torch.complex64, b, c)"], ["x"], [],
+        ["v2 = x.conj().imag", "v6 = torch.slice_scatter(v2.resolve_conj(), v2[:1], 0, 7, 7 + 1)"],
+        "(v6, v6.as_strided((1,), (1,), 0))", [(1, 8, 1)], {}, "",
+    ),
+    "14015427": Case(
+        ["y = Pair(numbers(57, torch.bfloat16, c), numbers(57, torch.bfloat16, c) + 1)"], ["y"], [],
+        ["v2 = torch._neg_view(y)", "v5 = v2 * y.sum().item()"], "v5", [(4, 6, 2)], {}, "",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
-gradients of NaN.
+gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit.
 """
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves, tree_map_only
@@ -39,6 +40,26 @@ def has_arithmetic_said_otherwise(case: Case) -> bool:
                     said = func(*of_fakes[0], **of_fakes[1])
                 if said.stride() != result.stride():
                     return True
+        calls.found.clear()
+    return False
+
+
+def has_size_said_otherwise(case: Case) -> bool:
+    """Whether the result of an operator has another size in eager than PyTorch's metadata function says."""
+    calls = _Calls(lambda func: isinstance(func, OpOverload) and func.namespace == "aten")
+    for _ in _results(case, calls):
+        for func, given, named, result in calls.found:
+            operands = [one for one in tree_leaves((given, named)) if isinstance(one, Tensor)]
+            if not all(type(one) is Tensor for one in [*operands, result]):
+                continue
+            with FakeTensorMode() as fakes:
+                of_fakes = [tree_map_only(Tensor, fakes.from_tensor, one) for one in (given, named)]
+                try:
+                    said = func(*of_fakes[0], **of_fakes[1])
+                except (RuntimeError, NotImplementedError):
+                    continue  # only the data know
+            if said.shape != result.shape:
+                return True
         calls.found.clear()
     return False
 
