@@ -117,12 +117,14 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, 
     from cuesta.lowering.capture.as_eager import as_eager
     from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
     from cuesta.lowering.capture.recomputed_scores import recompute_scores, save_logarithms
+    from cuesta.lowering.capture.rows_in_parts import rows_in_parts
     from cuesta.saved_results import tell_saved_results
 
     as_eager(gm, fills_memory=_fills_memory())
     drop_aliases(gm, unseen=True)
     if config.cse:
         merge_equal_nodes(gm.graph)
+    rows_in_parts(gm, num_fwd_outputs)
     recompute_scores(gm, num_fwd_outputs)
     with config.patch(cse=False):
         forward, backward = min_cut_rematerialization_partition(
