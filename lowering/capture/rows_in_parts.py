@@ -188,10 +188,9 @@ class _Region:
             return True
         if target in (_aten.unsqueeze.default, _aten.squeeze.dims, _aten.squeeze.dim):
             of = cast("Node", node.args[0])
-            given = cast("Any", node.args[1])
-            dims = given if isinstance(given, (list, tuple)) else [given]
+            dims = cast("list[int]", tree_leaves(node.args[1]))
             rank = _value(of).dim() + (target is _aten.unsqueeze.default)
-            if self.lead.get(of) != 1 or any(dim % rank == 0 for dim in cast("Sequence[int]", dims)):
+            if self.lead.get(of) != 1 or any(dim % rank == 0 for dim in dims):
                 return False
             self.lead[node] = 1
             return True
@@ -281,7 +280,7 @@ class _Region:
             condition, *chosen = cast("tuple[Node, ...]", node.args)
             return condition not in self.tangents and all(one in self.tangents or _is_zero(one) for one in chosen)
         if target is _aten.masked_fill.Scalar:
-            return first_alone and node.args[2] == 0
+            return first_alone and bool(node.args[2] == 0)
         return False
 
 

@@ -38,6 +38,7 @@ from cuesta.transforms.fusion.absorb import absorb
 from cuesta.transforms.fusion.append import append
 from cuesta.transforms.fusion.facts import Facts
 from cuesta.transforms.fusion.inline import fits_mask, inline_at, times_as_often
+from cuesta.transforms.fusion.lifetimes import keeps_longer
 from cuesta.transforms.fusion.pair import Move, Pair
 from cuesta.transforms.fusion.partial import partial
 from cuesta.transforms.fusion.profit import has_few_columns, has_parts, is_much_smaller, recomputing_pays
@@ -254,6 +255,9 @@ class _Fusion:
         values = self.facts.values(producer)
         if self.would_turn_across(producer, consumer, sites[source]):
             return "long loops on a GPU would read or write across what they go along"
+        read = self.facts.sites(producer)
+        if keeps_longer(producer, read, consumer, self.order, self.calls) and not self.ready_at(consumer, producer):
+            return "something large that it reads would be kept in memory across a call"
         pays = False
         if not isinstance(values, str):
             only_reader = len(producer.results) == 1 and self.is_only_reader(consumer, producer)
