@@ -66,11 +66,14 @@ def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
     results: list[Any] = list(given) if isinstance(given, list | tuple) else []
     count = visible_results(kind) if kind == "forward" else 0
     seen = results if count is None else results[:count]
+    detached = dict[torch.fx.Node, torch.fx.Node]()
     for position, result in enumerate(seen):
         if isinstance(result, torch.fx.Node) and _is_of_detached(result):
-            with graph.graph.inserting_before(output):
-                results[position] = graph.graph.call_function(aten.detach.default, (result,))
-            results[position].meta = dict(result.meta)
+            if result not in detached:  # what is returned twice is one tensor
+                with graph.graph.inserting_before(output):
+                    detached[result] = graph.graph.call_function(aten.detach.default, (result,))
+                detached[result].meta = dict(result.meta)
+            results[position] = detached[result]
     kept = {id(result) for result in results[: len(seen)]}
     for node in graph.graph.find_nodes(op="call_function", target=aten.detach.default):
         if id(node) not in kept:

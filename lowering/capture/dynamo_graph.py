@@ -405,6 +405,8 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
 
     To AOTAutograd it is x itself once `_neg_view` is decomposed into a negation, and an update of it is one of x.
 
+    _neg_view(_neg_view(x)) -> alias(x), in place: a view of x, and no numbers of its own.
+
     select_scatter(x, …) -> select_scatter(x.clone(), …), in place, and its kin, of what has a bit: eager resolves it
     before, and what it copies then is no part of a storage.
     """
@@ -414,6 +416,9 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
         found = [node for node in module.graph.nodes if _resolves(node)]
         for node in found:
             node.op, node.target, node.args, node.kwargs = "call_method", "clone", node.args[:1], {}
+        for node in [node for node in module.graph.nodes if _is_negated_twice(node)]:
+            node.target, node.args = torch.ops.aten.alias.default, node.args[0].args[:1]
+            found.append(node)
         copied = [(node, given) for node in module.graph.nodes for given in _bits_inserted_into(node)]
         for node, given in copied:
             with module.graph.inserting_before(node):
@@ -434,6 +439,17 @@ def _resolves(node: Node) -> bool:
     if node.target not in ("resolve_neg", torch.resolve_neg, torch.ops.aten.resolve_neg.default) or not node.args:
         return False
     return isinstance(node.args[0], Node) and any(tensor.is_neg() for tensor in tensors_of(node.args[0]))
+
+
+_NEGATES: Final = (torch._neg_view, torch.ops.aten._neg_view.default)
+
+
+def _is_negated_twice(node: Node) -> bool:
+    """Whether it is a view of a view with the negative bit, without one again."""
+    return all(
+        isinstance(one, Node) and one.op == "call_function" and one.target in _NEGATES and len(one.args) == 1
+        for one in (node, *node.args[:1])
+    )
 
 
 def _bits_inserted_into(node: Node) -> Iterator[Node]:

@@ -326,6 +326,17 @@ def test_a_view_through_another_shape_begins_where_eagers_does(requires_grad: bo
             assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
 
 
+def test_what_is_detached_and_returned_twice_is_one_tensor() -> None:
+    def function(x: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+        detached = x.exp().detach()
+        return z * 2, detached, detached.contiguous()
+
+    torch._dynamo.reset()
+    x, z = torch.randn(2, 2), torch.randn(2, requires_grad=True)
+    _, first, second = torch.compile(function, backend="cuesta")(x, z)
+    assert first is second and not first.requires_grad
+
+
 def test_a_view_of_a_result_stays_one_beside_a_complex_result() -> None:
     """Only of what lies in the complex result's memory AOTAutograd makes another view. Of two tensors that share memory
     without either being a view it can make no graph that writes to one and has sizes that change.

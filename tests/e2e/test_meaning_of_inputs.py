@@ -166,6 +166,18 @@ def test_what_has_a_bit_is_resolved_before_something_is_inserted(by_name: bool) 
             assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_what_is_negated_twice_is_a_view(requires_grad: bool) -> None:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        part = (x * 2).flatten()[::2]
+        twice = neg_view(neg_view(part))
+        return twice, twice + part
+
+    x = torch.randn(3, 4, requires_grad=requires_grad)
+    for ours, theirs in zip(compiled_of(function)(x), function(x), strict=True):
+        assert torch.equal(ours, theirs) and ours.stride() == theirs.stride() and not ours.is_neg()
+
+
 def test_gradients_through_bits() -> None:
     z = complex_numbers(5).requires_grad_()
     check(lambda z: z.conj().imag.sin() * z.real, z, truth=False)
