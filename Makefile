@@ -152,6 +152,9 @@ bench-convolutions: $(READY) ## what channels first costs the library, for each 
 bench-attention: $(READY) ## attention in plain PyTorch beside TorchInductor and flex_attention, on a CUDA device (ARGS="--backward")
 	$(RUN) -m benchmarks.attention $(ARGS)
 
+bench-products: $(READY) ## products of matrices beside cuBLAS, and with what is around them beside TorchInductor, on a CUDA device (ARGS="--fused")
+	$(RUN) -m benchmarks.products $(ARGS)
+
 bench-decoding: $(READY) ## a decoder that generates token by token on the CPU, with weights of f32, int8 and int4, beside TorchInductor
 	$(RUN) -m benchmarks.decoding $(ARGS)
 

@@ -223,7 +223,7 @@ class _Variant:
 
 def variants_of(product: Product, machine: Machine) -> list[_Variant]:
     """What to try: a few tiles, and where factors are computed by nests of their own, the first ones with those."""
-    tiles = tiles_for(product.sizes, product.batch, product.bits, machine.processors)
+    tiles = tiles_for(product.sizes, product.batch, product.bits, machine)
     with_producers = tiles[:WITH_PRODUCERS] if product.producers else []
     return [*(_Variant(tile, False) for tile in tiles), *(_Variant(tile, True) for tile in with_producers)]
 

@@ -34,5 +34,5 @@ class FuseProductsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for product in products_of(entry_block(op), tf32=self.tf32):
             nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
-            tiles = tiles_for(product.sizes, product.batch, product.bits, machine_of(op).processors)
+            tiles = tiles_for(product.sizes, product.batch, product.bits, machine_of(op))
             replace(product, nest, tiles[0] if traits_of_device(product.device).contractions else {})

@@ -25,6 +25,7 @@ from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_op, is_pointwise, loads_of, remove, through_views
+from cuesta.dialects.loops.writing import load_only_where, store_only_where, type_of_positions
 
 _FACTORS = {
     "aten.mm.default": ("self", "mat2"),
@@ -154,7 +155,9 @@ def is_one(call: CallLike, name: str) -> bool:
 def consumer_of(
     call: loops.ExternOp, positions: dict[Operation, int], taken: set[loops.NestOp]
 ) -> tuple[loops.NestOp | None, bool]:
-    """The first user, if it is a pointwise nest that reads every element once; and whether there are other users."""
+    """The first user, if it is a pointwise nest that reads every element once, or each of a part when nobody reads the
+    rest; and whether there are other users.
+    """
     result = call.results[0]
     users: dict[Operation, None] = {}
     for use in result.uses:
@@ -170,6 +173,8 @@ def consumer_of(
     loads = [load for load in loads_of(first) if load.source is result]
     if any(load.mask is not None or load.map != loads[0].map or load.indices != loads[0].indices for load in loads):
         return None, False
+    if len(users) == 1 and reads_a_part(first, loads[0]):
+        return first, False
     return (first, len(users) > 1) if reads_each_once(first, loads[0]) else (None, False)
 
 
@@ -231,6 +236,18 @@ def reads_each_once(nest: loops.NestOp, load: loops.LoadOp) -> bool:
     return True
 
 
+def reads_a_part(nest: loops.NestOp, load: loops.LoadOp) -> bool:
+    """Whether each point of a nest reads the element of its own indices: none twice, but perhaps not every one."""
+    if len(nest.sizes) != len(load.map.results):
+        return False
+    substitution = Substitution(nest.induction_variables)
+    read = substitution.expressions(load.map.results, load.indices)
+    return all(
+        e == sym.dim(axis) or (size == 1 and e == 0)
+        for axis, (e, size) in enumerate(zip(read, nest.sizes, strict=True))
+    )
+
+
 def fused_nest(
     product: Product, *, keep_roundings: bool = False, prologues: bool = False, group: int = 0
 ) -> loops.NestOp:
@@ -239,7 +256,8 @@ def fused_nest(
     Its outs are the consumer's, and the product itself where somebody else needs it. With `prologues`, what the
     producers of its factors do is done again wherever a factor is read. Not exact: the consumer takes the sum before
     it is rounded to the product's type, unless `keep_roundings`. With `group`, which divides the points of a sum, these
-    are two axes, of groups and of the points of one.
+    are two axes, of groups and of the points of one. Of a consumer that reads a part, the nest has the points of the
+    whole product, whose rows begin where vectors may, and stores that part.
     """
     producers: Mapping[SSAValue, loops.NestOp] = product.producers if prologues else {}
     consumer = product.consumer
@@ -248,7 +266,8 @@ def fused_nest(
         nest = loops.NestOp.build(sizes_of(tensor_type_of(product.result)), [result_type])
     else:
         kept = [result_type] if product.is_kept else []
-        nest = loops.NestOp.build(consumer.sizes, [*(result.type for result in consumer.results), *kept])
+        whole = static(sizes_of(result_type)) if _is_part(product) else consumer.sizes
+        nest = loops.NestOp.build(whole, [*(result.type for result in consumer.results), *kept])
     nest.location = product.call.location
     place = InsertPoint.at_end(nest.body)
     if consumer is None:
@@ -264,6 +283,7 @@ def fused_nest(
     for old, new in zip(consumer.handles, nest.handles, strict=False):
         substitution.values[old] = new
         new.name_hint = old.name_hint
+    there = _inside(nest, consumer.sizes, product.call, place)
     exact: dict[SSAValue, SSAValue] = {}
     first: tuple[SSAValue, SSAValue] | None = None
     for op in consumer.body.ops:
@@ -278,11 +298,43 @@ def fused_nest(
         elif not keep_roundings and is_widening(op) and op.operands[0] in exact:
             substitution.values[op.result] = exact[op.operands[0]]
         else:
-            Rewriter.insert_op(clone_op(op, substitution), place)
+            copy = clone_op(op, substitution)
+            Rewriter.insert_op(copy, place)
+            if there is not None and isinstance(copy, loops.LoadOp):
+                substitution.values[op.results[0]] = load_only_where(there, copy)
+            elif there is not None and isinstance(copy, loops.StoreOp):
+                store_only_where(there, [copy])
     if first is not None and not first[1].uses:
         assert isinstance(first[1].owner, Operation)
         remove(first[1].owner)
     return nest
+
+
+def _is_part(product: Product) -> bool:
+    """Whether the consumer reads a part of the product, element by element."""
+    assert product.consumer is not None
+    sizes = sizes_of(tensor_type_of(product.result))
+    return len(sizes) == len(product.consumer.sizes) and math.prod(static(sizes)) > math.prod(
+        static(product.consumer.sizes)
+    )
+
+
+def _inside(
+    nest: loops.NestOp, sizes: Sequence[sym.IndexExpr], like: Operation, place: InsertPoint
+) -> SSAValue | None:
+    """Appends whether a point of a nest is one of a domain of these sizes; None when all are."""
+    found: SSAValue | None = None
+    for variable, whole, size in zip(nest.induction_variables, nest.sizes, sizes, strict=True):
+        if whole == size:
+            continue
+        assert isinstance(size, int)
+        kind = type_of_positions(size)
+        index = insert(loops.IndexOp.build(sym.dim(0), [variable], kind), like, place)
+        limit = insert(elem.constant(size, kind), like, place)
+        assert index is not None and limit is not None
+        test = insert(elem.make("lt", index, limit), like, place)
+        found = test if found is None or test is None else insert(elem.make("and", found, test), like, place)
+    return found
 
 
 def is_widening(op: Operation) -> TypeGuard[elem.ConvertOp]:

@@ -11,62 +11,132 @@ Source: a definition: matrix units take no fewer, nor does `tl.dot`.
 """
 
 _SIDES = {
-    (64, 8, 3): ((128, 256), (256, 128), (128, 128)),
-    (64, 4, 3): ((128, 128),),
-    (64, 4, 4): ((128, 64), (64, 128), (64, 256), (64, 64)),
-    (128, 4, 4): ((32, 64), (64, 32), (32, 32), (16, 64), (16, 128)),
+    (64, 8): ((128, 256, 3), (256, 128, 3), (128, 128, 4), (128, 256, 4)),
+    (64, 4): ((128, 128, 3), (128, 128, 4), (64, 256, 4), (128, 64, 4), (64, 128, 4), (64, 64, 4), (128, 32, 4)),
+    (128, 4): ((64, 64, 4), (64, 128, 3), (32, 64, 4), (64, 32, 4), (32, 32, 4), (16, 64, 4), (16, 128, 4)),
 }
-"""What is worth timing: rows and columns, by depth (of 16 bits), warps and stages of tiles.
+"""What is worth timing: rows, columns and stages, by depth (of 16 bits) and warps of tiles.
 
 Source: none is preferred: `max-autotune` times those that the estimate below puts first, on the device at hand.
 """
-_TILES = tuple((*sides, *rest) for rest, group in _SIDES.items() for sides in group)
+_TILES = tuple((rows, columns, *rest, stages) for rest, group in _SIDES.items() for rows, columns, stages in group)
 _SMALL = (32, 32, 128, 4, 4)
 """The tile of a product that none fits.
 
 Source: `max-autotune` times it beside the library's call, on the device at hand.
+"""
+_PARTS = (2, 4, 8, 16, 32)
+"""How many parts a sum may have, about.
+
+Source: a choice: the estimate below decides.
 """
 GROUP = 8
 """Rows of tiles that are done together.
 
 Source: measured by `make bench-constants ARGS='--only tiles.GROUP'`
 """
-TRIED = 5
+TRIED = 8
 """How many tiles are timed for one product.
 
 Source: a bound against the time that tuning takes.
 """
+_UNITS = 2048
+"""Products of 16 bits that the matrix units of a processor do in a clock.
+
+Source: a definition: NVIDIA's H100 does 989e12 operations a second with 132 processors at 1.83 GHz.
+"""
+_REACHED = 0.75
+"""The part of that which a tile's loop reaches where it waits for nothing else.
+
+Source: a first guess.
+"""
+_LATENCY = 1200
+"""Clocks until what is asked for is there.
+
+Source: a first guess.
+"""
+_START = 3000
+"""Clocks that a program takes besides the steps of its loop.
+
+Source: a first guess.
+"""
+_SHARED, _REGISTERS = 227 << 10, 64 << 10
+"""Bytes of shared memory, and registers, of a processor.
+
+Source: a definition: sm_90.
+"""
+_CLOCK = 1750.0
+"""Clocks of a microsecond.
+
+Source: a first guess.
+"""
 
 
-def tiles_for(sizes: tuple[int, int, int], programs_around: int, bits: int, processors: int) -> list[dict[str, int]]:
-    """The choices of the few tiles that should do best for a product of rows × points by points × columns.
+def tiles_for(sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine) -> list[dict[str, int]]:
+    """The choices of the few tiles that should do best for `batch` products of rows × points by points × columns."""
+    return [choices for _, choices in estimates(sizes, batch, bits, machine)[:TRIED]]
 
-    The estimate: rounds in which all processors compute a tile each, times what a tile costs, which is its own size
-    and, at the rate that matrix units outrun memory, its two sides.
+
+def estimates(
+    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine
+) -> list[tuple[float, dict[str, int]]]:
+    """About how many microseconds a product takes on the device with each of the tiles that fit, and their choices; the
+    fastest first. Some have their points in parts, which a second kernel adds up.
     """
     rows, columns, points = sizes
-
-    def cost(tile: tuple[int, int, int, int, int]) -> float:
-        height, width, _, warps, _ = tile
-        programs = -(-rows // height) * -(-columns // width) * programs_around
-        together = max(1, 8 // warps)
-        rounds = -(-programs // (processors * together)) * together
-        return rounds * (height * width + 48 * (height + width))
-
     fitting = [tile for tile in _TILES if fits(tile[0], rows) and fits(tile[1], columns)]
-    best = sorted(fitting or [_SMALL], key=cost)[:TRIED]
-    return [
-        {
+    found: list[tuple[float, dict[str, int]]] = []
+    for height, width, deep, warps, stages in fitting or [_SMALL]:
+        depth = max(LEAST, min(deep * 16 // bits, 1 << max(0, points - 1).bit_length()))
+        made = {
             "rows": height,
             "columns": width,
-            "depth": max(LEAST, min(depth * 16 // bits, 1 << max(0, points - 1).bit_length())),
+            "depth": depth,
             "warps": warps,
             "stages": stages,
             "group": GROUP,
             **({"tf32": 1} if bits == 32 else {}),
         }
-        for height, width, depth, warps, stages in best
-    ]
+        for parts in (1, *_parts(points, depth)):
+            time = _clocks(sizes, batch, bits, made, parts, machine) / _CLOCK
+            found.append((time, made if parts == 1 else {**made, "part": points // parts}))
+    return sorted(found, key=lambda one: one[0])
+
+
+def _parts(points: int, depth: int) -> list[int]:
+    """Numbers of equal parts that are whole steps, of at least four."""
+    steps, rest = divmod(points, depth)
+    if rest:
+        return []
+    found = [min((one for one in range(2, steps // 4 + 1) if steps % one == 0), key=lambda one: abs(one - wanted))
+             for wanted in _PARTS if any(steps % one == 0 for one in range(2, steps // 4 + 1))]
+    return list(dict.fromkeys(found))
+
+
+def _clocks(
+    sizes: tuple[int, int, int], batch: int, bits: int, made: dict[str, int], parts: int, machine: Machine
+) -> float:
+    """Clocks of a product. A step of a tile's loop takes what its operands take from the second-level cache, or what
+    the matrix units take; a processor has several programs at a time, and each waits for what it asked for first.
+    """
+    rows, columns, points = sizes
+    height, width, depth, warps, stages = (made[name] for name in ("rows", "columns", "depth", "warps", "stages"))
+    steps = -(-points // (parts * depth))
+    programs = -(-rows // height) * -(-columns // width) * batch * parts
+    loaded = (height + width) * depth * bits // 8
+    step = max(loaded / machine.cache_rate, height * width * depth * bits / 16 / (_UNITS * _REACHED))
+    together = min(_SHARED // (loaded * stages), _REGISTERS // (warps * 32 * (height * width // (warps * 32) + 48)), 8)
+    together = max(1, together)
+    alone = _START + _LATENCY + steps * max(step, _LATENCY / (stages - 1))
+    each = -(-programs // machine.processors)
+    rounds = -(-each // together)
+    found = max(rounds * alone, each * (steps * step) + rounds * _START)
+    memory = machine.memory_rate * machine.processors
+    moved = batch * bits // 8 * (points * (rows + columns) + rows * columns)
+    found = max(found, moved / memory + _LATENCY)
+    if parts > 1:
+        found += machine.launch / machine.memory_rate + 8 * parts * batch * rows * columns / memory
+    return found
 
 
 def fits(tile: int, size: int) -> bool:
