@@ -60,7 +60,7 @@ def question_of(shape: Shape, machine: Machine) -> list[ModuleOp]:
     state_machine(module, machine)
     stages = default_stages()
     labels = [stage.label for stage in stages]
-    run_pipeline(make_context(), module, stages[labels.index("eliminate-views") : labels.index("spread-rows")])
+    run_pipeline(make_context(), module, stages[labels.index("eliminate-views") : labels.index("spread-rows") + 1])
     (product,) = products_of(entry_block(module), tf32=False)
     found = [module]
     for number in range(len(variants_of(product, machine))):

@@ -46,6 +46,8 @@ def emit_contract(emitter: KernelEmitter, op: Operation) -> None:
     first = emitter.bind(f"tl.cast({start}, tl.int64)", start) if emitter.wide else start
     emitter.line(f"{result} = {_product(emitter, op, result, first)}")
     body = emitter.scopes[-1].lines
+    if high.isdigit():
+        high = f"functions.rolled({high})"
     head = f"for {start} in range({low}, {high}, {op.lanes}):"
     known = emitter.known_loop(op, [f"{list(shape)}", head, *body], len(emitter.scopes) - 2, result, start)
     emitter.names[op.result] = known

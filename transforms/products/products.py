@@ -319,9 +319,7 @@ def _is_part(product: Product) -> bool:
     )
 
 
-def _inside(
-    nest: loops.NestOp, sizes: Sequence[sym.IndexExpr], like: Operation, place: InsertPoint
-) -> SSAValue | None:
+def _inside(nest: loops.NestOp, sizes: Sequence[sym.IndexExpr], like: Operation, place: InsertPoint) -> SSAValue | None:
     """Appends whether a point of a nest is one of a domain of these sizes; None when all are."""
     found: SSAValue | None = None
     for variable, whole, size in zip(nest.induction_variables, nest.sizes, sizes, strict=True):

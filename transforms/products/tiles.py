@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.core.structs import struct
 
 LEAST = 16
 """The fewest rows, columns and points of a tile that matrix units take.
@@ -72,13 +73,32 @@ Source: a first guess.
 """
 
 
-def tiles_for(sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine) -> list[dict[str, int]]:
+@struct
+class Around:
+    """What is done around a product in its kernel, for each element, in float adds: to those of the result, of the left
+    and of the right factor; and the bits that an element of the left and of the right factor has in memory, 0 for as
+    many as a factor has. `bytes_after` are read for an element of the result, or written, beside the product itself.
+    """
+
+    after: float = 0.0
+    bytes_after: float = 0.0
+    before: tuple[float, float] = (0.0, 0.0)
+    bits_before: tuple[int, int] = (0, 0)
+
+
+ALONE = Around()
+"""A product and nothing else."""
+
+
+def tiles_for(
+    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, around: Around = ALONE
+) -> list[dict[str, int]]:
     """The choices of the few tiles that should do best for `batch` products of rows × points by points × columns."""
-    return [choices for _, choices in estimates(sizes, batch, bits, machine)[:TRIED]]
+    return [choices for _, choices in estimates(sizes, batch, bits, machine, around)[:TRIED]]
 
 
 def estimates(
-    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine
+    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, around: Around = ALONE
 ) -> list[tuple[float, dict[str, int]]]:
     """About how many microseconds a product takes on the device with each of the tiles that fit, and their choices; the
     fastest first. Some have their points in parts, which a second kernel adds up.
@@ -98,7 +118,7 @@ def estimates(
             **({"tf32": 1} if bits == 32 else {}),
         }
         for parts in (1, *_parts(points, depth)):
-            time = _clocks(sizes, batch, bits, made, parts, machine) / _CLOCK
+            time = _clocks(sizes, batch, bits, made, parts, machine, around) / _CLOCK
             found.append((time, made if parts == 1 else {**made, "part": points // parts}))
     return sorted(found, key=lambda one: one[0])
 
@@ -106,15 +126,18 @@ def estimates(
 def _parts(points: int, depth: int) -> list[int]:
     """Numbers of equal parts that are whole steps, of at least four."""
     steps, rest = divmod(points, depth)
-    if rest:
-        return []
-    found = [min((one for one in range(2, steps // 4 + 1) if steps % one == 0), key=lambda one: abs(one - wanted))
-             for wanted in _PARTS if any(steps % one == 0 for one in range(2, steps // 4 + 1))]
-    return list(dict.fromkeys(found))
+    possible = [] if rest else [one for one in range(2, steps // 4 + 1) if steps % one == 0]
+    return sorted({min(possible, key=lambda one: abs(one - wanted)) for wanted in _PARTS if possible})
 
 
 def _clocks(
-    sizes: tuple[int, int, int], batch: int, bits: int, made: dict[str, int], parts: int, machine: Machine
+    sizes: tuple[int, int, int],
+    batch: int,
+    bits: int,
+    made: dict[str, int],
+    parts: int,
+    machine: Machine,
+    around: Around,
 ) -> float:
     """Clocks of a product. A step of a tile's loop takes what its operands take from the second-level cache, or what
     the matrix units take; a processor has several programs at a time, and each waits for what it asked for first.
@@ -123,20 +146,24 @@ def _clocks(
     height, width, depth, warps, stages = (made[name] for name in ("rows", "columns", "depth", "warps", "stages"))
     steps = -(-points // (parts * depth))
     programs = -(-rows // height) * -(-columns // width) * batch * parts
-    loaded = (height + width) * depth * bits // 8
+    left, right = (one or bits for one in around.bits_before)
+    loaded = (height * left + width * right) * depth // 8
     step = max(loaded / machine.cache_rate, height * width * depth * bits / 16 / (_UNITS * _REACHED))
-    together = min(_SHARED // (loaded * stages), _REGISTERS // (warps * 32 * (height * width // (warps * 32) + 48)), 8)
-    together = max(1, together)
+    step += (height * around.before[0] + width * around.before[1]) * depth / machine.instruction_rate
+    registers = 32 * warps * min(machine.registers, height * width // (warps * 32) + 48)
+    together = max(1, min(_SHARED // (loaded * stages), _REGISTERS // registers, 8))
+    after = height * width * (around.after / machine.instruction_rate + around.bytes_after / machine.memory_rate)
     alone = _START + _LATENCY + steps * max(step, _LATENCY / (stages - 1))
     each = -(-programs // machine.processors)
     rounds = -(-each // together)
     found = max(rounds * alone, each * (steps * step) + rounds * _START)
     memory = machine.memory_rate * machine.processors
-    moved = batch * bits // 8 * (points * (rows + columns) + rows * columns)
-    found = max(found, moved / memory + _LATENCY)
+    moved = batch * ((points * (rows * left + columns * right) + rows * columns * bits) / 8)
     if parts > 1:
-        found += machine.launch / machine.memory_rate + 8 * parts * batch * rows * columns / memory
-    return found
+        found = max(found, moved / memory + _LATENCY) + machine.launch / machine.memory_rate
+        return found + batch * rows * columns * (8 * parts + around.bytes_after) / memory
+    found += (rounds if together == 1 else 1) * after
+    return max(found, (moved + batch * rows * columns * around.bytes_after) / memory + _LATENCY)
 
 
 def fits(tile: int, size: int) -> bool:

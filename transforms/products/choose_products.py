@@ -1,0 +1,60 @@
+"""`choose-products`: on a GPU, products that are clearly faster in one nest with what is around them are such nests.
+
+    %m = loops.extern "aten.mm.default"(%a, %b)
+    %y = loops.nest (%i : 16384, %j : 1024) { … f(load %m[%i, %j]) … }
+    →
+    %y = loops.nest (%i : 16384, %j : 1024) … schedule #loops.schedule<rows = 128, columns = 256, depth = 64, …> {
+      %s = sum (%k : 512) of %a[%i, %k] · %b[%k, %j]; … f(%s) … }
+
+Which are is predicted (`when.py`); under `max-autotune` `tune-kernels` measures it instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from cuesta.dialects import loops
+from cuesta.dialects.core.devices import traits_of_device
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.machine import machine_of
+from cuesta.dialects.core.tracing import no_match
+from cuesta.transforms.products.products import fused_nest, products_of, replace
+from cuesta.transforms.products.when import plan_of
+
+
+@dataclass(frozen=True)
+class ChooseProductsPass(ModulePass):
+    """mm(a, b), and a pointwise nest that reads it  ->  one nest that sums and goes on, where that is predicted to be
+    clearly faster; what only gives a factor may be done where the factor is read.
+
+    Reassociates, and what follows takes the sum before it is rounded. Near misses: a product that nothing surrounds; a
+    nest with a schedule of its own; a device without matrix units.
+    """
+
+    name = "choose-products"
+
+    tf32: bool = False
+    """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        block, machine = entry_block(op), machine_of(op)
+        if not any(isinstance(one, loops.ExternOp) for one in block.ops):
+            return
+        chosen = [one for one in block.ops if isinstance(one, loops.NestOp) and one.choices]
+        for product in products_of(block, tf32=self.tf32, untouched=chosen):
+            if not traits_of_device(product.device).contractions:
+                continue
+            plan = plan_of(product, machine)
+            if plan is None or not plan.pays:
+                told = "nothing surrounds it" if plan is None else _told(plan.together, plan.apart)
+                no_match(product.call, f"stays the library's: {told}")
+                continue
+            replace(product, fused_nest(product, prologues=plan.prologues), plan.tile)
+
+
+def _told(together: float, apart: float) -> str:
+    return f"predicted {together:.1f} µs with what surrounds it, and {apart:.1f} apart"

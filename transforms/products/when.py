@@ -1,0 +1,110 @@
+"""When a product is computed in one nest with what is around it, on a GPU: by what both are thought to take.
+
+Together: the fastest tile by the estimate of `tiles.py`, in which a point takes what is done to it besides. Apart: the
+library's product, and each nest with the best of its tilings (`transforms/tilings/cost.py`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import SSAValue
+
+from cuesta.dialects import elem, loops
+from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.core.structs import struct
+from cuesta.dialects.elem.work import WORK
+from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.loops.analysis import byte_width
+from cuesta.dialects.loops.surgery import loads_of, stores_of
+from cuesta.transforms.products.products import Product, static
+from cuesta.transforms.products.tiles import ALONE, Around, estimates
+from cuesta.transforms.tilings.cost import time_whole
+
+SURE = 1.05
+"""How many times as long the library and what surrounds it must take.
+
+Source: the issue that asked for it: below, the estimate may be wrong.
+"""
+LIBRARY = 0.9
+"""What a library's product takes, of the estimate for the fastest tile of ours.
+
+Source: a first guess.
+"""
+
+
+@struct
+class Plan:
+    """How a product is computed in one nest, and what that is thought to take, and apart, in microseconds."""
+
+    tile: dict[str, int]
+    prologues: bool
+    together: float
+    apart: float
+
+    @property
+    def pays(self) -> bool:
+        """Whether one nest is clearly faster."""
+        return self.together * SURE <= self.apart
+
+
+def plan_of(product: Product, machine: Machine) -> Plan | None:
+    """The best way to compute a product in one nest with what is around it; None where nothing is."""
+    if product.consumer is None and not product.producers:
+        return None
+    library = LIBRARY * estimates(product.sizes, product.batch, product.bits, machine)[0][0]
+    before = sum(time_whole(nest, machine)[0] for nest in set(product.producers.values()))
+    after = 0.0 if product.consumer is None else time_whole(product.consumer, machine)[0]
+    apart = before + library + after
+    found: list[Plan] = []
+    for prologues in (False, True):
+        if (prologues and not product.producers) or (not prologues and product.consumer is None):
+            continue
+        time, tile = estimates(product.sizes, product.batch, product.bits, machine, around(product, prologues))[0]
+        found.append(Plan(tile, prologues, time + (0.0 if prologues else before), apart))
+    return min(found, key=lambda one: one.together)
+
+
+def around(product: Product, prologues: bool) -> Around:
+    """What is done around a product in its kernel."""
+    consumer = product.consumer
+    points = math.prod(product.sizes[:2]) * product.batch
+    if consumer is None:
+        after = bytes_after = 0.0
+    else:
+        after = _work(consumer)
+        moved = sum(_held(load.source) for load in loads_of(consumer) if load.source is not product.result)
+        moved += sum(_held(store.target) for store in stores_of(consumer))
+        bytes_after = max(0.0, moved / points - product.bits / 8)
+        if product.is_kept:
+            bytes_after += product.bits / 8
+    if not prologues:
+        return Around(after, bytes_after) if consumer is not None else ALONE
+    works, bits = [0.0, 0.0], [0, 0]
+    for side, factor in enumerate((product.left, product.right)):
+        nest = _producer(product, factor)
+        if nest is not None:
+            size = math.prod(static(nest.sizes))
+            works[side] = _work(nest)
+            bits[side] = max(1, round(8 * sum(_held(load.source) for load in loads_of(nest)) / size))
+    return Around(after, bytes_after, (works[0], works[1]), (bits[0], bits[1]))
+
+
+def _producer(product: Product, factor: SSAValue) -> loops.NestOp | None:
+    """The nest that computes a factor, perhaps viewed."""
+    while isinstance(view := factor.owner, loops.ViewOp):
+        factor = view.source
+    return product.producers.get(factor)
+
+
+def _work(nest: loops.NestOp) -> float:
+    """What a nest computes for a point, in float adds."""
+    return sum(WORK.get(type(op), 0.0) for op in nest.body.ops if isinstance(op, elem.ElementwiseOp))
+
+
+def _held(tensor: SSAValue) -> float:
+    """The bytes of a tensor."""
+    return math.prod(static(sizes_of(tensor_type_of(tensor)))) * byte_width(tensor)
+
+
+__all__ = ["LIBRARY", "SURE", "Plan", "around", "plan_of"]
