@@ -53,7 +53,7 @@ class ChooseProductsPass(ModulePass):
                 told = "nothing surrounds it" if plan is None else _told(plan.together, plan.apart)
                 no_match(product.call, f"stays the library's: {told}")
                 continue
-            replace(product, fused_nest(product, prologues=plan.prologues), plan.tile)
+            replace(product, fused_nest(product, prologues=plan.prologues, beside=plan.beside), plan.tile)
 
 
 def _told(together: float, apart: float) -> str:

@@ -49,6 +49,8 @@ class Product:
     """Whether somebody else than the consumer needs the product, too."""
     producers: Mapping[SSAValue, loops.NestOp]
     """By what they give, the pointwise nests that a factor is read from, and nobody else reads."""
+    beside: tuple[Product, ...] = ()
+    """Products of the same sizes that the consumer reads at the same points, and nobody else reads."""
 
     @property
     def left(self) -> SSAValue:
@@ -143,7 +145,34 @@ def product_of(
     made = [nest for factor in (left, right) if (nest := producer_of(factor)) is not None and nest not in taken]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
     product = Product(call, consumer, is_kept, producers)
-    return product if min(product.sizes) >= fewest else None
+    if min(product.sizes) < fewest:
+        return None
+    if consumer is None:
+        return product
+    beside = _beside(product, consumer, positions, taken, tf32)
+    return Product(call, consumer, is_kept, producers, beside) if beside else product
+
+
+def _beside(
+    product: Product, consumer: loops.NestOp, positions: dict[Operation, int], taken: set[loops.NestOp], tf32: bool
+) -> tuple[Product, ...]:
+    """The other products that a consumer reads as it does this one."""
+    loads = loads_of(consumer)
+    own = next(load for load in loads if load.source is product.result)
+    found: list[Product] = []
+    for source in dict.fromkeys(load.source for load in loads):
+        call = source.owner
+        if not isinstance(call, loops.ExternOp) or call is product.call or call not in positions:
+            continue
+        alike = [load for load in loads if load.source is source]
+        if any(load.mask is not None or load.map != own.map or load.indices != own.indices for load in alike):
+            continue
+        if len(alike) < len(list(source.uses)) or source.type != product.result.type:
+            continue
+        other = product_of(call, positions, taken | {consumer}, tf32)
+        if other is not None and other.sizes == product.sizes:
+            found.append(other)
+    return tuple(found)
 
 
 def is_one(call: CallLike, name: str) -> bool:
@@ -249,18 +278,24 @@ def reads_a_part(nest: loops.NestOp, load: loops.LoadOp) -> bool:
 
 
 def fused_nest(
-    product: Product, *, keep_roundings: bool = False, prologues: bool = False, group: int = 0
+    product: Product,
+    *,
+    keep_roundings: bool = False,
+    prologues: bool = False,
+    group: int = 0,
+    beside: bool = False,
 ) -> loops.NestOp:
     """The nest that computes a product and what its consumer does with it; it stands nowhere yet.
 
     Its outs are the consumer's, and the product itself where somebody else needs it. With `prologues`, what the
     producers of its factors do is done again wherever a factor is read. Not exact: the consumer takes the sum before
     it is rounded to the product's type, unless `keep_roundings`. With `group`, which divides the points of a sum, these
-    are two axes, of groups and of the points of one. Of a consumer that reads a part, the nest has the points of the
+    are two axes, of groups and of the points of one. With `beside`, it computes the products beside this one, too. Of a consumer that reads a part, the nest has the points of the
     whole product, whose rows begin where vectors may, and stores that part.
     """
-    producers: Mapping[SSAValue, loops.NestOp] = product.producers if prologues else {}
     consumer = product.consumer
+    together = (product, *(product.beside if beside else ()))
+    producers = {value: nest for one in together for value, nest in one.producers.items()} if prologues else {}
     result_type = product.result.type
     if consumer is None:
         nest = loops.NestOp.build(sizes_of(tensor_type_of(product.result)), [result_type])
@@ -285,16 +320,18 @@ def fused_nest(
         new.name_hint = old.name_hint
     there = _inside(nest, consumer.sizes, product.call, place)
     exact: dict[SSAValue, SSAValue] = {}
-    first: tuple[SSAValue, SSAValue] | None = None
+    members = {one.result: one for one in together}
+    sums: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
     for op in consumer.body.ops:
-        if isinstance(op, loops.LoadOp) and op.source is product.result:
-            if first is None:
+        if isinstance(op, loops.LoadOp) and (member := members.get(op.source)) is not None:
+            if op.source not in sums:
                 dims = substitution.expressions(op.map.results, op.indices)
-                first = sum_at(product, dims, nest.induction_variables, nest.sizes, place, producers, group)
-                if product.is_kept:
-                    store = loops.StoreOp.build(first[1], nest.handles[-1], dims, nest.induction_variables)
+                made = sum_at(member, dims, nest.induction_variables, nest.sizes, place, producers, group)
+                sums[op.source] = made
+                if member.is_kept:
+                    store = loops.StoreOp.build(made[1], nest.handles[-1], dims, nest.induction_variables)
                     insert(store, product.call, place)
-            exact[op.result], substitution.values[op.result] = first
+            exact[op.result], substitution.values[op.result] = sums[op.source]
         elif not keep_roundings and is_widening(op) and op.operands[0] in exact:
             substitution.values[op.result] = exact[op.operands[0]]
         else:
@@ -304,9 +341,10 @@ def fused_nest(
                 substitution.values[op.results[0]] = load_only_where(there, copy)
             elif there is not None and isinstance(copy, loops.StoreOp):
                 store_only_where(there, [copy])
-    if first is not None and not first[1].uses:
-        assert isinstance(first[1].owner, Operation)
-        remove(first[1].owner)
+    for whole, rounded in sums.values():
+        if rounded is not whole and not rounded.uses:
+            assert isinstance(rounded.owner, Operation)
+            remove(rounded.owner)
     return nest
 
 
@@ -439,7 +477,9 @@ def cloned_value(ops: Iterable[Operation], substitution: Substitution, place: In
 
 
 def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> None:
-    """Puts the fused nest in the place of the product and its consumer, and of what nobody needs any more."""
+    """Puts the fused nest in the place of the product and its consumer, and of what nobody needs any more; so also of
+    the products beside it, where the nest computes these.
+    """
     if choices:
         nest.properties["schedule"] = loops.ScheduleAttr.of(choices)
     consumer = product.consumer
@@ -453,6 +493,13 @@ def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> No
         replace_all_uses(before, after)
     if consumer is not None:
         remove(consumer)
+    for one in (product, *product.beside):
+        if one is product or not one.result.uses:
+            _remove_product(one)
+
+
+def _remove_product(product: Product) -> None:
+    """Takes a product away that nobody needs, and what only gave its factors."""
     factors = [product.left, product.right]
     remove(product.call)
     for value in factors:

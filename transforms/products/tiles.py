@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.structs import struct
 
@@ -78,12 +80,15 @@ class Around:
     """What is done around a product in its kernel, for each element, in float adds: to those of the result, of the left
     and of the right factor; and the bits that an element of the left and of the right factor has in memory, 0 for as
     many as a factor has. `bytes_after` are read for an element of the result, or written, beside the product itself.
+    `sums` products of the same sizes, and perhaps of the same left factor, are computed in one loop.
     """
 
     after: float = 0.0
     bytes_after: float = 0.0
     before: tuple[float, float] = (0.0, 0.0)
     bits_before: tuple[int, int] = (0, 0)
+    sums: int = 1
+    share_left: bool = True
 
 
 ALONE = Around()
@@ -147,10 +152,14 @@ def _clocks(
     steps = -(-points // (parts * depth))
     programs = -(-rows // height) * -(-columns // width) * batch * parts
     left, right = (one or bits for one in around.bits_before)
-    loaded = (height * left + width * right) * depth // 8
-    step = max(loaded / machine.cache_rate, height * width * depth * bits / 16 / (_UNITS * _REACHED))
-    step += (height * around.before[0] + width * around.before[1]) * depth / machine.instruction_rate
-    registers = 32 * warps * min(machine.registers, height * width // (warps * 32) + 48)
+    lefts = 1 if around.share_left else around.sums
+    loaded = (lefts * height * left + around.sums * width * right) * depth // 8
+    step = max(loaded / machine.cache_rate, around.sums * height * width * depth * bits / 16 / (_UNITS * _REACHED))
+    step += (lefts * height * around.before[0] + around.sums * width * around.before[1]) * depth / machine.instruction_rate
+    wanted = around.sums * height * width // (warps * 32) + 48
+    if wanted > machine.registers or loaded * stages > _SHARED:
+        return math.inf
+    registers = 32 * warps * wanted
     together = max(1, min(_SHARED // (loaded * stages), _REGISTERS // registers, 8))
     after = height * width * (around.after / machine.instruction_rate + around.bytes_after / machine.memory_rate)
     alone = _START + _LATENCY + steps * max(step, _LATENCY / (stages - 1))
@@ -158,7 +167,7 @@ def _clocks(
     rounds = -(-each // together)
     found = max(rounds * alone, each * (steps * step) + rounds * _START)
     memory = machine.memory_rate * machine.processors
-    moved = batch * ((points * (rows * left + columns * right) + rows * columns * bits) / 8)
+    moved = batch * (points * (lefts * rows * left + around.sums * columns * right) + rows * columns * bits) / 8
     if parts > 1:
         found = max(found, moved / memory + _LATENCY) + machine.launch / machine.memory_rate
         return found + batch * rows * columns * (8 * parts + around.bytes_after) / memory

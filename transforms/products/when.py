@@ -39,6 +39,8 @@ class Plan:
 
     tile: dict[str, int]
     prologues: bool
+    beside: bool
+    """Whether with the products beside it."""
     together: float
     apart: float
 
@@ -53,33 +55,49 @@ def plan_of(product: Product, machine: Machine) -> Plan | None:
     if product.consumer is None and not product.producers:
         return None
     library = LIBRARY * estimates(product.sizes, product.batch, product.bits, machine)[0][0]
-    before = sum(time_whole(nest, machine)[0] for nest in set(product.producers.values()))
     after = 0.0 if product.consumer is None else time_whole(product.consumer, machine)[0]
-    apart = before + library + after
+    before = _before(product, machine)
+    others = [(library + _before(one, machine)) for one in product.beside]
+    apart = before + library + after + sum(others)
     found: list[Plan] = []
     for prologues in (False, True):
         if (prologues and not product.producers) or (not prologues and product.consumer is None):
             continue
-        time, tile = estimates(product.sizes, product.batch, product.bits, machine, around(product, prologues))[0]
-        found.append(Plan(tile, prologues, time + (0.0 if prologues else before), apart))
-    return min(found, key=lambda one: one.together)
+        for beside in (False, True) if product.beside else (False,):
+            done = around(product, prologues, beside)
+            time, tile = estimates(product.sizes, product.batch, product.bits, machine, done)[0]
+            if not prologues:
+                time += before + (sum(_before(one, machine) for one in product.beside) if beside else 0.0)
+            if not beside:
+                time += sum(others)
+            if not math.isinf(time):
+                found.append(Plan(tile, prologues, beside, time, apart))
+    return min(found, key=lambda one: one.together, default=None)
 
 
-def around(product: Product, prologues: bool) -> Around:
-    """What is done around a product in its kernel."""
+def _before(product: Product, machine: Machine) -> float:
+    """What the nests take that give the factors of a product."""
+    return sum(time_whole(nest, machine)[0] for nest in set(product.producers.values()))
+
+
+def around(product: Product, prologues: bool, beside: bool = False) -> Around:
+    """What is done around a product in its kernel, with or without the products beside it."""
+    together = (product, *(product.beside if beside else ()))
+    results = {one.result for one in together}
+    count, shared = len(together), len({one.left for one in together}) == 1
     consumer = product.consumer
     points = math.prod(product.sizes[:2]) * product.batch
     if consumer is None:
         after = bytes_after = 0.0
     else:
         after = _work(consumer)
-        moved = sum(_held(load.source) for load in loads_of(consumer) if load.source is not product.result)
+        moved = sum(_held(load.source) for load in loads_of(consumer) if load.source not in results)
         moved += sum(_held(store.target) for store in stores_of(consumer))
         bytes_after = max(0.0, moved / points - product.bits / 8)
         if product.is_kept:
             bytes_after += product.bits / 8
     if not prologues:
-        return Around(after, bytes_after) if consumer is not None else ALONE
+        return Around(after, bytes_after, sums=count, share_left=shared) if consumer is not None else ALONE
     works, bits = [0.0, 0.0], [0, 0]
     for side, factor in enumerate((product.left, product.right)):
         nest = _producer(product, factor)
@@ -87,7 +105,7 @@ def around(product: Product, prologues: bool) -> Around:
             size = math.prod(static(nest.sizes))
             works[side] = _work(nest)
             bits[side] = max(1, round(8 * sum(_held(load.source) for load in loads_of(nest)) / size))
-    return Around(after, bytes_after, (works[0], works[1]), (bits[0], bits[1]))
+    return Around(after, bytes_after, (works[0], works[1]), (bits[0], bits[1]), count, shared)
 
 
 def _producer(product: Product, factor: SSAValue) -> loops.NestOp | None:

@@ -24,11 +24,10 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
     """
     if any(isinstance(loop.op, loops.FoldOp) for loop in analysis.root.loops):
         return schedule_walk(analysis, choices, bits)
-    found = contraction_of(analysis, bool(choices.get("tf32")))
+    found = contractions_of(analysis, bool(choices.get("tf32")))
     if isinstance(found, str):
         raise CuestaError(Diagnostic.on(analysis.nest, f"its schedule asks for a contraction, but {found}"))
-    loop, contraction = found
-    rows, columns = contraction.rows, contraction.columns
+    rows, columns = next((one.rows, one.columns) for one in found.values())
     tiles = [
         ParallelAxis(rows, loop=True, tile=choices["rows"]),
         ParallelAxis(columns, loop=True, tile=choices["columns"]),
@@ -40,20 +39,26 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
         around=[(rows, choices["rows"])],
         order=[columns],
         lanes=choices["columns"],
-        loops={loop.op: (loop.axes, choices["depth"])},
-        contractions={loop.op: contraction},
+        loops={loop.op: (loop.axes, choices["depth"]) for loop in found},
+        contractions={loop.op: contraction for loop, contraction in found.items()},
         choices={"target": "cuda", "warps": choices.get("warps", 4), "index": bits, **made},
     )
 
 
-def contraction_of(analysis: NestAnalysis, tf32: bool) -> tuple[Loop, Contraction] | str:
-    """The contraction that a nest is, and its loop; or why it is none."""
+def contractions_of(analysis: NestAnalysis, tf32: bool) -> dict[Loop, Contraction] | str:
+    """The contractions that a nest is, of the same rows and columns, by their loops; or why it is none."""
     root = analysis.root
-    if len(root.loops) != 1 or root.loops[0].loops:
-        return "it has not one inner loop"
-    loop = root.loops[0]
-    found = contraction_in(analysis, loop, root.axes, tf32)
-    return found if isinstance(found, str) else (loop, found)
+    if not root.loops or any(loop.loops for loop in root.loops):
+        return "it has no inner loop, or one in another"
+    made: dict[Loop, Contraction] = {}
+    for loop in root.loops:
+        found = contraction_in(analysis, loop, root.axes, tf32)
+        if isinstance(found, str):
+            return found
+        made[loop] = found
+    if len({(one.rows, one.columns) for one in made.values()}) > 1:
+        return "its sums have other rows and columns"
+    return made
 
 
 def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int) -> Schedule:
@@ -133,7 +138,7 @@ def contraction_in(analysis: NestAnalysis, loop: Loop, around: list[int], tf32: 
     """The contraction that a loop is, whose rows and columns are among the axes `around`; or why it is none."""
     reduction = loop.op
     if not isinstance(reduction, loops.ReduceOp) or reduction.kind != "sum" or len(loop.axes) != 1:
-        return "its inner loop is no sum along one axis"
+        return "an inner loop is no sum along one axis"
     product = reduction.yielded.owner
     if not isinstance(product, elem.MulOp) or not isinstance(elem.scalar_of(reduction.yielded.type), Float32Type):
         return "it does not sum products of f32"
