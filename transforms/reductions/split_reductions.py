@@ -64,7 +64,7 @@ class SplitReductionsPass(ModulePass):
         for nest in ops_of(entry_block(op)):
             if isinstance(nest, loops.NestOp) and {"part", "cooperative"} & nest.choices.keys():
                 if "depth" in nest.choices and traits_for(nest, self.target).blocks:
-                    product_in_parts(nest, nest.choices.get("part", 0))
+                    split_product(nest)
                     continue
                 check_alone(nest)
                 if traits_for(nest, self.target).blocks:
@@ -112,6 +112,24 @@ def split_on_gpu(nest: loops.NestOp, machine: Machine) -> None:
             if choices:
                 rest = new[-1]
                 rest.properties["schedule"] = loops.ScheduleAttr.of(choices)
+
+
+def split_product(nest: loops.NestOp) -> None:
+    """Replaces a nest whose schedule says that it is a contraction by one for parts of its sum, or of what reduces such
+    sums, which has the other choices, and one that combines them.
+
+    Errors: CuestaError when the nest cannot be split as its schedule says.
+    """
+    if not any(isinstance(inner, loops.ReduceOp) for op in reductions_of(nest) for inner in op.body.ops):
+        product_in_parts(nest, nest.choices.get("part", 0))
+        return
+    choices = {name: value for name, value in nest.choices.items() if name != "part"}
+    replace_by_parts(nest)[0].properties["schedule"] = loops.ScheduleAttr.of(choices)
+
+
+def reductions_of(nest: loops.NestOp) -> list[loops.ReduceOp]:
+    """The reductions of a nest that stand in no other."""
+    return [op for op in nest.body.ops if isinstance(op, loops.ReduceOp)]
 
 
 def replace_by_parts(nest: loops.NestOp) -> list[loops.NestOp]:

@@ -24,6 +24,8 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
     """
     if any(isinstance(loop.op, loops.FoldOp) for loop in analysis.root.loops):
         return schedule_walk(analysis, choices, bits)
+    if any(loop.loops for loop in analysis.root.loops):
+        return schedule_reduced(analysis, choices, bits)
     found = contractions_of(analysis, bool(choices.get("tf32")))
     if isinstance(found, str):
         raise CuestaError(Diagnostic.on(analysis.nest, f"its schedule asks for a contraction, but {found}"))
@@ -48,8 +50,8 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
 def contractions_of(analysis: NestAnalysis, tf32: bool) -> dict[Loop, Contraction] | str:
     """The contractions that a nest is, of the same rows and columns, by their loops; or why it is none."""
     root = analysis.root
-    if not root.loops or any(loop.loops for loop in root.loops):
-        return "it has no inner loop, or one in another"
+    if not root.loops:
+        return "it has no inner loop"
     made: dict[Loop, Contraction] = {}
     for loop in root.loops:
         found = contraction_in(analysis, loop, root.axes, tf32)
@@ -59,6 +61,52 @@ def contractions_of(analysis: NestAnalysis, tf32: bool) -> dict[Loop, Contractio
     if len({(one.rows, one.columns) for one in made.values()}) > 1:
         return "its sums have other rows and columns"
     return made
+
+
+def schedule_reduced(analysis: NestAnalysis, choices: Mapping[str, int], bits: int) -> Schedule:
+    """The schedule of a nest that reduces what it makes of sums of products along their columns, which are as many as a
+    tile has: a program has a tile of `rows` by all of them.
+
+    Errors: CuestaError when a reduction is over several axes, or not of `columns` points, or of something else.
+    """
+    root, tf32 = analysis.root, bool(choices.get("tf32"))
+    made: dict[Operation, tuple[list[int], int]] = {}
+    contractions: dict[Operation, Contraction] = {}
+
+    def refuse(op: Operation, why: str) -> CuestaError:
+        return CuestaError(Diagnostic.on(op, f"its nest's schedule asks for contractions that it reduces, but {why}"))
+
+    for loop in root.loops:
+        if not isinstance(loop.op, loops.ReduceOp) or len(loop.axes) != 1:
+            raise refuse(loop.op, "it is no reduction along one axis")
+        if analysis.sizes[loop.axes[0]] != choices["columns"]:
+            raise refuse(loop.op, f"it is no reduction of {choices['columns']} points")
+        made[loop.op] = (loop.axes, choices["columns"])
+        for inner in loop.loops:
+            found = contraction_in(analysis, inner, [*root.axes, *loop.axes], tf32)
+            if isinstance(found, str):
+                raise refuse(inner.op, found)
+            if found.columns != loop.axes[0]:
+                raise refuse(inner.op, "its columns are not what is reduced")
+            contractions[inner.op] = found
+            made[inner.op] = (inner.axes, choices["depth"])
+    if not contractions or len({one.rows for one in contractions.values()}) > 1:
+        raise refuse(analysis.nest, "its sums of products have other rows, or there are none")
+    rows = next(one.rows for one in contractions.values())
+    *outer, last = [ParallelAxis(axis) for axis in root.axes if axis != rows] or [None]
+    tile = ParallelAxis(rows, loop=True, tile=choices["rows"])
+    return Schedule(
+        [*(one for one in outer if one is not None), tile, *([last] if last is not None else [])],
+        around=[(rows, choices["rows"])],
+        loops=made,
+        contractions=contractions,
+        choices={
+            "target": "cuda",
+            "warps": choices.get("warps", 4),
+            "index": bits,
+            **{key: choices[key] for key in ("stages", "group") if key in choices},
+        },
+    )
 
 
 def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int) -> Schedule:
