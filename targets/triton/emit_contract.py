@@ -82,7 +82,7 @@ def _beside(emitter: KernelEmitter, op: kernel.ContractOp) -> list[kernel.Contra
 
 
 def _goes_with(emitter: KernelEmitter, op: kernel.ContractOp, other: kernel.ContractOp) -> bool:
-    """Whether two contractions have the same points and the same shape, and the other needs nothing that comes between."""
+    """Whether another contraction has the same points and the same shape, and needs nothing that comes between."""
     if (op.lowers, op.uppers, op.lanes, op.dim) != (other.lowers, other.uppers, other.lanes, other.dim):
         return False
     if list(op.operands) != list(other.operands) or op.result.type != other.result.type:

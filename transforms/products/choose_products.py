@@ -23,7 +23,8 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.tracing import no_match
 from cuesta.transforms.products.products import fused_nest, products_of, replace
-from cuesta.transforms.products.when import plan_of
+from cuesta.transforms.products.reduced_products import reduced, reduced_nest, replace_reduced
+from cuesta.transforms.products.when import plan_of, plan_of_reduced
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,18 @@ class ChooseProductsPass(ModulePass):
             return
         chosen = [one for one in block.ops if isinstance(one, loops.NestOp) and one.choices]
         for product in products_of(block, tf32=self.tf32, untouched=chosen):
-            if not traits_of_device(product.device).contractions:
+            if product.call.parent is not block or not traits_of_device(product.device).contractions:
                 continue
-            plan = plan_of(product, machine)
+            rows = reduced(product, block, chosen)
+            plan = plan_of(product, machine) if rows is None else plan_of_reduced(rows, machine)
             if plan is None or not plan.pays:
                 told = "nothing surrounds it" if plan is None else _told(plan.together, plan.apart)
                 no_match(product.call, f"stays the library's: {told}")
-                continue
-            replace(product, fused_nest(product, prologues=plan.prologues, beside=plan.beside), plan.tile)
+            elif rows is not None:
+                replace_reduced(rows, reduced_nest(rows), plan.tile)
+            else:
+                nest = fused_nest(product, prologues=plan.prologues, beside=plan.beside)
+                replace(product, nest, plan.tile)
 
 
 def _told(together: float, apart: float) -> str:

@@ -204,7 +204,8 @@ def consumer_of(
         return None, False
     if len(users) == 1 and reads_a_part(first, loads[0]):
         return first, False
-    return (first, len(users) > 1) if reads_each_once(first, loads[0]) else (None, False)
+    once = reads_each_once(first.induction_variables, first.sizes, loads[0])
+    return (first, len(users) > 1) if once else (None, False)
 
 
 def producer_of(factor: SSAValue) -> loops.NestOp | None:
@@ -235,15 +236,15 @@ def stores_in_order(nest: loops.NestOp) -> bool:
     return in_order and len(stored) == len(nest.sizes)
 
 
-def reads_each_once(nest: loops.NestOp, load: loops.LoadOp) -> bool:
-    """Whether the points of a nest read the elements of a tensor, each one once: the address is a number whose digits
+def reads_each_once(variables: Sequence[SSAValue], ranges: Sequence[sym.IndexExpr], load: loops.LoadOp) -> bool:
+    """Whether the points of a domain read the elements of a tensor, each one once: the address is a number whose digits
     are the induction variables.
     """
-    sizes = static(nest.sizes)
+    sizes = static(ranges)
     tensor = static(sizes_of(tensor_type_of(load.source)))
-    if len(sizes) < len(nest.sizes) or math.prod(sizes) != math.prod(tensor):
+    if len(sizes) < len(ranges) or math.prod(sizes) != math.prod(tensor):
         return False
-    substitution = Substitution(nest.induction_variables)
+    substitution = Substitution(variables)
     address: sym.IndexExpr = 0
     for index, size in zip(substitution.expressions(load.map.results, load.indices), tensor, strict=True):
         address = address * size + index
@@ -290,8 +291,9 @@ def fused_nest(
     Its outs are the consumer's, and the product itself where somebody else needs it. With `prologues`, what the
     producers of its factors do is done again wherever a factor is read. Not exact: the consumer takes the sum before
     it is rounded to the product's type, unless `keep_roundings`. With `group`, which divides the points of a sum, these
-    are two axes, of groups and of the points of one. With `beside`, it computes the products beside this one, too. Of a consumer that reads a part, the nest has the points of the
-    whole product, whose rows begin where vectors may, and stores that part.
+    are two axes, of groups and of the points of one. With `beside`, it computes the products beside this one, too. Of
+    a consumer that reads a part, the nest has the points of the whole product, whose rows begin where vectors may, and
+    stores that part.
     """
     consumer = product.consumer
     together = (product, *(product.beside if beside else ()))
@@ -495,10 +497,10 @@ def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> No
         remove(consumer)
     for one in (product, *product.beside):
         if one is product or not one.result.uses:
-            _remove_product(one)
+            remove_product(one)
 
 
-def _remove_product(product: Product) -> None:
+def remove_product(product: Product) -> None:
     """Takes a product away that nobody needs, and what only gave its factors."""
     factors = [product.left, product.right]
     remove(product.call)
@@ -517,10 +519,13 @@ __all__ = [
     "fused_nest",
     "insert",
     "is_one",
+    "is_widening",
     "load_in_f32",
     "producer_of",
     "product_of",
     "products_of",
+    "reads_each_once",
+    "remove_product",
     "replace",
     "static",
     "stores_in_order",

@@ -32,15 +32,14 @@ def product_in_parts(nest: loops.NestOp, part: int) -> tuple[loops.NestOp, loops
 
     Reassociates. Errors: CuestaError where the nest is no sum over one axis, or its points are no multiple of `part`.
     """
-    reduction = summed(nest)
-    points = reduction.sizes[0]
-    if not isinstance(points, int) or points % part or points == part:
+    sums = summed(nest)
+    points = sums[0].sizes[0]
+    if not isinstance(points, int) or part <= 0 or points % part or points == part:
         raise _refusal(nest, f"part = {part}, but it sums {points} points")
     count = points // part
     device = device_of(tensor_type_of(nest.results[0]))
-    kind = tensor_type((count, *nest.sizes), reduction.yielded.type, device=device)
-
-    parts = loops.NestOp.build((count, *nest.sizes), [kind])
+    kinds = [tensor_type((count, *nest.sizes), one.yielded.type, device=device) for one in sums]
+    parts = loops.NestOp.build((count, *nest.sizes), kinds)
     parts.location = nest.location
     Rewriter.insert_op(parts, InsertPoint.before(nest))
     first, *own = parts.induction_variables
@@ -48,33 +47,35 @@ def product_in_parts(nest: loops.NestOp, part: int) -> tuple[loops.NestOp, loops
     for before, now in zip(nest.induction_variables, own, strict=True):
         substitution.set_index(before, substitution.axis(now))
         now.name_hint = before.name_hint
-    clone_into(_needed(nest, [reduction], set()), InsertPoint.at_end(parts.body), substitution)
-    inner = loops.ReduceOp.build("sum", [part], reduction.yielded.type)
-    inner.location = reduction.location
-    k, inner_k = reduction.induction_variables[0], inner.induction_variables[0]
-    inner_k.name_hint = k.name_hint
-    substitution.set_index(k, substitution.axis(first) * part + substitution.axis(inner_k))
-    clone_into(list(reduction.body.ops), InsertPoint.at_end(inner.body), substitution)
-    parts.body.add_op(inner)
-    dims = [sym.dim(axis) for axis in range(len(parts.induction_variables))]
-    store = loops.StoreOp.build(inner.results[0], parts.handles[0], dims, parts.induction_variables)
-    store.location = reduction.location
-    parts.body.add_op(store)
+    clone_into(_needed(nest, sums, set()), InsertPoint.at_end(parts.body), substitution)
+    for reduction, handle in zip(sums, parts.handles, strict=True):
+        inner = loops.ReduceOp.build("sum", [part], reduction.yielded.type)
+        inner.location = reduction.location
+        k, inner_k = reduction.induction_variables[0], inner.induction_variables[0]
+        inner_k.name_hint = k.name_hint
+        substitution.set_index(k, substitution.axis(first) * part + substitution.axis(inner_k))
+        clone_into(list(reduction.body.ops), InsertPoint.at_end(inner.body), substitution)
+        parts.body.add_op(inner)
+        dims = [sym.dim(axis) for axis in range(len(parts.induction_variables))]
+        store = loops.StoreOp.build(inner.results[0], handle, dims, parts.induction_variables)
+        store.location = reduction.location
+        parts.body.add_op(store)
     parts.properties["schedule"] = loops.ScheduleAttr.of({n: v for n, v in nest.choices.items() if n != "part"})
 
     new, substitution = nest_before(nest, nest.sizes, [result.type for result in nest.results])
     for before, now in zip(nest.handles, new.handles, strict=True):
         substitution.values[before] = now
         now.name_hint = before.name_hint
-    whole = loops.ReduceOp.build("sum", [count], reduction.yielded.type)
-    whole.location = reduction.location
-    writer = BodyWriter(whole.body, reduction)
-    writer.end(writer.load(parts.results[0], [whole.induction_variables[0], *new.induction_variables]))
-    new.body.add_op(whole)
-    substitution.values[reduction.results[0]] = whole.results[0]
-    whole.results[0].name_hint = reduction.results[0].name_hint
+    for reduction, result in zip(sums, parts.results, strict=True):
+        whole = loops.ReduceOp.build("sum", [count], reduction.yielded.type)
+        whole.location = reduction.location
+        writer = BodyWriter(whole.body, reduction)
+        writer.end(writer.load(result, [whole.induction_variables[0], *new.induction_variables]))
+        new.body.add_op(whole)
+        substitution.values[reduction.results[0]] = whole.results[0]
+        whole.results[0].name_hint = reduction.results[0].name_hint
     stores = [op for op in nest.body.ops if isinstance(op, loops.StoreOp)]
-    after = {*stores, *_needed(nest, stores, {reduction})}
+    after = {*stores, *_needed(nest, stores, set(sums))}
     clone_into([op for op in nest.body.ops if op in after], InsertPoint.at_end(new.body), substitution)
     for before, now in zip(nest.results, new.results, strict=True):
         now.name_hint = before.name_hint
@@ -83,16 +84,17 @@ def product_in_parts(nest: loops.NestOp, part: int) -> tuple[loops.NestOp, loops
     return parts, new
 
 
-def summed(nest: loops.NestOp) -> loops.ReduceOp:
-    """The only sum of a nest.
+def summed(nest: loops.NestOp) -> list[loops.ReduceOp]:
+    """The sums of a nest, all of as many points.
 
     Errors: CuestaError for a nest with other loops, or none.
     """
     inner = [op for op in nest.walk() if isinstance(op, loops.DomainOp) and op is not nest]
-    if nest.operands or len(inner) != 1 or not isinstance(found := inner[0], loops.ReduceOp):
-        raise _refusal(nest, "a part, but it has not one inner loop")
-    if found.kind != "sum" or len(found.sizes) != 1:
-        raise _refusal(nest, "a part, but it is no sum along one axis")
+    found = [op for op in inner if isinstance(op, loops.ReduceOp) and op.parent is nest.body]
+    if nest.operands or not found or len(found) < len(inner):
+        raise _refusal(nest, "a part, but it has other loops than sums")
+    if any(one.kind != "sum" or len(one.sizes) != 1 or one.sizes != found[0].sizes for one in found):
+        raise _refusal(nest, "a part, but not all of them are sums along one axis, and of as many points")
     return found
 
 

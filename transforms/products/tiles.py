@@ -68,7 +68,7 @@ _SHARED, _REGISTERS = 227 << 10, 64 << 10
 
 Source: a definition: sm_90.
 """
-_CLOCK = 1750.0
+CLOCK = 1750.0
 """Clocks of a microsecond.
 
 Source: a first guess.
@@ -99,7 +99,8 @@ def tiles_for(
     sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, around: Around = ALONE
 ) -> list[dict[str, int]]:
     """The choices of the few tiles that should do best for `batch` products of rows × points by points × columns."""
-    return [choices for _, choices in estimates(sizes, batch, bits, machine, around)[:TRIED]]
+    found = estimates(sizes, batch, bits, machine, around)[:TRIED]
+    return [choices for time, choices in found if not math.isinf(time)]
 
 
 def estimates(
@@ -123,7 +124,7 @@ def estimates(
             **({"tf32": 1} if bits == 32 else {}),
         }
         for parts in (1, *_parts(points, depth)):
-            time = _clocks(sizes, batch, bits, made, parts, machine, around) / _CLOCK
+            time = _clocks(sizes, batch, bits, made, parts, machine, around) / CLOCK
             found.append((time, made if parts == 1 else {**made, "part": points // parts}))
     return sorted(found, key=lambda one: one[0])
 
@@ -155,7 +156,9 @@ def _clocks(
     lefts = 1 if around.share_left else around.sums
     loaded = (lefts * height * left + around.sums * width * right) * depth // 8
     step = max(loaded / machine.cache_rate, around.sums * height * width * depth * bits / 16 / (_UNITS * _REACHED))
-    step += (lefts * height * around.before[0] + around.sums * width * around.before[1]) * depth / machine.instruction_rate
+    step += (
+        (lefts * height * around.before[0] + around.sums * width * around.before[1]) * depth / machine.instruction_rate
+    )
     wanted = around.sums * height * width // (warps * 32) + 48
     if wanted > machine.registers or loaded * stages > _SHARED:
         return math.inf

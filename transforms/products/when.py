@@ -18,7 +18,8 @@ from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import loads_of, stores_of
 from cuesta.transforms.products.products import Product, static
-from cuesta.transforms.products.tiles import ALONE, Around, estimates
+from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
+from cuesta.transforms.products.tiles import ALONE, CLOCK, Around, estimates
 from cuesta.transforms.tilings.cost import time_whole
 
 SURE = 1.05
@@ -75,6 +76,21 @@ def plan_of(product: Product, machine: Machine) -> Plan | None:
     return min(found, key=lambda one: one.together, default=None)
 
 
+def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
+    """The best way to compute a product in one nest with what reduces its rows; None where there is none."""
+    product = found.product
+    library = LIBRARY * estimates(product.sizes, product.batch, product.bits, machine)[0][0]
+    after, before = time_whole(found.nest, machine)[0], _before(product, machine)
+    work = sum(_work(one) for one in found.reductions)
+    second = machine.launch / machine.memory_rate / CLOCK
+    for time, tile in estimates(product.sizes, product.batch, product.bits, machine, Around(work, -product.bits / 8)):
+        width = tile["columns"]
+        if "part" not in tile and can_be_in_parts(found, width):
+            together = time + before + second
+            return Plan({**tile, "part": width}, False, False, together, before + library + after)
+    return None
+
+
 def _before(product: Product, machine: Machine) -> float:
     """What the nests take that give the factors of a product."""
     return sum(time_whole(nest, machine)[0] for nest in set(product.producers.values()))
@@ -115,8 +131,8 @@ def _producer(product: Product, factor: SSAValue) -> loops.NestOp | None:
     return product.producers.get(factor)
 
 
-def _work(nest: loops.NestOp) -> float:
-    """What a nest computes for a point, in float adds."""
+def _work(nest: loops.DomainOp) -> float:
+    """What a nest or a reduction computes for a point, in float adds."""
     return sum(WORK.get(type(op), 0.0) for op in nest.body.ops if isinstance(op, elem.ElementwiseOp))
 
 
@@ -125,4 +141,4 @@ def _held(tensor: SSAValue) -> float:
     return math.prod(static(sizes_of(tensor_type_of(tensor)))) * byte_width(tensor)
 
 
-__all__ = ["LIBRARY", "SURE", "Plan", "around", "plan_of"]
+__all__ = ["LIBRARY", "SURE", "Plan", "around", "plan_of", "plan_of_reduced"]

@@ -11,6 +11,7 @@ from cuesta.targets.reference import check_equivalent, random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.testing import compare
 from cuesta.transforms.products.products import fused_nest, products_of, replace
+from cuesta.transforms.products.reduced_products import can_be_in_parts, reduced, reduced_nest, replace_reduced
 from tests.support.triton_interpreter import on_cuda, parse, run
 from tests.support.triton_kernels import texts_of
 from tests.targets.triton.test_contractions import product
@@ -60,9 +61,39 @@ func.func @main(%a : {a}, %b : {b}, %bias : tensor<{columns}xf16>) -> {out} {{
 }}"""
 
 
+def reduced_rows(m: int, n: int, k: int, kind: str) -> str:
+    """Of every row of a · b the sum, or the greatest, of tanh(it + bias), and the number of its row added."""
+    a, b, whole = (f"tensor<{x}x{y}xf16>" for x, y in ((m, k), (k, n), (m, n)))
+    return f"""
+func.func @main(%a : {a}, %b : {b}, %bias : tensor<{n}xf16>, %c : tensor<{m}xf32>) -> tensor<{m}xf32> {{
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : ({a}, {b}) -> {whole}
+  %y = loops.nest (%i : {m}) outs(%o : tensor<{m}xf32>) {{
+    %t = loops.reduce {kind} (%j : {n}) {{
+      %0 = loops.load %m[%i, %j] : {whole}
+      %1 = elem.convert %0 : f16 to f32
+      %2 = loops.load %bias[%j] : tensor<{n}xf16>
+      %3 = elem.convert %2 : f16 to f32
+      %4 = elem.add %1, %3 : f32
+      %5 = elem.tanh %4 : f32
+      loops.yield %5 : f32
+    }} : f32
+    %6 = loops.load %c[%i] : tensor<{m}xf32>
+    %7 = elem.add %t, %6 : f32
+    loops.store %7, %o[%i] : tensor<{m}xf32>
+  }}
+  func.return %y : tensor<{m}xf32>
+}}"""
+
+
 def fused(text: str, choices: dict[str, int]) -> ModuleOp:
     module = on_cuda(parse(text))
     found, *_ = products_of(entry_block(module), tf32=True)
+    rows = reduced(found, entry_block(module))
+    if rows is not None:
+        assert can_be_in_parts(rows, choices["part"])
+        replace_reduced(rows, reduced_nest(rows), choices)
+        module.verify()
+        return module
     replace(found, fused_nest(found, prologues=True, beside=True), choices)
     module.verify()
     assert not any(isinstance(op, loops.ExternOp) for op in entry_block(module).ops)
@@ -74,6 +105,9 @@ CASES = {
     "a part of a product": (part_of(40, 48, 32, 37, 45), SMALL),
     "in parts": (product(37, 45, 96, "f16"), {**SMALL, "part": 32}),
     "in parts, batched, transposed": (product(17, 16, 64, "f16", batch=2, transposed=True), {**SMALL, "part": 32}),
+    "sums of rows": (reduced_rows(37, 96, 40, "sum"), {**SMALL, "part": 32}),
+    "maxima of rows": (reduced_rows(33, 64, 48, "maximum"), {**SMALL, "part": 32}),
+    "two products, in parts": (two_products(40, 37, 96), {**SMALL, "part": 48}),
     "a part, in parts": (part_of(40, 48, 64, 37, 45), {**SMALL, "part": 32}),
 }
 
@@ -106,6 +140,12 @@ def test_parts_are_added_up_by_a_second_kernel() -> None:
     first, second = texts_of(fused(product(64, 64, 128, "bf16"), {**SMALL, "part": 32}))
     assert "tl.dot(" in first.source and "tanh" not in first.source
     assert "tl.dot(" not in second.source and "tanh" in second.source
+
+
+def test_what_reduces_rows_stores_no_product() -> None:
+    first, second = texts_of(fused(reduced_rows(64, 96, 64, "sum"), {**SMALL, "part": 32}))
+    assert "tl.dot(" in first.source and "tl.sum(" in first.source
+    assert "tl.dot(" not in second.source
 
 
 def test_a_part_is_stored_under_a_mask_and_read_without_one() -> None:

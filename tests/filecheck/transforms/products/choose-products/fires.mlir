@@ -36,3 +36,22 @@ func.func @main(%a : tensor<32x64xbf16, #aten.layout<device = "cuda:0">>, %b : t
   }
   func.return %y : tensor<32x64xbf16, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+// What reduces the rows of a product computes it; in parts, as wide as a tile.
+// CHECK-NOT: loops.extern
+// CHECK:     loops.nest (%i : 64) outs({{.*}}) schedule #loops.schedule<rows = {{.*}}, columns = [[WIDTH:[0-9]+]], depth = {{.*}}, part = [[WIDTH]]
+// CHECK:     loops.reduce maximum (%j : 512)
+// CHECK:       loops.reduce sum (%k : 64)
+func.func @main(%a : tensor<64x64xbf16, #aten.layout<device = "cuda:0">>, %b : tensor<64x512xbf16, #aten.layout<device = "cuda:0">>) -> tensor<64xf32, #aten.layout<device = "cuda:0">> {
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<64x64xbf16, #aten.layout<device = "cuda:0">>, tensor<64x512xbf16, #aten.layout<device = "cuda:0">>) -> tensor<64x512xbf16, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%i : 64) outs(%o : tensor<64xf32, #aten.layout<device = "cuda:0">>) {
+    %t = loops.reduce maximum (%j : 512) {
+      %0 = loops.load %m[%i, %j] : tensor<64x512xbf16, #aten.layout<device = "cuda:0">>
+      %1 = elem.convert %0 : bf16 to f32
+      loops.yield %1 : f32
+    } : f32
+    loops.store %t, %o[%i] : tensor<64xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<64xf32, #aten.layout<device = "cuda:0">>
+}
