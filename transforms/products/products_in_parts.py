@@ -48,7 +48,8 @@ def product_in_parts(nest: loops.NestOp, part: int) -> tuple[loops.NestOp, loops
         substitution.set_index(before, substitution.axis(now))
         now.name_hint = before.name_hint
     clone_into(_needed(nest, sums, set()), InsertPoint.at_end(parts.body), substitution)
-    for reduction, handle in zip(sums, parts.handles, strict=True):
+    made: list[loops.ReduceOp] = []
+    for reduction in sums:
         inner = loops.ReduceOp.build("sum", [part], reduction.yielded.type)
         inner.location = reduction.location
         k, inner_k = reduction.induction_variables[0], inner.induction_variables[0]
@@ -56,9 +57,11 @@ def product_in_parts(nest: loops.NestOp, part: int) -> tuple[loops.NestOp, loops
         substitution.set_index(k, substitution.axis(first) * part + substitution.axis(inner_k))
         clone_into(list(reduction.body.ops), InsertPoint.at_end(inner.body), substitution)
         parts.body.add_op(inner)
-        dims = [sym.dim(axis) for axis in range(len(parts.induction_variables))]
+        made.append(inner)
+    dims = [sym.dim(axis) for axis in range(len(parts.induction_variables))]
+    for inner, handle in zip(made, parts.handles, strict=True):
         store = loops.StoreOp.build(inner.results[0], handle, dims, parts.induction_variables)
-        store.location = reduction.location
+        store.location = inner.location
         parts.body.add_op(store)
     parts.properties["schedule"] = loops.ScheduleAttr.of({n: v for n, v in nest.choices.items() if n != "part"})
 

@@ -136,6 +136,12 @@ def test_two_products_are_one_loop_that_loads_what_both_have_once() -> None:
     assert text.source.count("tl.load(a +") == 1
 
 
+def test_so_are_their_parts() -> None:
+    first, second = texts_of(fused(two_products(64, 64, 64), {**SMALL, "part": 32}))
+    assert first.source.count("for k_start in ") == 1 and first.source.count("tl.load(a +") == 1
+    assert "tl.dot(" not in second.source
+
+
 def test_parts_are_added_up_by_a_second_kernel() -> None:
     first, second = texts_of(fused(product(64, 64, 128, "bf16"), {**SMALL, "part": 32}))
     assert "tl.dot(" in first.source and "tanh" not in first.source
