@@ -191,12 +191,14 @@ def tune_products(
     asked: dict[Fingerprint, _Asked] = {}
     block = entry_block(module)
     taken: set[loops.ExternOp] = set()
+    busy = set(untouched)
     for product in products_of(block, tf32=options.tf32, untouched=untouched):
         if not (traits := traits_of_device(product.device)).contractions or not traits.tunes:
             continue
         if product.call.parent is None or product.call in taken:
             continue  # beside another
-        rows = reduced(product, block, untouched)
+        rows = reduced(product, block, busy)
+        busy.update([] if rows is None else [rows.nest])
         every = [product, *product.beside]
         taken.update(one.call for one in product.beside)
         producers = list(dict.fromkeys(nest for one in every for nest in one.producers.values()))

@@ -20,11 +20,12 @@ from xdsl.passes import ModulePass
 from cuesta.dialects import loops
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.tracing import no_match
-from cuesta.transforms.products.products import fused_nest, products_of, replace
-from cuesta.transforms.products.reduced_products import reduced, reduced_nest, replace_reduced
-from cuesta.transforms.products.when import plan_of, plan_of_reduced
+from cuesta.transforms.products.products import Product, fused_nest, products_of, replace
+from cuesta.transforms.products.reduced_products import Reduced, reduced, reduced_nest, replace_reduced
+from cuesta.transforms.products.when import Plan, plan_of, plan_of_reduced, producer_at
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,15 @@ class ChooseProductsPass(ModulePass):
         if not any(isinstance(one, loops.ExternOp) for one in block.ops):
             return
         chosen = [one for one in block.ops if isinstance(one, loops.NestOp) and one.choices]
+        known: dict[tuple[object, ...], Plan | None] = {}
         for product in products_of(block, tf32=self.tf32, untouched=chosen):
             if product.call.parent is not block or not traits_of_device(product.device).contractions:
                 continue
             rows = reduced(product, block, chosen)
-            plan = plan_of(product, machine) if rows is None else plan_of_reduced(rows, machine)
+            key = _key(product, rows)
+            if key not in known:
+                known[key] = plan_of(product, machine) if rows is None else plan_of_reduced(rows, machine)
+            plan = known[key]
             if plan is None or not plan.pays:
                 told = "nothing surrounds it" if plan is None else _told(plan.together, plan.apart)
                 no_match(product.call, f"stays the library's: {told}")
@@ -59,6 +64,25 @@ class ChooseProductsPass(ModulePass):
             else:
                 nest = fused_nest(product, prologues=plan.prologues, beside=plan.beside)
                 replace(product, nest, plan.tile)
+
+
+def _key(product: Product, rows: Reduced | None) -> tuple[object, ...]:
+    """Products with the same key have the same plan: layers are alike."""
+    every = (product, *product.beside)
+    consumer = product.consumer if rows is None else rows.nest
+    nests = [*([] if consumer is None else [consumer]), *(nest for one in every for nest in one.producers.values())]
+    made = tuple(producer_at(one, factor) is not None for one in every for factor in (one.left, one.right))
+    shared = len({one.left for one in every})
+    return (
+        product.sizes,
+        product.batch,
+        product.bits,
+        product.is_kept,
+        len(every),
+        shared,
+        made,
+        *map(fingerprint, nests),
+    )
 
 
 def _told(together: float, apart: float) -> str:

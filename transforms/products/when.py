@@ -116,7 +116,7 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
         return Around(after, bytes_after, sums=count, share_left=shared) if consumer is not None else ALONE
     works, bits = [0.0, 0.0], [0, 0]
     for side, factor in enumerate((product.left, product.right)):
-        nest = _producer(product, factor)
+        nest = producer_at(product, factor)
         if nest is not None:
             size = math.prod(static(nest.sizes))
             works[side] = _work(nest)
@@ -124,7 +124,7 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     return Around(after, bytes_after, (works[0], works[1]), (bits[0], bits[1]), count, shared)
 
 
-def _producer(product: Product, factor: SSAValue) -> loops.NestOp | None:
+def producer_at(product: Product, factor: SSAValue) -> loops.NestOp | None:
     """The nest that computes a factor, perhaps viewed."""
     while isinstance(view := factor.owner, loops.ViewOp):
         factor = view.source
@@ -141,4 +141,4 @@ def _held(tensor: SSAValue) -> float:
     return math.prod(static(sizes_of(tensor_type_of(tensor)))) * byte_width(tensor)
 
 
-__all__ = ["LIBRARY", "SURE", "Plan", "around", "plan_of", "plan_of_reduced"]
+__all__ = ["LIBRARY", "SURE", "Plan", "around", "plan_of", "plan_of_reduced", "producer_at"]
