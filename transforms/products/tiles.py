@@ -63,10 +63,10 @@ _START = 3000
 
 Source: a first guess.
 """
-_SHARED, _REGISTERS = 227 << 10, 64 << 10
-"""Bytes of shared memory, and registers, of a processor.
+_REGISTERS = 64 << 10
+"""The registers of a processor.
 
-Source: a definition: sm_90.
+Source: a definition: NVIDIA's processors since 2012.
 """
 CLOCK = 1750.0
 """Clocks of a microsecond.
@@ -160,10 +160,13 @@ def _clocks(
         (lefts * height * around.before[0] + around.sums * width * around.before[1]) * depth / machine.instruction_rate
     )
     wanted = around.sums * height * width // (warps * 32) + 48
-    if wanted > machine.registers or loaded * stages > _SHARED:
+    held = loaded * stages + sum(
+        side * depth * bits // 8 for side, work in ((height, around.before[0]), (width, around.before[1])) if work
+    )
+    if wanted > machine.registers or held > machine.shared:
         return math.inf
     registers = 32 * warps * wanted
-    together = max(1, min(_SHARED // (loaded * stages), _REGISTERS // registers, 8))
+    together = max(1, min(machine.shared // held, _REGISTERS // registers, 8))
     after = height * width * (around.after / machine.instruction_rate + around.bytes_after / machine.memory_rate)
     alone = _START + _LATENCY + steps * max(step, _LATENCY / (stages - 1))
     each = -(-programs // machine.processors)
