@@ -272,24 +272,32 @@ def _without_casts(case: Case) -> Callable[..., Any]:
     return function
 
 
-def fused(wanted: Sequence[Case], autotune: bool, rounds: int, keep: Callable[[list[Any]], None]) -> None:
-    """The second part: every case in every size, then the means."""
+def fused(
+    wanted: Sequence[tuple[Case, tuple[int, int, int]]],
+    autotune: bool,
+    rounds: int,
+    seconds: float,
+    keep: Callable[[list[Any]], None],
+) -> None:
+    """The second part: the rows, as far as `seconds` last, then the means."""
     start = perf_counter()
     torch._dynamo.config.recompile_limit = 1000
     rows: list[Any] = []
-    for case in wanted:
-        for sizes in SIZES:
-            row = measure_fused(case, sizes, autotune, rounds)
-            rows.append(row)
-            keep(rows)
-            times = " ".join(f"{name} {one:7.1f}" for name, one in row["us"].items())
-            ratios = " ".join(f"{name} {one:.2f}" for name, one in row.get("ratios", {}).items())
-            off = " ".join(f"{one:.1e}" for one in row["off"].values())
-            print(
-                f"{case.name:26} {'x'.join(map(str, sizes)):16} {times} µs  {ratios}  [{off}] {row['launches']} "
-                f"{row['errors'] or ''}",
-                flush=True,
-            )
+    for case, sizes in wanted:
+        if perf_counter() - start > seconds:
+            print(f"{len(wanted) - len(rows)} rows left out: {seconds:.0f} s are over")
+            break
+        row = measure_fused(case, sizes, autotune, rounds)
+        rows.append(row)
+        keep(rows)
+        times = " ".join(f"{name} {one:7.1f}" for name, one in row["us"].items())
+        ratios = " ".join(f"{name} {one:.2f}" for name, one in row.get("ratios", {}).items())
+        off = " ".join(f"{one:.1e}" for one in row["off"].values())
+        print(
+            f"{case.name:26} {'x'.join(map(str, sizes)):16} {times} µs  {ratios}  [{off}] {row['launches']} "
+            f"{row['errors'] or ''}",
+            flush=True,
+        )
     for pair in ("inductor/cuesta", "inductor-max/cuesta", "inductor-max/cuesta-max"):
         found = [row["ratios"][pair] for row in rows if pair in row.get("ratios", {})]
         if found:
@@ -303,6 +311,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fused", action="store_true", help="the second part")
     parser.add_argument("--autotune", action="store_true", help="with max-autotune, of both compilers")
+    parser.add_argument("--turn", action="store_true", help="each case in one of the sizes, in turn")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no row of the second part begins later")
     parser.add_argument("--only", default="", help="kinds of shapes, or parts of names of cases, separated by commas")
     parser.add_argument("--rounds", type=int, default=MOST, help="0 only compiles, and fills caches")
     parser.add_argument("--json", type=Path, help="a file for all that was measured")
@@ -317,8 +327,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     names = [one for one in given.only.split(",") if one]
     if given.fused:
-        wanted = [case for case in CASES if not names or any(name in case.name for name in names)]
-        fused(wanted, given.autotune, given.rounds, keep)
+        cases = [case for case in CASES if not names or any(name in case.name for name in names)]
+        wanted = [(case, sizes) for case in cases for sizes in SIZES]
+        if given.turn:
+            wanted = [(case, SIZES[number % len(SIZES)]) for number, case in enumerate(cases)]
+        fused(wanted, given.autotune, given.rounds, given.seconds, keep)
     else:
         plain([one for one in drawn_shapes() if not names or one.kind in names], given.rounds, keep)
 
