@@ -32,10 +32,10 @@ from cuesta.dialects.layout import is_tensor_type, sizes_of, traits_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
+from cuesta.transforms.products.product_plans import around
 from cuesta.transforms.products.products import Product, fused_nest, products_of, replace, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts, reduced, reduced_nest, replace_reduced
 from cuesta.transforms.products.tiles import TRIED, estimates, tiles_for
-from cuesta.transforms.products.when import around
 
 Question = Sequence[ModuleOp]
 """Programs at the `loops` level, ready to schedule, that compute the same of the same arguments."""

@@ -6,7 +6,7 @@
     %y = loops.nest (%i : 16384, %j : 1024) … schedule #loops.schedule<rows = 128, columns = 256, depth = 64, …> {
       %s = sum (%k : 512) of %a[%i, %k] · %b[%k, %j]; … f(%s) … }
 
-Which are is predicted (`when.py`); under `max-autotune` `tune-kernels` measures it instead.
+Which are is predicted (`product_plans.py`); under `max-autotune` `tune-kernels` measures it instead.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.tracing import no_match
+from cuesta.transforms.products.product_plans import Plan, plan_of, plan_of_reduced, producer_at
 from cuesta.transforms.products.products import Product, fused_nest, products_of, replace
 from cuesta.transforms.products.reduced_products import Reduced, reduced, reduced_nest, replace_reduced
-from cuesta.transforms.products.when import Plan, plan_of, plan_of_reduced, producer_at
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def precision() -> Iterator[None]:
 def always_fused(tf32: bool) -> str:
     """The pipeline in which every product becomes a nest."""
     names = [stage.name for stage in default_stages()]
-    names.insert(names.index("sum-columns-with-rows"), f"fuse-products{{tf32={str(tf32).lower()}}}")
+    names[names.index("choose-products")] = f"fuse-products{{tf32={str(tf32).lower()}}}"
     return ",".join(names)
 
 
