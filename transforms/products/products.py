@@ -303,7 +303,7 @@ def fused_nest(
         nest = loops.NestOp.build(sizes_of(tensor_type_of(product.result)), [result_type])
     else:
         kept = [result_type] if product.is_kept else []
-        whole = static(sizes_of(result_type)) if _is_part(product) else consumer.sizes
+        whole = static(sizes_of(tensor_type_of(product.result))) if _is_part(product) else consumer.sizes
         nest = loops.NestOp.build(whole, [*(result.type for result in consumer.results), *kept])
     nest.location = product.call.location
     place = InsertPoint.at_end(nest.body)
