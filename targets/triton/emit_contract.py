@@ -51,7 +51,7 @@ def emit_contract(emitter: KernelEmitter, op: Operation) -> None:
     for one, name in zip(together, results, strict=True):
         emitter.line(f"{name} = {_product(emitter, one, name, first)}")
     body = emitter.scopes[-1].lines
-    if high.isdigit():
+    if high.isdigit() and not emitter.hoisting.loops:
         high = f"functions.rolled({high})"
     head = f"for {start} in range({low}, {high}, {op.lanes}):"
     if len(together) == 1:
