@@ -155,6 +155,9 @@ bench-attention: $(READY) ## attention in plain PyTorch beside TorchInductor and
 bench-vocabulary: $(READY) ## the loss of a product with a vocabulary and its gradients beside TorchInductor, on a CUDA device
 	$(RUN) -m benchmarks.vocabulary $(ARGS)
 
+bench-products: $(READY) ## products of matrices beside cuBLAS, and with what is around them beside TorchInductor, on a CUDA device (ARGS="--fused")
+	$(RUN) -m benchmarks.products $(ARGS)
+
 bench-decoding: $(READY) ## a decoder that generates token by token on the CPU, with weights of f32, int8 and int4, beside TorchInductor
 	$(RUN) -m benchmarks.decoding $(ARGS)
 

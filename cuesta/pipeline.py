@@ -78,6 +78,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage("narrow-updates", "fusion has brought together what an argument becomes and which part of it changes"),
     Stage("spread-rows", "on a GPU a row of which nothing is reduced any more is as many points"),
+    Stage("choose-products", "what surrounds a product is points now, and final; nothing has a schedule yet"),
     Stage("tune-kernels", "under max-autotune only: the nests are final, and nothing has a schedule yet"),
     Stage("sum-columns-with-rows", "on a GPU: what one nest reads by rows and another by columns is read once"),
     Stage("choose-parts", "what is reduced is final; whether in parts is written down before anything obeys"),
@@ -124,12 +125,13 @@ def default_stages(
     options = {
         "aten-to-loops": {"deterministic": "true"} if deterministic else {},
         "tune-kernels": dict[str, str](),
+        "choose-products": dict[str, str](),
     }
     if random != "device":
         options["aten-to-loops"]["random"] = random
     if tf32:
-        options["tune-kernels"]["tf32"] = "true"
-    left_out = set[str]() if tune else {"tune-kernels"}
+        options["tune-kernels"]["tf32"] = options["choose-products"]["tf32"] = "true"
+    left_out = {"choose-products" if tune else "tune-kernels"}
     if not pieces:
         left_out |= {"link-pieces", "lend-arguments"}
     if emulate_precision_casts:
@@ -137,7 +139,7 @@ def default_stages(
         options["canonicalize"] = {"exact": "true"}
     if emulate_precision_casts:
         left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products", "join-products"}
-        left_out |= {"align-products", "multiply-patches"}
+        left_out |= {"align-products", "multiply-patches", "choose-products"}
     if emulate_precision_casts or not relax_accuracy:
         left_out.add("relax-accuracy")
     return tuple(

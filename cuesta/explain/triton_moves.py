@@ -40,6 +40,10 @@ def _program_id(reader: Reader, _arguments: Arguments, _named: Named) -> Value:
     return Value("i", spacing=Spacing.scalar(1), number=reader.looked_at)
 
 
+def _rolled(reader: Reader, arguments: Arguments, _named: Named) -> Value:
+    return reader.value(arguments[0])
+
+
 def _arange(_reader: Reader, arguments: Arguments, _named: Named) -> Value:
     size = int(arguments[1])
     return Value("i", (size,), spacing=Spacing.lanes(size), lanes_from=(0, 0))
@@ -121,6 +125,7 @@ def _dot(reader: Reader, arguments: Arguments, named: Named) -> Value:
 
 MOVES: Final[Mapping[str, Callable[[Reader, Arguments, Named], Any]]] = {
     "tl.program_id": _program_id,
+    "functions.rolled": _rolled,
     "tl.arange": _arange,
     "tl.full": _full,
     "tl.zeros": _zeros,

@@ -21,6 +21,7 @@ INEXACT = frozenset(
         "assign-layouts",
         "aten-to-loops",
         "carry-reductions",
+        "choose-products",
         "elide-roundings",
         "fuse-products",
         "join-products",

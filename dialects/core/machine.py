@@ -76,6 +76,8 @@ class Machine:
     """The most warps of a program."""
     registers: int = 255
     """The most registers of a thread."""
+    shared: int = 227 << 10
+    """The most bytes of shared memory of a program."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -124,27 +124,36 @@ def read_only_where(there: SSAValue, domain: DomainOp) -> None:
     """Lets what stands in a domain read at its points only where the value `there` of its body is true."""
     own = set(domain.induction_variables)
     for load in [op for op in domain.walk() if isinstance(op, LoadOp) and not own.isdisjoint(op.indices)]:
-        mask, other = load.mask, load.other
-        before: list[Operation] = []
-        if mask is None or other is None:
-            mask, zero = there, elem.constant(0, load.result.type)
-            other = zero.results[0]
-            before.append(zero)
-        else:
-            both = elem.make("and", there, mask)
-            mask = both.results[0]
-            before.append(both)
-        masked = LoadOp.build(load.source, load.map.results, load.indices, mask, other)
-        for op in (*before, masked):
-            op.location = load.location
-        Rewriter.insert_op([*before, masked], InsertPoint.before(load))
-        replace_all_uses(load.result, masked.result)
-        remove(load)
+        load_only_where(there, load)
+
+
+def load_only_where(there: SSAValue, load: LoadOp) -> SSAValue:
+    """Lets a load read only where the value `there`, which comes before it, is true; it gives 0 elsewhere. Gives what
+    is loaded.
+    """
+    mask, other = load.mask, load.other
+    before: list[Operation] = []
+    if mask is None or other is None:
+        mask, zero = there, elem.constant(0, load.result.type)
+        other = zero.results[0]
+        before.append(zero)
+    else:
+        both = elem.make("and", there, mask)
+        mask = both.results[0]
+        before.append(both)
+    masked = LoadOp.build(load.source, load.map.results, load.indices, mask, other)
+    for op in (*before, masked):
+        op.location = load.location
+    Rewriter.insert_op([*before, masked], InsertPoint.before(load))
+    replace_all_uses(load.result, masked.result)
+    remove(load)
+    return masked.result
 
 
 __all__ = [
     "BodyWriter",
     "leading_to",
+    "load_only_where",
     "nest_before",
     "only_where",
     "read_only_where",

@@ -51,7 +51,8 @@ CHOICES: Mapping[str, Choice] = {
     "part": Choice(
         _COUNT,
         cpu="points that are reduced together, all parts being equal: `split-reductions` makes two nests of this one",
-        gpu="points of a row that are reduced by one program: `split-reductions` makes several nests of this one",
+        gpu="points of a row that are reduced by one program, or points of a contraction: `split-reductions` makes "
+        "several nests of this one",
     ),
     "unroll": Choice(_COUNT, cpu="vectors that are done in one step of a loop"),
     "parallel": Choice(_SWITCH, cpu="with 1 all threads share the programs, with 0 one does them all"),

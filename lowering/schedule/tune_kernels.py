@@ -32,8 +32,10 @@ from cuesta.dialects.layout import is_tensor_type, sizes_of, traits_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
+from cuesta.transforms.products.product_plans import around
 from cuesta.transforms.products.products import Product, fused_nest, products_of, replace, static
-from cuesta.transforms.products.tiles import tiles_for
+from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts, reduced, reduced_nest, replace_reduced
+from cuesta.transforms.products.tiles import TRIED, estimates, tiles_for
 
 Question = Sequence[ModuleOp]
 """Programs at the `loops` level, ready to schedule, that compute the same of the same arguments."""
@@ -187,22 +189,34 @@ def tune_products(
 ) -> None:
     """Fuses the products for which one of a few tiles beats the library's call and the kernel after it."""
     asked: dict[Fingerprint, _Asked] = {}
-    for product in products_of(entry_block(module), tf32=options.tf32, untouched=untouched):
+    block = entry_block(module)
+    taken: set[loops.ExternOp] = set()
+    busy = set(untouched)
+    for product in products_of(block, tf32=options.tf32, untouched=untouched):
         if not (traits := traits_of_device(product.device)).contractions or not traits.tunes:
             continue
-        producers = list(product.producers.values())
-        apart = [*producers, *views_before(product), product.call]
-        apart += [] if product.consumer is None else [product.consumer]
-        results = [product.result] if product.is_kept or product.consumer is None else []
+        if product.call.parent is None or product.call in taken:
+            continue  # beside another
+        rows = reduced(product, block, busy)
+        busy.update([] if rows is None else [rows.nest])
+        every = [product, *product.beside]
+        taken.update(one.call for one in product.beside)
+        producers = list(dict.fromkeys(nest for one in every for nest in one.producers.values()))
+        calls = [op for one in every for op in (*views_before(one), one.call)]
+        consumer = rows.nest if rows is not None else product.consumer
+        apart = [*producers, *dict.fromkeys(calls), *([] if consumer is None else [consumer])]
+        results = [product.result] if product.is_kept or consumer is None else []
         library = program_of(apart, results=results)
         key = fingerprint(library)
-        variants = variants_of(product, machine)
+        variants = variants_of(product, machine, rows)
         if key not in asked:
             inputs = outer_values(apart)
             asked[key] = _Asked([library])
             for one in variants:
                 together = one.nest(product, options)
-                ops = [together] if one.prologues else [*producers, together]
+                within = one.computed(product) if one.prologues else ()
+                before = [nest for nest in producers if nest not in within]
+                ops = [*before, *one.left_apart(product), together]
                 asked[key].programs.append(program_of(ops, one.tile, inputs=inputs))
                 together.erase()
         asked[key].answers.append(lambda best, product=product, found=variants: fuse(product, found, best, options))
@@ -214,24 +228,56 @@ class _Variant:
     """A way to compute a product in one nest."""
 
     tile: dict[str, int]
-    prologues: bool
+    prologues: bool = False
+    beside: bool = False
+    """Whether with the products beside it."""
+    rows: Reduced | None = None
+    """What reduces its rows, if that is what follows."""
 
     def nest(self, product: Product, options: TuneKernelsPass) -> loops.NestOp:
         """The nest, which stands nowhere yet."""
-        return fused_nest(product, keep_roundings=options.keep_roundings, prologues=self.prologues)
+        if self.rows is not None:
+            return reduced_nest(self.rows, keep_roundings=options.keep_roundings)
+        return fused_nest(product, keep_roundings=options.keep_roundings, prologues=self.prologues, beside=self.beside)
+
+    def computed(self, product: Product) -> list[loops.NestOp]:
+        """The nests that give factors, where the nest computes these itself."""
+        every = (product, *(product.beside if self.beside else ()))
+        return [nest for one in every for nest in one.producers.values()]
+
+    def left_apart(self, product: Product) -> list[Operation]:
+        """The calls beside the product that stay the library's, with the views that they read."""
+        if self.beside:
+            return []
+        return list(dict.fromkeys(op for one in product.beside for op in (*views_before(one), one.call)))
 
 
-def variants_of(product: Product, machine: Machine) -> list[_Variant]:
-    """What to try: a few tiles, and where factors are computed by nests of their own, the first ones with those."""
-    tiles = tiles_for(product.sizes, product.batch, product.bits, machine.processors)
-    with_producers = tiles[:WITH_PRODUCERS] if product.producers else []
-    return [*(_Variant(tile, False) for tile in tiles), *(_Variant(tile, True) for tile in with_producers)]
+def variants_of(product: Product, machine: Machine, rows: Reduced | None = None) -> list[_Variant]:
+    """What to try: a few tiles, and where factors are computed by nests of their own, the first ones with those; the
+    same with the products beside it. Where `rows` are reduced, tiles as wide as parts of them.
+    """
+    task = product.sizes, product.batch, product.bits, machine
+    if rows is not None:
+        found = [tile for _, tile in estimates(*task) if "part" not in tile and can_be_in_parts(rows, tile["columns"])]
+        return [_Variant({**tile, "part": tile["columns"]}, rows=rows) for tile in found[:TRIED]]
+    tiles = tiles_for(*task, around(product, False))
+    made = [_Variant(tile) for tile in tiles]
+    if product.producers:
+        made += [_Variant(tile, True) for tile in tiles_for(*task, around(product, True))[:WITH_PRODUCERS]]
+    if product.beside:
+        made += [_Variant(tile, False, True) for tile in tiles_for(*task, around(product, False, True))]
+    return made
 
 
 def fuse(product: Product, found: Sequence[_Variant], best: int, options: TuneKernelsPass) -> None:
     """Fuses a product as variant `best` says; number 0 is the library."""
-    if best:
-        replace(product, found[best - 1].nest(product, options), found[best - 1].tile)
+    if not best:
+        return
+    one = found[best - 1]
+    if one.rows is not None:
+        replace_reduced(one.rows, one.nest(product, options), one.tile)
+    else:
+        replace(product, one.nest(product, options), one.tile)
 
 
 def views_before(product: Product) -> list[Operation]:

@@ -17,6 +17,14 @@ def add(a, b):
 
 
 @triton.jit
+def rolled(n):
+    """n, as a number that nobody knows who compiles: grids have one axis. LLVM writes out all rounds of a loop that has
+    16 or fewer, and a product of tiles takes seconds to compile then, to no avail.
+    """
+    return n + tl.program_id(1)
+
+
+@triton.jit
 def logaddexp(a, b):
     """log(exp a + exp b)"""
     greater, lesser = maximum(a, b), minimum(a, b)

@@ -38,22 +38,60 @@ def emit_contract(emitter: KernelEmitter, op: Operation) -> None:
         else:
             emitter.define(op, _product(emitter, op, ""), shape)
         return
-    result = emitter.fresh(op.result.name_hint or "acc")
+    if op.result in emitter.names:  # with the one before
+        return
+    together = [op, *_beside(emitter, op)]
+    results = [emitter.fresh(one.result.name_hint or "acc") for one in together]
+    result = results[0]
     low, high = (emitter.index(e.results[0], op.operands)[0] for e in (op.lowers, op.uppers))
     hint = op.induction_variables[0].name_hint or "k"
     start = emitter.fresh(f"{hint}_start")
     emitter.enter()
     first = emitter.bind(f"tl.cast({start}, tl.int64)", start) if emitter.wide else start
-    emitter.line(f"{result} = {_product(emitter, op, result, first)}")
+    for one, name in zip(together, results, strict=True):
+        emitter.line(f"{name} = {_product(emitter, one, name, first)}")
     body = emitter.scopes[-1].lines
+    if high.isdigit() and not emitter.hoisting.loops:
+        high = f"functions.rolled({high})"
     head = f"for {start} in range({low}, {high}, {op.lanes}):"
-    known = emitter.known_loop(op, [f"{list(shape)}", head, *body], len(emitter.scopes) - 2, result, start)
-    emitter.names[op.result] = known
-    if known != result:
-        emitter.scopes.pop()
-        return
-    emitter.scopes[-2].lines.append(f"{result} = tl.zeros({list(shape)}, tl.float32)")
+    if len(together) == 1:
+        known = emitter.known_loop(op, [f"{list(shape)}", head, *body], len(emitter.scopes) - 2, result, start)
+        if known != result:
+            emitter.names[op.result] = known
+            emitter.scopes.pop()
+            return
+    for one, name in zip(together, results, strict=True):
+        emitter.names[one.result], emitter.real[one.result] = name, shape
+        emitter.scopes[-2].lines.append(f"{name} = tl.zeros({list(shape)}, tl.float32)")
     emitter.leave(head)
+
+
+def _beside(emitter: KernelEmitter, op: kernel.ContractOp) -> list[kernel.ContractOp]:
+    """The contractions after one, of as many points, that may be written in its loop: what they need is there already.
+    A factor that both have is loaded once.
+    """
+    if emitter.hoisting.loops:
+        return []
+    found: list[kernel.ContractOp] = []
+    other = op.next_op
+    while other is not None and not any(isinstance(inner, kernel.MemoryWriteOp) for inner in other.walk()):
+        if isinstance(other, kernel.ContractOp) and _goes_with(emitter, op, other):
+            found.append(other)
+        other = other.next_op
+    return found
+
+
+def _goes_with(emitter: KernelEmitter, op: kernel.ContractOp, other: kernel.ContractOp) -> bool:
+    """Whether another contraction has the same points and the same shape, and needs nothing that comes between."""
+    if (op.lowers, op.uppers, op.lanes, op.dim) != (other.lowers, other.uppers, other.lanes, other.dim):
+        return False
+    if list(op.operands) != list(other.operands) or op.result.type != other.result.type:
+        return False
+    return all(
+        is_defined_in(other, value) or value in emitter.names or isinstance(value.owner, elem.ConstantOp)
+        for inner in other.walk()
+        for value in inner.operands
+    )
 
 
 def accumulate(emitter: KernelEmitter, op: Operation) -> bool:

@@ -34,5 +34,6 @@ class FuseProductsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for product in products_of(entry_block(op), tf32=self.tf32):
             nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
-            tiles = tiles_for(product.sizes, product.batch, product.bits, machine_of(op).processors)
-            replace(product, nest, tiles[0] if traits_of_device(product.device).contractions else {})
+            tiles = tiles_for(product.sizes, product.batch, product.bits, machine_of(op))
+            tile = next((one for one in tiles if "part" not in one), tiles[0])
+            replace(product, nest, tile if traits_of_device(product.device).contractions else {})

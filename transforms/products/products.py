@@ -25,6 +25,7 @@ from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_op, is_pointwise, loads_of, remove, through_views
+from cuesta.dialects.loops.writing import load_only_where, store_only_where, type_of_positions
 
 _FACTORS = {
     "aten.mm.default": ("self", "mat2"),
@@ -48,6 +49,8 @@ class Product:
     """Whether somebody else than the consumer needs the product, too."""
     producers: Mapping[SSAValue, loops.NestOp]
     """By what they give, the pointwise nests that a factor is read from, and nobody else reads."""
+    beside: tuple[Product, ...] = ()
+    """Products of the same sizes that the consumer reads at the same points, and nobody else reads."""
 
     @property
     def left(self) -> SSAValue:
@@ -142,7 +145,34 @@ def product_of(
     made = [nest for factor in (left, right) if (nest := producer_of(factor)) is not None and nest not in taken]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
     product = Product(call, consumer, is_kept, producers)
-    return product if min(product.sizes) >= fewest else None
+    if min(product.sizes) < fewest:
+        return None
+    if consumer is None:
+        return product
+    beside = _beside(product, consumer, positions, taken, tf32)
+    return Product(call, consumer, is_kept, producers, beside) if beside else product
+
+
+def _beside(
+    product: Product, consumer: loops.NestOp, positions: dict[Operation, int], taken: set[loops.NestOp], tf32: bool
+) -> tuple[Product, ...]:
+    """The other products that a consumer reads as it does this one."""
+    loads = loads_of(consumer)
+    own = next(load for load in loads if load.source is product.result)
+    found: list[Product] = []
+    for source in dict.fromkeys(load.source for load in loads):
+        call = source.owner
+        if not isinstance(call, loops.ExternOp) or call is product.call or call not in positions:
+            continue
+        alike = [load for load in loads if load.source is source]
+        if any(load.mask is not None or load.map != own.map or load.indices != own.indices for load in alike):
+            continue
+        if len(alike) < len(list(source.uses)) or source.type != product.result.type:
+            continue
+        other = product_of(call, positions, taken | {consumer}, tf32)
+        if other is not None and other.sizes == product.sizes:
+            found.append(other)
+    return tuple(found)
 
 
 def is_one(call: CallLike, name: str) -> bool:
@@ -154,7 +184,9 @@ def is_one(call: CallLike, name: str) -> bool:
 def consumer_of(
     call: loops.ExternOp, positions: dict[Operation, int], taken: set[loops.NestOp]
 ) -> tuple[loops.NestOp | None, bool]:
-    """The first user, if it is a pointwise nest that reads every element once; and whether there are other users."""
+    """The first user, if it is a pointwise nest that reads every element once, or each of a part when nobody reads the
+    rest; and whether there are other users.
+    """
     result = call.results[0]
     users: dict[Operation, None] = {}
     for use in result.uses:
@@ -170,7 +202,10 @@ def consumer_of(
     loads = [load for load in loads_of(first) if load.source is result]
     if any(load.mask is not None or load.map != loads[0].map or load.indices != loads[0].indices for load in loads):
         return None, False
-    return (first, len(users) > 1) if reads_each_once(first, loads[0]) else (None, False)
+    if len(users) == 1 and reads_a_part(first, loads[0]):
+        return first, False
+    once = reads_each_once(first.induction_variables, first.sizes, loads[0])
+    return (first, len(users) > 1) if once else (None, False)
 
 
 def producer_of(factor: SSAValue) -> loops.NestOp | None:
@@ -201,15 +236,15 @@ def stores_in_order(nest: loops.NestOp) -> bool:
     return in_order and len(stored) == len(nest.sizes)
 
 
-def reads_each_once(nest: loops.NestOp, load: loops.LoadOp) -> bool:
-    """Whether the points of a nest read the elements of a tensor, each one once: the address is a number whose digits
+def reads_each_once(variables: Sequence[SSAValue], ranges: Sequence[sym.IndexExpr], load: loops.LoadOp) -> bool:
+    """Whether the points of a domain read the elements of a tensor, each one once: the address is a number whose digits
     are the induction variables.
     """
-    sizes = static(nest.sizes)
+    sizes = static(ranges)
     tensor = static(sizes_of(tensor_type_of(load.source)))
-    if len(sizes) < len(nest.sizes) or math.prod(sizes) != math.prod(tensor):
+    if len(sizes) < len(ranges) or math.prod(sizes) != math.prod(tensor):
         return False
-    substitution = Substitution(nest.induction_variables)
+    substitution = Substitution(variables)
     address: sym.IndexExpr = 0
     for index, size in zip(substitution.expressions(load.map.results, load.indices), tensor, strict=True):
         address = address * size + index
@@ -231,24 +266,45 @@ def reads_each_once(nest: loops.NestOp, load: loops.LoadOp) -> bool:
     return True
 
 
+def reads_a_part(nest: loops.NestOp, load: loops.LoadOp) -> bool:
+    """Whether each point of a nest reads the element of its own indices: none twice, but perhaps not every one."""
+    if len(nest.sizes) != len(load.map.results):
+        return False
+    substitution = Substitution(nest.induction_variables)
+    read = substitution.expressions(load.map.results, load.indices)
+    return all(
+        e == sym.dim(axis) or (size == 1 and e == 0)
+        for axis, (e, size) in enumerate(zip(read, nest.sizes, strict=True))
+    )
+
+
 def fused_nest(
-    product: Product, *, keep_roundings: bool = False, prologues: bool = False, group: int = 0
+    product: Product,
+    *,
+    keep_roundings: bool = False,
+    prologues: bool = False,
+    group: int = 0,
+    beside: bool = False,
 ) -> loops.NestOp:
     """The nest that computes a product and what its consumer does with it; it stands nowhere yet.
 
     Its outs are the consumer's, and the product itself where somebody else needs it. With `prologues`, what the
     producers of its factors do is done again wherever a factor is read. Not exact: the consumer takes the sum before
     it is rounded to the product's type, unless `keep_roundings`. With `group`, which divides the points of a sum, these
-    are two axes, of groups and of the points of one.
+    are two axes, of groups and of the points of one. With `beside`, it computes the products beside this one, too. Of
+    a consumer that reads a part, the nest has the points of the whole product, whose rows begin where vectors may, and
+    stores that part.
     """
-    producers: Mapping[SSAValue, loops.NestOp] = product.producers if prologues else {}
     consumer = product.consumer
+    together = (product, *(product.beside if beside else ()))
+    producers = {value: nest for one in together for value, nest in one.producers.items()} if prologues else {}
     result_type = product.result.type
     if consumer is None:
         nest = loops.NestOp.build(sizes_of(tensor_type_of(product.result)), [result_type])
     else:
         kept = [result_type] if product.is_kept else []
-        nest = loops.NestOp.build(consumer.sizes, [*(result.type for result in consumer.results), *kept])
+        whole = static(sizes_of(tensor_type_of(product.result))) if _is_part(product) else consumer.sizes
+        nest = loops.NestOp.build(whole, [*(result.type for result in consumer.results), *kept])
     nest.location = product.call.location
     place = InsertPoint.at_end(nest.body)
     if consumer is None:
@@ -264,25 +320,59 @@ def fused_nest(
     for old, new in zip(consumer.handles, nest.handles, strict=False):
         substitution.values[old] = new
         new.name_hint = old.name_hint
+    there = _inside(nest, consumer.sizes, product.call, place)
     exact: dict[SSAValue, SSAValue] = {}
-    first: tuple[SSAValue, SSAValue] | None = None
+    members = {one.result: one for one in together}
+    sums: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
     for op in consumer.body.ops:
-        if isinstance(op, loops.LoadOp) and op.source is product.result:
-            if first is None:
+        if isinstance(op, loops.LoadOp) and (member := members.get(op.source)) is not None:
+            if op.source not in sums:
                 dims = substitution.expressions(op.map.results, op.indices)
-                first = sum_at(product, dims, nest.induction_variables, nest.sizes, place, producers, group)
-                if product.is_kept:
-                    store = loops.StoreOp.build(first[1], nest.handles[-1], dims, nest.induction_variables)
+                made = sum_at(member, dims, nest.induction_variables, nest.sizes, place, producers, group)
+                sums[op.source] = made
+                if member.is_kept:
+                    store = loops.StoreOp.build(made[1], nest.handles[-1], dims, nest.induction_variables)
                     insert(store, product.call, place)
-            exact[op.result], substitution.values[op.result] = first
+            exact[op.result], substitution.values[op.result] = sums[op.source]
         elif not keep_roundings and is_widening(op) and op.operands[0] in exact:
             substitution.values[op.result] = exact[op.operands[0]]
         else:
-            Rewriter.insert_op(clone_op(op, substitution), place)
-    if first is not None and not first[1].uses:
-        assert isinstance(first[1].owner, Operation)
-        remove(first[1].owner)
+            copy = clone_op(op, substitution)
+            Rewriter.insert_op(copy, place)
+            if there is not None and isinstance(copy, loops.LoadOp):
+                substitution.values[op.results[0]] = load_only_where(there, copy)
+            elif there is not None and isinstance(copy, loops.StoreOp):
+                store_only_where(there, [copy])
+    for whole, rounded in sums.values():
+        if rounded is not whole and not rounded.uses:
+            assert isinstance(rounded.owner, Operation)
+            remove(rounded.owner)
     return nest
+
+
+def _is_part(product: Product) -> bool:
+    """Whether the consumer reads a part of the product, element by element."""
+    assert product.consumer is not None
+    sizes = sizes_of(tensor_type_of(product.result))
+    return len(sizes) == len(product.consumer.sizes) and math.prod(static(sizes)) > math.prod(
+        static(product.consumer.sizes)
+    )
+
+
+def _inside(nest: loops.NestOp, sizes: Sequence[sym.IndexExpr], like: Operation, place: InsertPoint) -> SSAValue | None:
+    """Appends whether a point of a nest is one of a domain of these sizes; None when all are."""
+    found: SSAValue | None = None
+    for variable, whole, size in zip(nest.induction_variables, nest.sizes, sizes, strict=True):
+        if whole == size:
+            continue
+        assert isinstance(size, int)
+        kind = type_of_positions(size)
+        index = insert(loops.IndexOp.build(sym.dim(0), [variable], kind), like, place)
+        limit = insert(elem.constant(size, kind), like, place)
+        assert index is not None and limit is not None
+        test = insert(elem.make("lt", index, limit), like, place)
+        found = test if found is None or test is None else insert(elem.make("and", found, test), like, place)
+    return found
 
 
 def is_widening(op: Operation) -> TypeGuard[elem.ConvertOp]:
@@ -389,7 +479,9 @@ def cloned_value(ops: Iterable[Operation], substitution: Substitution, place: In
 
 
 def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> None:
-    """Puts the fused nest in the place of the product and its consumer, and of what nobody needs any more."""
+    """Puts the fused nest in the place of the product and its consumer, and of what nobody needs any more; so also of
+    the products beside it, where the nest computes these.
+    """
     if choices:
         nest.properties["schedule"] = loops.ScheduleAttr.of(choices)
     consumer = product.consumer
@@ -403,6 +495,13 @@ def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> No
         replace_all_uses(before, after)
     if consumer is not None:
         remove(consumer)
+    for one in (product, *product.beside):
+        if one is product or not one.result.uses:
+            remove_product(one)
+
+
+def remove_product(product: Product) -> None:
+    """Takes a product away that nobody needs, and what only gave its factors."""
     factors = [product.left, product.right]
     remove(product.call)
     for value in factors:
@@ -420,10 +519,13 @@ __all__ = [
     "fused_nest",
     "insert",
     "is_one",
+    "is_widening",
     "load_in_f32",
     "producer_of",
     "product_of",
     "products_of",
+    "reads_each_once",
+    "remove_product",
     "replace",
     "static",
     "stores_in_order",

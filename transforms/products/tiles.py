@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.core.structs import struct
 
 LEAST = 16
 """The fewest rows, columns and points of a tile that matrix units take.
@@ -11,62 +15,191 @@ Source: a definition: matrix units take no fewer, nor does `tl.dot`.
 """
 
 _SIDES = {
-    (64, 8, 3): ((128, 256), (256, 128), (128, 128)),
-    (64, 4, 3): ((128, 128),),
-    (64, 4, 4): ((128, 64), (64, 128), (64, 256), (64, 64)),
-    (128, 4, 4): ((32, 64), (64, 32), (32, 32), (16, 64), (16, 128)),
+    (64, 8): ((128, 256, 3), (256, 128, 3), (128, 128, 4), (128, 256, 4)),
+    (64, 4): (
+        *((128, 128, 3), (128, 128, 4), (128, 128, 2), (64, 256, 4), (128, 64, 4), (128, 64, 3), (64, 128, 4)),
+        *((64, 128, 3), (64, 64, 4), (64, 64, 3), (128, 32, 4)),
+    ),
+    (32, 4): ((128, 128, 4), (128, 128, 3), (128, 64, 4)),
+    (128, 4): ((64, 64, 4), (64, 128, 3), (32, 64, 4), (64, 32, 4), (32, 32, 4), (16, 64, 4), (16, 128, 4)),
 }
-"""What is worth timing: rows and columns, by depth (of 16 bits), warps and stages of tiles.
+"""What is worth timing: rows, columns and stages, by depth (of 16 bits) and warps of tiles.
 
 Source: none is preferred: `max-autotune` times those that the estimate below puts first, on the device at hand.
 """
-_TILES = tuple((*sides, *rest) for rest, group in _SIDES.items() for sides in group)
+_TILES = tuple((rows, columns, *rest, stages) for rest, group in _SIDES.items() for rows, columns, stages in group)
 _SMALL = (32, 32, 128, 4, 4)
 """The tile of a product that none fits.
 
 Source: `max-autotune` times it beside the library's call, on the device at hand.
+"""
+_PARTS = (2, 4, 8, 16, 32)
+"""How many parts a sum may have, about.
+
+Source: a choice: the estimate below decides.
 """
 GROUP = 8
 """Rows of tiles that are done together.
 
 Source: measured by `make bench-constants ARGS='--only tiles.GROUP'`
 """
-TRIED = 5
+TRIED = 8
 """How many tiles are timed for one product.
 
 Source: a bound against the time that tuning takes.
 """
+ALIKE = 3
+"""How many of them may have the same sides.
+
+Source: a bound: the estimate tells other depths and stages hardly apart.
+"""
+_UNITS = 2048
+"""Products of 16 bits that the matrix units of a processor do in a clock.
+
+Source: a definition: NVIDIA's H100 does 989e12 operations a second with 132 processors at 1.83 GHz.
+"""
+_REACHED = 0.75
+"""The part of that which a tile's loop reaches where it waits for nothing else.
+
+Source: a first guess.
+"""
+_LATENCY = 1200
+"""Clocks until what is asked for is there.
+
+Source: a first guess.
+"""
+_START = 3000
+"""Clocks that a program takes besides the steps of its loop.
+
+Source: a first guess.
+"""
+_REGISTERS = 64 << 10
+"""The registers of a processor.
+
+Source: a definition: NVIDIA's processors since 2012.
+"""
+_HIDDEN = 0.6
+"""What is done after a sum takes so much of its time where a processor has another program in its loop meanwhile.
+
+Source: `make bench-products ARGS=--fused` on an H100: GELU after 16384x1024x512 took 7 us, and 13 as it is counted.
+"""
+CLOCK = 1750.0
+"""Clocks of a microsecond.
+
+Source: a first guess.
+"""
 
 
-def tiles_for(sizes: tuple[int, int, int], programs_around: int, bits: int, processors: int) -> list[dict[str, int]]:
-    """The choices of the few tiles that should do best for a product of rows × points by points × columns.
+@struct
+class Around:
+    """What is done around a product in its kernel, for each element, in float adds: to those of the result, of the left
+    and of the right factor; and the bits that an element of the left and of the right factor has in memory, 0 for as
+    many as a factor has. `bytes_after` are read for an element of the result, or written, beside the product itself.
+    `sums` products of the same sizes, and perhaps of the same left factor, are computed in one loop.
+    """
 
-    The estimate: rounds in which all processors compute a tile each, times what a tile costs, which is its own size
-    and, at the rate that matrix units outrun memory, its two sides.
+    after: float = 0.0
+    bytes_after: float = 0.0
+    before: tuple[float, float] = (0.0, 0.0)
+    bits_before: tuple[int, int] = (0, 0)
+    sums: int = 1
+    share_left: bool = True
+
+
+ALONE = Around()
+"""A product and nothing else."""
+
+
+def tiles_for(
+    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, around: Around = ALONE
+) -> list[dict[str, int]]:
+    """The choices of the few tiles that should do best for `batch` products of rows × points by points × columns."""
+    found: list[dict[str, int]] = []
+    alike: Counter[tuple[int, int]] = Counter()
+    for time, choices in estimates(sizes, batch, bits, machine, around):
+        sides = choices["rows"], choices["columns"]
+        if alike[sides] < ALIKE and not math.isinf(time):
+            alike[sides] += 1
+            found.append(choices)
+    return found[:TRIED]
+
+
+def estimates(
+    sizes: tuple[int, int, int], batch: int, bits: int, machine: Machine, around: Around = ALONE
+) -> list[tuple[float, dict[str, int]]]:
+    """About how many microseconds a product takes on the device with each of the tiles that fit, and their choices; the
+    fastest first. Some have their points in parts, which a second kernel adds up.
     """
     rows, columns, points = sizes
-
-    def cost(tile: tuple[int, int, int, int, int]) -> float:
-        height, width, _, warps, _ = tile
-        programs = -(-rows // height) * -(-columns // width) * programs_around
-        together = max(1, 8 // warps)
-        rounds = -(-programs // (processors * together)) * together
-        return rounds * (height * width + 48 * (height + width))
-
     fitting = [tile for tile in _TILES if fits(tile[0], rows) and fits(tile[1], columns)]
-    best = sorted(fitting or [_SMALL], key=cost)[:TRIED]
-    return [
-        {
+    found: list[tuple[float, dict[str, int]]] = []
+    for height, width, deep, warps, stages in fitting or [_SMALL]:
+        depth = max(LEAST, min(deep * 16 // bits, 1 << max(0, points - 1).bit_length()))
+        made = {
             "rows": height,
             "columns": width,
-            "depth": max(LEAST, min(depth * 16 // bits, 1 << max(0, points - 1).bit_length())),
+            "depth": depth,
             "warps": warps,
             "stages": stages,
             "group": GROUP,
             **({"tf32": 1} if bits == 32 else {}),
         }
-        for height, width, depth, warps, stages in best
-    ]
+        for parts in (1, *_parts(points, depth)):
+            time = _clocks(sizes, batch, bits, made, parts, machine, around) / CLOCK
+            found.append((time, made if parts == 1 else {**made, "part": points // parts}))
+    return sorted(found, key=lambda one: one[0])
+
+
+def _parts(points: int, depth: int) -> list[int]:
+    """Numbers of equal parts that are whole steps, of at least four."""
+    steps, rest = divmod(points, depth)
+    possible = [] if rest else [one for one in range(2, steps // 4 + 1) if steps % one == 0]
+    return sorted({min(possible, key=lambda one: abs(one - wanted)) for wanted in _PARTS if possible})
+
+
+def _clocks(
+    sizes: tuple[int, int, int],
+    batch: int,
+    bits: int,
+    made: dict[str, int],
+    parts: int,
+    machine: Machine,
+    around: Around,
+) -> float:
+    """Clocks of a product. A step of a tile's loop takes what its operands take from the second-level cache, or what
+    the matrix units take; a processor has several programs at a time, and each waits for what it asked for first.
+    """
+    rows, columns, points = sizes
+    height, width, depth, warps, stages = (made[name] for name in ("rows", "columns", "depth", "warps", "stages"))
+    steps = -(-points // (parts * depth))
+    programs = -(-rows // height) * -(-columns // width) * batch * parts
+    left, right = (one or bits for one in around.bits_before)
+    lefts = 1 if around.share_left else around.sums
+    loaded = (lefts * height * left + around.sums * width * right) * depth // 8
+    step = max(loaded / machine.cache_rate, around.sums * height * width * depth * bits / 16 / (_UNITS * _REACHED))
+    step += (
+        (lefts * height * around.before[0] + around.sums * width * around.before[1]) * depth / machine.instruction_rate
+    )
+    wanted = around.sums * height * width // (warps * 32) + 48
+    held = loaded * stages + sum(
+        side * depth * bits // 8 for side, work in ((height, around.before[0]), (width, around.before[1])) if work
+    )
+    if wanted > machine.registers or held > machine.shared:
+        return math.inf
+    registers = 32 * warps * wanted
+    together = max(1, min(machine.shared // held, _REGISTERS // registers, 8))
+    after = height * width * (around.after / machine.instruction_rate + around.bytes_after / machine.cache_rate)
+    alone = _START + _LATENCY + steps * max(step, _LATENCY / (stages - 1))
+    each = -(-programs // machine.processors)
+    rounds = -(-each // together)
+    found = max(rounds * alone, each * (steps * step) + rounds * _START)
+    memory = machine.memory_rate * machine.processors
+    moved = batch * (points * (lefts * rows * left + around.sums * columns * right) + rows * columns * bits) / 8
+    if parts > 1:
+        found = max(found, moved / memory + _LATENCY) + machine.launch / machine.memory_rate
+        return found + batch * rows * columns * (8 * parts + around.bytes_after) / memory
+    found += each * after * (1.0 if together == 1 else _HIDDEN)
+    return max(found, (moved + batch * rows * columns * around.bytes_after) / memory + _LATENCY)
 
 
 def fits(tile: int, size: int) -> bool:

@@ -13,7 +13,8 @@ and those of a step as the other: Σ_j exp(a_j − c) · b_j = Σ_p exp(t_p − 
 carried belongs to the greatest a so far, and is rescaled when that grows. Reductions that need no other are joined as
 their kind says.
 
-Only in nests whose schedule says `depth`, the points of a step: it is worth it where what is reduced is dear.
+Only in nests whose schedule says `depth`, the points of a step: it is worth it where what is reduced is dear. Those
+that say `part` are reduced in parts, by many programs (`split-reductions`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class CarryReductionsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for nest in list(entry_block(op).ops):
-            if not isinstance(nest, loops.NestOp) or "depth" not in nest.choices:
+            if not isinstance(nest, loops.NestOp) or "depth" not in nest.choices or "part" in nest.choices:
                 continue
             members = members_of(nest)
             if isinstance(members, str):

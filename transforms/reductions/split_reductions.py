@@ -15,7 +15,7 @@ Sizes that are known at run time only make parts of one size, as many as there a
 On a GPU the same where a reduction needs another (`laws.py`), and where loops come after them: softmax and norms of
 long rows become parts that one tile holds, their combination, and a nest that is parallel in every element; or, with
 `cooperative = 1`, one nest whose points have a part of a row each, and meet (`cooperation.py`). `parts.py` writes all.
-Scans become scans of parts (`scans_in_parts.py`).
+Scans become scans of parts (`scans_in_parts.py`), contractions products of parts (`products_in_parts.py`).
 
 Reassociates. NaN and infinities come out the same, and the result does not depend on the number of threads.
 """
@@ -37,6 +37,7 @@ from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.surgery import is_pointwise
 from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.products.products_in_parts import product_in_parts
 from cuesta.transforms.reductions import when
 from cuesta.transforms.reductions.cooperation import cooperate_in_parts
 from cuesta.transforms.reductions.domains import Runs, split_domain
@@ -62,6 +63,9 @@ class SplitReductionsPass(ModulePass):
         machine = machine_of(op)
         for nest in ops_of(entry_block(op)):
             if isinstance(nest, loops.NestOp) and {"part", "cooperative"} & nest.choices.keys():
+                if "depth" in nest.choices and traits_for(nest, self.target).blocks:
+                    split_product(nest)
+                    continue
                 check_alone(nest)
                 if traits_for(nest, self.target).blocks:
                     split_on_gpu(nest, machine)
@@ -108,6 +112,24 @@ def split_on_gpu(nest: loops.NestOp, machine: Machine) -> None:
             if choices:
                 rest = new[-1]
                 rest.properties["schedule"] = loops.ScheduleAttr.of(choices)
+
+
+def split_product(nest: loops.NestOp) -> None:
+    """Replaces a nest whose schedule says that it is a contraction by one for parts of its sum, or of what reduces such
+    sums, which has the other choices, and one that combines them.
+
+    Errors: CuestaError when the nest cannot be split as its schedule says.
+    """
+    if not any(isinstance(inner, loops.ReduceOp) for op in reductions_of(nest) for inner in op.body.ops):
+        product_in_parts(nest, nest.choices.get("part", 0))
+        return
+    choices = {name: value for name, value in nest.choices.items() if name != "part"}
+    replace_by_parts(nest)[0].properties["schedule"] = loops.ScheduleAttr.of(choices)
+
+
+def reductions_of(nest: loops.NestOp) -> list[loops.ReduceOp]:
+    """The reductions of a nest that stand in no other."""
+    return [op for op in nest.body.ops if isinstance(op, loops.ReduceOp)]
 
 
 def replace_by_parts(nest: loops.NestOp) -> list[loops.NestOp]:

@@ -24,11 +24,12 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
     """
     if any(isinstance(loop.op, loops.FoldOp) for loop in analysis.root.loops):
         return schedule_walk(analysis, choices, bits)
-    found = contraction_of(analysis, bool(choices.get("tf32")))
+    if any(loop.loops for loop in analysis.root.loops):
+        return schedule_reduced(analysis, choices, bits)
+    found = contractions_of(analysis, bool(choices.get("tf32")))
     if isinstance(found, str):
         raise CuestaError(Diagnostic.on(analysis.nest, f"its schedule asks for a contraction, but {found}"))
-    loop, contraction = found
-    rows, columns = contraction.rows, contraction.columns
+    rows, columns = next((one.rows, one.columns) for one in found.values())
     tiles = [
         ParallelAxis(rows, loop=True, tile=choices["rows"]),
         ParallelAxis(columns, loop=True, tile=choices["columns"]),
@@ -40,20 +41,72 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
         around=[(rows, choices["rows"])],
         order=[columns],
         lanes=choices["columns"],
-        loops={loop.op: (loop.axes, choices["depth"])},
-        contractions={loop.op: contraction},
+        loops={loop.op: (loop.axes, choices["depth"]) for loop in found},
+        contractions={loop.op: contraction for loop, contraction in found.items()},
         choices={"target": "cuda", "warps": choices.get("warps", 4), "index": bits, **made},
     )
 
 
-def contraction_of(analysis: NestAnalysis, tf32: bool) -> tuple[Loop, Contraction] | str:
-    """The contraction that a nest is, and its loop; or why it is none."""
+def contractions_of(analysis: NestAnalysis, tf32: bool) -> dict[Loop, Contraction] | str:
+    """The contractions that a nest is, of the same rows and columns, by their loops; or why it is none."""
     root = analysis.root
-    if len(root.loops) != 1 or root.loops[0].loops:
-        return "it has not one inner loop"
-    loop = root.loops[0]
-    found = contraction_in(analysis, loop, root.axes, tf32)
-    return found if isinstance(found, str) else (loop, found)
+    if not root.loops:
+        return "it has no inner loop"
+    made: dict[Loop, Contraction] = {}
+    for loop in root.loops:
+        found = contraction_in(analysis, loop, root.axes, tf32)
+        if isinstance(found, str):
+            return found
+        made[loop] = found
+    if len({(one.rows, one.columns) for one in made.values()}) > 1:
+        return "its sums have other rows and columns"
+    return made
+
+
+def schedule_reduced(analysis: NestAnalysis, choices: Mapping[str, int], bits: int) -> Schedule:
+    """The schedule of a nest that reduces what it makes of sums of products along their columns, which are as many as a
+    tile has: a program has a tile of `rows` by all of them.
+
+    Errors: CuestaError when a reduction is over several axes, or not of `columns` points, or of something else.
+    """
+    root, tf32 = analysis.root, bool(choices.get("tf32"))
+    made: dict[Operation, tuple[list[int], int]] = {}
+    contractions: dict[Operation, Contraction] = {}
+
+    def refuse(op: Operation, why: str) -> CuestaError:
+        return CuestaError(Diagnostic.on(op, f"its nest's schedule asks for contractions that it reduces, but {why}"))
+
+    for loop in root.loops:
+        if not isinstance(loop.op, loops.ReduceOp) or len(loop.axes) != 1:
+            raise refuse(loop.op, "it is no reduction along one axis")
+        if analysis.sizes[loop.axes[0]] != choices["columns"]:
+            raise refuse(loop.op, f"it is no reduction of {choices['columns']} points")
+        made[loop.op] = (loop.axes, choices["columns"])
+        for inner in loop.loops:
+            found = contraction_in(analysis, inner, [*root.axes, *loop.axes], tf32)
+            if isinstance(found, str):
+                raise refuse(inner.op, found)
+            if found.columns != loop.axes[0]:
+                raise refuse(inner.op, "its columns are not what is reduced")
+            contractions[inner.op] = found
+            made[inner.op] = (inner.axes, choices["depth"])
+    if not contractions or len({one.rows for one in contractions.values()}) > 1:
+        raise refuse(analysis.nest, "its sums of products have other rows, or there are none")
+    rows = next(one.rows for one in contractions.values())
+    *outer, last = [ParallelAxis(axis) for axis in root.axes if axis != rows] or [None]
+    tile = ParallelAxis(rows, loop=True, tile=choices["rows"])
+    return Schedule(
+        [*(one for one in outer if one is not None), tile, *([last] if last is not None else [])],
+        around=[(rows, choices["rows"])],
+        loops=made,
+        contractions=contractions,
+        choices={
+            "target": "cuda",
+            "warps": choices.get("warps", 4),
+            "index": bits,
+            **{key: choices[key] for key in ("stages", "group") if key in choices},
+        },
+    )
 
 
 def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int) -> Schedule:
@@ -133,7 +186,7 @@ def contraction_in(analysis: NestAnalysis, loop: Loop, around: list[int], tf32: 
     """The contraction that a loop is, whose rows and columns are among the axes `around`; or why it is none."""
     reduction = loop.op
     if not isinstance(reduction, loops.ReduceOp) or reduction.kind != "sum" or len(loop.axes) != 1:
-        return "its inner loop is no sum along one axis"
+        return "an inner loop is no sum along one axis"
     product = reduction.yielded.owner
     if not isinstance(product, elem.MulOp) or not isinstance(elem.scalar_of(reduction.yielded.type), Float32Type):
         return "it does not sum products of f32"

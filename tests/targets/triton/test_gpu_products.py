@@ -27,7 +27,7 @@ def precision() -> Iterator[None]:
 def always_fused(tf32: bool) -> str:
     """The pipeline in which every product becomes a nest."""
     names = [stage.name for stage in default_stages()]
-    names.insert(names.index("sum-columns-with-rows"), f"fuse-products{{tf32={str(tf32).lower()}}}")
+    names[names.index("choose-products")] = f"fuse-products{{tf32={str(tf32).lower()}}}"
     return ",".join(names)
 
 
@@ -129,3 +129,44 @@ def test_a_sum_of_products() -> None:
     assert_close_to_float64(compiled, function, inputs)
     (record,) = cuesta.records
     assert (record.kernels, record.library_calls) == (0, 2)
+
+
+def swiglu(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return F.silu(x @ w.t()) * (x @ v.t())
+
+
+def greatest_of_rows(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return (x @ w.t()).amax(-1)
+
+
+def dequantised(x: torch.Tensor, w: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+    return x @ (w * s[:, None]).to(x.dtype).t()
+
+
+@pytest.mark.parametrize("sizes", [(16384, 1024, 512), (16, 1024, 4096)])
+def test_what_is_predicted_to_pay_is_one_kernel_and_right(sizes: tuple[int, int, int]) -> None:
+    rows, columns, points = sizes
+    x = torch.randn(rows, points, device="cuda").bfloat16()
+    w, v = ((torch.randn(columns, points, device="cuda") * points**-0.5).bfloat16() for _ in range(2))
+    for function, inputs, ulps in ((swiglu, [x, w, v], 16.0), (greatest_of_rows, [x, w], 8.0)):
+        compiled = torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False)
+        assert_close_to_float64(compiled, function, inputs, ulps=ulps)
+        *_, record = cuesta.records
+        assert rows == 16 or record.library_calls == 0
+
+
+def test_weights_are_dequantised_where_few_rows_read_them() -> None:
+    x = torch.randn(16, 4096, device="cuda").bfloat16()
+    w = torch.randint(-127, 128, (8192, 4096), device="cuda", dtype=torch.int8)
+    s = torch.rand(8192, device="cuda") / 4096
+    compiled = torch.compile(dequantised, backend="cuesta", fullgraph=True, dynamic=False)
+    assert_close_to_float64(compiled, dequantised, [x, w, s], ulps=8.0)
+    (record,) = cuesta.records
+    assert (record.kernels, record.library_calls) == (1, 0)
+
+
+@pytest.mark.parametrize("sizes", [(256, 65536, 192), (33, 4096, 1024), (1531, 643, 967)])
+def test_max_autotune_of_deep_thin_and_odd_products(sizes: tuple[int, int, int]) -> None:
+    inputs = arguments(*sizes, torch.bfloat16, transposed=True)
+    compiled = torch.compile(layer, backend="cuesta", fullgraph=True, dynamic=False, options={"max_autotune": True})
+    assert_close_to_float64(compiled, layer, inputs, ulps=8.0)

@@ -1,0 +1,46 @@
+// RUN: cuesta-opt %s -p "choose-products" --split-input-file
+
+// Nothing surrounds it.
+// CHECK: loops.extern pure "aten.mm.default"
+func.func @main(%a : tensor<32x64xbf16, #aten.layout<device = "cuda:0">>, %b : tensor<64x64xbf16, #aten.layout<device = "cuda:0">>) -> tensor<32x64xbf16, #aten.layout<device = "cuda:0">> {
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<32x64xbf16, #aten.layout<device = "cuda:0">>, tensor<64x64xbf16, #aten.layout<device = "cuda:0">>) -> tensor<32x64xbf16, #aten.layout<device = "cuda:0">>
+  func.return %m : tensor<32x64xbf16, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+// A processor has no matrix units of that kind.
+// CHECK: loops.extern pure "aten.mm.default"
+func.func @main(%a : tensor<32x64xbf16>, %b : tensor<64x64xbf16>) -> tensor<32x64xbf16> {
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<32x64xbf16>, tensor<64x64xbf16>) -> tensor<32x64xbf16>
+  %y = loops.nest (%i : 32, %j : 64) outs(%o : tensor<32x64xbf16>) {
+    %0 = loops.load %m[%i, %j] : tensor<32x64xbf16>
+    loops.store %0, %o[%i, %j] : tensor<32x64xbf16>
+  }
+  func.return %y : tensor<32x64xbf16>
+}
+
+// -----
+// f32 is not rounded to TF32 unasked.
+// CHECK: loops.extern pure "aten.mm.default"
+func.func @main(%a : tensor<32x64xf32, #aten.layout<device = "cuda:0">>, %b : tensor<64x64xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x64xf32, #aten.layout<device = "cuda:0">> {
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<32x64xf32, #aten.layout<device = "cuda:0">>, tensor<64x64xf32, #aten.layout<device = "cuda:0">>) -> tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%i : 32, %j : 64) outs(%o : tensor<32x64xf32, #aten.layout<device = "cuda:0">>) {
+    %0 = loops.load %m[%i, %j] : tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+    %1 = elem.tanh %0 : f32
+    loops.store %1, %o[%i, %j] : tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<32x64xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+// Somebody has said how the nest is to run.
+// CHECK: loops.extern pure "aten.mm.default"
+// CHECK: #loops.schedule<lanes = 32>
+func.func @main(%a : tensor<32x64xbf16, #aten.layout<device = "cuda:0">>, %b : tensor<64x64xbf16, #aten.layout<device = "cuda:0">>) -> tensor<32x64xbf16, #aten.layout<device = "cuda:0">> {
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : (tensor<32x64xbf16, #aten.layout<device = "cuda:0">>, tensor<64x64xbf16, #aten.layout<device = "cuda:0">>) -> tensor<32x64xbf16, #aten.layout<device = "cuda:0">>
+  %y = loops.nest (%i : 32, %j : 64) outs(%o : tensor<32x64xbf16, #aten.layout<device = "cuda:0">>) schedule #loops.schedule<lanes = 32> {
+    %0 = loops.load %m[%i, %j] : tensor<32x64xbf16, #aten.layout<device = "cuda:0">>
+    loops.store %0, %o[%i, %j] : tensor<32x64xbf16, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y : tensor<32x64xbf16, #aten.layout<device = "cuda:0">>
+}

@@ -1,0 +1,162 @@
+"""Products with what is around them in one Triton kernel: by Triton's interpreter against float64."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from cuesta.dialects import loops
+from cuesta.dialects.core.entry import entry_block
+from cuesta.targets.reference import check_equivalent, random_inputs
+from cuesta.targets.reference import run as run_reference
+from cuesta.testing import compare
+from cuesta.transforms.products.products import fused_nest, products_of, replace
+from cuesta.transforms.products.reduced_products import can_be_in_parts, reduced, reduced_nest, replace_reduced
+from tests.support.triton_interpreter import on_cuda, parse, run
+from tests.support.triton_kernels import texts_of
+from tests.targets.triton.test_contractions import product
+
+pytest.importorskip("triton")
+
+SMALL = {"rows": 16, "columns": 32, "depth": 16, "warps": 4, "stages": 2, "group": 2}
+
+
+def two_products(m: int, n: int, k: int) -> str:
+    """tanh(a · b) · (a · c + bias), of f16."""
+    a, b, out = f"tensor<{m}x{k}xf16>", f"tensor<{k}x{n}xf16>", f"tensor<{m}x{n}xf16>"
+    return f"""
+func.func @main(%a : {a}, %b : {b}, %c : {b}, %bias : tensor<{n}xf16>) -> {out} {{
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : ({a}, {b}) -> {out}
+  %n = loops.extern pure "aten.addmm.default"(%bias, %a, %c) : (tensor<{n}xf16>, {a}, {b}) -> {out}
+  %y = loops.nest (%i : {m}, %j : {n}) outs(%o : {out}) {{
+    %0 = loops.load %m[%i, %j] : {out}
+    %1 = elem.convert %0 : f16 to f32
+    %2 = elem.tanh %1 : f32
+    %3 = loops.load %n[%i, %j] : {out}
+    %4 = elem.convert %3 : f16 to f32
+    %5 = elem.mul %2, %4 : f32
+    %6 = elem.convert %5 : f32 to f16
+    loops.store %6, %o[%i, %j] : {out}
+  }}
+  func.return %y : {out}
+}}"""
+
+
+def part_of(m: int, n: int, k: int, rows: int, columns: int) -> str:
+    """The first rows and columns of a · b, and a bias that has no more than these."""
+    a, b, whole, out = (f"tensor<{x}x{y}xf16>" for x, y in ((m, k), (k, n), (m, n), (rows, columns)))
+    return f"""
+func.func @main(%a : {a}, %b : {b}, %bias : tensor<{columns}xf16>) -> {out} {{
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : ({a}, {b}) -> {whole}
+  %y = loops.nest (%i : {rows}, %j : {columns}) outs(%o : {out}) {{
+    %0 = loops.load %m[%i, %j] : {whole}
+    %1 = elem.convert %0 : f16 to f32
+    %2 = loops.load %bias[%j] : tensor<{columns}xf16>
+    %3 = elem.convert %2 : f16 to f32
+    %4 = elem.add %1, %3 : f32
+    %5 = elem.convert %4 : f32 to f16
+    loops.store %5, %o[%i, %j] : {out}
+  }}
+  func.return %y : {out}
+}}"""
+
+
+def reduced_rows(m: int, n: int, k: int, kind: str) -> str:
+    """Of every row of a · b the sum, or the greatest, of tanh(it + bias), and the number of its row added."""
+    a, b, whole = (f"tensor<{x}x{y}xf16>" for x, y in ((m, k), (k, n), (m, n)))
+    return f"""
+func.func @main(%a : {a}, %b : {b}, %bias : tensor<{n}xf16>, %c : tensor<{m}xf32>) -> tensor<{m}xf32> {{
+  %m = loops.extern pure "aten.mm.default"(%a, %b) : ({a}, {b}) -> {whole}
+  %y = loops.nest (%i : {m}) outs(%o : tensor<{m}xf32>) {{
+    %t = loops.reduce {kind} (%j : {n}) {{
+      %0 = loops.load %m[%i, %j] : {whole}
+      %1 = elem.convert %0 : f16 to f32
+      %2 = loops.load %bias[%j] : tensor<{n}xf16>
+      %3 = elem.convert %2 : f16 to f32
+      %4 = elem.add %1, %3 : f32
+      %5 = elem.tanh %4 : f32
+      loops.yield %5 : f32
+    }} : f32
+    %6 = loops.load %c[%i] : tensor<{m}xf32>
+    %7 = elem.add %t, %6 : f32
+    loops.store %7, %o[%i] : tensor<{m}xf32>
+  }}
+  func.return %y : tensor<{m}xf32>
+}}"""
+
+
+def fused(text: str, choices: dict[str, int]) -> ModuleOp:
+    module = on_cuda(parse(text))
+    found, *_ = products_of(entry_block(module), tf32=True)
+    rows = reduced(found, entry_block(module))
+    if rows is not None:
+        assert can_be_in_parts(rows, choices["part"])
+        replace_reduced(rows, reduced_nest(rows), choices)
+        module.verify()
+        return module
+    replace(found, fused_nest(found, prologues=True, beside=True), choices)
+    module.verify()
+    assert not any(isinstance(op, loops.ExternOp) for op in entry_block(module).ops)
+    return module
+
+
+CASES = {
+    "two products": (two_products(40, 37, 48), SMALL),
+    "a part of a product": (part_of(40, 48, 32, 37, 45), SMALL),
+    "in parts": (product(37, 45, 96, "f16"), {**SMALL, "part": 32}),
+    "in parts, batched, transposed": (product(17, 16, 64, "f16", batch=2, transposed=True), {**SMALL, "part": 32}),
+    "sums of rows": (reduced_rows(37, 96, 40, "sum"), {**SMALL, "part": 32}),
+    "maxima of rows": (reduced_rows(33, 64, 48, "maximum"), {**SMALL, "part": 32}),
+    "two products, in parts": (two_products(40, 37, 96), {**SMALL, "part": 48}),
+    "a part, in parts": (part_of(40, 48, 64, 37, 45), {**SMALL, "part": 32}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_nest_means_the_same(name: str) -> None:
+    text, choices = CASES[name]
+    check_equivalent(on_cuda(parse(text)), fused(text, choices), exact=False)
+
+
+@pytest.mark.slow  # the interpreter takes seconds for a kernel
+@pytest.mark.parametrize("name", CASES)
+def test_numerics(name: str) -> None:
+    text, choices = CASES[name]
+    inputs = random_inputs(parse(text))
+    expected, truth = run_reference(parse(text), inputs), run_reference(parse(text), inputs, precise=True)
+    (actual,) = run(fused(text, choices), inputs)
+    found = compare(name, actual, expected[0], truth[0], factor=3.0, ulps=4.0)
+    assert found.passes, str(found)
+
+
+def test_two_products_are_one_loop_that_loads_what_both_have_once() -> None:
+    (text,) = texts_of(fused(two_products(64, 64, 64), SMALL))
+    assert text.source.count("for k_start in ") == 1
+    assert text.source.count("tl.dot(") == 2
+    assert text.source.count("tl.load(a +") == 1
+
+
+def test_so_are_their_parts() -> None:
+    first, second = texts_of(fused(two_products(64, 64, 64), {**SMALL, "part": 32}))
+    assert first.source.count("for k_start in ") == 1 and first.source.count("tl.load(a +") == 1
+    assert "tl.dot(" not in second.source
+
+
+def test_parts_are_added_up_by_a_second_kernel() -> None:
+    first, second = texts_of(fused(product(64, 64, 128, "bf16"), {**SMALL, "part": 32}))
+    assert "tl.dot(" in first.source and "tanh" not in first.source
+    assert "tl.dot(" not in second.source and "tanh" in second.source
+
+
+def test_what_reduces_rows_stores_no_product() -> None:
+    first, second = texts_of(fused(reduced_rows(64, 96, 64, "sum"), {**SMALL, "part": 32}))
+    assert "tl.dot(" in first.source and "tl.sum(" in first.source
+    assert "tl.dot(" not in second.source
+
+
+def test_a_part_is_stored_under_a_mask_and_read_without_one() -> None:
+    """The factors' rows begin where vectors may; a mask that ends elsewhere would keep their loads from being such."""
+    (text,) = texts_of(fused(part_of(64, 64, 64, 37, 45), SMALL))
+    factors = [line for line in text.source.splitlines() if "tl.load(a +" in line or "tl.load(b +" in line]
+    assert len(factors) == 2 and not any("mask" in line for line in factors)
+    assert any("tl.store(" in line and "mask" in line for line in text.source.splitlines())

@@ -1,0 +1,89 @@
+"""`choose-products`: on a GPU, products that are clearly faster in one nest with what is around them are such nests.
+
+    %m = loops.extern "aten.mm.default"(%a, %b)
+    %y = loops.nest (%i : 16384, %j : 1024) { … f(load %m[%i, %j]) … }
+    →
+    %y = loops.nest (%i : 16384, %j : 1024) … schedule #loops.schedule<rows = 128, columns = 256, depth = 64, …> {
+      %s = sum (%k : 512) of %a[%i, %k] · %b[%k, %j]; … f(%s) … }
+
+Which are is predicted (`product_plans.py`); under `max-autotune` `tune-kernels` measures it instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from cuesta.dialects import loops
+from cuesta.dialects.core.devices import traits_of_device
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.fingerprint import fingerprint
+from cuesta.dialects.core.machine import machine_of
+from cuesta.dialects.core.tracing import no_match
+from cuesta.transforms.products.product_plans import Plan, plan_of, plan_of_reduced, producer_at
+from cuesta.transforms.products.products import Product, fused_nest, products_of, replace
+from cuesta.transforms.products.reduced_products import Reduced, reduced, reduced_nest, replace_reduced
+
+
+@dataclass(frozen=True)
+class ChooseProductsPass(ModulePass):
+    """mm(a, b), and a pointwise nest that reads it  ->  one nest that sums and goes on, where that is predicted to be
+    clearly faster; what only gives a factor may be done where the factor is read.
+
+    Reassociates, and what follows takes the sum before it is rounded. Near misses: a product that nothing surrounds; a
+    nest with a schedule of its own; a device without matrix units.
+    """
+
+    name = "choose-products"
+
+    tf32: bool = False
+    """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        block, machine = entry_block(op), machine_of(op)
+        if not any(isinstance(one, loops.ExternOp) for one in block.ops):
+            return
+        chosen = [one for one in block.ops if isinstance(one, loops.NestOp) and one.choices]
+        known: dict[tuple[object, ...], Plan | None] = {}
+        for product in products_of(block, tf32=self.tf32, untouched=chosen):
+            if product.call.parent is not block or not traits_of_device(product.device).contractions:
+                continue
+            rows = reduced(product, block, chosen)
+            key = _key(product, rows)
+            if key not in known:
+                known[key] = plan_of(product, machine) if rows is None else plan_of_reduced(rows, machine)
+            plan = known[key]
+            if plan is None or not plan.pays:
+                told = "nothing surrounds it" if plan is None else _told(plan.together, plan.apart)
+                no_match(product.call, f"stays the library's: {told}")
+            elif rows is not None:
+                replace_reduced(rows, reduced_nest(rows), plan.tile)
+            else:
+                nest = fused_nest(product, prologues=plan.prologues, beside=plan.beside)
+                replace(product, nest, plan.tile)
+
+
+def _key(product: Product, rows: Reduced | None) -> tuple[object, ...]:
+    """Products with the same key have the same plan: layers are alike."""
+    every = (product, *product.beside)
+    consumer = product.consumer if rows is None else rows.nest
+    nests = [*([] if consumer is None else [consumer]), *(nest for one in every for nest in one.producers.values())]
+    made = tuple(producer_at(one, factor) is not None for one in every for factor in (one.left, one.right))
+    shared = len({one.left for one in every})
+    return (
+        product.sizes,
+        product.batch,
+        product.bits,
+        product.is_kept,
+        len(every),
+        shared,
+        made,
+        *map(fingerprint, nests),
+    )
+
+
+def _told(together: float, apart: float) -> str:
+    return f"predicted {together:.1f} µs with what surrounds it, and {apart:.1f} apart"

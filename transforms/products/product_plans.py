@@ -1,0 +1,167 @@
+"""When a product is computed in one nest with what is around it, on a GPU: by what both are thought to take.
+
+Together: the fastest tile by the estimate of `tiles.py`, in which a point takes what is done to it besides. Apart: the
+library's product, and each nest with the best of its tilings (`transforms/tilings/cost.py`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import Operation, SSAValue
+
+from cuesta.dialects import elem, loops
+from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.core.structs import struct
+from cuesta.dialects.elem.work import WORK
+from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.loops.analysis import byte_width
+from cuesta.dialects.loops.surgery import loads_of, stores_of
+from cuesta.transforms.products.products import Product, static
+from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
+from cuesta.transforms.products.tiles import ALONE, CLOCK, Around, estimates
+from cuesta.transforms.tilings.cost import time_whole
+
+SURE = 1.05
+"""How many times as long the library and what surrounds it must take.
+
+Source: the issue that asked for it: below, the estimate may be wrong.
+"""
+LIBRARY = 0.9
+"""What a library's product takes, of the estimate for the fastest tile of ours.
+
+Source: a first guess.
+"""
+
+
+DEAR, EXACT, QUICK = 3.0, 4.0, 2.0
+"""From so much work on, in float adds, an op takes that many times its work, computed exactly and as an approximation:
+after a sum nothing waits for memory meanwhile. SiLU took 36 adds a point, of which 5 are not its sigmoid's; GELU 22 by
+an approximation, with 6 that are others.
+
+Source: `make bench-products ARGS=--fused` on an H100.
+"""
+
+
+@struct
+class Plan:
+    """How a product is computed in one nest, and what that is thought to take, and apart, in microseconds."""
+
+    tile: dict[str, int]
+    prologues: bool
+    beside: bool
+    """Whether with the products beside it."""
+    together: float
+    apart: float
+
+    @property
+    def pays(self) -> bool:
+        """Whether one nest is clearly faster."""
+        return self.together * SURE <= self.apart
+
+
+def plan_of(product: Product, machine: Machine) -> Plan | None:
+    """The best way to compute a product in one nest with what is around it; None where nothing is."""
+    if product.consumer is None and not product.producers:
+        return None
+    library = LIBRARY * estimates(product.sizes, product.batch, product.bits, machine)[0][0]
+    after = 0.0 if product.consumer is None else time_whole(product.consumer, machine)[0]
+    before = _before(product, machine)
+    others = [(library + _before(one, machine)) for one in product.beside]
+    apart = before + library + after + sum(others)
+    found: list[Plan] = []
+    for prologues in (False, True):
+        if (prologues and not product.producers) or (not prologues and product.consumer is None):
+            continue
+        for beside in (False, True) if product.beside else (False,):
+            done = around(product, prologues, beside)
+            time, tile = estimates(product.sizes, product.batch, product.bits, machine, done)[0]
+            if not prologues:
+                time += before + (sum(_before(one, machine) for one in product.beside) if beside else 0.0)
+            if not beside:
+                time += sum(others)
+            if not math.isinf(time):
+                found.append(Plan(tile, prologues, beside, time, apart))
+    return min(found, key=lambda one: one.together, default=None)
+
+
+def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
+    """The best way to compute a product in one nest with what reduces its rows; None where there is none."""
+    product = found.product
+    library = LIBRARY * estimates(product.sizes, product.batch, product.bits, machine)[0][0]
+    after, before = time_whole(found.nest, machine)[0], _before(product, machine)
+    work = sum(_work(one, product) for one in found.reductions)
+    second = machine.launch / machine.memory_rate / CLOCK
+    for time, tile in estimates(product.sizes, product.batch, product.bits, machine, Around(work, -product.bits / 8)):
+        width = tile["columns"]
+        if "part" not in tile and can_be_in_parts(found, width):
+            together = time + before + second
+            return Plan({**tile, "part": width}, False, False, together, before + library + after)
+    return None
+
+
+def _before(product: Product, machine: Machine) -> float:
+    """What the nests take that give the factors of a product."""
+    return sum(time_whole(nest, machine)[0] for nest in set(product.producers.values()))
+
+
+def around(product: Product, prologues: bool, beside: bool = False) -> Around:
+    """What is done around a product in its kernel, with or without the products beside it."""
+    together = (product, *(product.beside if beside else ()))
+    results = {one.result for one in together}
+    count, shared = len(together), len({one.left for one in together}) == 1
+    consumer = product.consumer
+    points = math.prod(product.sizes[:2]) * product.batch
+    if consumer is None:
+        after = bytes_after = 0.0
+    else:
+        after = _work(consumer, product)
+        moved = sum(_held(load.source) for load in loads_of(consumer) if load.source not in results)
+        moved += sum(_held(store.target) for store in stores_of(consumer))
+        bytes_after = max(0.0, moved / points - product.bits / 8)
+        if product.is_kept:
+            bytes_after += product.bits / 8
+    if not prologues:
+        return Around(after, bytes_after, sums=count, share_left=shared) if consumer is not None else ALONE
+    works, bits = [0.0, 0.0], [0, 0]
+    for side, factor in enumerate((product.left, product.right)):
+        nest = producer_at(product, factor)
+        if nest is not None:
+            size = math.prod(static(nest.sizes))
+            works[side] = sum(_work_of(op) for op in nest.body.ops if isinstance(op, elem.ElementwiseOp))
+            bits[side] = max(1, round(8 * sum(_held(load.source) for load in loads_of(nest)) / size))
+    return Around(after, bytes_after, (works[0], works[1]), (bits[0], bits[1]), count, shared)
+
+
+def producer_at(product: Product, factor: SSAValue) -> loops.NestOp | None:
+    """The nest that computes a factor, perhaps viewed."""
+    while isinstance(view := factor.owner, loops.ViewOp):
+        factor = view.source
+    return product.producers.get(factor)
+
+
+def _work(domain: loops.DomainOp, product: Product) -> float:
+    """What a nest or a reduction makes of a point of a product, in float adds."""
+    made: set[SSAValue] = {op.result for op in loads_of(domain) if op.source is product.result}
+    found = 0.0
+    for op in domain.body.ops:
+        if isinstance(op, elem.ElementwiseOp) and not made.isdisjoint(op.operands):
+            made.update(op.results)
+            found += _work_of(op)
+    return found
+
+
+def _work_of(op: Operation) -> float:
+    """The work of an op in a kernel's arithmetic, in which nothing else hides it."""
+    work = WORK.get(type(op), 0.0)
+    if work < DEAR:
+        return work
+    return work * (EXACT if getattr(op, "precision", None) is None else QUICK)
+
+
+def _held(tensor: SSAValue) -> float:
+    """The bytes of a tensor."""
+    return math.prod(static(sizes_of(tensor_type_of(tensor)))) * byte_width(tensor)
+
+
+__all__ = ["LIBRARY", "SURE", "Plan", "around", "plan_of", "plan_of_reduced", "producer_at"]
