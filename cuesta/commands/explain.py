@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from cuesta.model_files import DEFINES
 
 if TYPE_CHECKING:
     from cuesta.explain.model import Explanation
+    from cuesta.explain.witness import Witness
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,24 +62,44 @@ def _of_dump(folder: str) -> Explanation:
 
 
 def _of_model(chosen: argparse.Namespace, options: dict[str, object]) -> Explanation:
+    from cuesta.explain.direct import Direct
+    from cuesta.explain.witness import witnessed
+
+    texts = bool(chosen.json or chosen.html)
+    direct = Direct.of(chosen.file, (chosen.training, chosen.no_time, texts, *chosen.option))
+    if direct is None:
+        return _find_out(chosen, options, texts, None)[0]
+    if not chosen.fresh and (unchanged := direct.load(chosen.file)) is not None:
+        return unchanged
+    with witnessed(direct.ours) as witness:
+        explanation, names = _find_out(chosen, options, texts, witness)
+    direct.keep(names, explanation, witness)
+    return explanation
+
+
+def _find_out(
+    chosen: argparse.Namespace, options: dict[str, object], texts: bool, witness: Witness | None
+) -> tuple[Explanation, tuple[str, ...]]:
+    """The explanation of a file that is run; and the names under which it is kept."""
     from cuesta.collection import collection_paused
     from cuesta.model_files import read_model_file
 
     with collection_paused():  # a process that does nothing else: 0.6 s of imports and capture
-        from cuesta.explain.explaining import explain
+        from cuesta.explain.explaining import explain_and_name
 
-        defined = read_model_file(chosen.file)
-        return explain(
+        with nullcontext() if witness is None else witness.file_runs():
+            defined = read_model_file(chosen.file)
+        return explain_and_name(
             defined.model,
-            *defined.inputs,
+            defined.inputs,
+            defined.kwargs or {},
             training=chosen.training,
             time=not chosen.no_time,
-            texts=bool(chosen.json or chosen.html),
+            texts=texts,
             options=options,
             name=chosen.file,
             keep=True,
             fresh=chosen.fresh,
-            **(defined.kwargs or {}),
         )
 
 

@@ -72,6 +72,26 @@ def explain(
     What cannot be found out is in `unseen`, with why, of the whole and of each graph; nothing that the function or the
     compiler raises is raised here. Errors: OptionError, TypeError for what cannot be called.
     """
+    return explain_and_name(
+        function, inputs, kwargs,
+        training=training, time=time, texts=texts, options=options, name=name, keep=keep, fresh=fresh,
+    )[0]  # fmt: skip
+
+
+def explain_and_name(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    training: bool,
+    time: bool,
+    texts: bool,
+    options: Mapping[str, Any] | None,
+    name: str | None,
+    keep: bool,
+    fresh: bool,
+) -> tuple[Explanation, tuple[str, ...]]:
+    """As `explain`; and the names of the graphs under which the explanation is kept, which are none if it is not."""
     if isinstance(function, torch.export.ExportedProgram):
         function = function.module()
     if not callable(function):
@@ -92,12 +112,16 @@ def explain(
         if run.looking.found is None:
             _measure(run, time)
     if (kept := run.looking.found) is not None:
-        return replace(kept.explanation, name=name, breaks=tuple(run.breaks), unseen=tuple(run.unseen))
+        found = replace(kept.explanation, name=name, breaks=tuple(run.breaks), unseen=tuple(run.unseen))
+        return found, () if run.unseen else kept.graphs
     found = _put_together(run, name, training, time, texts)
-    names = [one for one in run.looking.names if one is not None]
-    if shelf is not None and names and len(names) == len(found.graphs) == len(run.looking.names) and _is_whole(found):
-        shelf.store(names, replace(found, kept_since=strftime("%Y-%m-%d %H:%M")))
-    return found
+    names = tuple(one for one in run.looking.names if one is not None)
+    if shelf is None or not names or not len(names) == len(found.graphs) == len(run.looking.names):
+        return found, ()
+    if not _is_whole(found):
+        return found, ()
+    shelf.store(names, replace(found, kept_since=strftime("%Y-%m-%d %H:%M")))
+    return found, names
 
 
 def _measure(run: _Run, time: bool) -> None:
