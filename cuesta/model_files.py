@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
+from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import Any
 
@@ -42,7 +42,7 @@ class ModelFile:
 
 
 def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
-    """Runs a Python file, and takes from it what it defines.
+    """Runs a Python file, as `python FILE` without arguments does, and takes from it what it defines.
 
     Errors: ModelFileError where a name is missing or is of another kind, OSError; whatever the file itself raises.
     """
@@ -65,13 +65,16 @@ def _module_of(path: str) -> ModuleType:
     """Runs a file as a module, which Python can find by its name: Dynamo does, for functions that a model calls."""
     name = f"cuesta_model_{hashlib.sha256(os.path.abspath(path).encode()).hexdigest()[:16]}"
     loader = SourceFileLoader(name, path)
-    spec = spec_from_loader(name, loader, origin=path)
+    spec = spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     module = module_from_spec(spec)
     sys.modules[name] = module
+    arguments, sys.argv = sys.argv, [path]
     try:
         loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
+    finally:
+        sys.argv = arguments
     return module

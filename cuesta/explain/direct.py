@@ -78,12 +78,10 @@ class Direct:
         if cache is None or shelf is None or sources is None:
             return None
         try:
-            facts = (file, tuple(asked), os.path.abspath(main), *_python(), *_machine(), sources)
+            name = name_of(file, asked, main, sources)
         except OSError:  # the working directory is gone
             return None
-        digest = hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass"))
-        digest.update(environment_of(os.environ).encode())
-        return cls(cache.folder.parent / _FOLDER, cache.limit // SHARE, shelf, digest.hexdigest(), sources)
+        return cls(cache.folder.parent / _FOLDER, cache.limit // SHARE, shelf, name, sources)
 
     @property
     def path(self) -> Path:
@@ -124,9 +122,8 @@ class Direct:
         return replace(kept.explanation, name=file, not_run=True)
 
     def keep(self, graphs: Sequence[str], explanation: Explanation, witness: Witness) -> str:
-        """Notes what the run of a program with these graphs depended on; or says why nobody can tell, and notes nothing.
-
-        An entry that was there is replaced or removed.
+        """Notes what the run of a program with these graphs depended on; or says why nobody can tell: then nothing is
+        noted, and an entry that was there is removed.
         """
         try:
             why = _why_not(graphs, explanation)
@@ -167,7 +164,16 @@ def is_of_processor(explanation: Explanation) -> bool:
     if torch is not None and torch.cuda.is_initialized():
         return False
     devices = {one.device for graph in explanation.graphs for one in (*graph.kernels, *graph.values)}
-    return all(device.partition(":")[0] == "cpu" for device in (*devices, *(one.device for one in explanation.machines)))
+    devices |= {one.device for one in explanation.machines}
+    return all(device.partition(":")[0] == "cpu" for device in devices)
+
+
+def name_of(file: str, asked: Sequence[object], main: str, sources: str) -> str:
+    """The name of the entry for a file, what is asked of it, the program that asks, and our sources: a hash of those,
+    and of all that surrounds them here and now. Errors: OSError.
+    """
+    facts = (file, tuple(asked), os.path.abspath(main), sources, *_python(), *_machine(), environment_of(os.environ))
+    return hashlib.sha256(repr(facts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def environment_of(variables: Mapping[str, str]) -> str:
@@ -220,4 +226,4 @@ def _is_name(one: object) -> bool:
     return isinstance(one, str) and re.fullmatch("[0-9a-f]{64}", one) is not None
 
 
-__all__ = ["SESSION", "TALKATIVE", "Direct", "environment_of"]
+__all__ = ["SESSION", "TALKATIVE", "Direct", "environment_of", "is_of_processor", "name_of"]

@@ -103,7 +103,7 @@ class Seen:
                 {_text(path): _listing(one) for path, one in data["listed"].items()},
                 {_text(path): _listing(one) for path, one in data["importable"].items()},
             )
-        except (AttributeError, LookupError, TypeError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise UnreadableSeenError(f"it does not read: {error}") from error
 
 
