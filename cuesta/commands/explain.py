@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from cuesta.model_files import DEFINES
@@ -33,13 +34,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Explains the model. Errors: ModelFileError, OptionError, TerminalError, CuestaError, ParseError, OSError."""
+    from cuesta.explain.files import check_place
     from cuesta.explain.terminal import require_rich
 
     shows = chosen.json != "-"
     if shows:
         require_rich()
-    options = {name: _value(value) for name, _, value in (one.partition("=") for one in chosen.option)}
-    explanation = _of_dump(chosen.file) if os.path.isdir(chosen.file) else _of_model(chosen, options)
+    for written in (chosen.json, chosen.html):
+        if written is not None and written != "-":
+            check_place(written)
+    options = dict(map(_option, chosen.option))
+    is_dump = os.path.isdir(chosen.file) or chosen.file.endswith(".mlir")
+    explanation = _of_dump(chosen.file) if is_dump else _of_model(chosen, options)
     if chosen.json is not None:
         from cuesta.explain.files import write_json
 
@@ -55,10 +61,13 @@ def run(chosen: argparse.Namespace) -> int:
     return 0 if explanation.graphs else 1
 
 
-def _of_dump(folder: str) -> Explanation:
+def _of_dump(path: str) -> Explanation:
     from cuesta.explain.records import explain_dump
+    from cuesta.replaying.replay import ReplayError
 
-    return explain_dump(folder)
+    if os.path.isfile(path):
+        raise ReplayError(f"{path} is one text: the folder of the whole dump is explained")
+    return explain_dump(path)
 
 
 def _of_model(chosen: argparse.Namespace, options: dict[str, object]) -> Explanation:
@@ -103,6 +112,17 @@ def _find_out(
         )
 
 
-def _value(text: str) -> object:
-    """The value of an option: a bool where it is one."""
-    return {"true": True, "false": False}.get(text.lower(), text)
+def _option(text: str) -> tuple[str, object]:
+    """The name and the value of an option: what its default is, as far as a text can be that. Errors: OptionError."""
+    from cuesta.options import OptionError, Options
+
+    name, is_given, value = text.partition("=")
+    if not is_given:
+        raise OptionError(f"--option takes NAME=VALUE, not {text!r}")
+    default = {one.name: one.default for one in fields(Options)}.get(name)
+    if isinstance(default, tuple):
+        return name, [one for one in value.split(",") if one]
+    if isinstance(default, float):
+        with suppress(ValueError):
+            return name, float(value)
+    return name, {"true": True, "false": False}.get(value.lower(), value)
