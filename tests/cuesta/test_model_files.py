@@ -34,8 +34,8 @@ def test_a_file_is_run_as_python_runs_it(tmp_path: Path) -> None:
     [
         ("model = 3\ninputs = ()", "'model' is no module and no function, but int"),
         ("model = print", "defines no 'inputs'"),
-        ("model = (print", "model.py\", line 1\n    model = (print\n            ^\nSyntaxError"),
-        ("x = 1\n\n1 / 0", "model.py\", line 3, in <module>\n    1 / 0\n    ~~^~~\nZeroDivisionError: division by zero"),
+        ("model = (print", 'model.py", line 1\n    model = (print\n            ^\nSyntaxError'),
+        ("x = 1\n\n1 / 0", 'model.py", line 3, in <module>\n    1 / 0\n    ~~^~~\nZeroDivisionError: division by zero'),
         ("import sys\nsys.exit()", "ends the process (exit status None)"),
         ("import nowhere_at_all", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
         ("open('/nowhere/at/all')", "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/at/all'"),
