@@ -43,7 +43,8 @@ class ModelFile:
 
 
 def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
-    """Runs a Python file, as `python FILE` without arguments does, and takes from it what it defines.
+    """Runs a Python file, as `python FILE` without arguments does, and takes from it what it defines. What lies beside
+    it can be imported from then on, unless Python was told to keep to safe paths.
 
     Errors: ModelFileError where a name is missing or is of another kind, or where the file raises something: it says
     what, and where in the file; OSError where there is no such file.
@@ -73,6 +74,9 @@ def _module_of(path: str) -> ModuleType:
     assert spec is not None
     module = module_from_spec(spec)
     sys.modules[name] = module
+    beside = os.path.dirname(os.path.realpath(path))
+    if not sys.flags.safe_path and beside not in sys.path:
+        sys.path.insert(0, beside)
     arguments, sys.argv = sys.argv, [path]
     try:
         loader.exec_module(module)

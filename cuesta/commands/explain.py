@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from cuesta.explain.model import Explanation
     from cuesta.explain.witness import Witness
 
+FEWEST_COLUMNS = 20
+"""Source: in fewer, words are broken at every letter."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
@@ -29,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-time", action="store_true", help="do not measure times: it runs once")
     parser.add_argument("--fresh", action="store_true", help="find out all of it again, whatever was kept")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of torch.compile")
-    parser.add_argument("--width", type=int, metavar="N", help="columns of the terminal")
+    parser.add_argument("--width", type=_columns, metavar="N", help="columns of the terminal")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -110,6 +113,13 @@ def _find_out(
             keep=True,
             fresh=chosen.fresh,
         )
+
+
+def _columns(text: str) -> int:
+    """The width of a terminal that tables fit into."""
+    if not text.isdecimal() or int(text) < FEWEST_COLUMNS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {FEWEST_COLUMNS} on")
+    return int(text)
 
 
 def _option(text: str) -> tuple[str, object]:

@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import cuesta
+from cuesta.explain.errors import first_lines
 from cuesta.explain.kept import Request, Shelf
 from cuesta.explain.looking import KnownError, Looking
 from cuesta.explain.model import Event, Explanation, Graph, GraphBreak, SourceLine, Unseen
@@ -184,7 +185,7 @@ def _compile_and_run(
         except KnownError:
             return
         except Exception as error:  # noqa: BLE001 - whatever the function, Dynamo or a device raises is told
-            run.unseen.append(Unseen(_what_failed(run), _first_lines(error)))
+            run.unseen.append(Unseen(_what_failed(run), first_lines(error)))
             return
         if run.looking.watch is None:
             return
@@ -197,7 +198,7 @@ def _compile_and_run(
             run.whole_us = repeat(step, device)
             run.eager_us = repeat(_step(function, inputs, kwargs, function if training else None, run), device)
         except Exception as error:  # noqa: BLE001 - as above
-            run.unseen.append(Unseen("the time of the whole", _first_lines(error)))
+            run.unseen.append(Unseen("the time of the whole", first_lines(error)))
 
 
 def _step(
@@ -248,12 +249,6 @@ def _what_failed(run: _Run) -> str:
     return "the run" if all(one.function is not None for one in run.looking.graphs) else "the compilation"
 
 
-def _first_lines(error: BaseException) -> str:
-    """The name of an error and what it says, in a few lines."""
-    lines = [line for line in str(error).strip().splitlines() if line.strip()][:6]
-    return f"{type(error).__name__}: " + "\n".join(lines)
-
-
 def _break_of(reason: Any) -> GraphBreak:
     stack = getattr(reason, "user_stack", None) or ()
     frames = [SourceLine(one.filename, one.lineno or 0, (one.line or "").strip()) for one in stack]
@@ -292,7 +287,7 @@ def _left_as_it_was(function: Any, run: _Run) -> Generator[None]:
                 for one, value in before:
                     one.copy_(value)
         except RuntimeError as error:
-            run.unseen.append(Unseen("the module's buffers as they were", _first_lines(error)))
+            run.unseen.append(Unseen("the module's buffers as they were", first_lines(error)))
 
 
 @contextmanager
@@ -308,7 +303,7 @@ def _random_left_as_it_was(devices: Sequence[torch.device], run: _Run) -> Genera
             for device, state in there:
                 torch.cuda.set_rng_state(state, device)
         except RuntimeError as error:
-            run.unseen.append(Unseen("random numbers as they were", _first_lines(error)))
+            run.unseen.append(Unseen("random numbers as they were", first_lines(error)))
 
 
 def _cuda_devices(inputs: Sequence[Any]) -> list[torch.device]:

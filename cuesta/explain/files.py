@@ -22,8 +22,9 @@ def write_json(explanation: Explanation, path: str) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Writes a file whole or not at all; a lone surrogate, which cannot be written, as a question mark. Errors: OSError,
-    which names this file.
+    """Writes a file whole or not at all; a lone surrogate, which cannot be written, as a question mark.
+
+    Errors: OSError, which names this file.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

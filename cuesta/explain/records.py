@@ -46,7 +46,8 @@ def explain_record(record: CompileRecord) -> Explanation:
 def explain_dump(folder: str | os.PathLike[str]) -> Explanation:
     """What the folder of one graph's texts lets know, as `options["dump"]` made it; or the folder of such a folder.
 
-    Errors: ReplayError for a folder that holds no dump, or those of several graphs; OSError, CuestaError and ParseError for what is no dump, or was edited wrongly: they name file and line.
+    Errors: ReplayError for a folder that holds no dump, or those of several graphs; OSError, CuestaError and ParseError
+    for what is no dump, or was edited wrongly: they name file and line.
     """
     from cuesta.replaying.replay import text_in
 

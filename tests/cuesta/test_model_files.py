@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -45,6 +47,26 @@ def test_what_is_no_model_says_why(tmp_path: Path, text: str, told: str) -> None
     with pytest.raises(ModelFileError) as error:
         read_model_file(written(tmp_path, text))
     assert told in str(error.value) and "importlib" not in str(error.value) and "model_files" not in str(error.value)
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_what_lies_beside_it_can_be_imported(tmp_path: Path, safe: bool) -> None:
+    (tmp_path / "project").mkdir()
+    written(tmp_path / "project", "import layers\nfn, inputs = layers.fn, ()\n")
+    (tmp_path / "project" / "layers.py").write_text("def fn(): return 'from beside'\n", encoding="utf-8")
+    reads = "from cuesta.model_files import read_model_file; print(read_model_file('project/model.py').model())"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
+    environment.pop("PYTHONSAFEPATH", None)
+    done = subprocess.run(
+        [sys.executable, *(["-P"] if safe else []), "-c", reads],
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ("from beside" in done.stdout) == (not safe)
+    assert ("No module named 'layers'" in done.stderr) == safe
 
 
 def test_there_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
