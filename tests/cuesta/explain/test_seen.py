@@ -14,10 +14,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from cuesta.explain import seen as seen_module
 from cuesta.explain import witness as witness_module
@@ -110,7 +112,7 @@ def test_a_file_that_is_large(old: Callable[..., Path], monkeypatch: pytest.Monk
 
 
 def test_what_is_asked_for(old: Callable[..., Path], tmp_path: Path) -> None:
-    here, away, link = old("here"), tmp_path / "away", tmp_path / "link"
+    here, away, link, twin = old("here"), tmp_path / "away", tmp_path / "link", old("twin", "b")
     link.symlink_to(here)
     questions: list[tuple[Callable[[], object], Callable[[], object], Path]] = [
         (away.exists, away.touch, away),
@@ -118,7 +120,7 @@ def test_what_is_asked_for(old: Callable[..., Path], tmp_path: Path) -> None:
         (lambda: os.access(tmp_path / "no", os.R_OK), (tmp_path / "no").touch, tmp_path / "no"),
         (lambda: os.path.getsize(here), lambda: keeping_times(here, "b"), here),
         (lambda: os.path.isdir(tmp_path / "none"), (tmp_path / "none").rmdir, tmp_path / "none"),
-        (lambda: os.path.realpath(link), lambda: (link.unlink(), link.symlink_to(away)), link),
+        (lambda: os.path.realpath(link), lambda: (link.unlink(), link.symlink_to(twin)), link),
     ]
     for ask, change, path in questions:
         seen = seen_of(ask)
@@ -310,11 +312,11 @@ def test_what_was_loaded(old: Callable[..., Path], monkeypatch: pytest.MonkeyPat
     """Modules and libraries, whoever read them."""
     monkeypatch.undo()
     module, library = old("mine.py", "x = 1"), old("libmine.so")
-    monkeypatch.setattr(witness_module, "_mapped", list)
-    monkeypatch.setattr(sys, "path_importer_cache", {})
-    monkeypatch.setattr(sys, "modules", {"mine": type(sys)("mine"), "os": os})
-    sys.modules["mine"].__file__ = str(module)
     witness = witness_of(lambda: None)
+    monkeypatch.setattr(witness_module, "_mapped", list)
+    modules = {"mine": SimpleNamespace(__file__=str(module)), "os": os}
+    process = SimpleNamespace(modules=modules, path_importer_cache={}, base_prefix=sys.base_prefix)
+    monkeypatch.setattr(witness_module, "sys", process)
     with pytest.raises(UnvouchedError, match="may have been loaded already"):
         witness.seen()
     monkeypatch.setattr(witness_module, "BEFORE_NS", -(10**12))
@@ -331,7 +333,8 @@ def test_what_was_loaded(old: Callable[..., Path], monkeypatch: pytest.MonkeyPat
 def test_this_process_says_what_is_in_its_memory() -> None:
     found = list(witness_module._mapped())  # pyright: ignore[reportPrivateUsage]
     known = witness_module._is_known_library  # pyright: ignore[reportPrivateUsage]
-    assert any("libtorch" in path and known(path) for path in found) and any("python" in path for path in found)
+    assert torch.get_num_threads() and any("libtorch" in path and known(path) for path in found)
+    assert any("python" in path for path in found)
     site = next(one for one in seen_module.installed_folders() if "site-packages" in one)
     assert known(f"{site}torch/lib/libx.so") and not known(f"{site}other/libx.so") and not known("/home/libx.so")
     assert not known(f"{site}PIL/_imagingft.cpython-311-x86_64-linux-gnu.so")
