@@ -1,10 +1,12 @@
 """How long `cuesta explain` takes of a model that was explained before, besides what anybody waits for.
 
-Whole processes, in turns: `import torch`, the model's file by itself (which imports transformers, and draws weights),
-and `cuesta explain` of it, after a first one that found everything out. The last two columns are the command's time
-without torch's import, and without the model's file, which a user runs anyway; what is left then is the import of
-Dynamo and AOTAutograd, and their capture. Medians, of the wall clock and of processor time; where they differ, others
-had the processor, or the disk was read.
+Whole processes, in turns, after a first `cuesta explain` that found everything out: the command again, when nothing has
+changed (`again`: the direct way, which does not import torch, so that nothing is subtracted of it); the same when it is
+not known whether something has (`captured`: the file runs, and is captured); `import torch`; and the model's file by
+itself (which imports transformers, and draws weights). The last two columns are the captured command's time without
+torch's import, and without the model's file, which a user runs anyway; what is left then is the import of Dynamo and
+AOTAutograd, and their capture. Medians, of the wall clock and of processor time; where they differ, others had the
+processor, or the disk was read.
 
 make bench-explain-again [ARGS="--models bert resnet --layers 12"]
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,6 +24,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+
+from cuesta.explain.summary import NOT_RUN
 
 MOST_SECONDS = 3.0
 """Besides torch's import. Source: issue 13."""
@@ -56,13 +61,14 @@ class Times:
     wall: list[float] = field(default_factory=list[float])
     processor: list[float] = field(default_factory=list[float])
 
-    def run(self, *command: str) -> None:
-        """One more round."""
+    def run(self, *command: str) -> str:
+        """One more round; gives what it printed."""
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
-        subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([sys.executable, *command], check=True, stdout=subprocess.PIPE, encoding="utf-8")
         self.wall.append(perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.processor.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return done.stdout
 
     def __sub__(self, other: Times) -> str:
         wall = statistics.median(self.wall) - statistics.median(other.wall)
@@ -80,7 +86,7 @@ def main() -> None:
     parser.add_argument("--training", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     chosen = parser.parse_args()
-    columns = ("first", "torch", "its file", "again", "besides torch", "and its file")
+    columns = ("first", "again", "captured", "torch", "its file", "besides torch", "and its file")
     print(f"{'model':10}", *(f"{column:>16}" for column in columns))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["CUESTA_CACHE_DIR"] = folder
@@ -89,14 +95,20 @@ def main() -> None:
             step = "training" if chosen.training else "inference"
             path = Path(folder) / f"{name}.py"
             path.write_text(SMALL if name == "small" else FILE.format(name=name, layers=chosen.layers, step=step))
-            explain = ["-m", "cuesta", "explain", str(path), *(["--training"] if chosen.training else [])]
-            first, torch, alone, again = Times(), Times(), Times(), Times()
+            training = ["--training"] if chosen.training else []
+            explain = ["-m", "cuesta", "explain", str(path), "--width", "200", *training]
+            first, again, captured, torch, alone = Times(), Times(), Times(), Times(), Times()
             first.run(*explain)
+            direct = 0
             for _ in range(chosen.rounds):
                 torch.run("-c", "import torch")
                 alone.run(str(path))
-                again.run(*explain)
-            print(f"{name:10} {first} {torch} {alone} {again} {again - torch} {again - alone}", flush=True)
+                shutil.rmtree(Path(folder) / "unchanged", ignore_errors=True)
+                if NOT_RUN in captured.run(*explain):
+                    raise RuntimeError("the file was not run")
+                direct += NOT_RUN in again.run(*explain)
+            times = (first, again, captured, torch, alone, captured - torch, captured - alone)
+            print(f"{name:10}", *times, f"  {direct} of {chosen.rounds} the direct way", flush=True)
     print(f"in brackets: processor time. At most {MOST_SECONDS:g} s besides torch's import is asked for")
 
 

@@ -8,8 +8,10 @@ import importlib
 import os
 import pkgutil
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from types import ModuleType
+from typing import TextIO
 
 DESCRIPTION = "See what becomes of a PyTorch model, and keep it. `cuesta COMMAND --help` says more of a command."
 
@@ -48,11 +50,32 @@ def program() -> int:
     """The command as a process of its own, which ends with it: `main`.
 
     What lives until then is not looked through for cycles once more before the process ends: with torch in it that
-    takes 0.8 s, and gives nobody memory.
+    takes 0.8 s, and gives nobody memory. What we warn of is told in one line, and not with the line of our source.
     """
+    warnings.showwarning = show_warning
     status = main()
     gc.freeze()
     return status
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """As `warnings.showwarning`; of what we warn of only what it says."""
+    text = str(message)
+    if text.startswith("cuesta") or filename.startswith(_OURS):
+        told = f"cuesta: warning: {text.removeprefix('cuesta: ')}\n"
+    else:
+        told = warnings.formatwarning(message, category, filename, lineno, line)
+    print(told, end="", file=sys.stderr if file is None else file)
+
+
+_OURS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 
 def _modules() -> Iterator[ModuleType]:

@@ -23,7 +23,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from cuesta.dialects.core.structs import struct
-from cuesta.lowering.capture.stack_traces import line_of
 from cuesta.record import Strides
 from cuesta.targets.program import (
     BoundSite,
@@ -137,6 +136,8 @@ def _held(gm: torch.fx.GraphModule, name: str) -> Any:
 
 
 def _line_of(node: torch.fx.Node) -> str:
+    from cuesta.lowering.capture.stack_traces import line_of  # which imports torch
+
     line = line_of(node)
     return "" if line is None else f"{line[0]}:{line[1]}"
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
-import importlib.util
-import os
 import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING
@@ -19,6 +17,7 @@ import torch
 
 from cuesta.caching.device_numbers import name_of_graph
 from cuesta.caching.graph_key import UnkeyableError
+from cuesta.caching.sources import hash_of_sources
 from cuesta.dialects.core.extension import active
 from cuesta.options import Options
 from cuesta.record import GraphKind
@@ -33,8 +32,6 @@ NOT_IN_KEY = frozenset(
 )
 """Options that the program does not depend on. A graph with a dump, a trace or checks is not looked up either;
 extensions are in the key as what is in force."""
-
-_FOLDERS = ("dialects", "transforms", "lowering", "targets")
 
 
 def key_of(gm: GraphModule, kind: GraphKind, options: Options) -> str | None:
@@ -140,32 +137,11 @@ def loaded_sources() -> str:
 
 
 def sources_on_disk() -> str:
-    """A hash of all our files: contents, because dates and sizes lie (archives, rsync), at 3 ms once in a process.
+    """A hash of all our files.
 
     Errors: UnkeyableError when there are none (a package inside an archive).
     """
-    digest = hashlib.sha256()
-    walked: set[str] = set()
-    number = 0
-    for package in ("cuesta", *(f"cuesta.{folder}" for folder in _FOLDERS)):
-        specification = importlib.util.find_spec(package)
-        for root in (specification and specification.submodule_search_locations) or ():
-            for folder, inner, names in os.walk(root):
-                if folder in walked:  # installed, the folders lie in `cuesta`; in a checkout, beside it
-                    inner.clear()
-                    continue
-                walked.add(folder)
-                inner[:] = sorted(name for name in inner if name != "__pycache__")
-                for name in sorted(names):
-                    path = os.path.join(folder, name)
-                    try:
-                        with open(path, "rb") as file:
-                            contents = file.read()
-                    except OSError:  # a file that an editor puts down and takes away again
-                        continue
-                    digest.update(f"{package} {os.path.relpath(path, root)} {len(contents)}\n".encode())
-                    digest.update(contents)
-                    number += 1
-    if not number:
+    found = hash_of_sources()
+    if found is None:
         raise UnkeyableError("the sources of cuesta are not files")
-    return digest.hexdigest()
+    return found

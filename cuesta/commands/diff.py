@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,8 +84,7 @@ def _chosen(wanted: list[str], texts: list[Path]) -> tuple[Path, Path]:
             if (one.isdecimal() and int(text.name[:2]) == int(one)) or text.stem[3:] == one
         ]
         if len(meant) != 1:
-            names = ", ".join(texts[at].stem for at in meant) or ", ".join(text.stem for text in texts)
-            raise ReplayError(f"{one!r} means {len(meant)} texts: say which of {names}")
+            raise ReplayError(_unclear(one, [texts[at] for at in meant], texts))
         found.append(meant[0])
     if len(found) == 1:
         if found[0] == 0:
@@ -93,6 +93,17 @@ def _chosen(wanted: list[str], texts: list[Path]) -> tuple[Path, Path]:
     if len(found) != 2:
         raise ReplayError("two texts of a dump are compared, or one with the one before it")
     return texts[found[0]], texts[found[1]]
+
+
+def _unclear(wanted: str, meant: list[Path], texts: list[Path]) -> str:
+    folder = texts[0].parent
+    if meant:
+        return f"{wanted!r} means {len(meant)} texts: say which of {', '.join(text.stem for text in meant)}"
+    if Path(wanted).exists():
+        return f"{folder} is a dump: of it and {wanted} say which texts, such as {texts[0]}"
+    close = difflib.get_close_matches(wanted, [text.stem[3:] for text in texts], n=1)
+    suggestion = f"did you mean {close[0]!r}? " if close else ""
+    return f"{folder} has no text {wanted!r}: {suggestion}`cuesta diff {folder}` names all of them"
 
 
 def _read(path: Path) -> ModuleOp:

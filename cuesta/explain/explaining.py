@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import cuesta
+from cuesta.explain.errors import first_lines
 from cuesta.explain.kept import Request, Shelf
 from cuesta.explain.looking import KnownError, Looking
 from cuesta.explain.model import Event, Explanation, Graph, GraphBreak, SourceLine, Unseen
@@ -72,6 +73,26 @@ def explain(
     What cannot be found out is in `unseen`, with why, of the whole and of each graph; nothing that the function or the
     compiler raises is raised here. Errors: OptionError, TypeError for what cannot be called.
     """
+    return explain_and_name(
+        function, inputs, kwargs,
+        training=training, time=time, texts=texts, options=options, name=name, keep=keep, fresh=fresh,
+    )[0]  # fmt: skip
+
+
+def explain_and_name(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    training: bool,
+    time: bool,
+    texts: bool,
+    options: Mapping[str, Any] | None,
+    name: str | None,
+    keep: bool,
+    fresh: bool,
+) -> tuple[Explanation, tuple[str, ...]]:
+    """As `explain`; and the names of the graphs under which the explanation is kept, which are none if it is not."""
     if isinstance(function, torch.export.ExportedProgram):
         function = function.module()
     if not callable(function):
@@ -92,12 +113,16 @@ def explain(
         if run.looking.found is None:
             _measure(run, time)
     if (kept := run.looking.found) is not None:
-        return replace(kept.explanation, name=name, breaks=tuple(run.breaks), unseen=tuple(run.unseen))
+        found = replace(kept.explanation, name=name, breaks=tuple(run.breaks), unseen=tuple(run.unseen))
+        return found, () if run.unseen else kept.graphs
     found = _put_together(run, name, training, time, texts)
-    names = [one for one in run.looking.names if one is not None]
-    if shelf is not None and names and len(names) == len(found.graphs) == len(run.looking.names) and _is_whole(found):
-        shelf.store(names, replace(found, kept_since=strftime("%Y-%m-%d %H:%M")))
-    return found
+    names = tuple(one for one in run.looking.names if one is not None)
+    if shelf is None or not names or not len(names) == len(found.graphs) == len(run.looking.names):
+        return found, ()
+    if not _is_whole(found):
+        return found, ()
+    shelf.store(names, replace(found, kept_since=strftime("%Y-%m-%d %H:%M")))
+    return found, names
 
 
 def _measure(run: _Run, time: bool) -> None:
@@ -160,7 +185,7 @@ def _compile_and_run(
         except KnownError:
             return
         except Exception as error:  # noqa: BLE001 - whatever the function, Dynamo or a device raises is told
-            run.unseen.append(Unseen(_what_failed(run), _first_lines(error)))
+            run.unseen.append(Unseen(_what_failed(run), first_lines(error)))
             return
         if run.looking.watch is None:
             return
@@ -173,7 +198,7 @@ def _compile_and_run(
             run.whole_us = repeat(step, device)
             run.eager_us = repeat(_step(function, inputs, kwargs, function if training else None, run), device)
         except Exception as error:  # noqa: BLE001 - as above
-            run.unseen.append(Unseen("the time of the whole", _first_lines(error)))
+            run.unseen.append(Unseen("the time of the whole", first_lines(error)))
 
 
 def _step(
@@ -224,12 +249,6 @@ def _what_failed(run: _Run) -> str:
     return "the run" if all(one.function is not None for one in run.looking.graphs) else "the compilation"
 
 
-def _first_lines(error: BaseException) -> str:
-    """The name of an error and what it says, in a few lines."""
-    lines = [line for line in str(error).strip().splitlines() if line.strip()][:6]
-    return f"{type(error).__name__}: " + "\n".join(lines)
-
-
 def _break_of(reason: Any) -> GraphBreak:
     stack = getattr(reason, "user_stack", None) or ()
     frames = [SourceLine(one.filename, one.lineno or 0, (one.line or "").strip()) for one in stack]
@@ -268,7 +287,7 @@ def _left_as_it_was(function: Any, run: _Run) -> Generator[None]:
                 for one, value in before:
                     one.copy_(value)
         except RuntimeError as error:
-            run.unseen.append(Unseen("the module's buffers as they were", _first_lines(error)))
+            run.unseen.append(Unseen("the module's buffers as they were", first_lines(error)))
 
 
 @contextmanager
@@ -284,7 +303,7 @@ def _random_left_as_it_was(devices: Sequence[torch.device], run: _Run) -> Genera
             for device, state in there:
                 torch.cuda.set_rng_state(state, device)
         except RuntimeError as error:
-            run.unseen.append(Unseen("random numbers as they were", _first_lines(error)))
+            run.unseen.append(Unseen("random numbers as they were", first_lines(error)))
 
 
 def _cuda_devices(inputs: Sequence[Any]) -> list[torch.device]:

@@ -10,7 +10,6 @@ of all that lies in the cache: our own, in a folder that is our own, of a size t
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import warnings
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from cuesta.caching.cache import DiskCache, shrink, warn_of_folder
 from cuesta.caching.files import RefusedError, RefusedFolderError, read_file, write_file
+from cuesta.caching.sealed import UnsealedError, sealed, unsealed
 from cuesta.explain.model import Explanation
 from cuesta.explain.reading import UnreadableError, read
 
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 SHARE: Final = 16
 """Explanations may take so small a part of the bytes that the cache may."""
 _SUFFIX: Final = ".explained"
-_MAGIC: Final = b"cuesta explanation 1\n"
-_DIGEST_LENGTH: Final = 64
+_FIRST_LINE: Final = b"cuesta explanation 1\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ class Shelf:
             return None
         except OSError:
             return None
-        except (RefusedError, UnreadableError, MemoryError) as error:
+        except (RefusedError, UnsealedError, UnreadableError, MemoryError) as error:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
             why = str(error).partition("\n")[0] or "it does not fit into memory"
@@ -137,20 +136,13 @@ class Shelf:
 
 
 def _encode(kept: Kept) -> bytes:
-    body = json.dumps({"graphs": kept.graphs, "explanation": kept.explanation.to_json()}).encode()
-    return _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return sealed(_FIRST_LINE, {"graphs": kept.graphs, "explanation": kept.explanation.to_json()})
 
 
 def _decode(name: str, data: bytes) -> Kept:
-    """Errors: UnreadableError."""
-    start = len(_MAGIC) + _DIGEST_LENGTH + 1
-    digest, body = data[len(_MAGIC) : start], data[start:]
-    if not data.startswith(_MAGIC):
-        raise UnreadableError("it does not begin as an explanation does")
-    if digest != hashlib.sha256(body).hexdigest().encode() + b"\n":
-        raise UnreadableError("its checksum is wrong")
+    """Errors: UnsealedError, UnreadableError."""
+    head = unsealed(_FIRST_LINE, data, "an explanation")
     try:
-        head: Any = json.loads(body)
         graphs = tuple(map(str, cast("list[Any]", head["graphs"])))
         explanation = read(Explanation, head["explanation"])
     except (LookupError, TypeError, ValueError, RecursionError) as error:

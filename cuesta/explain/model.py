@@ -421,6 +421,8 @@ class Explanation:
     unseen: tuple[Unseen, ...] = ()
     kept_since: str = ""
     """When it was found out, `2026-11-25 07:20`, if that was not now: times are those of then."""
+    not_run: bool = False
+    """Whether the program was not even run and captured again, as nothing that it depends on has changed since."""
     schema: int = SCHEMA
 
     def to_json(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from cuesta.explain.files import write_whole
 from cuesta.explain.model import Explanation
 
 _PLACE: Final = re.compile(r"\{\{(\w+)\}\}")
@@ -62,12 +63,7 @@ def write_page(explanation: Explanation, path: str | Path) -> Path:
     Errors: OSError where the file cannot be written.
     """
     path = Path(path)
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        beside.write_text(page(explanation), encoding="utf-8")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_whole(path, page(explanation))
     return path
 
 

@@ -44,13 +44,17 @@ def explain_record(record: CompileRecord) -> Explanation:
 
 
 def explain_dump(folder: str | os.PathLike[str]) -> Explanation:
-    """What the folder of one graph's texts lets know, as `options["dump"]` made it.
+    """What the folder of one graph's texts lets know, as `options["dump"]` made it; or the folder of such a folder.
 
-    Errors: OSError, CuestaError and ParseError for what is no dump, or was edited wrongly: they name file and line.
+    Errors: ReplayError for a folder that holds no dump, or those of several graphs; OSError, CuestaError and ParseError
+    for what is no dump, or was edited wrongly: they name file and line.
     """
-    kind = Path(folder).name.partition("_")[2]
+    from cuesta.replaying.replay import text_in
+
+    place = text_in(folder).parent
+    kind = place.name.partition("_")[2]
     record = CompileRecord("forward" if kind == "forward" else "backward" if kind == "backward" else "inference")
-    return _explanation(str(folder), _of_dump(Path(folder), record))
+    return _explanation(str(place), _of_dump(place, record))
 
 
 def _of_dump(folder: Path, record: CompileRecord) -> Graph:

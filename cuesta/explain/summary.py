@@ -14,6 +14,9 @@ NEAR: Final = 0.8
 """Of the roofline: a kernel that is so near is not called bad."""
 WORTH: Final = 0.02
 """Of all steps: a kernel that takes less is not called bad, whatever it does."""
+NOT_RUN: Final = (
+    "the file was not run again: nothing that it read then has changed, nor the environment, nor the machine"
+)
 
 
 def summary_of(explanation: Explanation) -> Iterator[str]:
@@ -22,6 +25,8 @@ def summary_of(explanation: Explanation) -> Iterator[str]:
     yield f"{explanation.name}: {what}, cuesta {explanation.cuesta}, torch {explanation.torch}"
     if explanation.kept_since:
         yield f"  found out on {explanation.kept_since}, times too, and kept since; --fresh finds it out again"
+    if explanation.not_run:
+        yield f"  {NOT_RUN}"
     if explanation.whole_us is not None:
         line = f"  a {'step' if explanation.training else 'call'} takes {words.time_of(explanation.whole_us)}"
         if explanation.eager_us:

@@ -9,6 +9,7 @@ first; what is printed is where it comes from, so that a text that is read and p
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
@@ -36,6 +37,8 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Span
 
 from cuesta.dialects.core.operation import all_ops
+
+_COMMENT = re.compile(r"//.*")
 
 
 def location_of(op: Operation) -> LocationAttr:
@@ -175,10 +178,15 @@ class CuestaParser(Parser):
         try:
             return super().parse_module(allow_implicit_module)
         except ParseError as error:
-            if not self.lexer.input.content.strip():
+            content = self.lexer.input.content
+            if not _COMMENT.sub("", content).strip():
                 raise ParseError(error.span, "there is no program here: the text is empty") from None
             undefined = [name for name in self.forward_ssa_references if name in self._first_uses]
-            if not undefined or not error.msg.startswith("values used but not defined"):
+            if not error.msg.startswith("values used but not defined"):
+                if error.span.start < len(content.rstrip()):
+                    raise
+                raise ParseError(error.span, f"the text ends before its program does ({error.msg.strip()})") from None
+            if not undefined:
                 raise
             raise ParseError(self._first_uses[undefined[0]], f"%{undefined[0]} is used but not defined") from None
 

@@ -212,6 +212,8 @@ def test_arguments_are_what_the_text_says(tmp_path: Path) -> None:
     [
         (b"\x7fELF\x00\xff", "bad.mlir  is not text"),
         (b"  \n", "there is no program here: the text is empty"),
+        (b"// nothing but this\n", "there is no program here: the text is empty"),
+        (b"builtin.module {\n  func.func @main() {\n", "the text ends before its program does"),
         (b"func.func @other() {\n  func.return\n}\n", "bad.mlir  the module has no function @main"),
         (ADD.replace("%x[%i, %j]", "%x[%i + 1, %j]").encode(), "bad.mlir:4  loops.load: 4 is out of range for axis 0"),
         (

@@ -229,6 +229,9 @@ def test_what_was_kept_says_since_when(tab: Tab, page: Path, explanation: Explan
     there = "document.getElementById('since')?.textContent ?? ''"
     opened(tab, page)
     assert tab.run(there) == "" and "of 2026" not in tab.run("document.getElementById('about').textContent")
-    opened(tab, write_page(replace(explanation, kept_since="2026-11-25 09:59"), tmp_path / "page.html"))
-    assert tab.run(there).startswith("Found out on 2026-11-25 09:59, times too")
+    kept = replace(explanation, kept_since="2026-11-25 09:59")
+    opened(tab, write_page(kept, tmp_path / "page.html"))
+    assert tab.run(there).startswith("Found out on 2026-11-25 09:59, times too") and "not run" not in tab.run(there)
+    opened(tab, write_page(replace(kept, not_run=True), tmp_path / "page.html"))
+    assert "The file was not run again: nothing that it read then has changed" in tab.run(there)
     assert "of 2026-11-25 09:59" in tab.run("document.getElementById('about').textContent")

@@ -8,7 +8,7 @@ function drawSummary(explanation, graph) {
   const kinds = shares(graph), of = (kind) => kinds.find((one) => one.kind === kind)?.number || 0;
   const faster = known(explanation.whole_us) && known(explanation.eager_us) ? explanation.eager_us / explanation.whole_us : null;
   const fallbacks = of("fallback") + of("eager");
-  const since = explanation.kept_since && `Found out on ${explanation.kept_since}, times too, and kept since; cuesta explain --fresh finds it out again.`;
+  const since = explanation.kept_since && `Found out on ${explanation.kept_since}, times too, and kept since; cuesta explain --fresh finds it out again.${explanation.not_run ? " The file was not run again: nothing that it read then has changed, nor the environment, nor the machine." : ""}`;
   const figures = h("section", { class: "card" }, since && h("p", { class: "note", id: "since" }, since), h("div", { class: "figures" },
     figure(time(explanation.whole_us), explanation.training ? "a step" : "a call", known(explanation.eager_us) && `eager ${time(explanation.eager_us)}`),
     known(faster) && figure(`${digits(faster)}×`, "as fast as eager", null, faster >= 1 ? "good" : "bad"),

@@ -433,6 +433,13 @@ def test_the_sources_are_all_files_of_ours(tmp_path: Path, monkeypatch: pytest.M
     (file.parent / "__pycache__").mkdir()
     (file.parent / "__pycache__" / "one.pyc").write_bytes(b"1")
     assert hashed() == seen[-1]
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cuesta" / "inner").symlink_to(tmp_path / "elsewhere")  # as in build/links/
+    (tmp_path / "elsewhere" / "round").symlink_to(tmp_path)
+    for text in "ab":
+        (tmp_path / "elsewhere" / "one.py").write_text(text)
+        seen.append(hashed())
+    assert len(set(seen)) == 6
 
 
 READS_OF_THE_PROCESS = {

@@ -60,6 +60,13 @@ def test_a_dump_is_explained(model: Path, tmp_path: Path, capsys: pytest.Capture
     keys = ("name", "sources", "bytes_read", "bytes_written", "flops", "text", "domain")
     kernels = [[{key: kernel[key] for key in keys} for kernel in one["graphs"][0]["kernels"]] for one in (first, again)]
     assert kernels[0] == kernels[1]
+    assert main(["explain", str(dump), "--json", str(written)]) == 0
+    outer = json.loads(written.read_text())
+    assert outer["name"] == again["name"] == str(folder)
+    assert outer["graphs"][0]["kernels"] == again["graphs"][0]["kernels"]
+    capsys.readouterr()
+    assert main(["explain", str(folder / "00_aten.mlir")]) == 1
+    assert "is one text: the folder of the whole dump is explained" in capsys.readouterr().err
     program = folder / "00_aten.mlir"
     program.write_text(program.read_text().replace("aten.mul.Tensor(", "aten.mule.Tensor(", 1))
     capsys.readouterr()
@@ -122,3 +129,40 @@ def test_markup_in_a_model_is_text() -> None:
     out = io.StringIO()
     show(found, out, 200)
     assert "[bold]x[/bold]" in out.getvalue() and "[red]: a[/b]" in out.getvalue()
+
+
+def test_what_cannot_be_written_is_said_at_once(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explain(*given: object) -> None:
+        raise AssertionError("the model was explained first")
+
+    monkeypatch.setattr("cuesta.commands.explain._of_model", explain)
+    for kind in ("--html", "--json"):
+        for place, why in (("none/out", "there is no folder for it"), (".", "Is a directory")):
+            assert main(["explain", str(model), kind, str(tmp_path / place)]) == 1
+            told = capsys.readouterr().err
+            assert why in told and f"{tmp_path / place}'" in told and ".part" not in told
+
+
+def test_a_file_that_cannot_be_written_has_its_own_name(tmp_path: Path) -> None:
+    from cuesta.explain.files import write_whole
+
+    (tmp_path / "out").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"out'$"):
+        write_whole(tmp_path / "out", "text")
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
+    write_whole(tmp_path / "other", "a\udc80b")
+    assert (tmp_path / "other").read_text(encoding="utf-8") == "a?b"
+
+
+def test_options_have_their_kinds(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for option, told in (
+        ("mode", "--option takes NAME=VALUE, not 'mode'"),
+        ("extension_seconds=-3", "must be a number of seconds above 0, or inf, not -3.0"),
+        ("extensions=none_of_that_name", "none_of_that_name"),
+        ("cache=perhaps", "must be True or False, not 'perhaps'"),
+    ):
+        assert main(["explain", str(model), "--no-time", "--option", option]) == 1
+        assert told in "".join(capsys.readouterr())
+    assert main(["explain", str(model), "--no-time", "--option", "extension_seconds=7"]) == 0

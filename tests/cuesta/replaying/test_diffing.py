@@ -125,7 +125,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{}", "7"], "'7' means 0 texts: say which of 00_aten, 01_cse, 02_dce"),
+        (["{}", "7"], "has no text '7': `cuesta diff "),
+        (["{}", "dcee"], "has no text 'dcee': did you mean 'dce'? `cuesta diff "),
+        (["{}", "{}"], " is a dump: of it and "),
         (["{}", "0"], "00_aten is the first text: nothing comes before it"),
         (["{}", "0", "1", "2"], "two texts of a dump are compared"),
         (["{}/00_aten.mlir"], "two texts are compared"),
