@@ -195,6 +195,11 @@ def test_squares_of_complex_numbers_that_overflow() -> None:
     assert ours(function, z)[:, 0].isnan().all()
 
 
+def test_the_sigmoid_of_complex_infinities() -> None:
+    z = torch.full((3,), complex(-inf, 1.0))
+    assert torch.sigmoid(z).isnan().all() and ours(torch.sigmoid, z).eq(0).all()
+
+
 def test_fake_quantization_of_numbers_beyond_all_levels() -> None:
     x, scale = torch.tensor([[1e30, -1e30, inf]]), torch.tensor([0.5])
 
