@@ -118,7 +118,7 @@ def _second(_: object, z: Pair) -> Pair:
     return z
 
 
-# -- functions, as C has them at infinities and zeros (Annex G of its standard) -----------------------------------------
+# -- functions, as C has them at infinities and zeros (Annex G of its standard) -------------------------------------
 
 
 def _log(z: Pair) -> Pair:

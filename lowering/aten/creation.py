@@ -110,6 +110,7 @@ FILLS: dict[str, Rule] = {
         _number(0),
     ),
     **_named(("scalar_tensor.default",), _number_called("s")),
+    "prims::scalar_tensor.default": _number_called("s"),
     **_named(("fill.Scalar", "fill.Tensor"), _tensor_or_number_called("value")),
 }
 """One value everywhere."""

@@ -166,7 +166,6 @@ _OF_TWO_TENSORS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "clamp_min.Tensor": arithmetic.clamp,
     "clamp_max.Tensor": lambda x, high: arithmetic.clamp(x, None, high),
     "xlogy.Tensor": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log(y))),
-    "special_zeta.default": special.zeta,
     "special_xlog1py.default": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log1p(y))),
     "logaddexp.default": arithmetic.log_add_exp,
     "hypot.default": arithmetic.hypot,
@@ -280,6 +279,14 @@ TABLE: dict[str, Row] = {
     **_rows("", _default(UNARY)),
     **_rows("", _tensor_and_scalar(_TENSOR_AND_SCALAR)),
     **_rows("rr", _tensor_and_scalar(_TENSOR_AND_SCALAR_OF_TWO)),
+    **_rows(
+        "rr",
+        {
+            f"{name}.Scalar_Tensor": _TENSOR_AND_SCALAR_OF_TWO[name]
+            for name in ("remainder", "bitwise_and", "bitwise_or", "bitwise_xor")
+        },
+    ),
+    **_rows("rr", {f"special_zeta.{kind}": special.zeta for kind in ("default", "self_scalar", "other_scalar")}),
     **_rows("rw", _BY_A_FACTOR),
     **_rows("", _OF_TWO_TENSORS),
     **_rows("", _WITH_A_NUMBER),

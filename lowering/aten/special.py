@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import Float32Type, IntegerType, i32
 from cuesta.dialects import elem
 from cuesta.lowering.aten.bessel import erfcx
 from cuesta.lowering.aten.builder import decline
-from cuesta.lowering.aten.scalar import power as raised
 from cuesta.lowering.aten.scalar import (
     Scalar,
     copysign,
@@ -31,6 +30,7 @@ from cuesta.lowering.aten.scalar import (
     tan,
     where,
 )
+from cuesta.lowering.aten.scalar import power as raised
 
 _ASYMPTOTIC_FROM = 10
 """From here on eight terms of digamma's asymptotic series are exact to the last place of a double."""

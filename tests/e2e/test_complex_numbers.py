@@ -118,7 +118,9 @@ def test_functions_near_the_ends_of_the_range() -> None:
     def function(z: Tensor) -> tuple[Tensor, ...]:
         return z.log(), z.sinh(), z.cosh(), z.sin(), z.tan(), z.sqrt(), z.tanh(), z.sigmoid()
 
-    ends = torch.tensor([3e38 + 3e38j, 89.2 + 1.5j, -89.1 - 1.4j, 1.5 + 89.2j, 1e-42 + 1e-42j, -0.97 - 0.22j, 87 - 100j])
+    ends = torch.tensor(
+        [3e38 + 3e38j, 89.2 + 1.5j, -89.1 - 1.4j, 1.5 + 89.2j, 1e-42 + 1e-42j, -0.97 - 0.22j, 87 - 100j]
+    )
     near = torch.polar(1 + torch.linspace(-1e-3, 1e-3, 50), torch.linspace(-3, 3, 50))
     z = torch.cat([ends.to(torch.complex64), near])
     for actual, truth in zip(compiled_of(function)(z), function(z.to(torch.complex128)), strict=True):

@@ -146,17 +146,19 @@ def test_zeta(dtype: torch.dtype) -> None:
     torch._dynamo.reset()
     cuesta.clear_records()
     compiled = torch.compile(S.zeta, backend="cuesta", fullgraph=True)
-    positive = [(p, x) for p in (1.001, 1.5, 2.0, 3.0, 7.0, 10.5, 21.0, 33.0) for x in (0.01, 0.5, 1.0, 2.3, 9.5, 33.0, 120.0)]
+    places = (0.01, 0.5, 1.0, 2.3, 9.5, 33.0, 120.0)
+    positive = [(p, x) for p in (1.001, 1.5, 2.0, 3.0, 7.0, 10.5, 21.0, 33.0) for x in places]
     negative = [(p, x) for p in (2.0, 3.0, 7.0, 8.0) for x in (-0.1, -0.5, -1.5, -2.3, -9.75, -30.125)]
     power, x = torch.tensor([*positive, *negative], dtype=dtype).unbind(-1)
-    truth = torch.tensor([_hurwitz(*pair) for pair in zip(power.tolist(), x.tolist(), strict=True)], dtype=torch.float64)
+    pairs = zip(power.tolist(), x.tolist(), strict=True)
+    truth = torch.tensor([_hurwitz(*pair) for pair in pairs], dtype=torch.float64)
     held = truth.abs() < torch.finfo(dtype).max
     actual, truth = compiled(power, x)[held], truth[held].to(dtype)
     smallest = torch.finfo(dtype).tiny
     torch.testing.assert_close(actual, truth, rtol=4e-6 if dtype is torch.float32 else 3e-14, atol=smallest)
     edges = torch.tensor([1.0, 0.5, -2.0, nan, 2.0, 2.5, 3.0, 2.0, 300.0], dtype=dtype)
-    places = torch.tensor([2.0, 2.0, 2.0, 2.0, -3.0, -0.5, 0.0, nan, 20.0], dtype=dtype)
-    torch.testing.assert_close(compiled(edges, places), S.zeta(edges, places), equal_nan=True)
+    beside = torch.tensor([2.0, 2.0, 2.0, 2.0, -3.0, -0.5, 0.0, nan, 20.0], dtype=dtype)
+    torch.testing.assert_close(compiled(edges, beside), S.zeta(edges, beside), equal_nan=True)
     assert not any(record.fallbacks for record in cuesta.records)
 
 

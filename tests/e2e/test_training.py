@@ -307,7 +307,8 @@ def test_a_buffer_saved_beside_what_may_raise_and_then_changed() -> None:
         state.mul_(2)
         return y * state.clone()
 
-    check(function, (torch.eye(4) * 3).double().requires_grad_(), leaf(4, 4).detach().double().requires_grad_(), randn(4, 4).double(), truth=False)
+    weight, state = torch.randn(4, 4, dtype=torch.float64, requires_grad=True), torch.randn(4, 4, dtype=torch.float64)
+    check(function, (torch.eye(4) * 3).double().requires_grad_(), weight, state, truth=False)
 
 
 def test_an_input_saved_for_backward_and_then_changed() -> None:
