@@ -324,6 +324,10 @@ _DERIVATIVES: dict[str, Callable[[Pair, Pair], Pair]] = {
     "tanh_backward.default": lambda gradient, y: gradient * _conjugate(_one(y) - y * y),
     "sigmoid_backward.default": lambda gradient, y: gradient * _conjugate((_one(y) - y) * y),
 }
+_OF_THREE: dict[str, Callable[[Pair, Pair, Pair, Number], Pair]] = {
+    "addcmul.default": lambda z, v, w, value: z + _times(v * w, value),
+    "addcdiv.default": lambda z, v, w, value: z + _times(v / w, value),
+}
 _OF_PARTS: dict[str, Callable[[Scalar, Scalar], Pair]] = {
     "complex.default": lambda real, imaginary: Pair(real, imaginary),
     "polar.default": _polar,
@@ -335,13 +339,7 @@ TABLE: dict[str, Row] = {
     **_rows("", _UNARY),
     **_rows("", _DERIVATIVES),
     **_rows("zp", {"pow.Tensor_Scalar": _power}),
-    **_rows(
-        "zzzp",
-        {
-            "addcmul.default": lambda z, v, w, value: z + _times(v * w, value),
-            "addcdiv.default": lambda z, v, w, value: z + _times(v / w, value),
-        },
-    ),
+    **_rows("zzzp", _OF_THREE),
     **_rows("ss", _OF_PARTS),
     **_rows("bzz", dict.fromkeys(("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"), _choose)),
     **_rows("zbz", _tensor_and_scalar({"masked_fill": _replace_where})),

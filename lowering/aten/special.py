@@ -164,7 +164,7 @@ def zeta(power: Scalar, x: Scalar) -> Scalar:
 
 def _zeta_above_zero(power: Scalar, x: Scalar) -> Scalar:
     """As `_zeta`, of any power: y^-power is small before factors of it are large."""
-    total = raised(x, -power)
+    total = last = raised(x, -power)
     for k in range(1, _TERMS_OF_HURWITZ + 1):
         last = raised(x + float(k), -power)
         total = total + last
