@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, cast
 
-from cuesta.saved_results import has_subclasses, is_view
+from cuesta.saved_results import has_subclasses, is_view, tokens_of
 
 if TYPE_CHECKING:
     from torch.fx import Graph, GraphModule, Node
@@ -31,12 +31,15 @@ def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
 
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
-    inputs: list[Node] = list(gm.graph.find_nodes(op="placeholder"))
-    if metadata is None or has_subclasses(metadata) or len(inputs) != len(metadata.input_info):
+    if metadata is None:
+        return
+    tokens = tokens_of(metadata)
+    inputs: list[Node] = list(gm.graph.find_nodes(op="placeholder"))[tokens:]
+    if has_subclasses(metadata) or len(inputs) != len(metadata.input_info):
         return  # the parts of a subclass are inputs of their own, whose numbers are others
     output = gm.graph.output_node()
     results: list[Any] = list(cast("Any", output.args[0]))
-    first = metadata.num_mutated_inp_runtime_indices
+    first = tokens + metadata.num_mutated_inp_runtime_indices
     for position, info in enumerate(metadata.output_info, first):
         if info.output_type.name != "alias_of_input" or info.base_idx is None or position >= len(results):
             continue
@@ -44,7 +47,7 @@ def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
         if not chain:
             continue
         updated = next((node for node in reversed(chain) if _lies_as(node, given)), None)
-        if updated is None and info.base_idx in with_bits and _is_meaning_of(chain[-1], given):
+        if updated is None and tokens + info.base_idx in with_bits and _is_meaning_of(chain[-1], given):
             updated = chain[-1]
         if updated is not None:
             results[position] = _viewed(gm.graph, chain[: chain.index(updated)], given)

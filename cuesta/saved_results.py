@@ -37,12 +37,21 @@ def count_visible_results(forward: torch.fx.GraphModule) -> None:
     context = TracingContext.try_get()
     if context is not None and context.fw_metadata is not None and _SAVED in forward.meta:
         results = cast("Sequence[Any]", forward.graph.output_node().args[0])
-        context.fw_metadata.num_forward = len(results) - forward.meta[_SAVED]
+        context.fw_metadata.num_forward = len(results) - forward.meta[_SAVED] - tokens_of(context.fw_metadata)
+
+
+def tokens_of(metadata: ViewAndMutationMeta) -> int:
+    """How many inputs, and results, of a forward graph, the first, are tokens, which put effects in their order:
+    AOTAutograd counts neither. (`torch.linalg.inv` has an effect: it may raise.)
+
+    Source: Note [Side-Effectful Tokens in AOTAutograd] of torch/_functorch/_aot_autograd/schemas.py.
+    """
+    return len(metadata.tokens)
 
 
 def visible_results(kind: GraphKind) -> int | None:
-    """How many of a graph's results, the first, a user sees. The others are saved for the backward pass, or gradients.
-    None says all.
+    """How many of a graph's results, the first, a user sees, tokens with them. The others are saved for the backward
+    pass, or gradients. None says all.
     """
     from torch._guards import TracingContext
 
@@ -50,7 +59,7 @@ def visible_results(kind: GraphKind) -> int | None:
         return 0
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
-    return None if kind == "inference" or metadata is None else int(metadata.num_forward)
+    return None if kind == "inference" or metadata is None else int(metadata.num_forward) + tokens_of(metadata)
 
 
 def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
@@ -110,8 +119,9 @@ def given_results(kind: GraphKind) -> int | None:
     context = TracingContext.try_get()
     if context is None or context.output_strides is None or context.fw_metadata is None:
         return None
-    # The parts of a tensor subclass are results of their own, whose numbers these are not.
-    return None if has_subclasses(context.fw_metadata) else visible_results(kind)
+    # The parts of a tensor subclass are results of their own, and so are tokens: AOTAutograd's numbers are not these.
+    is_counted = not has_subclasses(context.fw_metadata) and not tokens_of(context.fw_metadata)
+    return visible_results(kind) if is_counted else None
 
 
 def has_subclasses(metadata: ViewAndMutationMeta) -> bool:
@@ -143,7 +153,9 @@ def report_strides(strides: Sequence[Strides]) -> None:
     from torch._guards import TracingContext
 
     context = TracingContext.try_get()
-    if context is not None and context.output_strides is not None and not context.output_strides:
+    if context is None or context.output_strides is None or context.output_strides:
+        return
+    if context.fw_metadata is None or not tokens_of(context.fw_metadata):  # it looks them up without tokens
         context.output_strides.extend(strides)
 
 
@@ -199,7 +211,8 @@ def _changed_inputs(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
         known = [info.mutates_data for info in context.fw_metadata.input_info]
         if has_subclasses(context.fw_metadata):  # their parts are inputs of their own, whose places these are not
             known = [any(known)] * len(inputs)
-        changed += [node for node, is_changed in zip(inputs, known, strict=False) if is_changed]
+        named = inputs[tokens_of(context.fw_metadata) :]
+        changed += [node for node, is_changed in zip(named, known, strict=False) if is_changed]
     return changed
 
 
@@ -222,5 +235,6 @@ __all__ = [
     "strides_of_results",
     "take_example_inputs",
     "tell_saved_results",
+    "tokens_of",
     "visible_results",
 ]

@@ -26,6 +26,7 @@ from cuesta.finishing import finish_equal
 from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent, View
 from cuesta.packages.sizes import size_text
 from cuesta.record import CompileRecord
+from cuesta.saved_results import tokens_of
 
 if TYPE_CHECKING:
     from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
@@ -164,10 +165,12 @@ class _Packing(Compilers):
                 raise PackageError("a program that changes the sizes, strides or memory of an input")
         results = tuple(_result(metadata, number, len(copied)) for number in range(len(metadata.output_info)))
         written = {place for place, info in enumerate(metadata.input_info) if info.mutates_data}
-        returned: Any = gm.graph.output_node().args[0]
+        tokens = tokens_of(metadata)
+        given: Any = gm.graph.output_node().args[0]
+        returned = given[tokens:]
         visible = int(metadata.num_forward) if training else len(returned)
         self.saved = [str(node) for node in returned[visible:]]
-        self.plan = Plan(results, copied_back=copied, written=tuple(sorted(written)), visible=visible)
+        self.plan = Plan(results, tokens, copied_back=copied, written=tuple(sorted(written)), visible=visible)
 
     def _plan_backward(self, gm: torch.fx.GraphModule) -> None:
         assert self.plan is not None

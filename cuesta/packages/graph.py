@@ -55,9 +55,11 @@ class Tangent:
 
 @struct
 class Plan:
-    """How programs and results of a graph go together. Inputs and results are counted from 0."""
+    """How programs and results of a graph go together. Inputs and results are counted from 0, without tokens."""
 
     results: tuple[Result, ...]
+    tokens: int = 0
+    """So many inputs and results of the forward pass come first that only put effects in their order."""
     symbols: tuple[tuple[str, int], ...] = ()
     """The symbols that views are made of, each with the input that is its value."""
     copied_back: tuple[tuple[int, int], ...] = ()
@@ -92,6 +94,7 @@ class Plan:
 
         return cls(
             results=tuple(map(result, head["results"])),
+            tokens=int(head["tokens"]),
             symbols=tuple((str(name), int(place)) for name, place in head["symbols"]),
             copied_back=tuple((int(a), int(b)) for a, b in head["copied_back"]),
             written=numbers("written"),

@@ -25,8 +25,8 @@ def function_of(graph: Graph) -> Flat:
 
     Errors: PackageError when its programs cannot be loaded here.
     """
-    forward = _loaded(graph.forward, "inference" if graph.backward is None else "forward")
     plan = graph.plan
+    forward = _without_tokens(_loaded(graph.forward, "inference" if graph.backward is None else "forward"), plan.tokens)
     if graph.backward is not None:
         return _trained(plan, forward, _loaded(graph.backward, "backward"))
     if all(one == Result(k) for k, one in enumerate(plan.results)) and not plan.copied_back:
@@ -37,6 +37,19 @@ def function_of(graph: Graph) -> Flat:
     def call(args: list[Any]) -> Sequence[Any]:
         given = list(args)
         return finish(given, forward(args))
+
+    return call
+
+
+def _without_tokens(forward: Flat, tokens: int) -> Flat:
+    """A forward pass, given so many tokens, which nobody reads, and its results without them."""
+    if not tokens:
+        return forward
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        given = [*[None] * tokens, *args]
+        args.clear()
+        return forward(given)[tokens:]
 
     return call
 

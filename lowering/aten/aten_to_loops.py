@@ -256,6 +256,9 @@ def _obstacle(op: AtenCall) -> str | None:
 _MOVES: Final = frozenset(
     (
         *views.RULES,
+        *indexing.RULES,
+        *creation.FILLS,
+        "aten.index_put.default",
         "aten._to_copy.default",
         "aten.clone.default",
         "aten.copy.default",

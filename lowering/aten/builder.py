@@ -10,6 +10,7 @@ Indices are expressions over dims, each of which stands for one index value in s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -234,6 +235,10 @@ class LoopBuilder:
             if isinstance(value, float) and not value.is_integer():
                 decline(f"{value} is no integer")
             value = wrap_integer(int(value), value_type)
+        elif kind == "s" and (value != 0 or math.copysign(1.0, value) < 0):
+            if not float8.can_hold(value, value_type):
+                decline(f"{value} is no {value_type}")
+            return self.convert(self.constant(float(value), f32), value_type)
         key = (repr(value), value_type)
         for frame in self._frames:
             if (found := frame.constants.get(key)) is not None:

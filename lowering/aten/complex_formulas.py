@@ -11,6 +11,7 @@ or a `Scalar` where the result is real. How each argument is passed is said by o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from cuesta.dialects.core.structs import struct
@@ -98,7 +99,7 @@ def _sign(z: Pair) -> Pair:
 
 
 def _reciprocal(z: Pair) -> Pair:
-    return Pair(z.real.like(1.0), z.real.like(0.0)) / z
+    return _one(z) / z
 
 
 def _choose(condition: Scalar, z: Pair, w: Pair) -> Pair:
@@ -117,10 +118,142 @@ def _second(_: object, z: Pair) -> Pair:
     return z
 
 
+# -- functions, as C has them at infinities and zeros (Annex G of its standard) -------------------------------------
+
+
+def _log(z: Pair) -> Pair:
+    """log |z| + i angle. Near 1, log |z| = log1p((m − 1) (m + 1) + n²) / 2 for the parts m ≥ n; where |z| may overflow,
+    log m + log1p((n / m)²) / 2.
+    """
+    x, y = abs(z.real), abs(z.imaginary)
+    large, small = s.maximum(x, y), s.minimum(x, y)
+    near = s.log1p((large - 1.0) * (large + 1.0) + small * small) * 0.5
+    far = s.log(large) + s.log1p(s.square(small / large)) * 0.5
+    is_near = (large > 0.5) & (large < 2.0)
+    is_far = (large > 1e18) & arithmetic.is_finite(large)
+    magnitude = where(is_near, near, where(is_far, far, s.log(_magnitude(z))))
+    return Pair(magnitude, s.atan2(z.imaginary, z.real))
+
+
+def _log_to(base: float) -> Callable[[Pair], Pair]:
+    """log z / log base"""
+
+    def formula(z: Pair) -> Pair:
+        logarithm = _log(z)
+        return Pair(logarithm.real * (1.0 / math.log(base)), logarithm.imaginary * (1.0 / math.log(base)))
+
+    return formula
+
+
+def _sinh(z: Pair) -> Pair:
+    """sinh x · cos y + i cosh x · sin y"""
+    x, y = z.real, z.imaginary
+    cosine, sine = _angle(z)
+    unknown = ~arithmetic.is_finite(y)
+    real = where(_is_far(x), _far(x, cosine) * _sign_of(x), s.sinh(x) * cosine)
+    real = where(unknown, where(x.eq(0.0), x, where(arithmetic.is_infinite(x), math.inf, real)), real)
+    imaginary = where(_is_far(x), _far(x, sine), s.cosh(x) * sine)
+    is_real = y.eq(0.0)
+    return Pair(where(is_real, s.sinh(x), real), where(is_real, y, imaginary))
+
+
+def _cosh(z: Pair) -> Pair:
+    """cosh x · cos y + i sinh x · sin y"""
+    x, y = z.real, z.imaginary
+    cosine, sine = _angle(z)
+    real = where(_is_far(x), _far(x, cosine), s.cosh(x) * cosine)
+    imaginary = where(_is_far(x), _far(x, sine) * _sign_of(x), s.sinh(x) * sine)
+    imaginary = where(x.eq(0.0) & ~arithmetic.is_finite(y), 0.0, imaginary)
+    is_real = y.eq(0.0)
+    return Pair(where(is_real, s.cosh(x), real), where(is_real, y * _sign_of(x), imaginary))
+
+
+def _angle(z: Pair) -> tuple[Scalar, Scalar]:
+    """cos y and sin y; 1 and NaN of no finite y where x is infinite."""
+    endless = arithmetic.is_infinite(z.real) & ~arithmetic.is_finite(z.imaginary)
+    return where(endless, 1.0, s.cos(z.imaginary)), s.sin(z.imaginary)
+
+
+def _is_far(x: Scalar) -> Scalar:
+    """Whether sinh |x| and cosh x are e^|x| / 2."""
+    return abs(x) > 40.0
+
+
+def _far(x: Scalar, factor: Scalar) -> Scalar:
+    """e^|x| / 2 · factor, which overflows only where the product does."""
+    half = s.exp(abs(x) * 0.5)
+    return half * 0.5 * factor * half
+
+
+def _sign_of(x: Scalar) -> Scalar:
+    return s.copysign(x.like(1.0), x)
+
+
+def _swapped(z: Pair) -> Pair:
+    return Pair(z.imaginary, z.real)
+
+
+def _tanh(z: Pair) -> Pair:
+    """(sinh x · cosh x + i sin y · cos y) / (sinh² x + cos² y); far from 0, ±1 + 4 i sin y · cos y · e^(−2 |x|)."""
+    x, y = z.real, z.imaginary
+    finite = arithmetic.is_finite(y)
+    sine, cosine = where(finite, s.sin(y), 0.0), where(finite, s.cos(y), 1.0)
+    is_far = abs(x) > 20.0
+    near = where(is_far, 0.0, x)
+    sinh, cosh = s.sinh(near), s.cosh(near)
+    below = s.square(sinh) + s.square(cosine)
+    decay = s.exp(abs(x) * -1.0)
+    real = where(is_far, _sign_of(x), sinh * cosh / below)
+    imaginary = where(is_far, sine * cosine * 4.0 * decay * decay, sine * cosine / below)
+    unknown = ~finite & ~arithmetic.is_infinite(x)
+    real = where(unknown & x.ne(0.0), math.nan, where(x.eq(0.0), x, real))
+    real = where(s.is_nan(x), x, real)
+    imaginary = where(unknown, math.nan, where(s.is_nan(x), x, imaginary))
+    return Pair(real, where(y.eq(0.0), y, imaginary))
+
+
+def _sqrt(z: Pair) -> Pair:
+    """The larger part is √((|z| + |x|) / 2), the other |y| / 2 of it; of z scaled, where |z| is near an end of the
+    range.
+    """
+    x, y = z.real, z.imaginary
+    largest = s.maximum(abs(x), abs(y))
+    is_large, is_small = largest > 1e38, largest < 1e-30
+    scale = where(is_large, x.like(0.25), where(is_small, x.like(2.0**64), 1.0))
+    back = where(is_large, x.like(2.0), where(is_small, x.like(2.0**-32), 1.0))
+    a, b = abs(x) * scale, abs(y) * scale
+    larger = s.sqrt((_magnitude(Pair(a, b)) + a) * 0.5)
+    other = where(b.eq(0.0) & ~s.is_nan(a), 0.0, b * 0.5 / larger)
+    larger, other = larger * back, other * back
+    forward = x >= 0.0
+    endless = arithmetic.is_infinite(y)
+    real = where(endless, math.inf, where(forward, larger, other))
+    imaginary = where(endless, math.inf, where(forward, other, larger))
+    return Pair(real, s.copysign(imaginary, y))
+
+
+def _one(z: Pair) -> Pair:
+    return Pair(z.real.like(1.0), z.real.like(0.0))
+
+
+def _sigmoid(z: Pair) -> Pair:
+    """1 / (1 + e^−z), or e^z / (1 + e^z): that of which the exponential does not overflow."""
+    one, below = _one(z), z.real < 0.0
+    growth = _exp(_choose(below, z, -z))
+    return _choose(below, growth, one) / (one + growth)
+
+
 def _power(z: Pair, exponent: Number) -> Pair:
-    if exponent != 2:
-        decline("only squares are multiplied out")
-    return z * z
+    powers: dict[Number, Callable[[Pair], Pair]] = {
+        2: lambda z: z * z,
+        3: lambda z: z * z * z,
+        0.5: _sqrt,
+        -1: _reciprocal,
+        -2: lambda z: _reciprocal(z * z),
+    }
+    if exponent not in powers:
+        decline("C's power has more digits than an exponential of a logarithm")
+    return powers[exponent](z)
 
 
 Formula = Callable[..., "Pair | Scalar"]
@@ -166,11 +299,34 @@ _UNARY: dict[str, Callable[[Pair], Pair | Scalar]] = {
     "angle.default": lambda z: s.atan2(z.imaginary, z.real),
     "sgn.default": _sign,
     "exp.default": _exp,
+    "log.default": _log,
+    "log2.default": _log_to(2.0),
+    "log10.default": _log_to(10.0),
+    "sinh.default": _sinh,
+    "cosh.default": _cosh,
+    "sin.default": lambda z: _swapped(_sinh(_swapped(z))),
+    "cos.default": lambda z: _cosh(Pair(-z.imaginary, z.real)),
+    "tanh.default": _tanh,
+    "tan.default": lambda z: _swapped(_tanh(_swapped(z))),
+    "sqrt.default": _sqrt,
+    "rsqrt.default": lambda z: _reciprocal(_sqrt(z)),
+    "sigmoid.default": _sigmoid,
+    "isnan.default": lambda z: s.is_nan(z.real) | s.is_nan(z.imaginary),
+    "isinf.default": lambda z: arithmetic.is_infinite(z.real) | arithmetic.is_infinite(z.imaginary),
+    "isfinite.default": lambda z: arithmetic.is_finite(z.real) & arithmetic.is_finite(z.imaginary),
     "reciprocal.default": _reciprocal,
     "square.default": lambda z: z * z,
     **dict.fromkeys(
         ("clone.default", "_to_copy.default", "positive.default", "contiguous.default", "resolve_conj.default"), _same
     ),
+}
+_DERIVATIVES: dict[str, Callable[[Pair, Pair], Pair]] = {
+    "tanh_backward.default": lambda gradient, y: gradient * _conjugate(_one(y) - y * y),
+    "sigmoid_backward.default": lambda gradient, y: gradient * _conjugate((_one(y) - y) * y),
+}
+_OF_THREE: dict[str, Callable[[Pair, Pair, Pair, Number], Pair]] = {
+    "addcmul.default": lambda z, v, w, value: z + _times(v * w, value),
+    "addcdiv.default": lambda z, v, w, value: z + _times(v / w, value),
 }
 _OF_PARTS: dict[str, Callable[[Scalar, Scalar], Pair]] = {
     "complex.default": lambda real, imaginary: Pair(real, imaginary),
@@ -181,7 +337,9 @@ TABLE: dict[str, Row] = {
     **_rows("", _tensor_and_scalar(_ARITHMETIC)),
     **_rows("zzp", _tensor_and_scalar(_SUMS)),
     **_rows("", _UNARY),
+    **_rows("", _DERIVATIVES),
     **_rows("zp", {"pow.Tensor_Scalar": _power}),
+    **_rows("zzzp", _OF_THREE),
     **_rows("ss", _OF_PARTS),
     **_rows("bzz", dict.fromkeys(("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"), _choose)),
     **_rows("zbz", _tensor_and_scalar({"masked_fill": _replace_where})),

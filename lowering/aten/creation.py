@@ -93,7 +93,7 @@ def _named(names: Sequence[str], rule: Rule) -> dict[str, Rule]:
     return {f"aten.{name}": rule for name in names}
 
 
-RULES: dict[str, Rule] = {
+FILLS: dict[str, Rule] = {
     **_named(("full.default", "full_like.default", "new_full.default"), _number_called("fill_value")),
     **_named(("zeros.default", "zeros_like.default", "new_zeros.default", "zero.default"), _number(0)),
     **_named(("ones.default", "ones_like.default", "new_ones.default"), _number(1)),
@@ -110,7 +110,13 @@ RULES: dict[str, Rule] = {
         _number(0),
     ),
     **_named(("scalar_tensor.default",), _number_called("s")),
+    "prims::scalar_tensor.default": _number_called("s"),
     **_named(("fill.Scalar", "fill.Tensor"), _tensor_or_number_called("value")),
+}
+"""One value everywhere."""
+
+RULES: dict[str, Rule] = {
+    **FILLS,
     **_named(("arange.default", "arange.start", "arange.start_step"), _range),
     "prims::iota.default": _range,
     **_named(("eye.default", "eye.m"), _eye),

@@ -39,15 +39,24 @@ class _Format:
 
     mantissa: int
     bias: int
+    largest: float
     fnuz: bool = False
 
 
 _FORMATS: dict[type[Attribute], _Format] = {
-    Float8E4M3FNType: _Format(3, 7),
-    Float8E5M2Type: _Format(2, 15),
-    Float8E4M3FNUZType: _Format(3, 8, fnuz=True),
-    Float8E5M2FNUZType: _Format(2, 16, fnuz=True),
+    Float8E4M3FNType: _Format(3, 7, 448.0),
+    Float8E5M2Type: _Format(2, 15, 57344.0),
+    Float8E4M3FNUZType: _Format(3, 8, 240.0, fnuz=True),
+    Float8E5M2FNUZType: _Format(2, 16, 57344.0, fnuz=True),
 }
+
+
+def can_hold(value: float, element: Attribute) -> bool:
+    """Whether a number is in the range of a format. Eager refuses to fill a tensor with any other."""
+    if isinstance(element, Float8E8M0FNUType):
+        return math.isnan(value) or 2.0**-127 <= value <= 2.0**127
+    infinite = isinstance(element, Float8E5M2Type) and math.isinf(value)
+    return math.isnan(value) or infinite or abs(value) <= _FORMATS[type(element)].largest
 
 
 def from_float8(x: Scalar) -> Scalar:

@@ -279,6 +279,14 @@ TABLE: dict[str, Row] = {
     **_rows("", _default(UNARY)),
     **_rows("", _tensor_and_scalar(_TENSOR_AND_SCALAR)),
     **_rows("rr", _tensor_and_scalar(_TENSOR_AND_SCALAR_OF_TWO)),
+    **_rows(
+        "rr",
+        {
+            f"{name}.Scalar_Tensor": _TENSOR_AND_SCALAR_OF_TWO[name]
+            for name in ("remainder", "bitwise_and", "bitwise_or", "bitwise_xor")
+        },
+    ),
+    **_rows("rr", {f"special_zeta.{kind}": special.zeta for kind in ("default", "self_scalar", "other_scalar")}),
     **_rows("rw", _BY_A_FACTOR),
     **_rows("", _OF_TWO_TENSORS),
     **_rows("", _WITH_A_NUMBER),

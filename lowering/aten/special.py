@@ -30,6 +30,7 @@ from cuesta.lowering.aten.scalar import (
     tan,
     where,
 )
+from cuesta.lowering.aten.scalar import power as raised
 
 _ASYMPTOTIC_FROM = 10
 """From here on eight terms of digamma's asymptotic series are exact to the last place of a double."""
@@ -142,6 +143,45 @@ def _zeta(power: int, x: Scalar) -> Scalar:
         series = series * square + _BERNOULLI[j - 1] * 2 * j / math.factorial(2 * j) * rising
     return total + to_the(power - 1, inverse) * (series * square + 0.5 * inverse + 1.0 / (power - 1))
 
+
+def zeta(power: Scalar, x: Scalar) -> Scalar:
+    """Hurwitz's Σ (x + k)^-power from k = 0 on, of a power above 1.
+
+    Where x is negative, a power that is a whole number n is summed up over all integers, less those below x: with the
+    fraction f of x, ζ(n, x) = ζ(n, f) + (−1)ⁿ ζ(n, 1 − f) − (−1)ⁿ ζ(n, 1 − x).
+    """
+    negative, below = x < 0.0, floor(x)
+    fraction = where(negative, x - below, x)
+    sign = where((power * 0.5).eq(floor(power * 0.5)), x.like(1.0), -1.0)
+    other = where(negative, below + 1.0 - x, 0.5)
+    every = _zeta_above_zero(power, fraction) + where(negative, sign * _zeta_above_zero(power, other), 0.0)
+    result = every - where(negative, sign * _zeta_above_zero(power, where(negative, 1.0 - x, 0.5)), 0.0)
+    result = where(power.eq(math.inf), raised(fraction, -power), result)
+    result = where(negative & power.ne(floor(power)), math.nan, result)
+    result = where((x <= 0.0) & x.eq(below), math.inf, result)
+    return where(power < 1.0, math.nan, where(power.eq(1.0), math.inf, result))
+
+
+def _zeta_above_zero(power: Scalar, x: Scalar) -> Scalar:
+    """As `_zeta`, of any power: y^-power is small before factors of it are large."""
+    total = last = raised(x, -power)
+    for k in range(1, _TERMS_OF_HURWITZ + 1):
+        last = raised(x + float(k), -power)
+        total = total + last
+    rest = x + float(_TERMS_OF_HURWITZ)
+    inverse = 1.0 / rest
+    rising = last * power * inverse
+    total = total + raised(rest, 1.0 - power) / (power - 1.0) - last * 0.5
+    for j, number in enumerate(_BERNOULLI):
+        total = total + rising * (number * (2 * j + 2) / math.factorial(2 * j + 2))
+        rising = rising * ((power + float(2 * j + 1)) * inverse) * ((power + float(2 * j + 2)) * inverse)
+    return total
+
+
+_TERMS_OF_HURWITZ = 12
+"""So that seven terms of the rest are exact to the last place of a double of every power: what the rest is of the sum
+falls as fast as its series becomes slow.
+"""
 
 _TERMS_OF_ZETA = 14
 """So that seven terms of the rest are exact to the last place of a double for powers up to eleven; of higher ones the

@@ -2,6 +2,7 @@
 
     make core-set                          all of them: some minutes
     make core-set ARGS="index_put gather"  of these operators only
+    make core-set ARGS=--kinds             which operator is of which kind, and nothing else
 
 The core set is every overload of ATen with the tag `torch.Tag.core`. Calls of each are gathered from PyTorch's own
 operator database, as eager makes them, gradients included, in every dtype of `DTYPES`; what the database never calls
@@ -9,9 +10,11 @@ stands in `calls_by_hand`. Each call is captured alone and lowered to `loops`, f
 device, which need not be there: on either it is generated when nothing of it is left to a library or to eager. An
 overload is generated when every one of its calls is: one of which only some are counts as not generated.
 
-Products, convolutions and sorting, which belong to libraries, are left out of the fraction, and so is what asks for
-the layout of a tensor (`sym_size`), which is never a call in a graph. Everything else is in it. Complex numbers are
-counted apart: an overload that is generated of real numbers only counts, and a second line says so.
+Every overload is of one kind (`kind_of`). There are two fractions: of the kinds that nests are for (`OURS`), and of all
+overloads, where products, convolutions, sorting and transforms, which belong to libraries, and numbers that Python
+reads count as not generated. What asks for the layout of a tensor (`sym_size`) is in neither: it is never a call in
+a graph. Complex numbers are counted apart: an overload that is generated of real numbers only counts, and a line of
+its own says how many calls of complex numbers are. Other names for the memory of a complex tensor are no calls.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ KINDS: Final[Mapping[str, str]] = {
     "convolution": "convolution convolution_backward",
     "sort": "sort topk",
     "layout": "sym_is_contiguous sym_numel sym_size sym_storage_offset sym_stride",
-    "view": "_local_scalar_dense alias as_strided cat diagonal expand flip permute repeat resize_ select slice "
+    "view": "alias as_strided cat diagonal expand flip permute repeat resize_ select slice "
     "split_with_sizes squeeze unsqueeze view",
     "reduction": "_cdist_forward _pdist_forward var",
     "scan": "cumsum",
@@ -82,10 +85,16 @@ KINDS: Final[Mapping[str, str]] = {
     "factory": "_to_copy arange copy empty empty_strided fill full full_like native_dropout rand randn randperm "
     "scalar_tensor",
     "transform": "_fft_c2r _fft_r2c",
+    "to the host": "_local_scalar_dense",
 }
 """The kinds of those that have no tag for theirs, by operator."""
-LEFT_OUT: Final = ("product", "convolution", "sort", "layout")
-"""The kinds that do not count."""
+OURS: Final = ("pointwise", "view", "reduction", "scan", "indexing", "pooling", "norm", "factory")
+"""The kinds that are to be generated."""
+NO_CALLS: Final = "layout"
+"""The kind that is measured in no fraction."""
+
+OTHER_NAMES: Final = frozenset({"aten.view_as_real.default", "aten.view_as_complex.default"})
+"""Calls that compute nothing: of a complex tensor's memory as pairs of reals, and of pairs as complex numbers."""
 
 _EAGERS_NUMBERS: Final = "eager's own random numbers on the CPU, unless random=philox"
 _OF_THE_DATA: Final = "what it gives, or how much of it, only the data says"
@@ -94,12 +103,9 @@ ON_PURPOSE: Final[Mapping[str, str]] = {
     "aten.randn.default": _EAGERS_NUMBERS,
     "aten.native_dropout.default": _EAGERS_NUMBERS,
     "aten.randperm.default": _EAGERS_NUMBERS,
-    "aten._fft_r2c.default": "a library's, as products are",
-    "aten._fft_c2r.default": "a library's, as products are",
-    "aten._local_scalar_dense.default": _OF_THE_DATA,
     "aten.nonzero.default": _OF_THE_DATA,
 }
-"""What is not generated and counts as such, though it is meant so: why."""
+"""What is of a kind of ours and not generated, and meant so: why."""
 
 _KIND_OF: Final = {f"aten.{name}": kind for kind, names in KINDS.items() for name in names.split()}
 
@@ -253,6 +259,8 @@ def _left_in(module: ModuleOp, options: Options) -> Counter[str]:
     for op in module.walk():
         if isinstance(op, loops.ExternOp) and op.overload == "aten.randint.low" and not op.operands:
             continue  # the key of the graph's random numbers, one number of eager's: no call of the core set
+        if isinstance(op, loops.ExternOp) and op.overload in OTHER_NAMES:
+            continue
         if isinstance(op, loops.ExternOp) or (isinstance(op, host.EagerOp) and op.is_operator):
             left[op.overload] += 1
     return left
@@ -279,10 +287,10 @@ class Found:
 
 
 def measure(calls: Calls, options: Options) -> dict[OpOverload, Found]:
-    """Lowers the chosen calls of every overload that counts."""
+    """Lowers the chosen calls of every overload that is a call."""
     found: dict[OpOverload, Found] = {}
     for overload, by_dtype in calls.items():
-        if kind_of(overload) in LEFT_OUT:
+        if kind_of(overload) == NO_CALLS:
             continue
         one = found[overload] = Found()
         for dtype, known in by_dtype.items():
@@ -326,34 +334,55 @@ def _described(overload: OpOverload, one: Found) -> str:
     return f"{kind_of(overload):10} {overload!s:42} {'; '.join(parts)}{(why and f'; {why}') or ''}"
 
 
+def _fraction(overloads: Collection[OpOverload], missing: Collection[OpOverload]) -> str:
+    done = len(overloads) - len(missing)
+    return f"{done} of {len(overloads)}" + (f", {done / len(overloads):.1%}" if overloads else "")
+
+
+def fractions(found: Mapping[OpOverload, Found], target: str) -> list[str]:
+    """What is generated for a target, in lines: of the kinds of ours, of all, kind by kind, of complex numbers."""
+    rest = not_generated(found, target)
+    ours = [overload for overload in found if kind_of(overload) in OURS]
+    every, missing = Counter(map(kind_of, found)), Counter(map(kind_of, rest))
+    kinds = [kind for kind in (*OURS, *sorted(set(every) - set(OURS))) if kind in every]
+    values = [found[overload] for overload in ours]
+    calls, generated = sum(one.calls for one in values), sum(one.generated[target] for one in values)
+    of_complex = sum(one.complex_generated[target] for one in values), sum(one.complex_calls for one in values)
+    return [
+        f"{target}: of the kinds of ours {_fraction(ours, [one for one in rest if kind_of(one) in OURS])}; "
+        f"{generated} of {calls} calls; of complex numbers {of_complex[0]} of {of_complex[1]} calls",
+        f"{target}: of all {_fraction(found, rest)}",
+        f"{target}: {', '.join(f'{kind} {every[kind] - missing[kind]} of {every[kind]}' for kind in kinds)}",
+    ]
+
+
+def kinds() -> dict[str, list[OpOverload]]:
+    """The overloads of the core set by kind, those of ours first."""
+    found: dict[str, list[OpOverload]] = {kind: [] for kind in OURS}
+    for overload in core_overloads():
+        found.setdefault(kind_of(overload), []).append(overload)
+    return found
+
+
 def main() -> None:
-    """Prints what is not generated, the fractions by kind, and the fraction of all, by target."""
+    """Prints what is not generated, and the fractions."""
     parser = argparse.ArgumentParser(description="the fraction of PyTorch's core operators that is generated")
     parser.add_argument("operators", nargs="*", help="only these: index_put gather")
-    only = parser.parse_args().operators
-    found = measure(gather(only), Options.parse())
-    if unknown := set(only) - {overload._opname for overload in found}:
-        parser.error(f"not in the core set, or left out: {', '.join(sorted(unknown))}")
+    parser.add_argument("--kinds", action="store_true", help="print which operator is of which kind")
+    arguments = parser.parse_args()
+    if arguments.kinds:
+        for kind, members in kinds().items():
+            said = "ours" if kind in OURS else "in no fraction" if kind == NO_CALLS else "not ours"
+            print(f"{kind} ({said}, {len(members)}): {', '.join(str(one).removeprefix('aten.') for one in members)}")
+        return
+    found = measure(gather(arguments.operators), Options.parse())
+    if unknown := set(arguments.operators) - {overload._opname for overload in found}:
+        parser.error(f"not in the core set, or never a call: {', '.join(sorted(unknown))}")
     for overload, one in found.items():
         if not all(map(one.is_generated, TARGETS)):
             print(_described(overload, one))
     for target in TARGETS:
-        rest = not_generated(found, target)
-        every, missing = Counter(map(kind_of, found)), Counter(map(kind_of, rest))
-        kinds = ", ".join(f"{kind} {count - missing[kind]} of {count}" for kind, count in sorted(every.items()))
-        calls, generated = sum(one.calls for one in found.values()), sum(o.generated[target] for o in found.values())
-        share = 1 - len(rest) / len(found)
-        print(
-            f"{target}: {len(found) - len(rest)} of {len(found)} overloads: {share:.1%}; {generated} of {calls} calls"
-        )
-        print(f"{target}: {kinds}")
-        complex_generated = sum(one.complex_generated[target] for one in found.values())
-        print(
-            f"{target}: of complex numbers {complex_generated} of {sum(o.complex_calls for o in found.values())} calls"
-        )
-    if not only:
-        left_out = [str(overload) for overload in core_overloads() if kind_of(overload) in LEFT_OUT]
-        print(f"left out: {', '.join(left_out)}")
+        print("\n".join(fractions(found, target)))
 
 
 if __name__ == "__main__":

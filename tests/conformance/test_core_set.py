@@ -17,7 +17,11 @@ def test_every_core_overload_has_a_kind() -> None:
     overloads = core_set.core_overloads()
     kinds = {core_set.kind_of(overload) for overload in overloads}
     assert len(overloads) > 180 and {"pointwise", "reduction", *core_set.KINDS} == kinds
-    assert core_set.ON_PURPOSE.keys() <= set(map(str, overloads))
+    assert kinds - set(core_set.OURS) == {
+        "product", "convolution", "sort", "transform", "to the host", core_set.NO_CALLS
+    }  # fmt: skip
+    ours = {str(overload) for kind in core_set.OURS for overload in core_set.kinds()[kind]}
+    assert core_set.ON_PURPOSE.keys() <= ours
 
 
 def test_what_is_called_by_hand_is_in_the_core_set() -> None:
@@ -68,8 +72,13 @@ def test_one_call_that_is_left_is_enough() -> None:
     core_set.add_call(calls, scan, torch.float32, (X.to(torch.complex64), 0), {})
     core_set.add_call(calls, aten._fft_r2c.default, torch.float32, (X, [1], 0, True), {})
     found = core_set.measure(calls, Options.parse())
-    assert [(one.calls, one.generated["cpu"], one.complex_calls) for one in found.values()] == [(1, 1, 1), (1, 0, 0)]
-    assert core_set.not_generated(found, "cpu") == [aten._fft_r2c.default]
+    counted = [(one.calls, one.generated["cpu"], one.complex_calls) for one in found.values()]
+    assert counted == [(1, 1, 1), (1, 0, 0), (0, 0, 0)]
+    assert core_set.not_generated(found, "cpu") == [aten._fft_r2c.default, aten.mm.default]
+    assert core_set.fractions(found, "cpu")[:2] == [
+        "cpu: of the kinds of ours 1 of 1, 100.0%; 1 of 1 calls; of complex numbers 1 of 1 calls",
+        "cpu: of all 1 of 3, 33.3%",
+    ]
 
 
 def test_some_operators_are_measured_alone() -> None:

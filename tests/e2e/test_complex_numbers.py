@@ -77,6 +77,12 @@ FORMULAS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda z, w: (z.conj() * w, z.conj().imag + 1, z.real * w.imag),
     lambda z, w: (torch.where(w.real > 0, z, w), z.masked_fill(w.real > 0, 1j)),
     lambda z, w: (torch.polar(z.real, w.real), torch.complex(z.real, w.imag)),
+    lambda z, w: (z.log(), z.log2(), w.log10()),
+    lambda z, w: (z.sinh(), z.cosh(), z.sin(), z.cos()),
+    lambda z, w: (z.tanh(), z.tan()),
+    lambda z, w: (z.sqrt(), z.rsqrt(), z**0.5, z**-2),
+    lambda z, w: (z.isnan(), z.isinf(), z.isfinite(), z.real.sum()),
+    lambda z, w: (z**3, z.sigmoid(), torch.addcmul(z, w, z, value=2), torch.addcdiv(z, w, z + 2)),
 ]
 """The first three are those in which the range of the type matters; the others are run in the second type by
 `make test-thorough`.
@@ -104,6 +110,22 @@ def test_every_formula_at_the_edges(function: Callable[..., Any], dtype: torch.d
         if not sums:
             torch.testing.assert_close(actual, expected, equal_nan=True, rtol=1e-5, atol=1e-40)
     assert set(list(cuesta.records)[-1].fallbacks) <= ONLY_NAMES
+
+
+def test_functions_near_the_ends_of_the_range() -> None:
+    """Nothing overflows, or loses its digits, before the result does."""
+
+    def function(z: Tensor) -> tuple[Tensor, ...]:
+        return z.log(), z.sinh(), z.cosh(), z.sin(), z.tan(), z.sqrt(), z.tanh(), z.sigmoid()
+
+    ends = torch.tensor(
+        [3e38 + 3e38j, 89.2 + 1.5j, -89.1 - 1.4j, 1.5 + 89.2j, 1e-42 + 1e-42j, -0.97 - 0.22j, 87 - 100j]
+    )
+    near = torch.polar(1 + torch.linspace(-1e-3, 1e-3, 50), torch.linspace(-3, 3, 50))
+    z = torch.cat([ends.to(torch.complex64), near])
+    for actual, truth in zip(compiled_of(function)(z), function(z.to(torch.complex128)), strict=True):
+        torch.testing.assert_close(actual, truth.to(torch.complex64), rtol=1e-5, atol=1e-43)
+    assert not list(cuesta.records)[-1].fallbacks
 
 
 def _tree(results: Any) -> list[Tensor]:

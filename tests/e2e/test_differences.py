@@ -195,6 +195,20 @@ def test_squares_of_complex_numbers_that_overflow() -> None:
     assert ours(function, z)[:, 0].isnan().all()
 
 
+def test_zeta_where_eager_is_off() -> None:
+    power, place = torch.tensor([2.0, inf, 33.0]).double(), torch.tensor([inf, 2.0, -1.5]).double()
+    eager = torch.special.zeta(power, place)
+    assert eager[:2].isnan().all() and eager[2] < 0
+    # What is left of the sum is that from 2.5 on.
+    expected = torch.tensor([0.0, 0.0, sum((k + 2.5) ** -33 for k in range(9))], dtype=torch.float64)
+    torch.testing.assert_close(ours(torch.special.zeta, power, place), expected, rtol=1e-9, atol=0)
+
+
+def test_the_sigmoid_of_complex_infinities() -> None:
+    z = torch.full((3,), complex(-inf, 1.0))
+    assert torch.sigmoid(z).isnan().all() and ours(torch.sigmoid, z).eq(0).all()
+
+
 def test_fake_quantization_of_numbers_beyond_all_levels() -> None:
     x, scale = torch.tensor([[1e30, -1e30, inf]]), torch.tensor([0.5])
 

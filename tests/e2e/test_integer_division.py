@@ -44,6 +44,23 @@ def edges(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return x[good], y[good]
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32, torch.bfloat16], ids=str)
+def test_a_number_in_the_first_place(dtype: torch.dtype) -> None:
+    """Of these, PyTorch has overloads that begin with a number."""
+
+    def rests(y: Tensor) -> tuple[Tensor, ...]:
+        return 7 % y, -7 % y, torch.remainder(0, y)
+
+    def bits(y: Tensor) -> tuple[Tensor, ...]:
+        return 5 & y, 5 | y, 5 ^ y, 300 % y
+
+    y = torch.tensor([3, 250, 5, 1, 7, 2]).to(dtype)
+    check(rests, y, truth=False)
+    if not dtype.is_floating_point:
+        check(bits, y, truth=False)
+    assert not any(record.fallbacks for record in cuesta.records)
+
+
 @pytest.mark.parametrize(
     "dtype",
     [torch.int64, *(pytest.param(one, marks=pytest.mark.slow) for one in (torch.int32, torch.int8, torch.uint8))],

@@ -146,6 +146,20 @@ def test_gradients_of_functions(name: str, tmp_path: Path) -> None:
     check(function, leaves, tmp_path, training=True)
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_what_may_raise(training: bool, tmp_path: Path) -> None:
+    """Its calls are kept in order by tokens, which nobody gives a package."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.linalg.inv(x) @ y, torch.linalg.inv(x + 1).sin(), y[1:]
+
+    x = torch.eye(3) * 2 + torch.rand(3, 3) * 0.1
+    inputs = [one.requires_grad_(training) for one in (x, torch.randn(3, 4))]
+    loaded = check(function, inputs, tmp_path, training=training)
+    with pytest.raises(RuntimeError, match="singular"):
+        loaded(torch.zeros(3, 3), inputs[1])
+
+
 def test_a_view_of_an_input_is_a_view_where_gradients_are_taken(tmp_path: Path) -> None:
     x = torch.randn(5, 4, requires_grad=True)
     rows = Dim("rows", min=3, max=9)

@@ -274,6 +274,43 @@ def test_a_buffer_saved_for_backward_and_then_changed(
     check(function, leaf(3, 4), leaf(4), randn(4))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: torch.linalg.inv(x) @ y,
+        torch.linalg.solve,
+        lambda x, y: torch.linalg.cholesky(x @ x.mT + torch.eye(4)) @ y.sigmoid(),
+        lambda x, y: torch.linalg.lu_factor(x)[0] * 2,
+        lambda x, y: torch.linalg.inv(torch.linalg.inv(x).tanh() + 3 * torch.eye(4)),
+        lambda x, y: (torch.linalg.inv(x), y[1:], x.view(-1)),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_gradients_of_what_may_raise(function: Callable[[Tensor, Tensor], Any], dynamic: bool) -> None:
+    """Such calls take and give tokens, which keep them in order; AOTAutograd counts inputs and results without them."""
+    x = (torch.eye(4) * 3 + torch.randn(4, 4) * 0.3).double().requires_grad_()
+    compiled = compiled_of(function, dynamic=dynamic)
+    check_call(compiled, function, x, torch.randn(4, 5).double().requires_grad_())
+    check_call(compiled, function, x.detach(), torch.randn(4, 6).double())
+
+
+def test_what_may_raise_does() -> None:
+    compiled = compiled_of(torch.linalg.inv)
+    compiled(torch.eye(3).requires_grad_()).sum().backward()
+    with pytest.raises(RuntimeError, match="singular"):
+        compiled(torch.zeros(3, 3).requires_grad_())
+
+
+def test_a_buffer_saved_beside_what_may_raise_and_then_changed() -> None:
+    def function(x: Tensor, weight: Tensor, state: Tensor) -> Tensor:
+        y = torch.linalg.inv(x) @ (weight * state.clone()).sin()
+        state.mul_(2)
+        return y * state.clone()
+
+    weight, state = torch.randn(4, 4, dtype=torch.float64, requires_grad=True), torch.randn(4, 4, dtype=torch.float64)
+    check(function, (torch.eye(4) * 3).double().requires_grad_(), weight, state, truth=False)
+
+
 def test_an_input_saved_for_backward_and_then_changed() -> None:
     def hidden(x: Tensor, weight: Tensor) -> Tensor:
         y = (x * weight.clone()).sin()

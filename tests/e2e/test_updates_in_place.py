@@ -63,6 +63,10 @@ def a_slice_scaled(cache: Tensor, x: Tensor, where: Tensor) -> None:
     cache[:, 10:12].mul_(2)
 
 
+def the_last_row_set(cache: Tensor, x: Tensor, where: Tensor) -> None:
+    cache[:, -1] = x[:, 0]
+
+
 def two_slices(cache: Tensor, x: Tensor, where: Tensor) -> None:
     cache[:, 10:11].copy_(x)
     cache[:, 20:21].copy_(x * 2)
@@ -171,6 +175,23 @@ def test_a_part_is_written_and_no_more(update: Update) -> None:
     assert not [op.overload for op in ops if isinstance(op, host.ExternOp) and op.overload.startswith("aten.c")]
     made = [sizes_of(tensor_type_of(op.result)) for op in ops if isinstance(op, host.AllocOp)]
     assert (4, 64, 32) not in made
+
+
+@pytest.mark.parametrize("update", [by_index, by_index_put, the_last_row_set, a_slice])
+def test_a_part_of_a_cache_of_8_bits_is_written_and_no_more(update: Update) -> None:
+    """As caches of keys and values are, that are kept in floats of 8 bits."""
+
+    def narrowed(cache: Tensor, x: Tensor, where: Tensor) -> None:
+        update(cache, (x * 2).to(cache.dtype), where)
+
+    cache, x, where = arguments()
+    cache = cache.to(torch.float8_e4m3fn)
+    ops = lowered(narrowed, cache, x, where)
+    assert not any(isinstance(op, host.ExternOp) for op in ops)
+    made = [sizes_of(tensor_type_of(op.result)) for op in ops if isinstance(op, host.AllocOp)]
+    assert (4, 64, 32) not in made
+    torch._dynamo.reset()
+    check(narrowed, cache, x, where, truth=False)
 
 
 def test_an_index_out_of_range_is_found_before_anything_is_written() -> None:

@@ -106,6 +106,8 @@ THEMES: dict[str, tuple[str, ...]] = {
         "{out} = {f}.clone().requires_grad_()", "{out} = {f}.cumprod({axis}).clamp(-8, 8)",
         "{out} = {f}.abs().sqrt() * {f}", "{out} = torch.cat([{f}, {f2}]).view(-1)",
         "{out} = torch.nn.functional.normalize({f} + 4, dim={axis})",
+        "{out} = torch.linalg.inv(torch.eye(2, dtype=torch.float64) * (2 + {f}.mean().sin().double())) * {f2}.mean()",
+        "torch._assert_async({f}.sum() == {f}.sum())\n{out} = {f}.sin()",
     ),
     "random": (
         "{out} = F.dropout({f}, 0.5)", "{out} = torch.rand_like({f})",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import Tensor
@@ -55,6 +57,20 @@ def moved(x: Tensor) -> tuple[Tensor, ...]:
     return x.clone(), x.t().contiguous(), x[1:, ::2].clone(), x.view(-1).float()
 
 
+def placed(x: Tensor) -> tuple[Tensor, ...]:
+    """What puts elements into other tensors, gathers them, and makes some of numbers; `x` has 16 columns."""
+    rows = torch.tensor([1, -1], device=x.device)
+    put, part = x.clone(), x.clone()
+    if x.dtype is not torch.float8_e8m0fnu:  # which eager puts nowhere
+        put[:, rows] = x[:, :2]
+    part[2:4] = x[:2]
+    part[-1] = x[0]
+    joined = torch.cat([x, x[:1]]), torch.stack([x, x], -1), torch.cat([x[:, :1]] * 6, 1)
+    gathered = x[rows], x.index_select(1, rows.abs()), torch.nn.functional.pad(x, (1, 2), value=1.5)
+    made = torch.full((3,), 0.3, dtype=x.dtype, device=x.device), torch.zeros_like(x), x.new_full((2,), torch.nan)
+    return put, part, *joined, *gathered, *made
+
+
 @pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_casts_to_them(run_it: bool) -> None:
     x = values()
@@ -77,7 +93,7 @@ def test_casts_to_them(run_it: bool) -> None:
 def test_casts_from_them_and_moves(dtype: torch.dtype, run_it: bool) -> None:
     x = torch.arange(256, dtype=torch.uint8).view(dtype)
     with interpreted_cuda(run_it=run_it, lowered=True) as programs:
-        for function, given in ((wide, x), (moved, x.view(8, 32))):
+        for function, given in ((wide, x), (moved, x.view(8, 32)), (placed, x.view(16, 16))):
             results = torch.compile(function, backend="cuesta", fullgraph=True)(given)
             for ours, theirs in zip(results, function(given), strict=True):
                 assert ours.dtype is theirs.dtype and ours.stride() == theirs.stride()
@@ -95,6 +111,7 @@ def test_they_compile() -> None:
         torch.compile(narrow, backend="cuesta", fullgraph=True)(torch.randn(100))
         for dtype in DTYPES:
             torch.compile(wide, backend="cuesta", fullgraph=True)(torch.randn(100).to(dtype))
+            torch.compile(placed, backend="cuesta", fullgraph=True)(torch.randn(16, 16).to(dtype))
     for program in programs:
         assert_compiles(texts_of(program))
 
@@ -113,7 +130,7 @@ def test_casts_to_them_on_the_cpu(verify: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_casts_from_them_and_moves_on_the_cpu(dtype: torch.dtype) -> None:
     x = torch.arange(256, dtype=torch.uint8).view(dtype)
-    for function, given in ((wide, x), (moved, x.view(8, 32)), (padded, x)):
+    for function, given in ((wide, x), (moved, x.view(8, 32)), (padded, x), (placed, x.view(16, 16))):
         torch._dynamo.reset()
         cuesta.clear_records()
         results = torch.compile(function, backend="cuesta", fullgraph=True)(given)
@@ -136,8 +153,24 @@ def test_what_eager_alone_computes_stays_eagers() -> None:
     x = torch.randn(9).to(torch.float8_e4m3fn)
 
     def function(x: Tensor) -> tuple[Tensor, ...]:
-        return x.float() + 1, torch.cat([x, x]), x == x
+        return x.float() + 1, x * x, x == x
 
     compiled = torch.compile(function, backend="cuesta", fullgraph=True)
     for ours, theirs in zip(compiled(x), function(x), strict=True):
         assert torch.equal(ours.float(), theirs.float())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numbers_that_they_cannot_hold(dtype: torch.dtype) -> None:
+    """Eager refuses those beyond the range."""
+    for number in (-0.0, -1.5, 240.0, 241.0, 448.0, 449.0, 57344.0, 57345.0, 1e30, torch.inf, -torch.inf):
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda x: torch.full_like(x, number), backend="cuesta", fullgraph=True)  # noqa: B023
+        x = torch.zeros(3, dtype=torch.uint8).view(dtype)
+        try:
+            expected = torch.full_like(x, number)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=re.escape(str(error))):
+                compiled(x)
+        else:
+            assert torch.equal(compiled(x).view(torch.uint8), expected.view(torch.uint8))

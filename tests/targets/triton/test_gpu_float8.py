@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.targets.triton.test_float8 import DTYPES, moved, narrow, same_bits, values, wide
+from tests.targets.triton.test_float8 import DTYPES, moved, narrow, placed, same_bits, values, wide
 
 pytestmark = pytest.mark.gpu
 
@@ -20,7 +20,7 @@ def test_casts_to_them() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_casts_from_them_and_moves(dtype: torch.dtype) -> None:
     x = torch.arange(256, dtype=torch.uint8, device="cuda").view(dtype)
-    for function, given in ((wide, x), (moved, x.view(8, 32))):
+    for function, given in ((wide, x), (moved, x.view(8, 32)), (placed, x.view(16, 16))):
         results = torch.compile(function, backend="cuesta", fullgraph=True)(given)
         for ours, theirs in zip(results, function(given), strict=True):
             assert ours.dtype is theirs.dtype and ours.stride() == theirs.stride()
