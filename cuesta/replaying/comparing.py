@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from xdsl.dialects.builtin import ModuleOp
 
+from cuesta.dialects import host
 from cuesta.dialects.core.structs import struct
 
 INEXACT = frozenset(
@@ -38,6 +40,23 @@ has libraries add up in the order of another layout, the last two round each par
 
 All other passes are compared bit by bit: they regroup sums at most, which the interpreter adds up in float64.
 """
+
+MOVES_MEMORY = "kernel-to-host"
+"""The pass after which tensors lie where they will lie. A library adds up a product in an order that depends on where
+its operands begin and what strides they have (MKL's matrix times vector, on an AMD EPYC), so that with such calls this
+pass is compared as those above.
+"""
+_PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "convolution"})
+
+
+def keeps_bits(stage: str, program: ModuleOp) -> bool:
+    """Whether the results of a program are to be the same to the bit before and after a stage."""
+    if stage in INEXACT:
+        return False
+    return stage != MOVES_MEMORY or not any(
+        isinstance(op, host.ExternOp) and not _PRODUCTS.isdisjoint(op.overload.split(".")) for op in program.walk()
+    )
+
 
 _FLOORS = {torch.float16: 4.0, torch.bfloat16: 4.0, torch.float32: 16.0, torch.complex64: 16.0}
 _FLOOR = 64.0
