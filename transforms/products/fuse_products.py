@@ -12,7 +12,7 @@ from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.machine import machine_of
 from cuesta.transforms.products.products import fused_nest, products_of, replace
-from cuesta.transforms.products.tiles import tiles_for
+from cuesta.transforms.products.tiles import estimates
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,6 @@ class FuseProductsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for product in products_of(entry_block(op), tf32=self.tf32):
             nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
-            tiles = tiles_for(product.sizes, product.batch, product.bits, machine_of(op))
-            tile = next((one for one in tiles if "part" not in one), tiles[0])
+            whole = estimates(product.sizes, product.batch, product.bits, machine_of(op))
+            tile = next(choices for _, choices in whole if "part" not in choices)
             replace(product, nest, tile if traits_of_device(product.device).contractions else {})

@@ -20,7 +20,10 @@ def test_casts_to_them() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_casts_from_them_and_moves(dtype: torch.dtype) -> None:
     x = torch.arange(256, dtype=torch.uint8, device="cuda").view(dtype)
-    for function, given in ((wide, x), (moved, x.view(8, 32)), (placed, x.view(16, 16))):
+    cases = [(wide, x), (moved, x.view(8, 32))]
+    if dtype is not torch.float8_e8m0fnu:  # which eager cannot join on a GPU
+        cases.append((placed, x.view(16, 16)))
+    for function, given in cases:
         results = torch.compile(function, backend="cuesta", fullgraph=True)(given)
         for ours, theirs in zip(results, function(given), strict=True):
             assert ours.dtype is theirs.dtype and ours.stride() == theirs.stride()
