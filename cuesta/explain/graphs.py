@@ -24,7 +24,7 @@ from cuesta.explain.model import Call, Candidate, Event, Graph, Kernel, LevelTex
 from cuesta.explain.nests import Facts, number_of
 from cuesta.explain.nodes import type_text
 from cuesta.explain.provenance import lines_of, nests_of, nodes_of
-from cuesta.explain.rooflines import roofline
+from cuesta.explain.rooflines import LEAST, least_time, roofline
 from cuesta.explain.texts import level_text
 from cuesta.explain.timed_writer import steps_of
 from cuesta.explain.triton_text import UnreadableTextError, device_arithmetic
@@ -176,11 +176,13 @@ class _Builder:
         times = [self.measured.steps[step] for step in steps if step in self.measured.steps]
         measured = statistics.median(times) if times else None
         moved = moved_in + moved_out if moved_in is not None and moved_out is not None else None
-        fraction, bound = roofline(
-            self.machine(device), measured, moved, on_device or flops, self.matrix(func, launches)
-        )
+        work = moved, on_device or flops, self.matrix(func, launches)
+        fraction, bound = roofline(self.machine(device), measured, *work)
         predicted = [one.predicted_us for one in facts]
         total = sum(one for one in predicted if one is not None) if predicted and None not in predicted else None
+        predicted_by = "; ".join(dict.fromkeys(one.predicted_by for one in facts))
+        if total is None and (least := least_time(self.machine(device), *work)[0]) is not None:
+            total, predicted_by = least, LEAST
         return Kernel(
             name=func.sym_name,
             device=device,
@@ -196,7 +198,7 @@ class _Builder:
             device_flops=on_device,
             counted="; ".join(notes) if known else why_not,
             predicted_us=total,
-            predicted_by="; ".join(dict.fromkeys(one.predicted_by for one in facts)),
+            predicted_by=predicted_by,
             measured_us=measured,
             measured_how=self.how() if times else self.measured.why or "it did not run",
             roofline=fraction,
@@ -263,6 +265,7 @@ class _Builder:
         device = device_of(tensor_type_of(tensors[0])) if tensors else "cpu"
         factors = _short_type(tensors[-1]) if tensors else ""
         fraction, bound = roofline(self.machine(device), time, moved, flops, factors)
+        least = least_time(self.machine(device), moved, flops, factors)[0]
         declined = [self.watched.declined[one] for one in nodes if one in self.watched.declined]
         if isinstance(op, host.EagerOp):
             kind, why = "eager", "no level can say it: eager runs it between the pieces of the program"
@@ -281,7 +284,8 @@ class _Builder:
             bytes_written=moved_out,
             flops=flops,
             counted=counted,
-            predicted_by="nobody predicts what a library takes",
+            predicted_us=least,
+            predicted_by="nobody predicts what a library takes" if least is None else LEAST,
             measured_us=time,
             measured_how=self.how() if time is not None else self.measured.why or "it did not run",
             roofline=fraction,

@@ -106,6 +106,12 @@ class _Tables:
         times = (*((">predicted",) if predicted else ()), ">measured", ">of roofline", "bound by")
         columns = ("kernel", "lines", "fused", ">moved", ">flops", *times)
         self.table("Kernels, by the time of all their launches", columns, rows[: 2 * ROWS], len(rows))
+        self.predictions(kernels)
+
+    def predictions(self, kernels: Sequence[Kernel]) -> None:
+        """By what times are predicted, and why there is none."""
+        for why in dict.fromkeys(one.predicted_by for one in kernels if one.predicted_us is not None):
+            self.console.print(f"  predicted by {why}", markup=False)
         for why in dict.fromkeys(one.predicted_by for one in kernels if one.predicted_us is None and one.predicted_by):
             self.console.print(f"  no prediction: {why}", markup=False)
 
@@ -122,6 +128,7 @@ class _Tables:
                 self.lines(one.sources),
                 words.bytes_of(_sum(one.bytes_read, one.bytes_written)),
                 words.count_of(one.flops),
+                words.time_of(one.predicted_us),
                 words.time_of(_median(one.measured_us for one in calls)),
                 words.share_of(_median(one.roofline for one in calls)),
                 one.why if one.kind != "library" else "",
@@ -129,7 +136,8 @@ class _Tables:
             for calls in groups
             for one in calls[:1]
         ]
-        columns = ("call", "kind", "lines", ">moved", ">flops", ">measured", ">of roofline", "why no kernel")
+        times = (">predicted", ">measured", ">of roofline")
+        columns = ("call", "kind", "lines", ">moved", ">flops", *times, "why no kernel")
         self.table("Calls of a library, and of eager", columns, rows[:ROWS], len(rows))
 
     def apart(self) -> None:

@@ -21,10 +21,11 @@ function drawKernels(explanation, graph) {
     table(graph.calls, [
       { name: "call", value: (one) => one.overload, show: (one) => [h("span", { class: `tag ${one.kind}` }, one.kind), " ", h("code", {}, shortName(one.overload))] },
       { name: "why", wide: true, value: (one) => one.why },
+      { name: "predicted", number: true, value: (one) => one.predicted_us, show: (one) => h("span", { title: one.predicted_by }, time(one.predicted_us)) },
       { name: "time", number: true, value: (one) => one.measured_us, show: (one) => time(one.measured_us) },
       { name: "roofline", number: true, value: (one) => one.roofline, show: (one) => percent(one.roofline) },
       { name: "FLOP", number: true, value: (one) => one.flops, show: (one) => count(one.flops) },
       { name: "model line", wide: true, value: (one) => one.sources[0], text: (one) => lineText(graph, one.sources), show: (one) => firstLine(graph, one.sources) },
-    ], { title: "Calls, and why they are no kernels", sort: 2, open: (one) => goTo("program", { step: one.step }), empty: "There are none: everything is a kernel of ours." }),
+    ], { title: "Calls, and why they are no kernels", sort: 3, open: (one) => goTo("program", { step: one.step }), empty: "There are none: everything is a kernel of ours." }),
   ];
 }

@@ -221,6 +221,14 @@ def test_why_a_schedule_was_chosen() -> None:
     assert graph.kernels[0].predicted_us is None and "CPU" in graph.kernels[0].predicted_by
 
 
+def test_on_a_cpu_times_are_predicted_by_the_roofline() -> None:
+    (graph,) = explain(lambda x, y: (x @ y).relu(), torch.randn(256, 192), torch.randn(192, 512)).graphs
+    for one in (graph.kernels[0], graph.calls[0]):
+        assert one.predicted_us is not None and one.measured_us is not None and one.roofline is not None
+        assert "roofline" in one.predicted_by
+        assert one.predicted_us == pytest.approx(one.roofline * one.measured_us)
+
+
 def test_layouts_say_why() -> None:
     def convolved(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         y = functional.conv2d(torch.relu(x), w, padding=1)
