@@ -44,6 +44,11 @@ MOST_PARTS: Final = 16
 
 Source: a bound: what is summed up in 16 bits is rounded once a part.
 """
+MOST_TRIED: Final = 4
+"""So many products, the last of the forward pass, are looked at: each time all that comes after one is.
+
+Source: a bound against compile-time growth.
+"""
 _FLAT: Final = (
     _aten.view.default,
     _aten._unsafe_view.default,
@@ -74,17 +79,23 @@ def rows_in_parts(gm: GraphModule, results: int) -> int:
     """
     graph = gm.graph
     found = 0
-    for product in list(graph.find_nodes(op="call_function", target=_aten.mm.default)):
-        value = product.meta.get("val")
-        if not isinstance(value, torch.Tensor) or value.dtype not in _TYPES or not _is_static(value):
-            continue
-        if value.numel() * value.element_size() < 2 * LEAST_BYTES:
-            continue
+    large = [node for node in graph.find_nodes(op="call_function", target=_aten.mm.default) if _is_worth_it(node)]
+    if not large:
+        return 0
+    of_backward = _users_of([one for one in graph.find_nodes(op="placeholder") if "tangents" in str(one.target)])
+    for product in [one for one in reversed(large) if one not in of_backward][:MOST_TRIED]:
         region = _Region.around(graph, product, results)
         if region is not None:
             _Writer(graph, region).write()
             found += 1
     return found
+
+
+def _is_worth_it(product: Node) -> bool:
+    value = product.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype not in _TYPES or not _is_static(value):
+        return False
+    return value.numel() * value.element_size() >= 2 * LEAST_BYTES
 
 
 class _Region:

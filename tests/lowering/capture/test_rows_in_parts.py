@@ -241,3 +241,28 @@ def test_nothing_is_as_large_as_the_whole(found: list[int], tmp_path: Any) -> No
     assert len(texts) == 2 and found == [1]
     assert not any(f"tensor<{ROWS}x{COLUMNS}x" in text for text in texts)
     assert any(f"tensor<{ROWS // PARTS}x{COLUMNS}x" in text for text in texts)
+
+
+def test_of_many_large_products_the_last_ones_are_looked_at(found: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look goes through all that comes after a product: looking at all of them would be quadratic."""
+    looks: list[str] = []
+    original = passes._Region.around  # pyright: ignore[reportPrivateUsage]
+
+    def around(graph: Any, product: Any, results: int) -> Any:
+        looks.append(product.name)
+        return original(graph, product, results)
+
+    monkeypatch.setattr(passes._Region, "around", staticmethod(around))  # pyright: ignore[reportPrivateUsage]
+
+    def deep(x: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+        hidden = x.view(-1, WIDTH)
+        for _ in range(6):  # sums of columns: none of these can be taken apart
+            large = hidden @ weight.t()
+            hidden = (large - large.mean(0)).relu() @ weight / 100
+        return F.cross_entropy(logits_of(hidden, weight), target)
+
+    inputs = leaves(torch.float32)
+    actual = loss_and_gradients(compiled_of(deep), inputs, 1.0)
+    assert found == [0] and len(looks) == passes.MOST_TRIED
+    for ours, theirs in zip(actual, loss_and_gradients(deep, inputs, 1.0), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
