@@ -44,6 +44,16 @@ MOST_PARTS: Final = 16
 
 Source: a bound: what is summed up in 16 bits is rounded once a part.
 """
+ALIGNED: Final = 8
+"""Parts begin at a multiple of so many rows.
+
+Source: a definition: 16 bytes of 16 bits, where rows lie side by side.
+"""
+FEWEST: Final = 64
+"""So many rows a part has at least.
+
+Source: a bound: a product of fewer reads its weights for little.
+"""
 MOST_TRIED: Final = 4
 """So many products, the last of the forward pass, are looked at: each time all that comes after one is.
 
@@ -140,7 +150,7 @@ class _Region:
                     work.append(one)
         region.body = [node for node in graph.nodes if node in chosen]
         visible = {one for one in tree_leaves(graph.output_node().args) if isinstance(one, Node)}
-        if region.parts() < 2 or not all(region.takes(node) for node in region.body):
+        if len(region.parts()) < 2 or not all(region.takes(node) for node in region.body):
             return None
         if any(region.is_large(node) and (node in visible or node in region.turned) for node in region.leaving()):
             return None
@@ -156,15 +166,12 @@ class _Region:
         inside = set(self.body)
         return [node for node in self.body if any(user not in inside for user in node.users)]
 
-    def parts(self) -> int:
-        """Into how many parts the rows are taken; 1 where they cannot be."""
+    def parts(self) -> list[tuple[int, int]]:
+        """Where the parts of the rows begin, and how many rows each has: as many as another, but for the last one."""
         value = _value(self.product)
-        parts = 1
-        while parts < MOST_PARTS and value.numel() * value.element_size() > parts * LEAST_BYTES:
-            parts *= 2
-        while parts > 1 and self.rows % parts:
-            parts //= 2
-        return parts
+        count = min(MOST_PARTS, -(-value.numel() * value.element_size() // LEAST_BYTES))
+        step = max(FEWEST, -(-self.rows // (count * ALIGNED)) * ALIGNED)
+        return [(start, min(step, self.rows - start)) for start in range(0, self.rows, step)]
 
     def takes(self, node: Node) -> bool:
         """Whether a node may be computed for a part of the rows; notes how."""
@@ -307,12 +314,11 @@ class _Writer:
 
     def write(self) -> None:
         """The new nodes come before all that reads them, one part after the other."""
-        region, parts = self.region, self.region.parts()
+        region = self.region
         old, before = region.leaving(), set(self.graph.nodes)
-        size = region.rows // parts
         found: dict[Node, list[Node]] = {node: [] for node in old}
-        for part in range(parts):
-            values = self._part(part * size, size)
+        for start, size in region.parts():
+            values = self._part(start, size)
             for node in old:
                 if node in region.sums and found[node]:
                     found[node] = [self._call(node, _aten.add.Tensor, found[node][0], values[node])]
