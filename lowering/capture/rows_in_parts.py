@@ -90,7 +90,9 @@ def rows_in_parts(gm: GraphModule, results: int) -> int:
     graph = gm.graph
     found = 0
     large = [node for node in graph.find_nodes(op="call_function", target=_aten.mm.default) if _is_worth_it(node)]
-    if not large:
+    if not large or any(
+        _writes(node) for node in graph.nodes
+    ):  # what is written to here would be read later than it was
         return 0
     of_backward = _users_of([one for one in graph.find_nodes(op="placeholder") if "tangents" in str(one.target)])
     for product in [one for one in reversed(large) if one not in of_backward][:MOST_TRIED]:
@@ -99,6 +101,14 @@ def rows_in_parts(gm: GraphModule, results: int) -> int:
             _Writer(graph, region).write()
             found += 1
     return found
+
+
+def _writes(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and cast("Any", node.target)._schema.is_mutable
+
+
+def _is_random(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def _is_worth_it(product: Node) -> bool:
@@ -136,6 +146,8 @@ class _Region:
         no part of the laws, or large and asked for by others, or leaves no gradient.
         """
         after = _users_of([product])
+        if any(_is_random(node) for node in after):  # it would be moved behind others, and draw other numbers
+            return None
         tangents = [one for one in graph.find_nodes(op="placeholder") if "tangents" in str(one.target)]
         dependent = _users_of(tangents)
         region = _Region(product, dependent, set(tangents))
@@ -220,8 +232,7 @@ class _Region:
         if target is _aten.expand.default:
             return self._reads_rows(node, same_rank=False)
         is_pointwise = isinstance(target, OpOverload) and torch.Tag.pointwise in target.tags
-        is_random = isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
-        return (is_pointwise or target in _SAME) and not is_random and self._reads_rows(node, same_rank=False)
+        return (is_pointwise or target in _SAME) and not _is_random(node) and self._reads_rows(node, same_rank=False)
 
     def _reads_rows(self, node: Node, same_rank: bool) -> bool:
         """Of operands that are broadcast to a result: whether each begins with the rows, or knows nothing of them."""
@@ -364,12 +375,14 @@ class _Writer:
                 args = (args[0], sizes)
             elif node.target is _aten.full.default:
                 args = (sizes, args[1])
-            values[node] = self._call(node, cast("Any", node.target), *args, **node.kwargs)
+            wide = {"dtype": torch.float32} if node in region.sums and node.target is not _aten.mm.default else {}
+            values[node] = self._call(node, cast("Any", node.target), *args, **{**node.kwargs, **wide})
         return values
 
     def _whole(self, node: Node, parts: Sequence[Node]) -> Node:
         if node in self.region.sums:
-            return parts[0]
+            same = _value(parts[0]).dtype == _value(node).dtype
+            return parts[0] if same else self._call(node, _aten._to_copy.default, parts[0], dtype=_value(node).dtype)
         whole = self._call(node, _aten.cat.default, list(parts))
         shape = list(_value(node).shape)
         return whole if list(_value(whole).shape) == shape else self._call(node, _aten.view.default, whole, shape)
