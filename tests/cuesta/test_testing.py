@@ -110,3 +110,16 @@ def test_overlapping_and_offset_inputs_keep_their_memory() -> None:
 
     assert_close_to_float64(function, function, [torch.randn(10)[2:6].expand(3, 4)])
     assert seen == [((0, 1), 2)] * 3
+
+
+def test_the_largest_error_of_noise_is_a_draw() -> None:
+    """Of what is 0 in truth; of numbers with digits it counts as it is."""
+    noise = torch.full((64,), 1e-9)
+    ours = noise * 2
+    ours[5] = 11e-9
+    zero = torch.zeros(64, dtype=torch.float64)
+    assert compare("x", ours, noise, zero).passes
+    assert not compare("x", ours * 1.2, noise, zero).passes  # the largest is beyond even that
+    assert not compare("x", torch.full((64,), 3.1e-9), noise, zero).passes  # the root mean square is compared as always
+    one = torch.ones(64, dtype=torch.float64)
+    assert not compare("x", 1 + ours * 1e4, 1 + noise * 1e4, one, ulps=0.0).passes

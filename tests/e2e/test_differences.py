@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import pytest
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from torch._higher_order_ops import while_loop
 from torch._subclasses import FakeTensorMode
 from torch.nn import functional as F
 
+from cuesta.lowering.capture import rows_in_parts
 from tests.support.differential import compiled_of
 
 ROOT = Path(__file__).parents[2]
@@ -202,6 +204,40 @@ def test_zeta_where_eager_is_off() -> None:
     # What is left of the sum is that from 2.5 on.
     expected = torch.tensor([0.0, 0.0, sum((k + 2.5) ** -33 for k in range(9))], dtype=torch.float64)
     torch.testing.assert_close(ours(torch.special.zeta, power, place), expected, rtol=1e-9, atol=0)
+    # ζ(1 + ε, ε) is about 1/ε twice: of the first term, and of the power.
+    power, place = (torch.tensor([one], dtype=torch.float64) for one in (1 + 2**-52, 2.0**-52))
+    assert torch.special.zeta(power, place) < 5e15 and abs(ours(torch.special.zeta, power, place) - 2.0**53) < 64
+
+
+def test_the_digits_of_zeta() -> None:
+    cases = [(s, a) for s in (1.001, 1.5, 2.0, 2.5, 7.0, 30.0) for a in (1e-3, 0.1, 0.5, 1.5, 3.3, 10.0, 1e4)]
+    power, place = torch.tensor(cases, dtype=torch.float64).unbind(1)
+    with mpmath.workdps(40):
+        found = [float(mpmath.zeta(mpmath.mpf(s), mpmath.mpf(a))) for s, a in cases]
+        truth = torch.tensor(found, dtype=torch.float64)
+    power32, place32 = torch.tensor(cases).unbind(1)
+    exact = torch.special.zeta(power32.double(), place32.double())
+    for actual, true, eps in (
+        (ours(torch.special.zeta, power, place), truth, 2.0**-52),
+        (ours(torch.special.zeta, power32, place32), exact, 2.0**-23),
+    ):
+        there = (true > 1e-30) & (true < 1e30)
+        assert int(there.sum()) > 30 and bool(((actual - true).abs()[there] <= 3.5 * eps * true[there]).all())
+
+
+def test_the_gradients_of_parts_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_in_parts, "LEAST_BYTES", 1 << 14)
+    x, weight = torch.randn(128, 8, requires_grad=True), torch.randn(256, 8)
+
+    def function(x: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(x @ weight.t(), torch.zeros(128, dtype=torch.int64))
+
+    def gradient(loss: Tensor) -> Tensor:
+        return torch.autograd.grad(loss, x, torch.tensor(inf))[0]
+
+    torch._dynamo.reset()
+    assert gradient(function(x)).isnan().all()
+    assert gradient(torch.compile(function, backend="cuesta")(x)).isinf().all()
 
 
 def test_the_sigmoid_of_complex_infinities() -> None:

@@ -34,12 +34,12 @@ POLYNOMIALS = {
 KNOWN: dict[torch.dtype, set[str]] = {
     f16: {"sigmoid_backward", "special_i1"},
     bf16: {"fmax", "fmin"},
-    f32: {"digamma", "gelu_backward", "mish_backward", *BESSEL, *POLYNOMIALS},
+    f32: {"digamma", "gelu_backward", "mish_backward", "special_zeta", *BESSEL, *POLYNOMIALS},
     f64: {
         *BESSEL,
         *POLYNOMIALS,
         *("digamma", "erfinv", "gelu", "gelu_backward", "hardsigmoid_backward", "mish_backward", "polygamma"),
-        "special_xlog1py",
+        *("special_xlog1py", "special_zeta"),
     },
 }
 """Rows of docs/differences.md; `test_differences.py` pins them."""

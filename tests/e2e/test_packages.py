@@ -518,7 +518,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert '"variants"' in capsys.readouterr().out
     assert main(["inspect", str(source)]) == 1
     assert "model.py is no package, or damaged" in capsys.readouterr().err
-    source.write_text("model = 3")
+    source.write_text("model = print")
     assert main(["package", str(source), "-o", str(path)]) == 1
     assert "defines no 'inputs'" in capsys.readouterr().err
 
