@@ -441,13 +441,13 @@ def _resolves(node: Node) -> bool:
     return isinstance(node.args[0], Node) and any(tensor.is_neg() for tensor in tensors_of(node.args[0]))
 
 
-_NEGATES: Final = (torch._neg_view, torch.ops.aten._neg_view.default)
+_NEGATES: Final = ("_neg_view", "_neg_view.default")
 
 
 def _is_negated_twice(node: Node) -> bool:
     """Whether it is a view of a view with the negative bit, without one again."""
     return all(
-        isinstance(one, Node) and one.op == "call_function" and one.target in _NEGATES and len(one.args) == 1
+        isinstance(one, Node) and one.op == "call_function" and name_of(one) in _NEGATES and len(one.args) == 1
         for one in (node, *node.args[:1])
     )
 

@@ -104,11 +104,13 @@ def rows_in_parts(gm: GraphModule, results: int) -> int:
 
 
 def _writes(node: Node) -> bool:
-    return isinstance(node.target, OpOverload) and cast("Any", node.target)._schema.is_mutable
+    target: Any = node.target
+    return isinstance(node.target, OpOverload) and target._schema.is_mutable
 
 
 def _is_random(node: Node) -> bool:
-    return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    target: Any = node.target
+    return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
 
 
 def _is_worth_it(product: Node) -> bool:
