@@ -22,6 +22,7 @@ from torch import Tensor
 import cuesta
 from benchmarks import attention_cases
 from benchmarks.attention_cases import Case
+from benchmarks.timing import events_in_turns
 
 SCORES = ("causal", "window", "slopes", "capped")
 LENGTHS = (1024, 4096, 16384)
@@ -130,18 +131,7 @@ def measure(
             calls[name] = call
         except Exception as error:  # noqa: BLE001 # whatever a compiler raises belongs in the table
             row["errors"][name] = f"{type(error).__name__}: {error}"[:300]
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(rounds):
-        names = list(calls)
-        for name in names[number % len(names) :] + names[: number % len(names)]:
-            calls[name]()
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            for _ in range(3):
-                calls[name]()
-            end.record()
-            torch.cuda.synchronize()
-            times[name].append(begin.elapsed_time(end) / 3)
+    times = events_in_turns(calls, rounds, repeats=3, untimed=1)
     row["ms"] = {name: statistics.median(one) for name, one in times.items() if one}
     ours = times.get("cuesta")
     row["ratios"] = {

@@ -22,6 +22,28 @@ LARGE_COPY = 2**29
 """Bytes of the tensor whose copy shows what memory does without caches."""
 
 
+def events_in_turns(
+    calls: Mapping[str, Callable[[], object]], rounds: int, repeats: int = 1, untimed: int = 0
+) -> dict[str, list[float]]:
+    """Milliseconds of a call of each side on a CUDA device, by round, between two events: `repeats` calls after some
+    `untimed` ones. The side that begins changes from round to round.
+    """
+    times: dict[str, list[float]] = {side: [] for side in calls}
+    sides = list(calls)
+    for number in range(rounds):
+        for side in sides[number % len(sides) :] + sides[: number % len(sides)]:
+            for _ in range(untimed):
+                calls[side]()
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            for _ in range(repeats):
+                calls[side]()
+            end.record()
+            torch.cuda.synchronize()
+            times[side].append(begin.elapsed_time(end) / repeats)
+    return times
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
     """What was measured: milliseconds per call, by side and round."""

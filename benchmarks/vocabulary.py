@@ -22,6 +22,7 @@ from torch import Tensor
 
 import cuesta
 from benchmarks.attention import error_of
+from benchmarks.timing import events_in_turns
 
 VOCABULARY = 128_256
 SIZES = ((8192, 2048), (8192, 4096), (16384, 2048), (32768, 1024))
@@ -112,16 +113,7 @@ def measure(name: str, tokens: int, width: int, wanted: Sequence[str], rounds: i
         except Exception as error:  # noqa: BLE001 # whatever a compiler raises belongs in the table
             row["errors"][side] = f"{type(error).__name__}: {error}"[:300]
     del truth
-    times: dict[str, list[float]] = {side: [] for side in calls}
-    for number in range(rounds):
-        sides = list(calls)
-        for side in sides[number % len(sides) :] + sides[: number % len(sides)]:
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            calls[side]()
-            end.record()
-            torch.cuda.synchronize()
-            times[side].append(begin.elapsed_time(end))
+    times = events_in_turns(calls, rounds)
     row["ms"] = {side: statistics.median(one) for side, one in times.items() if one}
     ours = times.get("cuesta")
     row["ratios"] = {

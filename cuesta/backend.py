@@ -124,7 +124,7 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, 
     drop_aliases(gm, unseen=True)
     if config.cse:
         merge_equal_nodes(gm.graph)
-    rows_in_parts(gm, num_fwd_outputs)
+    rows_in_parts(gm)
     recompute_scores(gm, num_fwd_outputs)
     with config.patch(cse=False):
         forward, backward = min_cut_rematerialization_partition(

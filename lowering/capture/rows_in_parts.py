@@ -83,10 +83,8 @@ _LINEAR_IN_FIRST: Final = (
 """Operators that are linear in their first operand, whatever the others are."""
 
 
-def rows_in_parts(gm: GraphModule, results: int) -> int:
-    """Rewrites a joint graph in place, metadata included, whose first results are `results`, the rest gradients; says
-    how many products were taken apart.
-    """
+def rows_in_parts(gm: GraphModule) -> int:
+    """Rewrites a joint graph in place, metadata included; says how many products were taken apart."""
     graph = gm.graph
     found = 0
     large = [node for node in graph.find_nodes(op="call_function", target=_aten.mm.default) if _is_worth_it(node)]
@@ -94,9 +92,10 @@ def rows_in_parts(gm: GraphModule, results: int) -> int:
         _writes(node) for node in graph.nodes
     ):  # what is written to here would be read later than it was
         return 0
-    of_backward = _users_of([one for one in graph.find_nodes(op="placeholder") if "tangents" in str(one.target)])
-    for product in [one for one in reversed(large) if one not in of_backward][:MOST_TRIED]:
-        region = _Region.around(graph, product, results)
+    given = {one for one in graph.find_nodes(op="placeholder") if "tangents" in str(one.target)}
+    dependent = _users_of(given)
+    for product in [one for one in reversed(large) if one not in dependent][:MOST_TRIED]:
+        region = _Region.around(graph, product, dependent, given)
         if region is not None:
             _Writer(graph, region).write()
             found += 1
@@ -143,16 +142,14 @@ class _Region:
         """The dim along which a node of the body reads a part of what is no part of it."""
 
     @staticmethod
-    def around(graph: Graph, product: Node, results: int) -> _Region | None:
+    def around(graph: Graph, product: Node, dependent: set[Node], given: set[Node]) -> _Region | None:
         """The region that a product begins, with everything large and all that reads it; None where something in it is
         no part of the laws, or large and asked for by others, or leaves no gradient.
         """
         after = _users_of([product])
         if any(_is_random(node) for node in after):  # it would be moved behind others, and draw other numbers
             return None
-        tangents = [one for one in graph.find_nodes(op="placeholder") if "tangents" in str(one.target)]
-        dependent = _users_of(tangents)
-        region = _Region(product, dependent, set(tangents))
+        region = _Region(product, dependent, given)
         large = {node for node in after if region.is_large(node)}
         before = _made_of(large)
         chosen = {node for node in after if node in before or any(one in large for one in node.all_input_nodes)}
@@ -323,7 +320,6 @@ class _Writer:
         self.output = graph.output_node()
         self.of_one: dict[Node, Node] = {}
         """Of what depends on the tangent and is no part of the body, the same of a tangent of 1."""
-        self.first: Node | None = None
 
     def write(self) -> None:
         """The new nodes come before all that reads them, one part after the other."""

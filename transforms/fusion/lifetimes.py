@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -36,7 +37,8 @@ def keeps_longer(
     `sources` that it reads, across a library call, and stores something much smaller where it stands.
 
     Such as the loss of some rows of logits, of which the last reader would be the loss of all rows: the logits of all
-    rows would be there at once. Arguments and results are kept anyway. `calls` are the places of calls in `order`.
+    rows would be there at once. Arguments and results are kept anyway. `calls` are the places of calls in `order`,
+    sorted.
     """
     place = order[consumer]
     if not calls or calls[-1] < order[producer]:
@@ -46,7 +48,7 @@ def keeps_longer(
         if not isinstance(source.owner, Operation) or _bytes([source]) < max(LARGE, 4 * stored):
             continue
         last = _last_use(source, producer, order)
-        if last is not None and any(last < call < place for call in reversed(calls)):
+        if last is not None and (after := bisect_right(calls, last)) < len(calls) and calls[after] < place:
             return True
     return False
 

@@ -35,7 +35,6 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
         ParallelAxis(columns, loop=True, tile=choices["columns"]),
     ]
     rest = [ParallelAxis(axis) for axis in analysis.root.axes if axis not in (rows, columns)]
-    made = {key: choices[key] for key in ("stages", "group") if key in choices}
     return Schedule(
         [*rest, *tiles],
         around=[(rows, choices["rows"])],
@@ -43,8 +42,14 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
         lanes=choices["columns"],
         loops={loop.op: (loop.axes, choices["depth"]) for loop in found},
         contractions={loop.op: contraction for loop, contraction in found.items()},
-        choices={"target": "cuda", "warps": choices.get("warps", 4), "index": bits, **made},
+        choices=_launched(choices, bits, "stages", "group"),
     )
+
+
+def _launched(choices: Mapping[str, int], bits: int, *named: str) -> dict[str, int | str]:
+    """What the text of a kernel says of how it is launched, with those of the choices that are `named` and made."""
+    made = {key: choices[key] for key in named if key in choices}
+    return {"target": "cuda", "warps": choices.get("warps", 4), "index": bits, **made}
 
 
 def contractions_of(analysis: NestAnalysis, tf32: bool) -> dict[Loop, Contraction] | str:
@@ -100,12 +105,7 @@ def schedule_reduced(analysis: NestAnalysis, choices: Mapping[str, int], bits: i
         around=[(rows, choices["rows"])],
         loops=made,
         contractions=contractions,
-        choices={
-            "target": "cuda",
-            "warps": choices.get("warps", 4),
-            "index": bits,
-            **{key: choices[key] for key in ("stages", "group") if key in choices},
-        },
+        choices=_launched(choices, bits, "stages", "group"),
     )
 
 
@@ -173,12 +173,7 @@ def schedule_walk(analysis: NestAnalysis, choices: Mapping[str, int], bits: int)
         lanes=choices["columns"],
         loops=made,
         contractions=contractions,
-        choices={
-            "target": "cuda",
-            "warps": choices.get("warps", 4),
-            "index": bits,
-            **{key: choices[key] for key in ("stages",) if key in choices},
-        },
+        choices=_launched(choices, bits, "stages"),
     )
 
 

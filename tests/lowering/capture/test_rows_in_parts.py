@@ -138,8 +138,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     counts: list[int] = []
     original = passes.rows_in_parts
 
-    def counted(gm: GraphModule, results: int) -> int:
-        counts.append(original(gm, results))
+    def counted(gm: GraphModule) -> int:
+        counts.append(original(gm))
         gm.graph.lint()
         return counts[-1]
 
@@ -296,9 +296,9 @@ def test_of_many_large_products_the_last_ones_are_looked_at(found: list[int], mo
     looks: list[str] = []
     original = passes._Region.around  # pyright: ignore[reportPrivateUsage]
 
-    def around(graph: Any, product: Any, results: int) -> Any:
+    def around(graph: Any, product: Any, *rest: Any) -> Any:
         looks.append(product.name)
-        return original(graph, product, results)
+        return original(graph, product, *rest)
 
     monkeypatch.setattr(passes._Region, "around", staticmethod(around))  # pyright: ignore[reportPrivateUsage]
 
