@@ -115,7 +115,7 @@ class _Shows:
                 return noted.shows
             if self.kind == "crash":
                 return False
-            truth = None if is_exact(self.stage.name) else run(before, inputs, precise=True)
+            truth = None if is_exact(self.stage.name, before) else run(before, inputs, precise=True)
             outcome = run(module, inputs)
             problem = how_they_differ(expected, outcome, truth)
             noted.shows = problem is not None and (outcome.error is not None) == self.fails_after

@@ -16,7 +16,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_function, given_results, written_arguments
 from cuesta.dialects.layout import is_tensor
-from cuesta.replaying.comparing import INEXACT
+from cuesta.replaying.comparing import keeps_bits
 from cuesta.targets.reference.program import run_and_write
 from cuesta.targets.reference.random_inputs import random_inputs
 from cuesta.targets.reference.validate import difference
@@ -135,6 +135,6 @@ def how_they_differ(before: Outcome, after: Outcome, truth: Outcome | None) -> s
     return None
 
 
-def is_exact(stage: str) -> bool:
-    """Whether a stage keeps every rounding, so that its results are compared bit by bit."""
-    return stage.partition("{")[0] not in INEXACT
+def is_exact(stage: str, program: ModuleOp) -> bool:
+    """Whether a stage keeps every rounding of a program, so that its results are compared bit by bit."""
+    return keeps_bits(stage.partition("{")[0], program)

@@ -47,7 +47,7 @@ def wrong_rewrite(before: ModuleOp, stage: Stage, inputs: Sequence[Any]) -> Rewr
     if not states:
         return None
     expected = run(before, inputs)
-    truth = None if is_exact(stage.name) else run(before, inputs, precise=True)
+    truth = None if is_exact(stage.name, before) else run(before, inputs, precise=True)
     number = _first_wrong(states, lambda state: _is_right(state, inputs, expected, truth))
     return rewrite_of(states, number)
 

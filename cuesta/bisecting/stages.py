@@ -106,7 +106,11 @@ def _changes(
     for one in (number - 1, number):
         if one not in outcomes:
             outcomes[one] = run(walked.programs[one][1], inputs)
-    truth = None if is_exact(stage.name) else run(walked.programs[number - 1][1], inputs, precise=True)
+    truth = (
+        None
+        if is_exact(stage.name, walked.programs[number - 1][1])
+        else run(walked.programs[number - 1][1], inputs, precise=True)
+    )
     return how_they_differ(outcomes[number - 1], outcomes[number], truth)
 
 
