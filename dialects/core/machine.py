@@ -42,6 +42,8 @@ class Machine:
     """Steps until a sum can be added to again."""
     waking: int = 65536
     """The work, in float adds and accesses, that takes as long as waking the other threads."""
+    onednn: float = 1.0
+    """How many times as fast oneDNN multiplies matrices of f32 as the library that PyTorch calls for it."""
 
     # The GPU
     processors: int = 132
