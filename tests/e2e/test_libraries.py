@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """On whatever processor, as on one where oneDNN is the faster library."""
-    monkeypatch.setattr(libraries, "speed_of_onednn", lambda: 1.3)
+    monkeypatch.setattr(libraries, "facts_of_onednn", lambda: {"onednn": 1.3})
     torch._dynamo.reset()
     cuesta.clear_records()
 
@@ -71,6 +71,14 @@ def test_sizes_that_differ(first: int) -> None:
     with torch.no_grad():
         for rows in (200 * first, 301, 17):
             assert_close_to_float64(compiled, model, [torch.randn(rows, 384)])
+
+
+def test_many_threads_have_small_products_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a call costs is more arithmetic where more threads do it."""
+    monkeypatch.setattr(libraries, "facts_of_onednn", lambda: {"onednn": 1.3, "onednn_call": 1.5e6 * 64})
+    compiled = torch.compile(torch.mm, backend="cuesta", fullgraph=True, options={"dump": str(tmp_path)})
+    compiled(torch.randn(256, 512), torch.randn(512, 512))
+    assert overloads(tmp_path) == ["aten.mm.default"]
 
 
 def test_who_does_without_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
