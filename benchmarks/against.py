@@ -6,7 +6,8 @@
 
 Each measurement is a fresh process without a cache: a first training step, nothing subtracted. Which checkout comes
 first changes from turn to turn. CPU seconds are those of the thread that compiles: compare these on a machine that has
-other users. On a GPU Triton's caches are empty in each process, too. What autograd saves is without the parameters. Both checkouts run with this interpreter.
+other users. On a GPU Triton's cache is empty in each process, too. What autograd saves is without the parameters. Both
+checkouts run with this interpreter.
 """
 
 from __future__ import annotations

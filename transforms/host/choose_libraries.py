@@ -5,8 +5,8 @@
 %t = host.reinterpret %w offset 0 : tensor<768x3072xf32> to tensor<3072x768xf32, #aten.layout<strides = [1, 3072]>>
 %y = host.extern pure "mkldnn::_linear_pointwise.default"(%x, %t, %b, "none", [], "")
 
-How many times as fast it is, and what a call of it costs more, are facts of the machine (`onednn`, `onednn_call`): MKL, which PyTorch calls for products, has its best
-kernels for the processors of one vendor.
+How many times as fast it is, and what a call of it costs more, are facts of the machine (`onednn`, `onednn_call`): MKL,
+which PyTorch calls for products, has its best kernels for the processors of one vendor.
 """
 
 from __future__ import annotations
