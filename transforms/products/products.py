@@ -215,7 +215,7 @@ def _no_consumer(call: loops.ExternOp, consumer: loops.NestOp, windows: Windows)
     weights = weights_of(consumer.induction_variables, consumer.sizes, own)
     if weights is None:
         return "it reads a part"
-    if stores_across(windows, consumer, windows.indices(weights, static(consumer.sizes))):
+    if stores_across(windows, call.results[0], consumer, windows.indices(weights, static(consumer.sizes))):
         return "it stores, or reads, along something else than channels"
     return None
 

@@ -120,9 +120,9 @@ def windows_of(call: loops.ExternOp) -> Windows | str:
     return Windows(made, steps, tuple(order), tuple(sizes[axis] for axis in order))
 
 
-def stores_across(windows: Windows, nest: loops.NestOp, indices: Sequence[sym.IndexExpr]) -> bool:
+def stores_across(windows: Windows, result: SSAValue, nest: loops.NestOp, indices: Sequence[sym.IndexExpr]) -> bool:
     """Whether a nest with these indices for rows and columns stores something whose columns do not lie side by side,
-    or reads something as large in that way.
+    or reads something as large in that way beside the `result` of the convolution.
     """
     large = math.prod(windows.result)
     rows, columns, _ = windows.sizes
@@ -131,6 +131,8 @@ def stores_across(windows: Windows, nest: loops.NestOp, indices: Sequence[sym.In
         substitution.set_index(variable, index)
     for op in (*loads_of(nest), *stores_of(nest)):
         tensor = op.target if isinstance(op, loops.StoreOp) else op.source
+        if tensor is result:
+            continue
         step = _step(tensor, substitution.expressions(op.map.results, op.indices), (rows, columns), 1)
         if step == 1 or (isinstance(op, loops.LoadOp) and (step == 0 or _points(tensor) < large)):
             continue

@@ -1,0 +1,216 @@
+"""Convolutions that are products, with what is around them in one Triton kernel: by Triton's interpreter against float64,
+and by the reference interpreter before and after.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from xdsl.dialects.builtin import ModuleOp
+
+from cuesta.context import make_context
+from cuesta.dialects import loops
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.tracing import trace_rewrites
+from cuesta.pipeline import default_stages, run_pipeline
+from cuesta.targets.reference import check_equivalent
+from cuesta.testing import compare
+from cuesta.transforms.products import product_plans
+from tests.support.triton_interpreter import interpreted_cuda
+from tests.support.triton_kernels import texts_of
+
+pytest.importorskip("triton")
+
+Function = Callable[..., Tensor | tuple[Tensor, ...]]
+
+
+def last(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    """Random images, channels last."""
+    drawn = torch.randn(sizes).to(dtype)
+    return drawn.movedim(1, -1).contiguous().movedim(-1, 1)
+
+
+def weight(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    """A random weight, channels last, so that results are about 1."""
+    return last(*sizes, dtype=dtype) * last(*sizes, dtype=dtype).flatten(1).shape[1] ** -0.5
+
+
+def bias_relu(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, w, b))
+
+
+def in_steps(x: Tensor, w: Tensor, s: Tensor) -> Tensor:
+    return torch.tanh(F.conv2d(x, w, stride=2)) * s[:, None, None]
+
+
+def residual(x: Tensor, w: Tensor, r: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, w) + r)
+
+
+def gated(x: Tensor, w: Tensor, g: Tensor) -> Tensor:
+    return F.conv2d(x * torch.sigmoid(g), w).relu()
+
+
+def kept(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    y = F.conv2d(x, w)
+    return y, F.silu(y)
+
+
+def normed_before(x: Tensor, s: Tensor, b: Tensor, w: Tensor) -> Tensor:
+    return F.conv2d(F.relu(x * s[:, None, None] + b[:, None, None]), w, stride=2)
+
+
+def two(x: Tensor, w: Tensor, z: Tensor, v: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, w) + F.conv2d(z, v, stride=2))
+
+
+def along(x: Tensor, w: Tensor, r: Tensor) -> Tensor:
+    return r + torch.tanh(F.conv1d(x, w)).transpose(1, 2)
+
+
+def volumes(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.relu(F.conv3d(x, w, b, stride=(1, 2, 1)))
+
+
+def patches(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return torch.tanh(F.conv2d(x, w, b, stride=(2, 3)))
+
+
+def tokens(x: Tensor, w: Tensor, b: Tensor, p: Tensor) -> Tensor:
+    return F.conv2d(x, w, b, stride=w.shape[2:]).flatten(2).transpose(1, 2).contiguous() + p
+
+
+HALF = torch.bfloat16
+CASES: dict[str, tuple[Function, Sequence[Callable[[], Tensor]]]] = {
+    "bias, relu": (
+        bias_relu,
+        [lambda: last(2, 32, 5, 7), lambda: weight(24, 32, 1, 1), lambda: torch.randn(24).to(HALF)],
+    ),
+    "one image": (
+        bias_relu,
+        [lambda: last(1, 48, 6, 6), lambda: weight(17, 48, 1, 1), lambda: torch.randn(17).to(HALF)],
+    ),
+    "f16": (
+        bias_relu,
+        [
+            lambda: last(2, 32, 5, 7, dtype=torch.float16),
+            lambda: weight(24, 32, 1, 1, dtype=torch.float16),
+            lambda: torch.randn(24).half(),
+        ],
+    ),
+    "in steps of 2": (
+        in_steps,
+        [lambda: last(3, 32, 7, 9), lambda: weight(40, 32, 1, 1), lambda: torch.randn(40).to(HALF)],
+    ),
+    "residual": (residual, [lambda: last(2, 64, 4, 5), lambda: weight(32, 64, 1, 1), lambda: last(2, 32, 4, 5)]),
+    "a gate before": (
+        gated,
+        [lambda: last(2, 32, 6, 5), lambda: weight(32, 32, 1, 1), lambda: last(2, 32, 1, 1)],
+    ),
+    "kept": (kept, [lambda: last(2, 32, 4, 5), lambda: weight(48, 32, 1, 1)]),
+    "a norm before": (
+        normed_before,
+        [
+            lambda: last(2, 32, 6, 5),
+            lambda: torch.randn(32).to(HALF),
+            lambda: torch.randn(32).to(HALF),
+            lambda: weight(48, 32, 1, 1),
+        ],
+    ),
+    "two beside each other": (
+        two,
+        [
+            lambda: last(2, 32, 4, 5),
+            lambda: weight(48, 32, 1, 1),
+            lambda: last(2, 32, 8, 9),
+            lambda: weight(48, 32, 1, 1),
+        ],
+    ),
+    "of one dimension": (
+        along,
+        [lambda: last(2, 32, 21), lambda: weight(32, 32, 1), lambda: torch.randn(2, 21, 32).to(HALF)],
+    ),
+    "of three": (
+        volumes,
+        [lambda: last(2, 32, 3, 4, 3), lambda: weight(24, 32, 1, 1, 1), lambda: torch.randn(24).to(HALF)],
+    ),
+    "patches": (
+        patches,
+        [lambda: last(2, 16, 9, 9), lambda: weight(24, 16, 2, 3), lambda: torch.randn(24).to(HALF)],
+    ),
+    "patches as tokens": (
+        tokens,
+        [
+            lambda: torch.randn(2, 3, 12, 16).to(HALF),
+            lambda: (torch.randn(24, 3, 4, 4) / 7).to(HALF),
+            lambda: torch.randn(24).to(HALF),
+            lambda: torch.randn(12, 24).to(HALF),
+        ],
+    ),
+}
+
+
+def inputs_of(name: str) -> list[Tensor]:
+    torch.manual_seed(0)
+    return [make() for make in CASES[name][1]]
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every product is taken that can be, also one whose points fill no whole step."""
+    monkeypatch.setattr(product_plans, "SURE", 0.0)
+    monkeypatch.setattr(product_plans, "_is_in_steps", lambda *_: True)
+
+
+def compiled(function: Function) -> Function:
+    return torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False)
+
+
+def until(program: ModuleOp, label: str) -> ModuleOp:
+    """A copy of a program after a stage."""
+    module, stages = program.clone(), default_stages(tf32_convolutions=True)
+    labels = [stage.label for stage in stages]
+    run_pipeline(make_context(), module, stages[: labels.index(label) + 1], verify_each=True)
+    return module
+
+
+def calls_in(program: ModuleOp) -> list[str]:
+    return [op.overload for op in entry_block(program).ops if isinstance(op, loops.ExternOp)]
+
+
+def captured(function: Function, inputs: Sequence[Tensor]) -> ModuleOp:
+    with interpreted_cuda(run_it=False) as programs, torch.no_grad():
+        compiled(function)(*inputs)
+    (program,) = programs
+    return program
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_nest_means_the_same(name: str, always: None) -> None:
+    program = captured(CASES[name][0], inputs_of(name))
+    before, after = until(program, "spread-rows"), until(program, "choose-products")
+    assert calls_in(before) and not calls_in(after)
+    check_equivalent(before, after, exact=False)
+
+
+@pytest.mark.slow  # the interpreter takes seconds for a kernel
+@pytest.mark.parametrize("name", CASES)
+def test_numerics(name: str, always: None) -> None:
+    function, inputs = CASES[name][0], inputs_of(name)
+    with torch.no_grad(), interpreted_cuda() as programs:
+        actual = compiled(function)(*copy.deepcopy(inputs))
+    (program,) = programs
+    assert not calls_in(until(program, "choose-products"))
+    expected, truth = function(*inputs), function(*(one.double() for one in inputs))
+    for position, triple in enumerate(zip(*map(as_tuple, (actual, expected, truth)), strict=True)):
+        found = compare(f"{name} {position}", *triple)
+        assert found.passes, str(found)
+
+
+def as_tuple(results: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return results if isinstance(results, tuple) else (results,)
