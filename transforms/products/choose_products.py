@@ -62,7 +62,7 @@ class ChooseProductsPass(ModulePass):
                 known[key] = plan_of(product, machine) if rows is None else plan_of_reduced(rows, machine)
             plan = known[key]
             if plan is None or not plan.pays:
-                told = "nothing surrounds it" if plan is None else _told(plan.together, plan.apart)
+                told = _told(product, rows) if plan is None else _compared(plan.together, plan.apart)
                 no_match(product.call, f"stays the library's: {told}")
             elif rows is not None:
                 replace_reduced(rows, reduced_nest(rows), plan.tile)
@@ -91,5 +91,12 @@ def _key(product: Product, rows: Reduced | None) -> tuple[object, ...]:
     )
 
 
-def _told(together: float, apart: float) -> str:
+def _told(product: Product, rows: Reduced | None) -> str:
+    """Why there is no plan."""
+    if rows is None and product.consumer is None and not product.producers:
+        return "nothing surrounds it"
+    return "no tile's steps end where its points do" if rows is None else "no tile's columns are parts of its rows"
+
+
+def _compared(together: float, apart: float) -> str:
     return f"predicted {together:.1f} µs with what surrounds it, and {apart:.1f} apart"

@@ -281,6 +281,9 @@ def fused_nest(
         whole = product.domain if _is_part(product) or product.windows is not None else consumer.sizes
         nest = loops.NestOp.build(whole, [*(result.type for result in consumer.results), *kept])
     nest.location = product.call.location
+    if product.windows is not None:
+        for variable, name in zip(nest.induction_variables, ("row", "channel"), strict=True):
+            variable.name_hint = name
     place = InsertPoint.at_end(nest.body)
     if consumer is None:
         variables = nest.induction_variables
