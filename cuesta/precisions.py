@@ -15,7 +15,11 @@ def tf32_of_products() -> bool:
 
 
 def tf32_of_convolutions() -> bool:
-    """Whether what convolutions multiply may be; by default it may."""
+    """Whether what convolutions multiply may be; by default it may.
+
+    That says what the library may do, which rounds to nearest. Our contractions cut off (`kernel.contract`), which is
+    twice as far off, and always to the same side: so they ask that products may be, too, which somebody has to say.
+    """
     import torch
 
     return torch.backends.cudnn.conv.fp32_precision == "tf32"

@@ -115,7 +115,7 @@ def stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
         random=options.random,
         tune=options.tunes,
         tf32=tf32_of_products(),
-        tf32_convolutions=tf32_of_convolutions(),
+        tf32_convolutions=tf32_of_products() and tf32_of_convolutions(),
         pieces=is_in_pieces(module),
     )
     return remaining_stages(module, every)

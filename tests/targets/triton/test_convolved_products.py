@@ -1,10 +1,11 @@
-"""Convolutions that are products, with what is around them in one Triton kernel: by Triton's interpreter against float64,
-and by the reference interpreter before and after.
+"""Convolutions that are products, with what is around them in one Triton kernel: by Triton's interpreter against
+float64, and by the reference interpreter before and after.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -17,12 +18,13 @@ from cuesta.context import make_context
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.tracing import trace_rewrites
+from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.pipeline import default_stages, run_pipeline
 from cuesta.targets.reference import check_equivalent
 from cuesta.testing import compare
 from cuesta.transforms.products import product_plans
-from tests.support.triton_interpreter import interpreted_cuda
-from tests.support.triton_kernels import texts_of
+from tests.support.triton_interpreter import interpreted_cuda, run
+from tests.support.triton_kernels import assert_compiles, texts_of
 
 pytest.importorskip("triton")
 
@@ -210,6 +212,120 @@ def test_numerics(name: str, always: None) -> None:
     for position, triple in enumerate(zip(*map(as_tuple, (actual, expected, truth)), strict=True)):
         found = compare(f"{name} {position}", *triple)
         assert found.passes, str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("training", [False, True])
+def test_layers(training: bool, always: None) -> None:
+    """A bottleneck, of which the backward pass stays as it is; and what a forward pass keeps for it."""
+    torch.manual_seed(0)
+    inputs = [last(2, 32, 6, 6), weight(16, 32, 1, 1), last(16, 16, 3, 3) / 12, weight(48, 16, 1, 1)]
+    inputs += [weight(48, 32, 1, 1), torch.randn(48).to(HALF)]
+    inputs = [one.detach().requires_grad_(training) for one in inputs]
+
+    def block(x: Tensor, w: Tensor, v: Tensor, u: Tensor, d: Tensor, b: Tensor) -> Tensor:
+        y = F.silu(F.conv2d(x, w))
+        y = F.relu(F.conv2d(y, v, padding=1, stride=2))
+        return F.gelu(F.conv2d(y, u, b) + F.conv2d(x, d, stride=2))
+
+    def results(function: Function, values: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        found = function(*values)
+        assert isinstance(found, Tensor)
+        if not training:
+            return (found,)
+        return (found, *torch.autograd.grad(found.double().square().sum(), values))
+
+    with interpreted_cuda() as programs:
+        actual = results(compiled(block), inputs)
+    forward = calls_in(until(programs[0], "choose-products"))
+    assert len(programs) == 1 + training
+    assert forward == ["aten.convolution.default"] * 2, "of 3 by 3, and that of two which the last nest has not taken"
+    if training:
+        assert "aten.convolution_backward.default" in calls_in(until(programs[1], "choose-products"))
+    exact = [one.detach().double().requires_grad_(training) for one in inputs]
+    for position, triple in enumerate(zip(actual, results(block, inputs), results(block, exact), strict=True)):
+        found = compare(f"result {position}", *triple)
+        assert found.passes, str(found)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_f32_where_it_may_be_rounded_to_tf32(allowed: bool, always: None) -> None:
+    images, factors = last(2, 32, 6, 6, dtype=torch.float32), weight(32, 32, 1, 1, dtype=torch.float32)
+    inputs = [images, factors, torch.randn(32)]
+    program = captured(bias_relu, inputs)
+    module, stages = program.clone(), default_stages(tf32_convolutions=allowed)
+    run_pipeline(make_context(), module, stages[: [one.label for one in stages].index("choose-products") + 1])
+    assert bool(calls_in(module)) is not allowed
+    if allowed:
+        (text,) = texts_of(module)
+        assert 'input_precision="tf32"' in text.source
+        (actual,) = run(module, list(run_order(program, inputs)))
+        torch.testing.assert_close(actual, bias_relu(*inputs), rtol=1e-4, atol=1e-5)
+
+
+def run_order(program: ModuleOp, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Inputs in the order in which a program takes them, found by their sizes, which all differ."""
+    sizes = [sizes_of(tensor_type_of(one)) for one in entry_block(program).args]
+    return [next(one for one in inputs if tuple(one.shape) == size) for size in sizes]
+
+
+REFUSED: dict[str, tuple[Function, tuple[Tensor, Tensor]]] = {
+    "its images are padded": (lambda x, w: F.conv2d(x, w, padding=1).relu(), (last(2, 32, 4, 4), weight(32, 32, 1, 1))),
+    "it has groups": (lambda x, w: F.conv2d(x, w, groups=2).relu(), (last(2, 32, 4, 4), weight(32, 16, 1, 1))),
+    "it is transposed": (lambda x, w: F.conv_transpose2d(x, w).relu(), (last(2, 32, 4, 4), weight(32, 32, 1, 1))),
+    "its windows overlap": (lambda x, w: F.conv2d(x, w).relu(), (last(2, 32, 4, 4), weight(32, 32, 2, 2))),
+    "its windows have gaps": (
+        lambda x, w: F.conv2d(x, w, stride=3, dilation=2).relu(),
+        (last(2, 32, 9, 9), weight(32, 32, 2, 2)),
+    ),
+    "its weight does not lie as its images do": (
+        lambda x, w: F.conv2d(x, w, stride=2).relu(),
+        (last(2, 32, 8, 8), weight(32, 32, 2, 2).contiguous()),
+    ),
+    "the library adds its bias": (
+        lambda x, w: F.conv2d(x.relu(), w, w.flatten()[:32].contiguous()),
+        (last(2, 32, 8, 8), weight(32, 32, 1, 1)),
+    ),
+    "it stores, or reads, along something else": (
+        lambda x, w: F.conv2d(x, w).relu().contiguous(),
+        (last(2, 32, 8, 8), weight(32, 32, 1, 1)),
+    ),
+    "it reads a part": (lambda x, w: F.conv2d(x, w)[..., :7].tanh(), (last(2, 32, 8, 8), weight(32, 32, 1, 1))),
+    "nothing surrounds it": (lambda x, w: F.conv2d(x, w), (last(2, 32, 8, 8), weight(32, 32, 1, 1))),
+    "no tile's steps end where its points do": (
+        lambda x, w: F.conv2d(x, w).relu(),
+        (last(2, 36, 8, 8), weight(32, 36, 1, 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_why_one_stays_a_call(reason: str) -> None:
+    function, inputs = REFUSED[reason]
+    program = captured(function, inputs)
+    with trace_rewrites() as trace:
+        after = until(program, "choose-products")
+    assert len(calls_in(after)) == 1
+    told = [one.reason for one in trace.refusals if one.op_name == "loops.extern"]
+    assert any(reason in one for one in told), told
+
+
+def test_why_one_stays_a_call_that_would_gain_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = captured(lambda x, w: F.conv2d(x, w).relu(), [last(2, 32, 8, 8), weight(32, 32, 1, 1)])
+    assert not calls_in(until(program, "choose-products"))
+    monkeypatch.setattr(product_plans, "SURE", 100.0)
+    with trace_rewrites() as trace:
+        assert calls_in(until(program, "choose-products"))
+    assert any(re.search(r"predicted .* µs with what surrounds it", one.reason) for one in trace.refusals)
+
+
+def test_the_kernel_reads_rows_and_knows_nothing_of_images() -> None:
+    inputs = last(8, 64, 16, 16), weight(64, 64, 1, 1), torch.randn(64).to(HALF)
+    program = until(captured(bias_relu, inputs), "choose-products")
+    (text,) = texts_of(program)
+    assert text.source.count("tl.dot(") == 1
+    assert not re.search(r"// (16|256)|% (16|256)", text.source.split("tl.arange", 1)[1])
+    assert_compiles([text])
 
 
 def as_tuple(results: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
