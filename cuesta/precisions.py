@@ -6,6 +6,8 @@ newer ones are, which the older ones set, too.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def tf32_of_products() -> bool:
     """Whether factors of products of matrices may be rounded to TF32."""
@@ -22,7 +24,8 @@ def tf32_of_convolutions() -> bool:
     """
     import torch
 
-    return torch.backends.cudnn.conv.fp32_precision == "tf32"
+    library: Any = torch.backends.cudnn
+    return library.conv.fp32_precision == "tf32"
 
 
 __all__ = ["tf32_of_convolutions", "tf32_of_products"]

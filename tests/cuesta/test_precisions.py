@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -13,13 +14,15 @@ from cuesta.precisions import tf32_of_convolutions, tf32_of_products
 from cuesta.staging import stages_for
 from tests.support.triton_interpreter import parse
 
+CONVOLUTIONS: Any = getattr(torch.backends.cudnn, "conv")  # noqa: B009 # the type checker does not know it
+
 
 @pytest.fixture(autouse=True)
 def settings() -> Iterator[None]:
-    products, convolutions = torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.conv.fp32_precision
+    products, convolutions = torch.backends.cuda.matmul.fp32_precision, CONVOLUTIONS.fp32_precision
     yield
     torch.backends.cuda.matmul.fp32_precision = products
-    torch.backends.cudnn.conv.fp32_precision = convolutions
+    CONVOLUTIONS.fp32_precision = convolutions
 
 
 def choose_products() -> str:
@@ -42,14 +45,14 @@ def test_the_older_way() -> None:
 
 def test_the_newer_way_which_an_older_question_does_not_survive() -> None:
     torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.conv.fp32_precision = "tf32"
+    CONVOLUTIONS.fp32_precision = "tf32"
     assert tf32_of_convolutions() and choose_products() == "choose-products"
     torch.backends.cuda.matmul.fp32_precision = "tf32"
     with pytest.raises(RuntimeError, match="mix of the legacy and new APIs"):
         torch.get_float32_matmul_precision()
     assert choose_products() == "choose-products{tf32=true tf32_convolutions=true}"
     before = settings_lines("inference", Options())
-    torch.backends.cudnn.conv.fp32_precision = "ieee"
+    CONVOLUTIONS.fp32_precision = "ieee"
     assert not tf32_of_convolutions() and choose_products() == "choose-products{tf32=true}"
     assert settings_lines("inference", Options()) != before
 

@@ -95,7 +95,11 @@ def _told(product: Product, rows: Reduced | None) -> str:
     """Why there is no plan."""
     if rows is None and product.consumer is None and not product.producers:
         return "nothing surrounds it"
-    return "no tile's steps end where its points do" if rows is None else "no tile's columns are parts of its rows"
+    return (
+        "its points fill no whole steps of a tile, or its rows no vectors"
+        if rows is None
+        else "no tile's columns are parts of its rows"
+    )
 
 
 def _compared(together: float, apart: float) -> str:

@@ -43,6 +43,13 @@ Source: `make bench-products ARGS=--fused` on an H100.
 """
 
 
+VECTOR = 128
+"""Bits that one access of a lane has at most.
+
+Source: a definition: NVIDIA's loads and stores have 8 to 128 bits.
+"""
+
+
 @struct
 class Plan:
     """How a product is computed in one nest, and what that is thought to take, and apart, in microseconds."""
@@ -108,8 +115,11 @@ def _whole_steps(product: Product, found: list[tuple[float, dict[str, int]]]) ->
 
 def _is_in_steps(product: Product, tile: dict[str, int]) -> bool:
     """Whether a tile's steps end where the points do. The loads of others are masked in every step, which the estimate
-    does not know: 1000 points took 1.2 times as long as the library and the maximum apart (H100), and not 0.9.
+    does not know: 1000 points took 1.2 times as long as the library and the maximum apart (H100), and not 0.9. For the
+    same reason a convolution's rows begin where vectors may; those of other products `align-products` sees to.
     """
+    if product.windows is not None and product.sizes[1] * product.bits % VECTOR:
+        return False
     return product.sizes[2] % tile["depth"] == 0
 
 

@@ -292,10 +292,8 @@ REFUSED: dict[str, tuple[Function, tuple[Tensor, Tensor]]] = {
     ),
     "it reads a part": (lambda x, w: F.conv2d(x, w)[..., :7].tanh(), (last(2, 32, 8, 8), weight(32, 32, 1, 1))),
     "nothing surrounds it": (lambda x, w: F.conv2d(x, w), (last(2, 32, 8, 8), weight(32, 32, 1, 1))),
-    "no tile's steps end where its points do": (
-        lambda x, w: F.conv2d(x, w).relu(),
-        (last(2, 36, 8, 8), weight(32, 36, 1, 1)),
-    ),
+    "its points fill no whole steps": (lambda x, w: F.conv2d(x, w).relu(), (last(2, 36, 8, 8), weight(32, 36, 1, 1))),
+    "or its rows no vectors": (lambda x, w: F.conv2d(x, w).relu(), (last(2, 32, 8, 8), weight(36, 32, 1, 1))),
 }
 
 
