@@ -118,7 +118,8 @@ def _is_in_steps(product: Product, tile: dict[str, int]) -> bool:
     does not know: 1000 points took 1.2 times as long as the library and the maximum apart (H100), and not 0.9. For the
     same reason a convolution's rows begin where vectors may; those of other products `align-products` sees to.
     """
-    if product.windows is not None and product.sizes[1] * product.bits % VECTOR:
+    windows = product.windows
+    if windows is not None and (product.sizes[1] * product.bits % VECTOR or windows.run * product.bits % VECTOR):
         return False
     return product.sizes[2] % tile["depth"] == 0
 

@@ -35,6 +35,8 @@ class Windows:
     """The axes of the weight that the points of a sum count, the last one fastest: 1 is the channels."""
     lengths: tuple[int, ...]
     """How long these are."""
+    run: int
+    """So many elements of a sum lie side by side in both factors, and begin at a multiple of as many."""
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -117,7 +119,21 @@ def windows_of(call: loops.ExternOp) -> Windows | str:
         return "the elements of a window do not lie side by side"
     if order and of_weight[order[-1]] != 1:
         return "its weight does not lie as its images do"
-    return Windows(made, steps, tuple(order), tuple(sizes[axis] for axis in order))
+    lengths = tuple(sizes[axis] for axis in order)
+    return Windows(made, steps, tuple(order), lengths, _run(call, steps, order, lengths))
+
+
+def _run(call: loops.ExternOp, steps: Sequence[int], order: Sequence[int], lengths: Sequence[int]) -> int:
+    """The `run` of windows whose points go along `order`, the last one of which lies side by side."""
+    if not order:
+        return 1
+    last = order[-1]
+    found = [lengths[-1], *([steps[last - 2]] if last > 1 else [])]
+    for value in call.operands[:2]:
+        kind = tensor_type_of(value)
+        axes = [axis for axis, size in enumerate(sizes_of(kind)) if size != 1 and axis != last]
+        found += [stride for axis in axes if isinstance(stride := strides_of(kind)[axis], int)]
+    return math.gcd(*found)
 
 
 def stores_across(windows: Windows, result: SSAValue, nest: loops.NestOp, indices: Sequence[sym.IndexExpr]) -> bool:
@@ -156,12 +172,17 @@ def _points(tensor: SSAValue) -> int:
     return math.prod(size for size in sizes_of(tensor_type_of(tensor)) if isinstance(size, int))
 
 
-def reads_in_order(nest: loops.NestOp, axis: int) -> bool:
-    """Whether what a nest reads lies side by side along one of its axes, or does not vary along it."""
+def reads_in_order(nest: loops.NestOp, order: Sequence[int]) -> bool:
+    """Whether what a nest reads, point by point of a factor, lies side by side along the last of the axes of a window,
+    or does not vary along it.
+    """
+    if not order:
+        return False
     substitution = Substitution(nest.induction_variables)
     loads = loads_of(nest)
     found = [
-        _step(load.source, substitution.expressions(load.map.results, load.indices), nest.sizes, axis) for load in loads
+        _step(load.source, substitution.expressions(load.map.results, load.indices), nest.sizes, order[-1])
+        for load in loads
     ]
     return all(step in (0, 1) for step in found)
 

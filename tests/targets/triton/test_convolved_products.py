@@ -293,6 +293,10 @@ REFUSED: dict[str, tuple[Function, tuple[Tensor, Tensor]]] = {
     "it reads a part": (lambda x, w: F.conv2d(x, w)[..., :7].tanh(), (last(2, 32, 8, 8), weight(32, 32, 1, 1))),
     "nothing surrounds it": (lambda x, w: F.conv2d(x, w), (last(2, 32, 8, 8), weight(32, 32, 1, 1))),
     "its points fill no whole steps": (lambda x, w: F.conv2d(x, w).relu(), (last(2, 36, 8, 8), weight(32, 36, 1, 1))),
+    "no whole steps of a tile, or its rows": (
+        lambda x, w: F.conv2d(x, w).relu(),
+        (last(2, 33, 8, 8)[:, :32], weight(32, 32, 1, 1)),
+    ),
     "or its rows no vectors": (lambda x, w: F.conv2d(x, w).relu(), (last(2, 32, 8, 8), weight(36, 32, 1, 1))),
 }
 
@@ -315,6 +319,17 @@ def test_why_one_stays_a_call_that_would_gain_too_little(monkeypatch: pytest.Mon
     with trace_rewrites() as trace:
         assert calls_in(until(program, "choose-products"))
     assert any(re.search(r"predicted .* µs with what surrounds it", one.reason) for one in trace.refusals)
+
+
+def test_what_comes_before_is_done_in_the_place_of_a_read_only_along_channels() -> None:
+    factors = weight(32, 32, 1, 1)
+    along = captured(lambda x, w: F.conv2d(torch.sin(x), w), [last(2, 32, 8, 8), factors])
+    assert not calls_in(until(along, "choose-products"))
+    across = captured(
+        lambda x, w: F.conv2d(torch.sin(x).contiguous(memory_format=torch.channels_last), w),
+        [last(2, 32, 8, 8).contiguous(), factors],
+    )
+    assert calls_in(until(across, "choose-products"))
 
 
 def test_the_kernel_reads_rows_and_knows_nothing_of_images() -> None:
