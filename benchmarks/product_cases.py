@@ -351,5 +351,5 @@ CONVOLUTIONS: Sequence[ConvolutionCase] = (
 )
 """What models do around such a convolution: those of ResNet-50, DenseNet, MobileNet, ConvNeXt and ViT, and drawn ones.
 
-In f32 torch lets convolutions be rounded to TF32, and so do both compilers.
+Those of f32 are measured where torch lets convolutions and products be rounded to TF32.
 """

@@ -291,6 +291,7 @@ def fused(
         if perf_counter() - start > seconds:
             print(f"{len(wanted) - len(rows)} rows left out: {seconds:.0f} s are over")
             break
+        torch.set_float32_matmul_precision("high" if getattr(case, "dtype", None) is torch.float32 else "highest")
         row = measure_fused(case, sizes, autotune, rounds)
         rows.append(row)
         keep(rows)

@@ -147,12 +147,12 @@ def stores_across(windows: Windows, result: SSAValue, nest: loops.NestOp, indice
         substitution.set_index(variable, index)
     for op in (*loads_of(nest), *stores_of(nest)):
         tensor = op.target if isinstance(op, loops.StoreOp) else op.source
-        if tensor is result:
+        is_load = isinstance(op, loops.LoadOp)
+        if tensor is result or (is_load and _points(tensor) < large):
             continue
         step = _step(tensor, substitution.expressions(op.map.results, op.indices), (rows, columns), 1)
-        if step == 1 or (isinstance(op, loops.LoadOp) and (step == 0 or _points(tensor) < large)):
-            continue
-        return True
+        if step != 1 and not (is_load and step == 0):
+            return True
     return False
 
 
