@@ -332,6 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--skip-inductor", action="store_true")
     parser.add_argument("--skip-models", action="store_true")
     parser.add_argument("--skip-kernels", action="store_true")
+    parser.add_argument("--skip-products", action="store_true", help="leave out products, attention, a large loss")
     parser.add_argument("--skip-cliffs", action="store_true", help=f"leave out the lines of {CLIFFS.name}")
     parser.add_argument(
         "--skip-host", action="store_true", help="leave out what launches and steps cost the host (as --only does)"
@@ -349,6 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     import torch
 
+    from benchmarks.contraction_cases import contraction_cases
     from benchmarks.gpu_cases import kernel_cases, model_cases
     from benchmarks.plot import draw_fractions
 
@@ -362,6 +364,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return [name for name in names if any(part in name for part in (parts or "").split(","))]
 
     kernels = [] if options.skip_kernels else chosen(list(kernel_cases()), options.only)
+    products = [] if options.skip_products else chosen(list(contraction_cases()), options.only)
     models = [] if options.skip_models else chosen(list(model_cases()), options.only)
     cliffs = [] if options.skip_cliffs else chosen(lines_of(CLIFFS), options.only)
     run, graphs = Run(options), Run(options, "-graphs")
@@ -374,6 +377,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if kernels:
             run.compile_all(kernels, fresh=False)
             run.told(f"{len(kernels)} cases compiled and checked")
+        if products:
+            losses = [name for name in products if name.startswith("loss")]
+            run.compile_all(losses, fresh=False, most=1)
+            run.compile_all([name for name in products if name not in losses], fresh=False)
+            run.told(f"{len(products)} products compiled and checked")
         if models:
             run.compile_all(models, fresh=True)
             run.told(f"{len(models)} models compiled and checked")
@@ -395,6 +403,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "kernels": {name: run.rows[name] for name in kernels},
+        "products": {name: run.rows[name] for name in products},
         "models": {name: run.rows[name] for name in models},
         "cliffs": {name: run.rows[name] for name in cliffs},
         "launch_costs": host.get("launches", {}),
@@ -403,7 +412,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     path = Path(options.json)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1))
-    for what in ("kernels", "models", "cliffs"):
+    for what in ("kernels", "products", "models", "cliffs"):
         if report[what]:
             print("\n".join([*table(report[what]), *summary(what, report[what]), ""]))
     for line in host_lines(host, ["eager", *run.sides]):

@@ -20,6 +20,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from benchmarks.case import Case, Prepared, Step
+from benchmarks.contraction_cases import contraction_cases
 from benchmarks.gpu import MODES
 from benchmarks.gpu_cases import kernel_cases, model_cases
 from benchmarks.host_time import host_times
@@ -52,7 +53,7 @@ class Worker:
 
     def __init__(self, sides: tuple[str, ...], texts: str | None) -> None:
         self.sides = sides
-        self.cases: Mapping[str, Case] = {**kernel_cases(), **model_cases()}
+        self.cases: Mapping[str, Case] = {**kernel_cases(), **contraction_cases(), **model_cases()}
         self.ready: dict[str, tuple[Prepared, dict[str, Step]]] = {}
         self.moving: dict[str, dict[str, Step]] = {}
         """By case, the steps of sides with CUDA graphs on inputs that lie elsewhere at every call."""
@@ -99,7 +100,7 @@ class Worker:
                     result["errors"][side] = f"{type(error).__name__}: {error}"[:ERROR]
         if name in self.moving:
             _forget(prepared, steps)
-        if not isinstance(prepared.function, torch.nn.Module):
+        if case.bound == "memory":
             result["bytes"] = prepared.bytes_moved()
         self.ready[name] = prepared, steps
         torch.cuda.empty_cache()
@@ -125,9 +126,11 @@ class Worker:
                 if moving := self.moving.pop(name, None):
                     _forget(prepared, moving)
                     samples |= in_turns(moving, MODEL_SECONDS, torch.cuda.synchronize).milliseconds
-            else:
+            elif prepared.case.bound == "memory":
                 moved = prepared.bytes_moved()
                 samples = device_times({**steps, "copy": copy_of(moved, "cuda")})
+            else:
+                samples = device_times(steps)
         result = {f"{side}_ms": statistics.median(times) for side, times in samples.items()}
         if moved:
             result["copy_bandwidth"] = moved / (result["copy_ms"] * 1e-3)

@@ -95,6 +95,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("kernel-to-host", "values become buffers"),
     Stage("write-in-place", "what ends up in an input is written there, while every buffer still has one writer"),
     Stage("accumulate-in-place", "as write-in-place; and what it frees, later buffers may take"),
+    Stage("choose-libraries", "it is final which products are calls of a library, and where their factors lie"),
     Stage("overlap-collectives", "it is final who writes to what, and no buffer has taken the place of another yet"),
     Stage("join-launches", "it is final what is launched, and no buffer has taken the place of another yet"),
     Stage("free-buffers", "buffers die at their last use, and later ones take their place"),
@@ -143,7 +144,7 @@ def default_stages(
         options["canonicalize"] = {"exact": "true"}
     if emulate_precision_casts:
         left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products", "join-products"}
-        left_out |= {"align-products", "multiply-patches", "choose-products"}
+        left_out |= {"align-products", "multiply-patches", "choose-products", "choose-libraries"}
     if emulate_precision_casts or not relax_accuracy:
         left_out.add("relax-accuracy")
     return tuple(

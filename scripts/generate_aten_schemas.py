@@ -32,6 +32,9 @@ MUTATING = (
     "aten::_foreach_copy_",
 )
 
+OF_LIBRARIES = ("mkldnn::_linear_pointwise",)
+"""Overloads outside of ATen that `choose-libraries` calls."""
+
 
 def qualified_name(schema: torch._C.FunctionSchema) -> str:
     """The dispatcher's name: `aten::add.Tensor`, `aten::relu`."""
@@ -78,7 +81,7 @@ def table() -> dict[str, object]:
     schemas = [
         schema
         for schema in torch._C._jit_get_all_schemas()
-        if schema.name.startswith(("aten::", "prims::"))
+        if (schema.name.startswith(("aten::", "prims::")) or qualified_name(schema) in OF_LIBRARIES)
         and qualified_name(schema) in dispatched
         and (not schema.is_mutable or qualified_name(schema) in MUTATING)
         and not schema.name.startswith("aten::_test")

@@ -19,6 +19,10 @@ def _product(inputs: Sequence[Shape], outputs: Sequence[Shape], call: NamedCall)
     return 2 * math.prod(outputs[0]) * left[-1]
 
 
+def _linear(inputs: Sequence[Shape], outputs: Sequence[Shape], call: NamedCall) -> int:
+    return 2 * math.prod(outputs[0]) * inputs[0][-1]
+
+
 def _convolution(inputs: Sequence[Shape], outputs: Sequence[Shape], call: NamedCall) -> int:
     weight = inputs[1]
     transposed = call.argument("transposed") is True
@@ -53,6 +57,7 @@ _FLOPS: Final[Mapping[str, Callable[[Sequence[Shape], Sequence[Shape], NamedCall
     "aten.addmm_": _product,
     "aten.baddbmm": _product,
     "aten.baddbmm_": _product,
+    "mkldnn::_linear_pointwise": _linear,
     "aten.convolution": _convolution,
     "aten.convolution_backward": _convolution_backward,
     "aten.scaled_dot_product_attention": _attention,

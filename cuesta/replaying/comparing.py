@@ -23,6 +23,7 @@ INEXACT = frozenset(
         "assign-layouts",
         "aten-to-loops",
         "carry-reductions",
+        "choose-libraries",
         "choose-products",
         "elide-roundings",
         "fuse-products",
@@ -46,7 +47,9 @@ MOVES_MEMORY = "kernel-to-host"
 its operands begin and what strides they have (MKL's matrix times vector, on an AMD EPYC), so that with such calls this
 pass is compared as those above.
 """
-_PRODUCTS = frozenset({"mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "convolution"})
+_PRODUCTS = frozenset(
+    {"mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot", "convolution", "mkldnn::_linear_pointwise"}
+)
 
 
 def keeps_bits(stage: str, program: ModuleOp) -> bool:

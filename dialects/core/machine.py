@@ -42,6 +42,10 @@ class Machine:
     """Steps until a sum can be added to again."""
     waking: int = 65536
     """The work, in float adds and accesses, that takes as long as waking the other threads."""
+    onednn: float = 1.0
+    """How many times as fast oneDNN multiplies matrices of f32 as the library that PyTorch calls for it."""
+    onednn_call: float = 3e6
+    """The additions and products of f32 that all threads do in the time that a call of oneDNN takes longer."""
 
     # The GPU
     processors: int = 132

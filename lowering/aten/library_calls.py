@@ -26,6 +26,7 @@ LIBRARY_CALLS = frozenset(
         "aten._scaled_mm",
         "aten._grouped_mm",
         "aten._scaled_grouped_mm",
+        "mkldnn::_linear_pointwise",
         # On a CPU eager's were measured to be faster than nests, with what is around them fused, where
         # `embedding_bags.py` and `grid_sampling.py` say so.
         "aten._embedding_bag",

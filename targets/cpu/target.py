@@ -21,10 +21,11 @@ class CpuTarget(Target):
     traits = CPU
 
     def facts(self, device: str) -> Mapping[str, int | float]:
-        """The lanes of its vectors."""
+        """The lanes of its vectors, and how fast its libraries are."""
         from cuesta.targets.cpu.features import host_features
+        from cuesta.targets.cpu.libraries import facts_of_onednn
 
-        return {"lanes": host_features().f32_lanes}
+        return {"lanes": host_features().f32_lanes, **facts_of_onednn()}
 
     def start(self, kernels: Mapping[str, FuncOp], wanted: Sequence[tuple[str, str]]) -> Build:
         """Nothing yet: the text is made with the runs."""

@@ -7,6 +7,7 @@ import argparse
 import torch
 
 from benchmarks.case import Case, Prepared
+from benchmarks.contraction_cases import contraction_cases
 from benchmarks.gpu import Run, is_large
 from benchmarks.gpu_worker import moving_step
 
@@ -47,3 +48,12 @@ def test_inputs_that_move_hold_the_same_and_lie_elsewhere_from_call_to_call() ->
     places = [place for place, _ in seen]
     assert places[0] == places[2] != places[1] == places[3]
     assert {value for _, value in seen} == {6.0}
+
+
+def test_products_attention_and_a_loss_are_rows() -> None:
+    """None of them moves its bytes only, and what a name says of training the case does."""
+    cases = contraction_cases()
+    assert {name.partition(",")[0].split()[0] for name in cases} == {"attention", "product", "loss"}
+    assert len({name.partition(",")[2].split(" 1")[0] for name in cases if name.startswith("product")}) == 10
+    for name, case in cases.items():
+        assert (case.name, case.training, case.bound) == (name, "trained" in name, "arithmetic")

@@ -31,6 +31,7 @@ _FRESH = frozenset(
         "aten.bmm.default",
         "aten.baddbmm.default",
         "aten.convolution.default",
+        "mkldnn::_linear_pointwise.default",
         "aten._scaled_dot_product_flash_attention_for_cpu.default",
     }
 )

@@ -63,6 +63,8 @@ class Rows:
     """What is computed for a point, in float adds, by all stages together."""
     touched: int = 1
     """How often a sector is touched that programs of whole rows share: strips of one sector that begin anywhere."""
+    later: int = 0
+    """Reductions of what others gave, each of which is taken apart after them."""
 
 
 def of_reading(rows: Rows, times: float) -> float:
@@ -81,9 +83,11 @@ def of_whole_rows(rows: Rows, machine: Machine) -> float:
 
 
 def of_parts(rows: Rows, machine: Machine) -> float:
-    """The cost of kernels for the parts, for their combination, and for what comes after."""
+    """The cost of kernels for the parts, for their combination, and for what comes after; and of two for each of the
+    reductions that come later.
+    """
     after = rows.after * rows.read + rows.written  # point by point, at any alignment
-    return of_reading(rows, 1) + after + (1 + (rows.after > 0)) * machine.launch_bytes
+    return of_reading(rows, 1) + after + (1 + (rows.after > 0) + 2 * rows.later) * machine.launch_bytes
 
 
 def of_meeting(rows: Rows, members: int, machine: Machine) -> float:

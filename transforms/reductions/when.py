@@ -336,7 +336,8 @@ class _Facts:
             return _Points(
                 apart=min(points, self.rows_of_strip(machine)) if strips and len(self.members) > 1 else points
             )
-        rows = self.rows(stages, programs, machine, strips=strips)
+        whole = math.ceil(self.around / self.columns_of_program(machine)) if strips else programs
+        rows = self.rows(stages, whole, machine, strips=strips)
         points = self.rows_of_strip(machine) if strips else TILE
         most = WORTH * gpu_cost.of_whole_rows(rows, machine)
         apart = gpu_cost.of_parts(rows, machine)
@@ -344,7 +345,10 @@ class _Facts:
         meet = points_of_meeting(rows, min(most, SURE * apart), machine) if together else 0
         while points > LEAST and programs * self.points // points < FEW_PROGRAMS * processors:
             points //= 2
-        takes_apart = apart <= most and (meet or not self.is_better_whole(machine))
+        # Columns so few and long that no tile keeps them, and that processors have none: statistics of 16 images of 16
+        # channels, last, and 127 x 127 f32 took 37 us whole on an H100, where the model of tilings expects 13.
+        starved = strips and self.points >= KEPT and self.around < self.strip(machine) * processors
+        takes_apart = apart <= most and (meet or starved or not self.is_better_whole(machine))
         return _Points(meeting=meet, apart=points if takes_apart else 0)
 
     def is_better_whole(self, machine: Machine) -> bool:
@@ -365,6 +369,20 @@ class _Facts:
     def rows_of_strip(self, machine: Machine) -> int:
         """How many rows of a strip of columns one tile holds."""
         return max(2, TILE // self.strip(machine))
+
+    def touched(self, machine: Machine) -> int:
+        """How many programs touch a sector of what is read by strips: two of strips so narrow that begin anywhere."""
+        narrow = self.points < KEPT or self.columns_of_program(machine) < self.strip(machine)
+        return 2 if narrow and self.is_scattered(machine) else 1
+
+    def columns_of_program(self, machine: Machine) -> int:
+        """The columns that a program of whole columns has: fewer where processors would have no program, as long as
+        they fill sectors.
+        """
+        columns, least = COLUMNS, self.strip(machine) * machine.sector // machine.segment
+        while columns > least and self.around < columns * machine.processors:
+            columns //= 2
+        return columns
 
     def strip(self, machine: Machine) -> int:
         """The columns of a strip: as many as lie in a segment of memory."""
@@ -399,7 +417,8 @@ class _Facts:
             strips or self.is_aligned(machine.vector),
             elements * machine.sector * len(apart),
             sum(loop.work for loop in self.analysis.root.loops),
-            2 if self.points < KEPT and self.is_scattered(machine) else 1 if strips else self.sharing(machine),
+            self.touched(machine) if strips else self.sharing(machine),
+            sum(isinstance(stage, loops.ReduceOp) for stage in stages) - len(self.members),
         )
 
     def sharing(self, machine: Machine) -> int:
@@ -484,9 +503,9 @@ class _Facts:
         return reached * access.width
 
     def moves_by_one(self, access: Access, domain: loops.DomainOp) -> bool:
-        """Whether an access reads neighbours along an axis of a domain."""
+        """Whether an access reads neighbours along an axis of a domain, in one order or the other."""
         number = self.analysis.number
-        return any(step(access.address, number[one], self.analysis) == 1 for one in domain.induction_variables)
+        return any(step(access.address, number[one], self.analysis) in (1, -1) for one in domain.induction_variables)
 
 
 __all__ = ["candidates", "choose_part", "choose_part_on_gpu", "is_static", "points_of_meeting"]

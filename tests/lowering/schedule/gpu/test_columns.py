@@ -150,3 +150,12 @@ def test_many_rows_share_programs(number: int, points: int, element: str, tile: 
     (nest,) = [op for op in parse(text).walk() if isinstance(op, loops.NestOp)]
     tiling = usual_tiling(analyse(nest, {}, (True,)), REFERENCE)
     assert tiling is not None and (tiling["rows"], tiling["lanes"], tiling["warps"]) == tile
+
+
+def test_columns_that_come_backwards_are_columns() -> None:
+    """A sum of 1024 rows of 1000 bf16, the last number first, took 11 us on an H100 with a program for each, 6 so."""
+    text = COLUMNS.replace("NUMBER", "1").replace("%k, %j]", "%k, -%j + 1023]")
+    (nest,) = [op for op in parse(text).walk() if isinstance(op, loops.NestOp)]
+    tiling = usual_tiling(analyse(nest, {}, [True]), REFERENCE)
+    assert tiling is not None
+    assert tiling["rows"] >= 8
