@@ -337,6 +337,7 @@ CONVOLUTIONS: Sequence[ConvolutionCase] = (
     ConvolutionCase("1x1, norm, relu6", _norm_relu6, "xwmvst", (32, 32, 192, 56, 1)),
     ConvolutionCase("gate, 1x1, norm", _gated_norm, "xgwmvst", (32, 672, 112, 14, 1)),
     ConvolutionCase("1x1, bias, gelu", _image_gelu, "xwb", (32, 96, 384, 56, 1)),
+    ConvolutionCase("1x1, bias, gelu, channels first", _image_gelu, "xwb", (32, 96, 384, 56, 1), last=False),
     ConvolutionCase("1x1, bias, scale, residual", _scaled_residual, "xwbsr", (32, 384, 96, 56, 1)),
     ConvolutionCase("1x1, bias, silu, one image", _image_silu, "xwb", (1, 256, 512, 32, 1)),
     ConvolutionCase("patches 2x2, bias, gelu", _patches_gelu, "xwb", (32, 96, 192, 56, 2), steps=2),

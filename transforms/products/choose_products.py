@@ -36,7 +36,7 @@ class ChooseProductsPass(ModulePass):
 
     Reassociates, and what follows takes the sum before it is rounded. Near misses: a product that nothing surrounds; a
     nest with a schedule of its own; a device without matrix units; a convolution with padding, with groups, whose
-    windows overlap, or whose images, or what is stored, lie otherwise than their channels.
+    windows overlap, or whose images do not lie along them.
     """
 
     name = "choose-products"

@@ -20,6 +20,7 @@ from cuesta.dialects.loops.surgery import loads_of, stores_of
 from cuesta.transforms.products.products import Product, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
 from cuesta.transforms.products.tiles import ALONE, CLOCK, Around, estimates
+from cuesta.transforms.products.windows import VECTOR
 from cuesta.transforms.tilings.cost import time_whole
 
 SURE = 1.05
@@ -40,13 +41,6 @@ after a sum nothing waits for memory meanwhile. SiLU took 36 adds a point, of wh
 an approximation, with 6 that are others.
 
 Source: `make bench-products ARGS=--fused` on an H100.
-"""
-
-
-VECTOR = 128
-"""Bits that one access of a lane has at most.
-
-Source: a definition: NVIDIA's loads and stores have 8 to 128 bits.
 """
 
 

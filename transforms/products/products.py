@@ -35,7 +35,7 @@ from cuesta.transforms.products.neighbours import (
     stores_in_order,
     weights_of,
 )
-from cuesta.transforms.products.windows import CONVOLUTION, Windows, reads_in_order, stores_across, windows_of
+from cuesta.transforms.products.windows import CONVOLUTION, VECTOR, Windows, lies_across, reads_in_order, windows_of
 
 _FACTORS = {
     "aten.mm.default": ("self", "mat2"),
@@ -215,8 +215,9 @@ def _no_consumer(call: loops.ExternOp, consumer: loops.NestOp, windows: Windows)
     weights = weights_of(consumer.induction_variables, consumer.sizes, own)
     if weights is None:
         return "it reads a part"
-    if stores_across(windows, call.results[0], consumer, windows.indices(weights, static(consumer.sizes))):
-        return "it stores, or reads, along something else than channels"
+    vector = VECTOR // getattr(element_type_of(call.results[0]), "bitwidth", 32)
+    if lies_across(windows, call.results[0], consumer, windows.indices(weights, static(consumer.sizes)), vector):
+        return "it stores, or reads, along something else than channels and whole vectors of places"
     return None
 
 

@@ -21,6 +21,11 @@ from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, loads_of, stores_of
 
 CONVOLUTION: Final = "aten.convolution.default"
+VECTOR = 128
+"""Bits that one access of a lane has at most.
+
+Source: a definition: NVIDIA's loads and stores have 8 to 128 bits.
+"""
 
 
 @struct
@@ -136,22 +141,30 @@ def _run(call: loops.ExternOp, steps: Sequence[int], order: Sequence[int], lengt
     return math.gcd(*found)
 
 
-def stores_across(windows: Windows, result: SSAValue, nest: loops.NestOp, indices: Sequence[sym.IndexExpr]) -> bool:
-    """Whether a nest with these indices for rows and columns stores something whose columns do not lie side by side,
-    or reads something as large in that way beside the `result` of the convolution.
+def lies_across(
+    windows: Windows, result: SSAValue, nest: loops.NestOp, indices: Sequence[sym.IndexExpr], vector: int
+) -> bool:
+    """Whether a nest with these indices for rows and columns stores something that lies neither along the columns,
+    which are channels, nor along the places of an image, in whole vectors of so many elements; or reads something as
+    large that does neither, beside the `result` of the convolution.
     """
     large = math.prod(windows.result)
-    rows, columns, _ = windows.sizes
-    substitution = Substitution((nest.results[0], nest.handles[0]))  # which stand for the row and the column
+    images, columns, *places = windows.result
+    points = math.prod(places)
+    # Three values that are no indices of the nest stand for the image, the place and the column.
+    substitution = Substitution((nest.results[0], nest.handles[0], result))
+    own = (sym.dim(0) * points + sym.dim(1), sym.dim(2))
+    sizes = (images, points, columns)
     for variable, index in zip(nest.induction_variables, indices, strict=True):
-        substitution.set_index(variable, index)
+        substitution.set_index(variable, sym.simplify(sym.substitute(index, own), sizes))
     for op in (*loads_of(nest), *stores_of(nest)):
         tensor = op.target if isinstance(op, loops.StoreOp) else op.source
         is_load = isinstance(op, loops.LoadOp)
         if tensor is result or (is_load and _points(tensor) < large):
             continue
-        step = _step(tensor, substitution.expressions(op.map.results, op.indices), (rows, columns), 1)
-        if step != 1 and not (is_load and step == 0):
+        at = substitution.expressions(op.map.results, op.indices)
+        along, step = _step(tensor, at, sizes, 1), _step(tensor, at, sizes, 2)
+        if step != 1 and not (is_load and step == 0) and (along != 1 or points % vector):
             return True
     return False
 
@@ -187,4 +200,4 @@ def reads_in_order(nest: loops.NestOp, order: Sequence[int]) -> bool:
     return all(step in (0, 1) for step in found)
 
 
-__all__ = ["CONVOLUTION", "Windows", "reads_in_order", "stores_across", "windows_of"]
+__all__ = ["CONVOLUTION", "VECTOR", "Windows", "lies_across", "reads_in_order", "windows_of"]

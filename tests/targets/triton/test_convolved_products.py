@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from xdsl.dialects.builtin import ModuleOp
 
+from benchmarks.compile_stages import compiled as compiled_for_hopper
 from cuesta.context import make_context
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
@@ -65,6 +66,10 @@ def kept(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
 
 def normed_before(x: Tensor, s: Tensor, b: Tensor, w: Tensor) -> Tensor:
     return F.conv2d(F.relu(x * s[:, None, None] + b[:, None, None]), w, stride=2)
+
+
+def first_after(x: Tensor, w: Tensor, r: Tensor) -> Tensor:
+    return r + F.conv2d(x, w).tanh()
 
 
 def two(x: Tensor, w: Tensor, z: Tensor, v: Tensor) -> Tensor:
@@ -140,6 +145,14 @@ CASES: dict[str, tuple[Function, Sequence[Callable[[], Tensor]]]] = {
     "of three": (
         volumes,
         [lambda: last(2, 32, 3, 4, 3), lambda: weight(24, 32, 1, 1, 1), lambda: torch.randn(24).to(HALF)],
+    ),
+    "channels first, before and after": (
+        bias_relu,
+        [lambda: torch.randn(2, 32, 6, 4).to(HALF), lambda: weight(24, 32, 1, 1), lambda: torch.randn(24).to(HALF)],
+    ),
+    "stored channels first": (
+        first_after,
+        [lambda: last(3, 32, 4, 4), lambda: weight(24, 32, 1, 1), lambda: torch.randn(3, 24, 4, 4).to(HALF)],
     ),
     "patches": (
         patches,
@@ -288,7 +301,7 @@ REFUSED: dict[str, tuple[Function, tuple[Tensor, Tensor]]] = {
     ),
     "it stores, or reads, along something else": (
         lambda x, w: F.conv2d(x, w).relu().contiguous(),
-        (last(2, 32, 8, 8), weight(32, 32, 1, 1)),
+        (last(2, 32, 7, 7), weight(32, 32, 1, 1)),
     ),
     "it reads a part": (lambda x, w: F.conv2d(x, w)[..., :7].tanh(), (last(2, 32, 8, 8), weight(32, 32, 1, 1))),
     "nothing surrounds it": (lambda x, w: F.conv2d(x, w), (last(2, 32, 8, 8), weight(32, 32, 1, 1))),
@@ -330,6 +343,16 @@ def test_what_comes_before_is_done_in_the_place_of_a_read_only_along_channels() 
         [last(2, 32, 8, 8).contiguous(), factors],
     )
     assert calls_in(until(across, "choose-products"))
+
+
+def test_what_is_stored_channels_first_is_stored_in_vectors() -> None:
+    """Triton turns a tile round in shared memory, so that a lane stores 8 places of one channel at a time."""
+    inputs = last(8, 64, 16, 16), weight(64, 64, 1, 1), torch.randn(8, 64, 16, 16).to(HALF)
+    program = until(captured(first_after, inputs), "choose-products")
+    assert not calls_in(program)
+    (tile,) = (op.choices for op in entry_block(program).ops if isinstance(op, loops.NestOp))
+    (text,) = texts_of(program)
+    assert compiled_for_hopper(text).code["stores"] == tile["rows"] * tile["columns"] // (32 * tile["warps"] * 8)
 
 
 def test_the_kernel_reads_rows_and_knows_nothing_of_images() -> None:

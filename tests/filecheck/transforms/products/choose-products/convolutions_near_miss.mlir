@@ -148,15 +148,15 @@ func.func @main(%x : tensor<2x72x4x4xbf16, #aten.layout<strides = [1152, 1, 288,
 }
 
 // -----
-// What is stored lies channels first.
+// What is stored lies channels first, and its images are no whole vectors.
 // CHECK: loops.extern pure "aten.convolution.default"
-func.func @main(%x : tensor<2x64x4x4xbf16, #aten.layout<strides = [1024, 1, 256, 64], device = "cuda:0">>, %w : tensor<64x64x1x1xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x4x4xbf16, #aten.layout<device = "cuda:0">> {
-  %m = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : (tensor<2x64x4x4xbf16, #aten.layout<strides = [1024, 1, 256, 64], device = "cuda:0">>, tensor<64x64x1x1xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x4x4xbf16, #aten.layout<strides = [1024, 1, 256, 64], device = "cuda:0">>
-  %y = loops.nest (%n : 2, %c : 64, %i : 4, %j : 4) outs(%o : tensor<2x64x4x4xbf16, #aten.layout<device = "cuda:0">>) {
-    %0 = loops.load %m[%n, %c, %i, %j] : tensor<2x64x4x4xbf16, #aten.layout<strides = [1024, 1, 256, 64], device = "cuda:0">>
-    loops.store %0, %o[%n, %c, %i, %j] : tensor<2x64x4x4xbf16, #aten.layout<device = "cuda:0">>
+func.func @main(%x : tensor<2x64x3x3xbf16, #aten.layout<strides = [576, 1, 192, 64], device = "cuda:0">>, %w : tensor<64x64x1x1xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x3x3xbf16, #aten.layout<device = "cuda:0">> {
+  %m = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : (tensor<2x64x3x3xbf16, #aten.layout<strides = [576, 1, 192, 64], device = "cuda:0">>, tensor<64x64x1x1xbf16, #aten.layout<device = "cuda:0">>) -> tensor<2x64x3x3xbf16, #aten.layout<strides = [576, 1, 192, 64], device = "cuda:0">>
+  %y = loops.nest (%n : 2, %c : 64, %i : 3, %j : 3) outs(%o : tensor<2x64x3x3xbf16, #aten.layout<device = "cuda:0">>) {
+    %0 = loops.load %m[%n, %c, %i, %j] : tensor<2x64x3x3xbf16, #aten.layout<strides = [576, 1, 192, 64], device = "cuda:0">>
+    loops.store %0, %o[%n, %c, %i, %j] : tensor<2x64x3x3xbf16, #aten.layout<device = "cuda:0">>
   }
-  func.return %y : tensor<2x64x4x4xbf16, #aten.layout<device = "cuda:0">>
+  func.return %y : tensor<2x64x3x3xbf16, #aten.layout<device = "cuda:0">>
 }
 
 // -----
