@@ -1,6 +1,6 @@
-"""Products with what is around them, attention in plain PyTorch, the loss of a product with a vocabulary: rows of
-`make bench-gpu`. In more sizes, beside the library and `flex_attention`: `make bench-products`, `bench-attention` and
-`bench-vocabulary`.
+"""Products, and convolutions that are some, with what is around them, attention in plain PyTorch, the loss of a product
+with a vocabulary: rows of `make bench-gpu`. In more sizes, beside the library and `flex_attention`: `make
+bench-products`, `bench-attention` and `bench-vocabulary`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ def contraction_cases() -> dict[str, Case]:
         sizes = product_cases.SIZES[number % len(product_cases.SIZES)]
         name = f"product, {one.name} {'x'.join(map(str, sizes))} bf16"
         found[name] = Case(name, lambda one=one, sizes=sizes: (one.function, one.inputs(*sizes, "cuda")))
+    for conv in product_cases.CONVOLUTIONS:
+        if conv.dtype == torch.bfloat16:
+            name = f"convolution, {conv.name} {'x'.join(map(str, conv.sizes))} bf16"
+            found[name] = Case(name, lambda conv=conv: (conv.function, conv.inputs(*conv.sizes, device="cuda")))
     name = f"loss over {VOCABULARY} of {TOKENS}x{WIDTH} bf16, trained"
     found[name] = Case(name, _loss, training=True)
     return found

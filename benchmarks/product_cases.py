@@ -1,4 +1,6 @@
-"""Products that `make bench-products` measures: shapes drawn by a rule, and what is done around a product."""
+"""Products that `make bench-products` measures: shapes drawn by a rule, and what is done around a product, or around a
+convolution that is one.
+"""
 
 from __future__ import annotations
 
@@ -219,4 +221,136 @@ SIZES = ((8192, 4096, 1024), (4096, 4096, 4096), (16384, 1024, 512), (16, 8192, 
 """Rows, columns and points of the products of these cases.
 
 Source: a choice: a wide layer, a square one, a narrow one, and a step of a decoder.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionCase:
+    """A convolution whose windows do not overlap with what is around it."""
+
+    name: str
+    function: Callable[..., Results]
+    operands: str
+    """Of each input a letter: x the images, w the weight, b, s, t, m, v bias, scale, shift, mean and variance of the
+    result's channels, S, T, M, V the same of the images', r as the result, g a number for each channel of each image, p
+    a row of the result's channels for each window.
+    """
+    sizes: tuple[int, ...]
+    """Images, their channels, those of the result, their side, and that of a window."""
+    steps: int = 1
+    dims: int = 2
+    dtype: torch.dtype = torch.bfloat16
+    last: bool = True
+    """Whether images lie channels last."""
+
+    def inputs(self, images: int, channels: int, made: int, side: int, window: int, device: str) -> list[Tensor]:
+        """Inputs so large that results are about 1."""
+        generator = torch.Generator(device).manual_seed(SEED)
+        results = (side - window) // self.steps + 1
+
+        def normal(*sizes: int, scale: float = 1.0, last: bool = False) -> Tensor:
+            drawn = torch.randn(sizes, device=device, generator=generator) * scale
+            drawn = drawn.to(self.dtype)
+            return drawn.movedim(1, -1).contiguous().movedim(-1, 1) if last else drawn
+
+        def vector(size: int, offset: float = 0.0) -> Tensor:
+            return (normal(size).abs() + offset).to(self.dtype) if offset else normal(size)
+
+        small = (channels * window**self.dims) ** -0.5
+        make: dict[str, Callable[[], Tensor]] = {
+            "x": lambda: normal(images, channels, *[side] * self.dims, last=self.last),
+            "w": lambda: normal(made, channels, *[window] * self.dims, scale=small, last=self.last),
+            "r": lambda: normal(images, made, *[results] * self.dims, last=self.last),
+            "g": lambda: normal(images, channels, *[1] * self.dims),
+            "p": lambda: normal(results**self.dims, made),
+            "v": lambda: vector(made, 0.5),
+            "V": lambda: vector(channels, 0.5),
+        }
+        make |= {letter: lambda: vector(made) for letter in "bstm"} | {k: lambda: vector(channels) for k in "STM"}
+        return [make[letter]() for letter in self.operands]
+
+
+def _norm_relu(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    return F.relu(F.batch_norm(F.conv2d(x, w), m, v, s, t))
+
+
+def _norm_residual(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor, r: Tensor) -> Tensor:
+    return F.relu(F.batch_norm(F.conv2d(x, w), m, v, s, t) + r)
+
+
+def _norm_residual_2(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor, r: Tensor) -> Tensor:
+    return F.relu(F.batch_norm(F.conv2d(x, w, stride=2), m, v, s, t) + r)
+
+
+def _norm_before(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    return F.conv2d(F.relu(F.batch_norm(x, m, v, s, t)), w)
+
+
+def _norm_relu6(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    return F.relu6(F.batch_norm(F.conv2d(x, w), m, v, s, t))
+
+
+def _gated_norm(x: Tensor, g: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    return F.batch_norm(F.conv2d(x * torch.sigmoid(g), w), m, v, s, t)
+
+
+def _image_gelu(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.gelu(F.conv2d(x, w, b))
+
+
+def _image_silu(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.silu(F.conv2d(x, w, b))
+
+
+def _scaled_residual(x: Tensor, w: Tensor, b: Tensor, s: Tensor, r: Tensor) -> Tensor:
+    return r + F.conv2d(x, w, b) * s[:, None, None]
+
+
+def _patches_gelu(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.gelu(F.conv2d(x, w, b, stride=2))
+
+
+def _tokens(x: Tensor, w: Tensor, b: Tensor, p: Tensor) -> Tensor:
+    return F.conv2d(x, w, b, stride=16).flatten(2).transpose(1, 2).contiguous() + p
+
+
+def _volume_relu(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.relu(F.conv3d(x, w, b))
+
+
+def _drawn_convolutions(count: int) -> list[ConvolutionCase]:
+    """Cases drawn by random.Random(14): 1 to 64 images of 7 to 64 points by as many, 32 to 1024 channels by 32."""
+    draw = random.Random(SEED)
+    found: list[ConvolutionCase] = []
+    for number in range(count):
+        sizes = draw.randint(1, 64), 32 * draw.randint(1, 32), 32 * draw.randint(1, 32), draw.randint(7, 64), 1
+        name, function, operands = (("silu", _image_silu, "xwb"), ("residual", _scaled_residual, "xwbsr"))[number % 2]
+        found.append(ConvolutionCase(f"drawn 1x1, bias, {name}", function, operands, sizes))
+    return found
+
+
+CONVOLUTIONS: Sequence[ConvolutionCase] = (
+    ConvolutionCase("1x1, norm, relu", _norm_relu, "xwmvst", (32, 256, 64, 56, 1)),
+    ConvolutionCase("1x1, norm, residual, relu", _norm_residual, "xwmvstr", (32, 64, 256, 56, 1)),
+    ConvolutionCase("1x1 by 2, norm, residual, relu", _norm_residual_2, "xwmvstr", (32, 512, 1024, 28, 1), steps=2),
+    ConvolutionCase("norm, relu, 1x1", _norm_before, "xwMVST", (32, 256, 128, 28, 1)),
+    ConvolutionCase("1x1, norm, relu6", _norm_relu6, "xwmvst", (32, 32, 192, 56, 1)),
+    ConvolutionCase("gate, 1x1, norm", _gated_norm, "xgwmvst", (32, 672, 112, 14, 1)),
+    ConvolutionCase("1x1, bias, gelu", _image_gelu, "xwb", (32, 96, 384, 56, 1)),
+    ConvolutionCase("1x1, bias, gelu, channels first", _image_gelu, "xwb", (32, 96, 384, 56, 1), last=False),
+    ConvolutionCase("1x1, bias, scale, residual", _scaled_residual, "xwbsr", (32, 384, 96, 56, 1)),
+    ConvolutionCase("1x1, bias, silu, one image", _image_silu, "xwb", (1, 256, 512, 32, 1)),
+    ConvolutionCase("patches 2x2, bias, gelu", _patches_gelu, "xwb", (32, 96, 192, 56, 2), steps=2),
+    ConvolutionCase("patches 16x16 as tokens", _tokens, "xwbp", (32, 3, 768, 224, 16), steps=16, last=False),
+    ConvolutionCase("1x1x1, bias, relu", _volume_relu, "xwb", (4, 64, 128, 32, 1), dims=3),
+    ConvolutionCase("f32 1x1, norm, relu", _norm_relu, "xwmvst", (32, 256, 64, 56, 1), dtype=torch.float32),
+    ConvolutionCase(
+        "f32 1x1, norm, residual, relu", _norm_residual, "xwmvstr", (32, 64, 256, 56, 1), dtype=torch.float32
+    ),
+    ConvolutionCase("f32 1x1, bias, gelu", _image_gelu, "xwb", (32, 96, 384, 56, 1), dtype=torch.float32),
+    *_drawn_convolutions(6),
+)
+"""What models do around such a convolution: those of ResNet-50, DenseNet, MobileNet, ConvNeXt and ViT, and drawn ones.
+
+Those of f32 are measured where torch lets convolutions and products be rounded to TF32.
 """

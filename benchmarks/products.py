@@ -2,7 +2,8 @@
 TorchInductor: on a CUDA device. `make bench-products`.
 
     make bench-products                        forty shapes, drawn by a rule
-    make bench-products ARGS="--fused"         products with what is around them, all in their default modes
+    make bench-products ARGS="--fused"         products, and convolutions that are some, with what is around them, in
+                                               their default modes
     make bench-products ARGS="--fused --autotune"      and in max-autotune
 
 Every row is one process's: all sides are compiled, checked against float64, and called in turns, between writes that
@@ -27,7 +28,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import cuesta
 from benchmarks.attention import error_of
-from benchmarks.product_cases import CASES, RULE, SIZES, Case, Shape, drawn_shapes
+from benchmarks.product_cases import CASES, CONVOLUTIONS, RULE, SIZES, Case, ConvolutionCase, Shape, drawn_shapes
 from cuesta.context import make_context
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
@@ -201,7 +202,10 @@ def plain(shapes: Sequence[Shape], rounds: int, keep: Callable[[list[Any]], None
 # Products with what is around them
 
 
-def sides_of(case: Case, autotune: bool) -> dict[str, Callable[..., Any]]:
+AnyCase = Case | ConvolutionCase
+
+
+def sides_of(case: AnyCase, autotune: bool) -> dict[str, Callable[..., Any]]:
     """The compilers, by name; each compiles at its first call."""
     torch._dynamo.reset()
 
@@ -220,9 +224,9 @@ def as_tuple(results: Any) -> tuple[Tensor, ...]:
     return results if isinstance(results, tuple) else (results,)
 
 
-def measure_fused(case: Case, sizes: tuple[int, int, int], autotune: bool, rounds: int) -> Any:
+def measure_fused(case: AnyCase, sizes: tuple[int, ...], autotune: bool, rounds: int) -> Any:
     """A row of the second part."""
-    inputs = case.inputs(*sizes, "cuda")
+    inputs = case.inputs(*sizes, device="cuda")
     exact = [one.double() if one.is_floating_point() else one for one in inputs]
     row: dict[str, Any] = {"case": case.name, "sizes": sizes, "errors": {}, "off": {}, "launches": {}, "us": {}}
     truth = as_tuple(_without_casts(case)(*exact))
@@ -252,7 +256,7 @@ def measure_fused(case: Case, sizes: tuple[int, int, int], autotune: bool, round
     return row
 
 
-def _without_casts(case: Case) -> Callable[..., Any]:
+def _without_casts(case: AnyCase) -> Callable[..., Any]:
     """The same function where everything is float64: what it casts to narrower types it leaves alone."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -273,7 +277,7 @@ def _without_casts(case: Case) -> Callable[..., Any]:
 
 
 def fused(
-    wanted: Sequence[tuple[Case, tuple[int, int, int]]],
+    wanted: Sequence[tuple[AnyCase, tuple[int, ...]]],
     autotune: bool,
     rounds: int,
     seconds: float,
@@ -287,6 +291,7 @@ def fused(
         if perf_counter() - start > seconds:
             print(f"{len(wanted) - len(rows)} rows left out: {seconds:.0f} s are over")
             break
+        torch.set_float32_matmul_precision("high" if getattr(case, "dtype", None) is torch.float32 else "highest")
         row = measure_fused(case, sizes, autotune, rounds)
         rows.append(row)
         keep(rows)
@@ -294,7 +299,7 @@ def fused(
         ratios = " ".join(f"{name} {one:.2f}" for name, one in row.get("ratios", {}).items())
         off = " ".join(f"{one:.1e}" for one in row["off"].values())
         print(
-            f"{case.name:26} {'x'.join(map(str, sizes)):16} {times} µs  {ratios}  [{off}] {row['launches']} "
+            f"{case.name:30} {'x'.join(map(str, sizes)):16} {times} µs  {ratios}  [{off}] {row['launches']} "
             f"{row['errors'] or ''}",
             flush=True,
         )
@@ -328,9 +333,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = [one for one in given.only.split(",") if one]
     if given.fused:
         cases = [case for case in CASES if not names or any(name in case.name for name in names)]
-        wanted = [(case, sizes) for case in cases for sizes in SIZES]
+        wanted: list[tuple[AnyCase, tuple[int, ...]]] = [(case, sizes) for case in cases for sizes in SIZES]
         if given.turn:
             wanted = [(case, SIZES[number % len(SIZES)]) for number, case in enumerate(cases)]
+        wanted += [(case, case.sizes) for case in CONVOLUTIONS if not names or any(one in case.name for one in names)]
         fused(wanted, given.autotune, given.rounds, given.seconds, keep)
     else:
         plain([one for one in drawn_shapes() if not names or one.kind in names], given.rounds, keep)

@@ -116,12 +116,13 @@ def default_stages(
     random: str = "device",
     tune: bool = False,
     tf32: bool = False,
+    tf32_convolutions: bool = False,
     pieces: bool = False,
 ) -> tuple[Stage, ...]:
     """The stages as options ask for them. With `emulate_precision_casts`, every rounding stays, and
     is of what eager rounds; without `relax_accuracy`, too, every function is exact. `deterministic` and `random` are
-    options of `aten-to-loops`. With `tune`, schedules are measured; `tf32` says that products of f32 may be rounded;
-    with `pieces`, the program is in pieces.
+    options of `aten-to-loops`. With `tune`, schedules are measured; `tf32` says that products of f32 may be rounded,
+    and `tf32_convolutions` that convolutions may; with `pieces`, the program is in pieces.
     """
     options = {
         "aten-to-loops": {"deterministic": "true"} if deterministic else {},
@@ -132,6 +133,9 @@ def default_stages(
         options["aten-to-loops"]["random"] = random
     if tf32:
         options["tune-kernels"]["tf32"] = options["choose-products"]["tf32"] = "true"
+    if tf32_convolutions:
+        for name in ("tune-kernels", "choose-products"):
+            options[name]["tf32_convolutions"] = "true"
     left_out = {"choose-products" if tune else "tune-kernels"}
     if not pieces:
         left_out |= {"link-pieces", "lend-arguments"}

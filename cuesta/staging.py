@@ -104,6 +104,7 @@ def stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
 
     from cuesta.dialects.host import is_in_pieces
     from cuesta.pipeline import default_stages, remaining_stages, stages_of
+    from cuesta.precisions import tf32_of_convolutions, tf32_of_products
 
     if options.pipeline is not None:
         return stages_of(options.pipeline)
@@ -113,7 +114,8 @@ def stages_for(module: ModuleOp, options: Options) -> Sequence[Stage]:
         deterministic=torch.are_deterministic_algorithms_enabled(),
         random=options.random,
         tune=options.tunes,
-        tf32=torch.get_float32_matmul_precision() != "highest",
+        tf32=tf32_of_products(),
+        tf32_convolutions=tf32_of_products() and tf32_of_convolutions(),
         pieces=is_in_pieces(module),
     )
     return remaining_stages(module, every)

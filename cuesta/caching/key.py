@@ -20,6 +20,7 @@ from cuesta.caching.graph_key import UnkeyableError
 from cuesta.caching.sources import hash_of_sources
 from cuesta.dialects.core.extension import active
 from cuesta.options import Options
+from cuesta.precisions import tf32_of_convolutions, tf32_of_products
 from cuesta.record import GraphKind
 from cuesta.saved_results import given_results
 from cuesta.targets.lookup import device_types, target_of
@@ -97,7 +98,7 @@ def settings_lines(kind: GraphKind, options: Options) -> list[str]:
         f"static inputs {_static_inputs()}",
         f"deterministic {torch.are_deterministic_algorithms_enabled()}",
         f"default dtype {torch.get_default_dtype()}",
-        f"products of f32 {torch.get_float32_matmul_precision()}",
+        f"TF32 in products {tf32_of_products()}, in convolutions {tf32_of_convolutions()}",
     ]
 
 

@@ -33,7 +33,14 @@ from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.transforms.products.product_plans import around
-from cuesta.transforms.products.products import Product, fused_nest, products_of, replace, static
+from cuesta.transforms.products.products import (
+    Product,
+    fused_nest,
+    products_of,
+    replace,
+    static,
+    types_of_convolutions,
+)
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts, reduced, reduced_nest, replace_reduced
 from cuesta.transforms.products.tiles import TRIED, estimates, tiles_for
 
@@ -76,6 +83,8 @@ class TuneKernelsPass(ModulePass):
 
     tf32: bool = False
     """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
+    tf32_convolutions: bool = False
+    """The same of convolutions, of which torch has a setting of its own."""
     keep_roundings: bool = False
     """Whether what follows a product takes it rounded to its type, as in eager."""
 
@@ -192,12 +201,13 @@ def tune_products(
     block = entry_block(module)
     taken: set[loops.ExternOp] = set()
     busy = set(untouched)
-    for product in products_of(block, tf32=options.tf32, untouched=untouched):
+    types = types_of_convolutions(options.tf32_convolutions)
+    for product in products_of(block, tf32=options.tf32, untouched=untouched, convolutions=types):
         if not (traits := traits_of_device(product.device)).contractions or not traits.tunes:
             continue
         if product.call.parent is None or product.call in taken:
             continue  # beside another
-        rows = reduced(product, block, busy)
+        rows = reduced(product, block, busy) if product.windows is None else None
         busy.update([] if rows is None else [rows.nest])
         every = [product, *product.beside]
         taken.update(one.call for one in product.beside)

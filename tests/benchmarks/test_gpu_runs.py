@@ -53,7 +53,8 @@ def test_inputs_that_move_hold_the_same_and_lie_elsewhere_from_call_to_call() ->
 def test_products_attention_and_a_loss_are_rows() -> None:
     """None of them moves its bytes only, and what a name says of training the case does."""
     cases = contraction_cases()
-    assert {name.partition(",")[0].split()[0] for name in cases} == {"attention", "product", "loss"}
+    assert {name.partition(",")[0].split()[0] for name in cases} == {*("attention", "product", "convolution", "loss")}
     assert len({name.partition(",")[2].split(" 1")[0] for name in cases if name.startswith("product")}) == 10
+    assert sum(name.startswith("convolution, ") for name in cases) >= 12
     for name, case in cases.items():
         assert (case.name, case.training, case.bound) == (name, "trained" in name, "arithmetic")

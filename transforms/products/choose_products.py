@@ -24,23 +24,27 @@ from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.tracing import no_match
 from cuesta.transforms.products.product_plans import Plan, plan_of, plan_of_reduced, producer_at
-from cuesta.transforms.products.products import Product, fused_nest, products_of, replace
+from cuesta.transforms.products.products import Product, fused_nest, products_of, replace, types_of_convolutions
 from cuesta.transforms.products.reduced_products import Reduced, reduced, reduced_nest, replace_reduced
 
 
 @dataclass(frozen=True)
 class ChooseProductsPass(ModulePass):
     """mm(a, b), and a pointwise nest that reads it  ->  one nest that sums and goes on, where that is predicted to be
-    clearly faster; what only gives a factor may be done where the factor is read.
+    clearly faster; what only gives a factor may be done where the factor is read. So, too, of a convolution whose
+    windows do not overlap, which is a product: y[n, o, p] = Σ_k x[n, c, p · step + a] · w[o, c, a].
 
     Reassociates, and what follows takes the sum before it is rounded. Near misses: a product that nothing surrounds; a
-    nest with a schedule of its own; a device without matrix units.
+    nest with a schedule of its own; a device without matrix units; a convolution with padding, with groups, whose
+    windows overlap, or whose images do not lie along them.
     """
 
     name = "choose-products"
 
     tf32: bool = False
     """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
+    tf32_convolutions: bool = False
+    """The same of convolutions, of which torch has a setting of its own."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         block, machine = entry_block(op), machine_of(op)
@@ -48,16 +52,17 @@ class ChooseProductsPass(ModulePass):
             return
         chosen = [one for one in block.ops if isinstance(one, loops.NestOp) and one.choices]
         known: dict[tuple[object, ...], Plan | None] = {}
-        for product in products_of(block, tf32=self.tf32, untouched=chosen):
+        types = types_of_convolutions(self.tf32_convolutions)
+        for product in products_of(block, tf32=self.tf32, untouched=chosen, convolutions=types):
             if product.call.parent is not block or not traits_of_device(product.device).contractions:
                 continue
-            rows = reduced(product, block, chosen)
+            rows = reduced(product, block, chosen) if product.windows is None else None
             key = _key(product, rows)
             if key not in known:
                 known[key] = plan_of(product, machine) if rows is None else plan_of_reduced(rows, machine)
             plan = known[key]
             if plan is None or not plan.pays:
-                told = "nothing surrounds it" if plan is None else _told(plan.together, plan.apart)
+                told = _told(product, rows) if plan is None else _compared(plan.together, plan.apart)
                 no_match(product.call, f"stays the library's: {told}")
             elif rows is not None:
                 replace_reduced(rows, reduced_nest(rows), plan.tile)
@@ -78,6 +83,7 @@ def _key(product: Product, rows: Reduced | None) -> tuple[object, ...]:
         product.batch,
         product.bits,
         product.is_kept,
+        product.windows,
         len(every),
         shared,
         made,
@@ -85,5 +91,16 @@ def _key(product: Product, rows: Reduced | None) -> tuple[object, ...]:
     )
 
 
-def _told(together: float, apart: float) -> str:
+def _told(product: Product, rows: Reduced | None) -> str:
+    """Why there is no plan."""
+    if rows is None and product.consumer is None and not product.producers:
+        return "nothing surrounds it"
+    return (
+        "its points fill no whole steps of a tile, or its rows no vectors"
+        if rows is None
+        else "no tile's columns are parts of its rows"
+    )
+
+
+def _compared(together: float, apart: float) -> str:
     return f"predicted {together:.1f} µs with what surrounds it, and {apart:.1f} apart"

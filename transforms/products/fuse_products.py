@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.machine import machine_of
-from cuesta.transforms.products.products import fused_nest, products_of, replace
+from cuesta.transforms.products.products import fused_nest, products_of, replace, types_of_convolutions
 from cuesta.transforms.products.tiles import estimates
 
 
@@ -26,13 +26,16 @@ class FuseProductsPass(ModulePass):
 
     tf32: bool = False
     """Whether factors of type f32 may be rounded to TF32; otherwise products of f32 stay calls."""
+    tf32_convolutions: bool = False
+    """The same of convolutions, of which torch has a setting of its own."""
     keep_roundings: bool = False
     """Whether what follows takes the product rounded to its type, as in eager."""
     prologues: bool = True
     """Whether what only gives a factor is done where the factor is read."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for product in products_of(entry_block(op), tf32=self.tf32):
+        types = types_of_convolutions(self.tf32_convolutions)
+        for product in products_of(entry_block(op), tf32=self.tf32, convolutions=types):
             nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
             whole = estimates(product.sizes, product.batch, product.bits, machine_of(op))
             tile = next(choices for _, choices in whole if "part" not in choices)

@@ -20,6 +20,7 @@ from cuesta.dialects.loops.surgery import loads_of, stores_of
 from cuesta.transforms.products.products import Product, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
 from cuesta.transforms.products.tiles import ALONE, CLOCK, Around, estimates
+from cuesta.transforms.products.windows import VECTOR
 from cuesta.transforms.tilings.cost import time_whole
 
 SURE = 1.05
@@ -108,8 +109,12 @@ def _whole_steps(product: Product, found: list[tuple[float, dict[str, int]]]) ->
 
 def _is_in_steps(product: Product, tile: dict[str, int]) -> bool:
     """Whether a tile's steps end where the points do. The loads of others are masked in every step, which the estimate
-    does not know: 1000 points took 1.2 times as long as the library and the maximum apart (H100), and not 0.9.
+    does not know: 1000 points took 1.2 times as long as the library and the maximum apart (H100), and not 0.9. For the
+    same reason a convolution's rows begin where vectors may; those of other products `align-products` sees to.
     """
+    windows = product.windows
+    if windows is not None and (product.sizes[1] * product.bits % VECTOR or windows.run * product.bits % VECTOR):
+        return False
     return product.sizes[2] % tile["depth"] == 0
 
 

@@ -16,24 +16,40 @@ from types import MappingProxyType
 from typing import TypeGuard
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.aten.call import CallLike
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
-from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, tensor_type_of
-from cuesta.dialects.loops.surgery import Substitution, clone_op, is_pointwise, loads_of, remove, through_views
+from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, strides_of, tensor_type_of
+from cuesta.dialects.loops.surgery import Substitution, clone_op, loads_of, remove, through_views
 from cuesta.dialects.loops.writing import load_only_where, store_only_where, type_of_positions
+from cuesta.transforms.products.neighbours import (
+    consumer_of,
+    producer_of,
+    reads_each_once,
+    static,
+    stores_in_order,
+    weights_of,
+)
+from cuesta.transforms.products.windows import CONVOLUTION, VECTOR, Windows, lies_across, reads_in_order, windows_of
 
 _FACTORS = {
     "aten.mm.default": ("self", "mat2"),
     "aten.bmm.default": ("self", "mat2"),
     "aten.addmm.default": ("mat1", "mat2"),
     "aten.baddbmm.default": ("batch1", "batch2"),
+    CONVOLUTION: ("input", "weight"),
 }
 """The names of the factors in the calls that are products."""
+
+
+def types_of_convolutions(tf32: bool) -> tuple[type[Attribute], ...]:
+    """The types of elements of which convolutions may be products: f32 if it may be rounded to TF32."""
+    return (BFloat16Type, Float16Type, *((Float32Type,) if tf32 else ()))
 
 
 @struct
@@ -51,6 +67,8 @@ class Product:
     """By what they give, the pointwise nests that a factor is read from, and nobody else reads."""
     beside: tuple[Product, ...] = ()
     """Products of the same sizes that the consumer reads at the same points, and nobody else reads."""
+    windows: Windows | None = None
+    """Of a convolution, how it is a product: its factors are no matrices, and its result is none."""
 
     @property
     def left(self) -> SSAValue:
@@ -75,13 +93,30 @@ class Product:
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Rows, columns, and the points of each sum."""
+        if self.windows is not None:
+            return self.windows.sizes
         rows, columns = static(sizes_of(tensor_type_of(self.result))[-2:])
         return rows, columns, static(sizes_of(tensor_type_of(self.left)))[-1]
 
     @property
     def batch(self) -> int:
         """How many products of matrices it is."""
+        if self.windows is not None:
+            return 1
         return math.prod(static(sizes_of(tensor_type_of(self.result))[:-2]))
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """The sizes of a nest that computes it: of a convolution, its rows and columns."""
+        return static(sizes_of(tensor_type_of(self.result))) if self.windows is None else self.windows.sizes[:2]
+
+    def left_at(self, dims: Sequence[sym.IndexExpr], k: sym.IndexExpr) -> list[sym.IndexExpr]:
+        """The index in the left factor of the number `k` that is summed for the element `dims` of the result."""
+        return [*dims[:-1], k] if self.windows is None else self.windows.left(dims, k)
+
+    def right_at(self, dims: Sequence[sym.IndexExpr], k: sym.IndexExpr) -> list[sym.IndexExpr]:
+        """The same in the right factor."""
+        return [*dims[:-2], k, dims[-1]] if self.windows is None else self.windows.right(dims, k)
 
     @property
     def device(self) -> str:
@@ -94,20 +129,24 @@ class Product:
         return getattr(element_type_of(self.result), "bitwidth", 32)
 
 
-def static(sizes: Sequence[sym.IndexExpr]) -> tuple[int, ...]:
-    """Sizes that are known to be numbers."""
-    return tuple(size for size in sizes if isinstance(size, int))
-
-
-def products_of(block: Block, *, tf32: bool, untouched: Collection[loops.NestOp] = ()) -> list[Product]:
+def products_of(
+    block: Block,
+    *,
+    tf32: bool,
+    untouched: Collection[loops.NestOp] = (),
+    convolutions: tuple[type[Attribute], ...] = (),
+) -> list[Product]:
     """The library products of @main that a nest could compute, in order. Of f32 only if rounding to TF32 is allowed.
-    Nests in `untouched` take none in.
+    Nests in `untouched` take none in. Of elements of the types `convolutions`, convolutions that are products, too.
     """
     found: list[Product] = []
     positions: dict[Operation, int] = {op: position for position, op in enumerate(block.ops)}
     taken = set(untouched)
     for op in block.ops:
-        if isinstance(op, loops.ExternOp) and (product := product_of(op, positions, taken, tf32)) is not None:
+        if isinstance(op, loops.ExternOp) and op.overload in _FACTORS:
+            product = product_of(op, positions, taken, tf32, convolutions=convolutions)
+            if product is None:
+                continue
             found.append(product)
             if product.consumer is not None:
                 taken.add(product.consumer)
@@ -121,12 +160,14 @@ def product_of(
     tf32: bool,
     *,
     fewest: int = 2,
+    convolutions: tuple[type[Attribute], ...] = (),
 ) -> Product | None:
     """What a call multiplies, if it is a product that a nest could compute, with at least `fewest` rows, columns and
-    points: a vector is no matrix.
+    points: a vector is no matrix. Of elements of the types `convolutions`, a convolution whose windows do not overlap
+    is one, too.
     """
     names = _FACTORS.get(call.overload)
-    if names is None or not call.results[0].uses:
+    if names is None or not call.results[0].uses or (call.overload == CONVOLUTION and not convolutions):
         return None
     left, right = call.tensor(names[0]), call.tensor(names[1])
     bias = call.tensor("self") if "add" in call.overload else None
@@ -134,27 +175,59 @@ def product_of(
         return None
     every = [value.type for value in (call.results[0], left, right, *(() if bias is None else (bias,)))]
     scalar = element_type_of(call.results[0])
-    if not isinstance(scalar, BFloat16Type | Float16Type) and not (isinstance(scalar, Float32Type) and tf32):
+    if call.overload == CONVOLUTION:
+        if not isinstance(scalar, convolutions):
+            return None
+    elif not isinstance(scalar, BFloat16Type | Float16Type) and not (isinstance(scalar, Float32Type) and tf32):
         return None
     for one in every:
         if not is_tensor_type(one) or one.element_type != scalar or len(static(sizes_of(one))) < len(sizes_of(one)):
             return None
         if math.prod(static(sizes_of(one))) == 0:
             return None
+    windows = windows_of(call) if call.overload == CONVOLUTION else None
+    if isinstance(windows, str):
+        no_match(call, f"is not taken for a product: {windows}")
+        return None
     consumer, is_kept = consumer_of(call, positions, taken)
     made = [nest for factor in (left, right) if (nest := producer_of(factor)) is not None and nest not in taken]
+    if windows is not None:
+        if consumer is not None and (reason := _no_consumer(call, consumer, windows)) is not None:
+            no_match(call, f"is not computed with the nest that reads it: {reason}")
+            consumer, is_kept = None, False
+        if (consumer is None or is_kept) and strides_of(tensor_type_of(call.results[0]))[1] != 1:
+            no_match(call, "is not taken for a product: channels of its result do not lie side by side")
+            return None
+        made = [nest for nest in made if nest.results[0] in (left, right) and reads_in_order(nest, windows.order)]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
-    product = Product(call, consumer, is_kept, producers)
+    product = Product(call, consumer, is_kept, producers, windows=windows)
     if min(product.sizes) < fewest:
         return None
     if consumer is None:
         return product
-    beside = _beside(product, consumer, positions, taken, tf32)
-    return Product(call, consumer, is_kept, producers, beside) if beside else product
+    beside = _beside(product, consumer, positions, taken, tf32, convolutions)
+    return Product(call, consumer, is_kept, producers, beside, windows) if beside else product
+
+
+def _no_consumer(call: loops.ExternOp, consumer: loops.NestOp, windows: Windows) -> str | None:
+    """Why a nest with a row for each window does not do what a consumer does."""
+    own = next(load for load in loads_of(consumer) if load.source is call.results[0])
+    weights = weights_of(consumer.induction_variables, consumer.sizes, own)
+    if weights is None:
+        return "it reads a part"
+    vector = VECTOR // getattr(element_type_of(call.results[0]), "bitwidth", 32)
+    if lies_across(windows, call.results[0], consumer, windows.indices(weights, static(consumer.sizes)), vector):
+        return "it stores, or reads, along something else than channels and whole vectors of places"
+    return None
 
 
 def _beside(
-    product: Product, consumer: loops.NestOp, positions: dict[Operation, int], taken: set[loops.NestOp], tf32: bool
+    product: Product,
+    consumer: loops.NestOp,
+    positions: dict[Operation, int],
+    taken: set[loops.NestOp],
+    tf32: bool,
+    convolutions: tuple[type[Attribute], ...],
 ) -> tuple[Product, ...]:
     """The other products that a consumer reads as it does this one."""
     loads = loads_of(consumer)
@@ -169,8 +242,8 @@ def _beside(
             continue
         if len(alike) < len(list(source.uses)) or source.type != product.result.type:
             continue
-        other = product_of(call, positions, taken | {consumer}, tf32)
-        if other is not None and other.sizes == product.sizes:
+        other = product_of(call, positions, taken | {consumer}, tf32, convolutions=convolutions)
+        if other is not None and other.sizes == product.sizes and (other.windows is None) == (product.windows is None):
             found.append(other)
     return tuple(found)
 
@@ -179,103 +252,6 @@ def is_one(call: CallLike, name: str) -> bool:
     """Whether a factor of a call is 1."""
     value = call.argument(name)
     return isinstance(value, int | float) and value == 1
-
-
-def consumer_of(
-    call: loops.ExternOp, positions: dict[Operation, int], taken: set[loops.NestOp]
-) -> tuple[loops.NestOp | None, bool]:
-    """The first user, if it is a pointwise nest that reads every element once, or each of a part when nobody reads the
-    rest; and whether there are other users.
-    """
-    result = call.results[0]
-    users: dict[Operation, None] = {}
-    for use in result.uses:
-        top: Operation = use.operation
-        while top not in positions:
-            parent = top.parent_op()
-            assert parent is not None
-            top = parent
-        users[top] = None
-    first = min(users, key=positions.__getitem__)
-    if not isinstance(first, loops.NestOp) or first in taken or first.operands or not is_pointwise(first):
-        return None, False
-    loads = [load for load in loads_of(first) if load.source is result]
-    if any(load.mask is not None or load.map != loads[0].map or load.indices != loads[0].indices for load in loads):
-        return None, False
-    if len(users) == 1 and reads_a_part(first, loads[0]):
-        return first, False
-    once = reads_each_once(first.induction_variables, first.sizes, loads[0])
-    return (first, len(users) > 1) if once else (None, False)
-
-
-def producer_of(factor: SSAValue) -> loops.NestOp | None:
-    """The pointwise nest that computes a factor, perhaps viewed, for this use alone."""
-    while factor.has_one_use() and isinstance(view := factor.owner, loops.ViewOp):
-        factor = view.source
-    nest = factor.owner
-    if not isinstance(nest, loops.NestOp) or not factor.has_one_use():
-        return None
-    return nest if stores_in_order(nest) else None
-
-
-def stores_in_order(nest: loops.NestOp) -> bool:
-    """Whether a nest is pointwise and gives one tensor, each point the element of its own indices."""
-    if len(nest.results) != 1 or nest.operands or not is_pointwise(nest):
-        return False
-    if any(isinstance(op, loops.BoundOp) for op in nest.body.ops):
-        return False
-    users = [use.operation for use in nest.handles[0].uses]
-    if len(users) != 1 or not isinstance(store := users[0], loops.StoreOp) or store.mask is not None:
-        return False
-    substitution = Substitution(nest.induction_variables)
-    stored = substitution.expressions(store.map.results, store.indices)
-    in_order = all(
-        e == sym.dim(axis) or (size == 1 and e == 0)
-        for axis, (e, size) in enumerate(zip(stored, nest.sizes, strict=False))
-    )
-    return in_order and len(stored) == len(nest.sizes)
-
-
-def reads_each_once(variables: Sequence[SSAValue], ranges: Sequence[sym.IndexExpr], load: loops.LoadOp) -> bool:
-    """Whether the points of a domain read the elements of a tensor, each one once: the address is a number whose digits
-    are the induction variables.
-    """
-    sizes = static(ranges)
-    tensor = static(sizes_of(tensor_type_of(load.source)))
-    if len(sizes) < len(ranges) or math.prod(sizes) != math.prod(tensor):
-        return False
-    substitution = Substitution(variables)
-    address: sym.IndexExpr = 0
-    for index, size in zip(substitution.expressions(load.map.results, load.indices), tensor, strict=True):
-        address = address * size + index
-    if len(substitution.axes) > len(sizes):
-        return False  # an index made of data
-    address = sym.simplify(address, sizes)
-    digits: list[tuple[int, int]] = []
-    for axis, size in enumerate(sizes):
-        stride = sym.coefficient(address, axis)
-        if size > 1:
-            if not isinstance(stride, int):
-                return False
-            digits.append((stride, size))
-    weight = 1
-    for stride, size in sorted(digits):
-        if stride != weight:
-            return False
-        weight *= size
-    return True
-
-
-def reads_a_part(nest: loops.NestOp, load: loops.LoadOp) -> bool:
-    """Whether each point of a nest reads the element of its own indices: none twice, but perhaps not every one."""
-    if len(nest.sizes) != len(load.map.results):
-        return False
-    substitution = Substitution(nest.induction_variables)
-    read = substitution.expressions(load.map.results, load.indices)
-    return all(
-        e == sym.dim(axis) or (size == 1 and e == 0)
-        for axis, (e, size) in enumerate(zip(read, nest.sizes, strict=True))
-    )
 
 
 def fused_nest(
@@ -300,27 +276,40 @@ def fused_nest(
     producers = {value: nest for one in together for value, nest in one.producers.items()} if prologues else {}
     result_type = product.result.type
     if consumer is None:
-        nest = loops.NestOp.build(sizes_of(tensor_type_of(product.result)), [result_type])
+        nest = loops.NestOp.build(product.domain, [result_type])
     else:
         kept = [result_type] if product.is_kept else []
-        whole = static(sizes_of(tensor_type_of(product.result))) if _is_part(product) else consumer.sizes
+        whole = product.domain if _is_part(product) or product.windows is not None else consumer.sizes
         nest = loops.NestOp.build(whole, [*(result.type for result in consumer.results), *kept])
     nest.location = product.call.location
+    if product.windows is not None:
+        for variable, name in zip(nest.induction_variables, ("row", "channel"), strict=True):
+            variable.name_hint = name
     place = InsertPoint.at_end(nest.body)
     if consumer is None:
         variables = nest.induction_variables
         dims: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(variables))]
+        if product.windows is not None:
+            dims = product.windows.element(*dims)
         _, rounded = sum_at(product, dims, variables, nest.sizes, place, producers, group)
         insert(loops.StoreOp.build(rounded, nest.handles[0], dims, variables), product.call, place)
         return nest
     substitution = Substitution(nest.induction_variables)
     for axis, variable in enumerate(consumer.induction_variables):
         substitution.set_index(variable, sym.dim(axis))
-        nest.induction_variables[axis].name_hint = variable.name_hint
+        if product.windows is None:
+            nest.induction_variables[axis].name_hint = variable.name_hint
+    if product.windows is not None:
+        own = next(load for load in loads_of(consumer) if load.source is product.result)
+        weights = weights_of(consumer.induction_variables, consumer.sizes, own)
+        assert weights is not None
+        indices = product.windows.indices(weights, static(consumer.sizes))
+        for variable, index in zip(consumer.induction_variables, indices, strict=True):
+            substitution.set_index(variable, index)
     for old, new in zip(consumer.handles, nest.handles, strict=False):
         substitution.values[old] = new
         new.name_hint = old.name_hint
-    there = _inside(nest, consumer.sizes, product.call, place)
+    there = None if product.windows is not None else _inside(nest, consumer.sizes, product.call, place)
     exact: dict[SSAValue, SSAValue] = {}
     members = {one.result: one for one in together}
     sums: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
@@ -328,6 +317,7 @@ def fused_nest(
         if isinstance(op, loops.LoadOp) and (member := members.get(op.source)) is not None:
             if op.source not in sums:
                 dims = substitution.expressions(op.map.results, op.indices)
+                dims = [sym.simplify(one, nest.sizes) for one in dims]
                 made = sum_at(member, dims, nest.induction_variables, nest.sizes, place, producers, group)
                 sums[op.source] = made
                 if member.is_kept:
@@ -399,9 +389,7 @@ def sum_at(
     """Inserts the sum of products for one element, whose index is `dims`, expressions over the index values `around`,
     which stay below `ranges`; gives it in f32, and rounded. The points are as many groups of `group`, if that is not 0.
     """
-    *batch, row, column = dims
-    rows, columns, points = product.sizes
-    del rows, columns
+    points = product.sizes[2]
     reduction = loops.ReduceOp.build("sum", [points // group, group] if group else [points], f32)
     axes = [*around, *reduction.induction_variables]
     reduction.induction_variables[-1].name_hint = "k"
@@ -410,8 +398,8 @@ def sum_at(
     if group:
         k = sym.dim(len(axes) - 2) * group + k
     inside = InsertPoint.at_end(reduction.body)
-    left = load_in_f32(product.left, [*batch, row, k], axes, sizes, product.call, inside, producers)
-    right = load_in_f32(product.right, [*batch, k, column], axes, sizes, product.call, inside, producers)
+    left = load_in_f32(product.left, product.left_at(dims, k), axes, sizes, product.call, inside, producers)
+    right = load_in_f32(product.right, product.right_at(dims, k), axes, sizes, product.call, inside, producers)
     multiplied = insert(elem.make("mul", left, right), product.call, inside)
     assert multiplied is not None
     insert(loops.YieldOp.build(multiplied), product.call, inside)
@@ -530,4 +518,5 @@ __all__ = [
     "static",
     "stores_in_order",
     "sum_at",
+    "types_of_convolutions",
 ]

@@ -175,6 +175,32 @@ def test_the_library_is_given_the_best_schedule_of_the_kernel_after_it() -> None
     assert "lanes = 512" in product[0]
 
 
+def test_so_is_a_convolution_that_is_a_product() -> None:
+    last = "tensor<2x32x6x6xf16, #aten.layout<strides = [1152, 1, 192, 32]>>"
+    text = f"""
+    func.func @main(%x : {last}, %w : tensor<32x32x1x1xf16>) -> {last} {{
+      %m = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : (
+        {last}, tensor<32x32x1x1xf16>) -> {last}
+      %y = loops.nest (%n : 2, %c : 32, %i : 6, %j : 6) outs(%o : {last}) {{
+        %0 = loops.load %m[%n, %c, %i, %j] : {last}
+        %1 = elem.convert %0 : f16 to f32
+        %2 = elem.tanh %1 : f32
+        %3 = elem.convert %2 : f32 to f16
+        loops.store %3, %o[%n, %c, %i, %j] : {last}
+      }}
+      func.return %y : {last}
+    }}
+    """
+    for fast in (10.0, 40.0):
+        module, asked = tuned(text, lambda text, fast=fast: fast if "depth" in text else 30.0)
+        product = asked.questions[-1]
+        assert "aten.convolution" in product[0] and len(product) > 3
+        assert all("depth" in text and "extern" not in text for text in product[1:])
+        calls = [op for op in entry_block(module).ops if isinstance(op, loops.ExternOp)]
+        assert len(calls) == (fast > 30.0)
+        check_equivalent(on_cuda(parse(text)), module, exact=False)
+
+
 def test_products_of_f32_stay_calls_unless_tf32_is_allowed() -> None:
     text = PRODUCT.replace("f16", "f32").replace("%1 = elem.convert %0 : f32 to f32", "%1 = elem.abs %0 : f32")
     text = text.replace("%3 = elem.convert %2 : f32 to f32", "%3 = elem.abs %2 : f32")

@@ -55,6 +55,37 @@ def assert_within_tf32(
     assert bool(((actual.double() - truth).abs() <= bound).all())
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(
+    ("sizes", "window", "step"),
+    [
+        *(((2, 64, 48, 9), 1, 1), ((1, 96, 33, 7), 1, 2), ((8, 256, 64, 28), 1, 1)),
+        *(((3, 40, 24, 11), 1, 3), ((2, 32, 96, 14), 2, 2)),
+    ],
+)
+def test_convolutions_in_one_kernel(sizes: tuple[int, ...], window: int, step: int, dtype: torch.dtype) -> None:
+    def layer(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return F.gelu(F.conv2d(x, weight, bias, stride=step))
+
+    images, channels, made, side = sizes
+    tf32 = dtype is torch.float32
+    pipeline = always_fused(tf32).replace("{", f"{{tf32_convolutions={str(tf32).lower()} ", 1)
+    compiled = torch.compile(layer, backend="cuesta", fullgraph=True, dynamic=False, options={"pipeline": pipeline})
+    drawn = [torch.randn(s, device="cuda") for s in ((images, channels, side, side), (made, channels, window, window))]
+    x, weight = (one.to(dtype, memory_format=torch.channels_last) for one in drawn)
+    inputs = [x, weight * (channels * window * window) ** -0.5, torch.randn(made, device="cuda", dtype=dtype)]
+    if tf32:
+        truth = layer(*(one.double() for one in inputs))
+        bound = 1.13 * 2.0**-9 * F.conv2d(inputs[0].double().abs(), inputs[1].double().abs(), stride=step) + 1e-5
+        actual = compiled(*inputs)
+        assert actual.stride() == layer(*inputs).stride()
+        assert bool(((actual.double() - truth).abs() <= bound).all())
+    else:
+        assert_close_to_float64(compiled, layer, inputs, ulps=8.0)
+    (record,) = cuesta.records
+    assert (record.kernels, record.library_calls) == (1, 0)
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize(

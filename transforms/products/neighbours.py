@@ -1,0 +1,130 @@
+"""The nests around a library product that may be computed with it: who reads its result, and who gives its factors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from cuesta.dialects import loops, sym
+from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.loops.surgery import Substitution, is_pointwise, loads_of
+
+
+def static(sizes: Sequence[sym.IndexExpr]) -> tuple[int, ...]:
+    """Sizes that are known to be numbers."""
+    return tuple(size for size in sizes if isinstance(size, int))
+
+
+def consumer_of(
+    call: loops.ExternOp, positions: dict[Operation, int], taken: set[loops.NestOp]
+) -> tuple[loops.NestOp | None, bool]:
+    """The first user, if it is a pointwise nest that reads every element once, or each of a part when nobody reads the
+    rest; and whether there are other users.
+    """
+    result = call.results[0]
+    users: dict[Operation, None] = {}
+    for use in result.uses:
+        top: Operation = use.operation
+        while top not in positions:
+            parent = top.parent_op()
+            assert parent is not None
+            top = parent
+        users[top] = None
+    first = min(users, key=positions.__getitem__)
+    if not isinstance(first, loops.NestOp) or first in taken or first.operands or not is_pointwise(first):
+        return None, False
+    loads = [load for load in loads_of(first) if load.source is result]
+    if any(load.mask is not None or load.map != loads[0].map or load.indices != loads[0].indices for load in loads):
+        return None, False
+    if len(users) == 1 and reads_a_part(first, loads[0]):
+        return first, False
+    once = reads_each_once(first.induction_variables, first.sizes, loads[0])
+    return (first, len(users) > 1) if once else (None, False)
+
+
+def producer_of(factor: SSAValue) -> loops.NestOp | None:
+    """The pointwise nest that computes a factor, perhaps viewed, for this use alone."""
+    while factor.has_one_use() and isinstance(view := factor.owner, loops.ViewOp):
+        factor = view.source
+    nest = factor.owner
+    if not isinstance(nest, loops.NestOp) or not factor.has_one_use():
+        return None
+    return nest if stores_in_order(nest) else None
+
+
+def stores_in_order(nest: loops.NestOp) -> bool:
+    """Whether a nest is pointwise and gives one tensor, each point the element of its own indices."""
+    if len(nest.results) != 1 or nest.operands or not is_pointwise(nest):
+        return False
+    if any(isinstance(op, loops.BoundOp) for op in nest.body.ops):
+        return False
+    users = [use.operation for use in nest.handles[0].uses]
+    if len(users) != 1 or not isinstance(store := users[0], loops.StoreOp) or store.mask is not None:
+        return False
+    substitution = Substitution(nest.induction_variables)
+    stored = substitution.expressions(store.map.results, store.indices)
+    in_order = all(
+        e == sym.dim(axis) or (size == 1 and e == 0)
+        for axis, (e, size) in enumerate(zip(stored, nest.sizes, strict=False))
+    )
+    return in_order and len(stored) == len(nest.sizes)
+
+
+def reads_each_once(variables: Sequence[SSAValue], ranges: Sequence[sym.IndexExpr], load: loops.LoadOp) -> bool:
+    """Whether the points of a domain read the elements of a tensor, each one once."""
+    return weights_of(variables, ranges, load) is not None
+
+
+def weights_of(variables: Sequence[SSAValue], ranges: Sequence[sym.IndexExpr], load: loops.LoadOp) -> list[int] | None:
+    """Of a domain whose points read the elements of a tensor, each one once, by how many elements, in their order, each
+    axis goes on: the number of an element has the induction variables for digits. None for another domain.
+    """
+    sizes = static(ranges)
+    tensor = static(sizes_of(tensor_type_of(load.source)))
+    if len(sizes) < len(ranges) or math.prod(sizes) != math.prod(tensor):
+        return None
+    substitution = Substitution(variables)
+    address: sym.IndexExpr = 0
+    for index, size in zip(substitution.expressions(load.map.results, load.indices), tensor, strict=True):
+        address = address * size + index
+    if len(substitution.axes) > len(sizes):
+        return None  # an index made of data
+    address = sym.simplify(address, sizes)
+    weights: list[int] = []
+    for axis, size in enumerate(sizes):
+        stride = sym.coefficient(address, axis) if size > 1 else 1
+        if not isinstance(stride, int):
+            return None
+        weights.append(stride)
+    weight = 1
+    for stride, size in sorted(zip(weights, sizes, strict=True)):
+        if size > 1:
+            if stride != weight:
+                return None
+            weight *= size
+    return weights
+
+
+def reads_a_part(nest: loops.NestOp, load: loops.LoadOp) -> bool:
+    """Whether each point of a nest reads the element of its own indices: none twice, but perhaps not every one."""
+    if len(nest.sizes) != len(load.map.results):
+        return False
+    substitution = Substitution(nest.induction_variables)
+    read = substitution.expressions(load.map.results, load.indices)
+    return all(
+        e == sym.dim(axis) or (size == 1 and e == 0)
+        for axis, (e, size) in enumerate(zip(read, nest.sizes, strict=True))
+    )
+
+
+__all__ = [
+    "consumer_of",
+    "producer_of",
+    "reads_a_part",
+    "reads_each_once",
+    "static",
+    "stores_in_order",
+    "weights_of",
+]
