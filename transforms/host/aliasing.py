@@ -30,6 +30,10 @@ _FRESH = frozenset(
         "aten.addmm.default",
         "aten.bmm.default",
         "aten.baddbmm.default",
+        "aten.mm.dtype",
+        "aten.addmm.dtype",
+        "aten.bmm.dtype",
+        "aten.baddbmm.dtype",
         "aten.convolution.default",
         "aten._scaled_dot_product_flash_attention_for_cpu.default",
     }
