@@ -27,9 +27,7 @@ from cuesta.dialects.layout import (
 )
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
 
-_NARROW: Final = {
-    f"aten.{name}.dtype": f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm")
-}
+_NARROW: Final = {f"aten.{name}.dtype": f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm")}
 """By overload, the one that gives what it is given."""
 
 

@@ -1,4 +1,7 @@
-"""Products of matrices that are given the type of their results, as the others: torch has them on a GPU alone.
+"""Products of matrices that are given the type of their results, made of the others.
+
+Torch has them on a GPU alone, and what it says of tensors without memory is an error for some (`addmm.dtype` in torch
+2.11, `baddbmm.dtype` in 2.13 as well).
 
     mm.dtype(a, b, f32) = mm(f32(a), f32(b))
     addmm.dtype_out(m, a, b, f32, out = m): the same, written to m

@@ -13,7 +13,9 @@ from torch.fx import GraphModule
 from torch.utils.checkpoint import checkpoint
 
 import cuesta.backend
+from cuesta.dialects.core.locations import print_text
 from cuesta.lowering.capture import rows_in_parts as passes
+from tests.support.triton_interpreter import interpreted_cuda, to_host
 
 ROWS, WIDTH, COLUMNS = 256, 16, 512
 PARTS = 4
@@ -214,6 +216,21 @@ def test_sums_of_many_parts_in_16_bits_are_rounded_once(
     ours = errors(loss_and_gradients(compiled_of(loss), inputs, tangent), truth)
     assert found == [1] and sum(record.library_calls for record in cuesta.records) == 3 * parts
     assert ours[-1] <= 1.02 * eager[-1], (ours, eager)
+
+
+def test_on_a_gpu_the_library_adds_parts_up_in_f32(found: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Triton's interpreter: each product of a part is added to memory of f32, and nothing is copied."""
+    monkeypatch.setattr(passes, "LEAST_BYTES", ROWS * COLUMNS * 2 // PARTS)
+    inputs = leaves(torch.bfloat16)
+    exact = [one.detach().double().requires_grad_() if one.is_floating_point() else one for one in inputs]
+    truth = loss_and_gradients(plain, exact, 2.5)
+    eager = errors(loss_and_gradients(plain, inputs, 2.5), truth)
+    with interpreted_cuda() as programs:
+        ours = errors(loss_and_gradients(torch.compile(plain, backend="cuesta"), inputs, 2.5), truth)
+        texts = [print_text(to_host(program)) for program in programs]
+    assert found == [1] and ours[-1] <= 1.02 * eager[-1], (ours, eager)
+    (forward,) = [text for text in texts if "addmm" in text]
+    assert forward.count('"aten.addmm.dtype_out"') == PARTS - 1 and '"aten.addmm.dtype"' not in forward
 
 
 @pytest.mark.parametrize("tangent", [0.0, -3.0, float("inf"), float("nan")])
