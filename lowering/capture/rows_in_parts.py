@@ -326,6 +326,11 @@ class _Writer:
         region = self.region
         old, before = region.leaving(), set(self.graph.nodes)
         found: dict[Node, list[Node]] = {node: [] for node in old}
+        inside = set(region.body)
+        for node in region.body:  # before the first part, which is like the others then
+            for one in node.all_input_nodes:
+                if one in region.tangents and one not in inside:
+                    self._of_one(one)
         for start, size in region.parts():
             values = self._part(start, size)
             for node in old:
@@ -333,7 +338,7 @@ class _Writer:
                     found[node] = [self._call(node, _aten.add.Tensor, found[node][0], values[node])]
                 else:
                     found[node].append(values[node])
-        inside, replaced = set(region.body), set[Node]()
+        replaced = set[Node]()
         for node in old:
             result = self._whole(node, found[node])
             if node in region.tangents:
