@@ -89,7 +89,9 @@ STAGES: tuple[Stage, ...] = (
     Stage("add-counters", "points that meet are counted; by now it is known which do"),
     Stage("check-first", "what may raise is final; a program that writes to its arguments raises before it writes"),
     Stage(
-        "share-slices", "nests are final, and a kernel is written of each: of those that are alike, of one", begins=SLICED
+        "share-slices",
+        "nests are final, and a kernel is written of each: of those that are alike, of one",
+        begins=SLICED,
     ),
     Stage("loops-to-kernel", "choose a schedule and write the kernel; identical layers become one", begins=KERNEL),
     Stage("narrow-reductions", "only a kernel says which loop is that of one bag, whose ends only the data knows"),

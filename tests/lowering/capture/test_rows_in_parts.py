@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -350,3 +352,17 @@ def test_of_many_large_products_the_last_ones_are_looked_at(found: list[int], mo
     assert found == [0] and len(looks) == passes.MOST_TRIED
     for ours, theirs in zip(actual, loss_and_gradients(deep, inputs, 1.0), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [4, 8])
+def test_parts_share_their_kernels(parts: int, found: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many kernels, however many parts: where one begins was written into them."""
+    monkeypatch.setattr(passes, "LEAST_BYTES", ROWS * COLUMNS * 2 // parts)
+    monkeypatch.setattr(passes, "FEWEST", ROWS // parts)
+    with interpreted_cuda(run_it=False) as programs:
+        torch.compile(plain, backend="cuesta")(*leaves(torch.bfloat16))
+    text = print_text(to_host(programs[0]))
+    kernels = re.findall(r"kernel.func @(\w+)\(", text)
+    launched = Counter(re.findall(r"host.launch @(\w+)\(", text))
+    assert found == [1] and max(launched.values()) == parts
+    assert len(kernels) <= 6 and set(launched) == set(kernels)
