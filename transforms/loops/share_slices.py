@@ -149,8 +149,9 @@ def _share(nests: Sequence[loops.NestOp]) -> None:
 def _part_of(source: SSAValue, loads: Sequence[loops.LoadOp]) -> _Part | None:
     """The smallest box that holds all that is read of a tensor; None where that is all of it, or not known."""
     kind = tensor_type_of(source)
-    sizes, strides = sizes_of(kind), strides_of(kind)
-    static = all(isinstance(one, int) for one in (*sizes, *strides))
+    sizes = [size for size in sizes_of(kind) if isinstance(size, int)]
+    strides = [stride for stride in strides_of(kind) if isinstance(stride, int)]
+    static = len(sizes) == len(strides) == len(sizes_of(kind))
     if not static or 0 in sizes or any(load.rest for load in loads):
         return None
     boxes: list[list[tuple[int | None, int | None]]] = []
@@ -165,15 +166,14 @@ def _part_of(source: SSAValue, loads: Sequence[loops.LoadOp]) -> _Part | None:
         lows, highs = [low for low, _ in column if low is not None], [high for _, high in column if high is not None]
         known = len(lows) == len(highs) == len(column) and min(lows) >= 0
         last = max(highs) if known else size
-        assert isinstance(size, int)
         if not known or last >= size:
             starts.append(0)
             extents.append(size)
         else:
             starts.append(min(lows))
             extents.append(last + 1 - min(lows))
-    offset = sum(start * stride for start, stride in zip(starts, strides, strict=True) if isinstance(stride, int))
-    if tuple(extents) == tuple(sizes) or offset * byte_width(source) % _ALIGNMENT:
+    offset = sum(start * stride for start, stride in zip(starts, strides, strict=True))
+    if extents == sizes or offset * byte_width(source) % _ALIGNMENT:
         return None
     result = tensor_type(extents, element_type_of(source), strides, device_of(kind))
     steps = [sym.dim(k) + start for k, start in enumerate(starts)]
