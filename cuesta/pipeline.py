@@ -25,7 +25,7 @@ from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.dialects.core.extension import After, active
 from cuesta.dialects.core.whole_program import WholeProgramPass
-from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS
+from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS, SLICED
 from cuesta.passes import parse_passes
 
 
@@ -88,6 +88,11 @@ STAGES: tuple[Stage, ...] = (
     Stage("spread-scans", "on a GPU points that may come in any order need not come one by one"),
     Stage("add-counters", "points that meet are counted; by now it is known which do"),
     Stage("check-first", "what may raise is final; a program that writes to its arguments raises before it writes"),
+    Stage(
+        "share-slices",
+        "nests are final, and a kernel is written of each: of those that are alike, of one",
+        begins=SLICED,
+    ),
     Stage("loops-to-kernel", "choose a schedule and write the kernel; identical layers become one", begins=KERNEL),
     Stage("narrow-reductions", "only a kernel says which loop is that of one bag, whose ends only the data knows"),
     Stage("hint-loads", "only a kernel says which program reads what, and when"),

@@ -73,6 +73,8 @@ LOOPS = Contract(
     ),
 )
 FUSED = Contract("loops, ready to schedule", (*LOOPS.rules, loads_read_no_views, views_are_strided))
+SLICED = Contract("loops, with parts of tensors", (*LOOPS.rules, views_are_strided))
+"""As above, but loads may read parts of tensors, as strides say them: `share-slices`."""
 KERNEL = Contract(
     "kernel",
     (

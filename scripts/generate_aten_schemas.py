@@ -22,7 +22,9 @@ OUTPUT = Path(__file__).resolve().parent.parent / "dialects" / "aten" / "schemas
 # `accumulate-in-place` calls.
 MUTATING = (
     "aten::addmm_",
+    "aten::addmm.dtype_out",
     "aten::baddbmm_",
+    "aten::baddbmm.dtype_out",
     "aten::copy_",
     "aten::fill_.Scalar",
     "aten::fill_.Tensor",

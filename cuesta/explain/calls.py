@@ -6,8 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects.aten.arguments import Operand
+from cuesta.dialects.aten.call import CallLike
 from cuesta.dialects.aten.named_call import NamedCall
 
 Shape: TypeAlias = tuple[int, ...]
@@ -71,6 +74,12 @@ _FLOPS: Final[Mapping[str, Callable[[Sequence[Shape], Sequence[Shape], NamedCall
 }
 
 
+def operands_read(call: CallLike) -> list[SSAValue]:
+    """The operands of a call but for what it is given as `out`, to write to."""
+    written = {one.index for name, one in call.arguments_attr.keywords if name == "out" and isinstance(one, Operand)}
+    return [operand for place, operand in enumerate(call.operands) if place not in written]
+
+
 def flops_of_call(call: NamedCall, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> tuple[int | None, str]:
     """The arithmetic of a call with tensors of these sizes; why it is not known, if it is not."""
     count = _FLOPS.get(call.overload.rpartition(".")[0])
@@ -82,4 +91,4 @@ def flops_of_call(call: NamedCall, inputs: Sequence[Shape], outputs: Sequence[Sh
         return None, f"its arguments are not as usual: {error}"
 
 
-__all__ = ["Shape", "flops_of_call"]
+__all__ = ["Shape", "flops_of_call", "operands_read"]

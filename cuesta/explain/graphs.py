@@ -16,7 +16,7 @@ from cuesta.dialects.aten import dtypes
 from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
-from cuesta.explain.calls import flops_of_call
+from cuesta.explain.calls import flops_of_call, operands_read
 from cuesta.explain.counting import Counted
 from cuesta.explain.machines import machine_at
 from cuesta.explain.memory import Values, memory_of
@@ -251,17 +251,18 @@ class _Builder:
         """A call of a library or of eager."""
         nodes = [one for one in nodes_of(op.location) if one <= len(self.watched.numbered)]
         hints = self.watched.traced.hints
-        inputs = [_shape(one, hints) for one in op.operands if is_tensor(one)]
+        operands = operands_read(op)
+        inputs = [_shape(one, hints) for one in operands if is_tensor(one)]
         outputs = [_shape(one, hints) for one in op.results if is_tensor(one)]
         shapes_in, shapes_out = [one for one in inputs if one is not None], [one for one in outputs if one is not None]
-        moved_in, moved_out = (_bytes(side, hints) for side in (op.operands, op.results))
+        moved_in, moved_out = (_bytes(side, hints) for side in (operands, op.results))
         if len(shapes_in) == len(inputs) and len(shapes_out) == len(outputs):
             flops, counted = flops_of_call(op, shapes_in, shapes_out)
         else:
             flops, counted = None, "sizes that only a run knows"
         time = self.measured.steps.get(step)
         moved = None if moved_in is None or moved_out is None else moved_in + moved_out
-        tensors = [one for one in (*op.results, *op.operands) if is_tensor(one)]
+        tensors = [one for one in (*op.results, *operands) if is_tensor(one)]
         device = device_of(tensor_type_of(tensors[0])) if tensors else "cpu"
         factors = _short_type(tensors[-1]) if tensors else ""
         fraction, bound = roofline(self.machine(device), time, moved, flops, factors)

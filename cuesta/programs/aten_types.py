@@ -22,6 +22,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.layout import device_of, is_tensor_type, sizes_of, strides_of
 from cuesta.targets.host.runtime import flattened, resolve_overload
+from cuesta.targets.reference.wide_products import WIDE_PRODUCTS
 
 
 def verify_aten_types(module: ModuleOp) -> None:
@@ -114,7 +115,8 @@ def torch_gives(
         keywords = {name: argument(one) for name, one in op.arguments_attr.keywords}
         if on_meta and not op.operands and any(one.name == "device" for one in schema.arguments):
             keywords["device"] = torch.device("meta")
-        return flattened(resolve_overload(op.overload)(*positional, **keywords))
+        function = WIDE_PRODUCTS.get(op.overload) or resolve_overload(op.overload)
+        return flattened(function(*positional, **keywords))
     except (_Unknown, NotImplementedError):
         return None
     except Exception as error:

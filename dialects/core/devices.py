@@ -41,6 +41,8 @@ class DeviceTraits:
     """Those of them that it converts; casts of others become formulas over their bits."""
     wide_sums: bool = False
     """Eager accumulates cumulative sums and products of f32 in f64 there."""
+    wide_products: bool = False
+    """Libraries multiply matrices of 16 bits into f32 (`aten.mm.dtype`)."""
     eager_random: bool = False
     """Random numbers are drawn from eager's stream unless somebody asks for Philox."""
     free_biases: bool = False
@@ -63,6 +65,7 @@ GPU: Final = DeviceTraits(
     atomics=True,
     arithmetic_is_cheap=True,
     contractions=True,
+    wide_products=True,
     tunes=True,
     approximates=True,
     floats_of_8_bits=True,

@@ -48,6 +48,7 @@ from cuesta.lowering.aten import (
     strided_views,
     upsampling,
     views,
+    wide_products,
 )
 from cuesta.lowering.aten.builder import AtenCall, Declined, LoopBuilder, Rule, decline
 from cuesta.lowering.aten.complex_numbers import ComplexValues, has_rule, is_complex_call
@@ -75,6 +76,7 @@ FAMILIES: Final[tuple[Mapping[str, Rule], ...]] = (
     distances.RULES,
     embedding_bags.RULES,
     grid_sampling.RULES,
+    wide_products.RULES,
 )
 """The tables of the families. An overload stands in one of them."""
 

@@ -14,8 +14,8 @@ no product is computed twice. Three laws, none of which knows of a loss:
     linear      a gradient is linear in the tangent that the backward pass is given: where that is one number t, the
                 gradient is t times that of 1, which the forward pass can compute
 
-It is decided on the joint graph, before PyTorch divides it. In 16 bits the sums of parts are rounded once a part, where
-the whole sum is rounded once. In f16 nothing is done: there t is large because gradients of 1 would be denormal.
+It is decided on the joint graph, before PyTorch divides it. Sums of parts are f32, and rounded once, after t has
+multiplied them. In f16 nothing is done: there t is large because gradients of 1 would be denormal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Source: a choice: a part of 1024 rows of 128k numbers in 16 bits, at which a pro
 MOST_PARTS: Final = 16
 """Into so many parts the rows are taken at most.
 
-Source: a bound: what is summed up in 16 bits is rounded once a part.
+Source: a bound: a part of a sum over all rows reads and writes all of the sum.
 """
 ALIGNED: Final = 8
 """Parts begin at a multiple of so many rows.
@@ -326,6 +326,11 @@ class _Writer:
         region = self.region
         old, before = region.leaving(), set(self.graph.nodes)
         found: dict[Node, list[Node]] = {node: [] for node in old}
+        inside = set(region.body)
+        for node in region.body:  # before the first part, which is like the others then
+            for one in node.all_input_nodes:
+                if one in region.tangents and one not in inside:
+                    self._of_one(one)
         for start, size in region.parts():
             values = self._part(start, size)
             for node in old:
@@ -333,7 +338,7 @@ class _Writer:
                     found[node] = [self._call(node, _aten.add.Tensor, found[node][0], values[node])]
                 else:
                     found[node].append(values[node])
-        inside, replaced = set(region.body), set[Node]()
+        replaced = set[Node]()
         for node in old:
             result = self._whole(node, found[node])
             if node in region.tangents:
@@ -373,14 +378,25 @@ class _Writer:
                 args = (args[0], sizes)
             elif node.target is _aten.full.default:
                 args = (sizes, args[1])
-            wide = {"dtype": torch.float32} if node in region.sums and node.target is not _aten.mm.default else {}
-            values[node] = self._call(node, cast("Any", node.target), *args, **{**node.kwargs, **wide})
+            values[node] = self._sum(node, args) if node in region.sums else self._same(node, args)
         return values
+
+    def _same(self, node: Node, args: Any) -> Node:
+        return self._call(node, cast("Any", node.target), *args, **node.kwargs)
+
+    def _sum(self, node: Node, args: Any) -> Node:
+        """A part of a sum over all rows, in f32: the sum of the parts is rounded once, as the whole one was."""
+        if node.target is not _aten.mm.default:
+            return self._call(node, cast("Any", node.target), *args, **{**node.kwargs, "dtype": torch.float32})
+        if _value(node).dtype == torch.float32:
+            return self._same(node, args)
+        return self._call(node, _aten.mm.dtype, *args, torch.float32)
 
     def _whole(self, node: Node, parts: Sequence[Node]) -> Node:
         if node in self.region.sums:
-            same = _value(parts[0]).dtype == _value(node).dtype
-            return parts[0] if same else self._call(node, _aten._to_copy.default, parts[0], dtype=_value(node).dtype)
+            # What the tangent multiplies is rounded after that.
+            exact = _value(parts[0]).dtype == _value(node).dtype or node in self.region.tangents
+            return parts[0] if exact else self._call(node, _aten._to_copy.default, parts[0], dtype=_value(node).dtype)
         whole = self._call(node, _aten.cat.default, list(parts))
         shape = list(_value(node).shape)
         return whole if list(_value(whole).shape) == shape else self._call(node, _aten.view.default, whole, shape)
@@ -391,7 +407,9 @@ class _Writer:
         factor = tangent
         if _value(tangent).dtype != torch.float32:
             factor = self._call(node, _aten._to_copy.default, tangent, dtype=torch.float32)
-        wide = value if dtype == torch.float32 else self._call(node, _aten._to_copy.default, value, dtype=torch.float32)
+        wide = value
+        if _value(value).dtype != torch.float32:
+            wide = self._call(node, _aten._to_copy.default, value, dtype=torch.float32)
         product = self._call(node, _aten.mul.Tensor, wide, factor)
         return product if dtype == torch.float32 else self._call(node, _aten._to_copy.default, product, dtype=dtype)
 

@@ -38,7 +38,7 @@ from cuesta.transforms.devices import DEVICE, traits_for
 class LoopsToKernelPass(ModulePass):
     """Lowers every `loops.nest` to a `kernel.func` and a `kernel.launch`: chooses a schedule, and writes the kernel.
 
-    Requires: no load reads a `loops.view`; who meets has counters.
+    Requires: a `loops.view` that a load reads is one that strides can say; who meets has counters.
     """
 
     name = "loops-to-kernel"
@@ -121,7 +121,8 @@ def _lower(analysis: NestAnalysis, machine: Machine, traits: DeviceTraits, name:
 def captures(nest: loops.NestOp) -> list[SSAValue]:
     """The tensors that a nest reads from outside, in order of first use.
 
-    Errors: CuestaError when one is a `loops.view`, or when something else than a load reads from outside.
+    Errors: CuestaError when one is a `loops.view` that strides cannot say, or when something else than a load reads
+    from outside.
     """
     found: dict[SSAValue, None] = {}
     outside = nest.parent_block()
@@ -137,7 +138,7 @@ def captures(nest: loops.NestOp) -> list[SSAValue]:
                 continue
             if not isinstance(op, loops.LoadOp) or operand is not op.source:
                 raise CuestaError(Diagnostic.on(op, "inside a loops.nest, a value from outside can only be loaded"))
-            if isinstance(owner, loops.ViewOp):
-                raise CuestaError(Diagnostic.on(op, "reads a loops.view, which eliminate-views should have removed"))
+            if isinstance(owner, loops.ViewOp) and not owner.is_alias:
+                raise CuestaError(Diagnostic.on(op, "reads a loops.view that strides cannot say"))
             found[operand] = None
     return list(found)

@@ -17,6 +17,7 @@ from cuesta.targets.reference.bindings import Symbols, size_equations
 from cuesta.targets.reference.errors import InterpreterError, describe, fail
 from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_named, restride
 from cuesta.targets.reference.random_words import random_words
+from cuesta.targets.reference.wide_products import WIDE_PRODUCTS
 
 _CPU = torch.device("cpu")
 
@@ -66,6 +67,8 @@ def find_overload(name: str) -> Any:
     """torch's overload of a name such as `aten.add.Tensor` or `mylib::foo.default`; None when there is none."""
     if name == RANDOM_WORDS:
         return random_words
+    if name in WIDE_PRODUCTS:
+        return WIDE_PRODUCTS[name]
     namespace, separator, rest = name.partition("::" if "::" in name else ".")
     packet_name, _, overload_name = rest.rpartition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name, None) if separator else None

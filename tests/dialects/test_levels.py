@@ -9,7 +9,7 @@ import pytest
 from cuesta.context import make_context
 from cuesta.dialects.core.contracts import Contract
 from cuesta.dialects.core.diagnostics import CuestaError
-from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS
+from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS, SLICED
 from cuesta.pipeline import STAGES, Stage, run_pipeline
 from tests.support.text import parse
 
@@ -145,6 +145,7 @@ def test_every_level_has_its_contract_checked_where_it_begins() -> None:
     assert [(stage.name, stage.begins) for stage in STAGES if stage.begins is not None] == [
         ("aten-to-loops", LOOPS),
         ("dce", FUSED),
+        ("share-slices", SLICED),
         ("loops-to-kernel", KERNEL),
         ("pool-buffers", HOST),
     ]

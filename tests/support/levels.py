@@ -16,7 +16,7 @@ from cuesta.dialects.complete import COMPLETE
 from cuesta.dialects.core.diagnostics import verify_module
 from cuesta.dialects.core.fingerprint import structurally_equal
 from cuesta.dialects.core.locations import CuestaParser, origin_of, print_text
-from cuesta.dialects.levels import FUSED
+from cuesta.dialects.levels import FUSED, SLICED
 from cuesta.pipeline import STAGES, level_of, remaining_stages, run_pipeline
 from cuesta.programs.inputs_of import copies_of
 from cuesta.record import CompileRecord
@@ -111,7 +111,7 @@ def check_levels(captured: Captured, *, reenter_at_levels: bool = True, seed: in
     if not reenter_at_levels:
         return
     for position, module in texts:
-        if position == 0 or STAGES[position - 1].begins is not FUSED:
+        if position == 0 or STAGES[position - 1].begins not in (FUSED, SLICED):
             assert remaining_stages(module, STAGES) == STAGES[position:], "the level is not what the text says it is"
         run_pipeline(context, module, STAGES[position:])
         name = STAGES[position - 1].name if position else "import"

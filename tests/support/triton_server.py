@@ -44,10 +44,16 @@ from cuesta.programs import arguments as argument_checks
 from cuesta.record import CompileRecord
 from cuesta.targets.host import runtime
 from cuesta.targets.program import KernelText, MachineCode
+from cuesta.targets.reference.wide_products import WIDE_PRODUCTS
 from cuesta.targets.triton import build, compilation, device_functions, driver, emit_meet, quick_functions
 from tests.support import whole_blocks
 from tests.support.pickling import dumps
 from tests.support.programs_together import Together
+
+# Torch has these for a GPU alone.
+cpu_kernels = torch.library.Library("aten", "IMPL")
+for overload, function in WIDE_PRODUCTS.items():
+    cpu_kernels.impl(overload.removeprefix("aten."), function, "CPU")
 
 # Without it, `tl.device_assert` checks nothing.
 interpreter_builder.options = dataclasses.replace(interpreter_builder.options, debug=True, sanitize_overflow=False)

@@ -10,16 +10,24 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import host
+from cuesta.dialects.aten import CallArguments, Operand
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.loops.surgery import remove
 from cuesta.transforms.host.aliasing import gives_fresh_memory
 
-_IN_PLACE = {"aten.addmm.default": "aten.addmm_.default", "aten.baddbmm.default": "aten.baddbmm_.default"}
+_IN_PLACE = {
+    "aten.addmm.default": "aten.addmm_.default",
+    "aten.baddbmm.default": "aten.baddbmm_.default",
+    "aten.addmm.dtype": "aten.addmm.dtype_out",
+    "aten.baddbmm.dtype": "aten.baddbmm.dtype_out",
+}
+"""By overload, the one that writes to what it adds to: `self`, or what it is given as `out` besides."""
 
 
 class AccumulateInPlacePass(ModulePass):
-    """%c = addmm(%m, %a, %b)  ->  addmm_(%m, %a, %b), and %m where %c was
+    """%c = addmm(%m, %a, %b)  ->  addmm_(%m, %a, %b), and %m where %c was;
+    of factors of 16 bits and sums of f32, %c = addmm.dtype(%m, %a, %b, f32)  ->  addmm.dtype_out(…, out = %m)
 
     %m is memory of the program's own, has the type of %c, and has no other use: neither here, nor earlier, so that no
     alias of it is left. The library would copy %m first.
@@ -34,9 +42,12 @@ class AccumulateInPlacePass(ModulePass):
                 continue
             buffer = inner.tensor("self")
             if buffer.type == inner.results[0].type and is_only_written(buffer, inner, place, positions):
-                changed = host.ExternOp.of(
-                    _IN_PLACE[inner.overload], inner.operands, inner.arguments_attr, [buffer.type], pure=False
-                )
+                overload, operands, arguments = _IN_PLACE[inner.overload], inner.operands, inner.arguments_attr
+                if overload.endswith("_out"):
+                    out = Operand(len(operands))
+                    operands = (*operands, buffer)
+                    arguments = CallArguments.of(arguments.positional, (*arguments.keywords, ("out", out)))
+                changed = host.ExternOp.of(overload, operands, arguments, [buffer.type], pure=False)
                 changed.location = inner.location
                 positions[changed] = place
                 block = inner.parent

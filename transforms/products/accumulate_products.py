@@ -13,14 +13,20 @@ from cuesta.dialects.core.rewriting import apply_patterns, no_match
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import element_type_of, is_tensor, strides_of, tensor_type_of
 
-_ACCUMULATED = {"aten.mm.default": "aten.addmm.default", "aten.bmm.default": "aten.baddbmm.default"}
+_ACCUMULATED = {
+    "aten.mm.default": "aten.addmm.default",
+    "aten.bmm.default": "aten.baddbmm.default",
+    "aten.mm.dtype": "aten.addmm.dtype",
+    "aten.bmm.dtype": "aten.baddbmm.dtype",
+}
 """Of a product, the overload that adds it to something."""
 _PRODUCTS = frozenset([*_ACCUMULATED, *_ACCUMULATED.values()])
 _VIEWS = frozenset({"aten.view.default", "aten._unsafe_view.default", "aten.reshape.default"})
 
 
 class AccumulateProduct(RewritePattern):
-    """add(x, mm(a, b)) -> addmm(x, a, b), where x is a product; and the same for bmm, and through equal views of both.
+    """add(x, mm(a, b)) -> addmm(x, a, b), where x is a product; and the same for bmm, for products whose results are
+    wider than their factors, and through equal views of both.
 
     Reassociates: a sum begins with x in place of 0, and in f16 and bf16 a product is not rounded before it is added to.
     NaN and infinities come out the same. Each product has no other use, so its memory may take the sum
@@ -89,8 +95,9 @@ def accumulate(
 ) -> None:
     """Puts one product, which adds to the other, in the place of the sum."""
     overload = aten.op_class(_ACCUMULATED[product.overload])
-    factors = product.operands
-    total: aten.AtenOp = overload.build([onto, *factors], result_types=[onto.type])
+    wide = (product.argument("out_dtype"),) if product.overload.endswith(".dtype") else ()
+    factors = (product.tensor("self"), product.tensor("mat2"))
+    total: aten.AtenOp = overload.build([onto, *factors, *wide], result_types=[onto.type])
     total.results[0].name_hint = product.results[0].name_hint
     new: list[Operation] = [total]
     view, viewed = base.owner, added.owner

@@ -13,6 +13,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import cuesta
 from benchmarks.on_cuda import on_cuda
+from cuesta.context import make_context
+from cuesta.dialects import host
+from cuesta.dialects.core.locations import CuestaParser
+from cuesta.dialects.layout import is_tensor
+from cuesta.explain.calls import flops_of_call, operands_read
 from cuesta.explain.graphs import graph_of
 from cuesta.explain.measuring import Measured
 from cuesta.explain.model import Kernel
@@ -174,3 +179,22 @@ def test_what_of_a_gpu_is_not_understood_is_said(monkeypatch: pytest.MonkeyPatch
     kernel = on_a_gpu(exp_and_one, _x(64, 1024))
     assert kernel.device_flops == 11 * 64 * 1024
     assert kernel.counted == "arithmetic on the device is that of the program, not of its threads: a call of tl.sort"
+
+
+def test_a_product_is_counted_alike_wherever_it_is_written_to() -> None:
+    module = CuestaParser(
+        make_context(),
+        """
+        host.func @main(%a : tensor<4x8xbf16>, %b : tensor<8x5xbf16>) -> (tensor<4x5xf32>) {
+          %m = host.extern "aten.mm.dtype"(%a, %b, torch.float32)
+            : (tensor<4x8xbf16>, tensor<8x5xbf16>) -> tensor<4x5xf32>
+          %n = host.extern "aten.addmm.dtype_out"(%m, %a, %b, torch.float32, out = %m)
+            : (tensor<4x5xf32>, tensor<4x8xbf16>, tensor<8x5xbf16>, tensor<4x5xf32>) -> tensor<4x5xf32>
+          host.return %m : tensor<4x5xf32>
+        }""",
+        "<test>",
+    ).parse_module()
+    calls = [op for op in module.walk() if isinstance(op, host.ExternOp)]
+    for call in calls:
+        shapes = [tuple(one.type.get_shape()) for one in operands_read(call) if is_tensor(one)]
+        assert flops_of_call(call, shapes, [(4, 5)]) == (2 * 4 * 8 * 5, "")

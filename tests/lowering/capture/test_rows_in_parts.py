@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +15,9 @@ from torch.fx import GraphModule
 from torch.utils.checkpoint import checkpoint
 
 import cuesta.backend
+from cuesta.dialects.core.locations import print_text
 from cuesta.lowering.capture import rows_in_parts as passes
+from tests.support.triton_interpreter import interpreted_cuda, to_host
 
 ROWS, WIDTH, COLUMNS = 256, 16, 512
 PARTS = 4
@@ -192,9 +196,43 @@ def test_loss_and_gradients_are_as_near_to_the_truth_as_eagers(
     assert found == [1]
     products = 3 if loss is not of_weights_alone else 2
     assert sum(record.library_calls for record in cuesta.records) == products * PARTS
-    # A sum of parts in 16 bits is rounded once a part, and a gradient of 1 before the tangent multiplies it.
+    # In 16 bits the gradient of rows, which is of 1, is rounded before the tangent multiplies it.
     least = 4e-3 if dtype == torch.bfloat16 else 1e-6
     assert all(one <= 2 * max(other, least) for one, other in zip(ours, eager, strict=True)), (ours, eager)
+
+
+@pytest.mark.parametrize("tangent", [1.0, 2.5])
+@pytest.mark.parametrize("loss", [plain, wide_with_what_does_not_count, smoothed_and_capped, of_all_of_them])
+def test_sums_of_many_parts_in_16_bits_are_rounded_once(
+    loss: Loss, tangent: float, found: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounded once a part, the weight's gradient was 1.3 to 2.6 times as far from the truth as eager's."""
+    parts = passes.MOST_PARTS
+    monkeypatch.setattr(passes, "LEAST_BYTES", ROWS * COLUMNS * 2 // parts)
+    monkeypatch.setattr(passes, "FEWEST", ROWS // parts)
+    inputs = leaves(torch.bfloat16)
+    exact = [one.detach().double().requires_grad_() if one.is_floating_point() else one for one in inputs]
+    truth = loss_and_gradients(loss, exact, tangent)
+    eager = errors(loss_and_gradients(loss, inputs, tangent), truth)
+    cuesta.clear_records()
+    ours = errors(loss_and_gradients(compiled_of(loss), inputs, tangent), truth)
+    assert found == [1] and sum(record.library_calls for record in cuesta.records) == 3 * parts
+    assert ours[-1] <= 1.02 * eager[-1], (ours, eager)
+
+
+def test_on_a_gpu_the_library_adds_parts_up_in_f32(found: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Triton's interpreter: each product of a part is added to memory of f32, and nothing is copied."""
+    monkeypatch.setattr(passes, "LEAST_BYTES", ROWS * COLUMNS * 2 // PARTS)
+    inputs = leaves(torch.bfloat16)
+    exact = [one.detach().double().requires_grad_() if one.is_floating_point() else one for one in inputs]
+    truth = loss_and_gradients(plain, exact, 2.5)
+    eager = errors(loss_and_gradients(plain, inputs, 2.5), truth)
+    with interpreted_cuda() as programs:
+        ours = errors(loss_and_gradients(torch.compile(plain, backend="cuesta"), inputs, 2.5), truth)
+        texts = [print_text(to_host(program)) for program in programs]
+    assert found == [1] and ours[-1] <= 1.02 * eager[-1], (ours, eager)
+    (forward,) = [text for text in texts if "addmm" in text]
+    assert forward.count('"aten.addmm.dtype_out"') == PARTS - 1 and '"aten.addmm.dtype"' not in forward
 
 
 @pytest.mark.parametrize("tangent", [0.0, -3.0, float("inf"), float("nan")])
@@ -314,3 +352,17 @@ def test_of_many_large_products_the_last_ones_are_looked_at(found: list[int], mo
     assert found == [0] and len(looks) == passes.MOST_TRIED
     for ours, theirs in zip(actual, loss_and_gradients(deep, inputs, 1.0), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [4, 8])
+def test_parts_share_their_kernels(parts: int, found: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many kernels, however many parts: where one begins was written into them."""
+    monkeypatch.setattr(passes, "LEAST_BYTES", ROWS * COLUMNS * 2 // parts)
+    monkeypatch.setattr(passes, "FEWEST", ROWS // parts)
+    with interpreted_cuda(run_it=False) as programs:
+        torch.compile(plain, backend="cuesta")(*leaves(torch.bfloat16))
+    text = print_text(to_host(programs[0]))
+    kernels = re.findall(r"kernel.func @(\w+)\(", text)
+    launched = Counter(re.findall(r"host.launch @(\w+)\(", text))
+    assert found == [1] and max(launched.values()) == parts
+    assert len(kernels) <= 6 and set(launched) == set(kernels)

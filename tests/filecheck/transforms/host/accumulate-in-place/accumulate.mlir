@@ -57,3 +57,18 @@ host.func @main(%a : tensor<0x8xf32>, %b : tensor<8x5xf32>, %x : tensor<2x3x3xf3
   %u = host.extern "aten.baddbmm.default"(%t, %x, %x) : (tensor<2x3x3xf32>, tensor<2x3x3xf32>, tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
   host.return %n, %u : tensor<0x5xf32>, tensor<2x3x3xf32>
 }
+
+// -----
+// Factors of 16 bits, a sum of f32: what is written to is said besides. Onto an argument: as it is.
+// CHECK:      %m = host.extern "aten.mm.dtype"(%a, %b, torch.float32)
+// CHECK-NEXT: host.extern "aten.addmm.dtype_out"(%m, %a, %b, torch.float32, out = %m)
+// CHECK-NEXT: host.extern "aten.addmm.dtype_out"(%m, %a, %b, torch.float32, beta = 2, out = %m)
+// CHECK-NEXT: %p = host.extern "aten.addmm.dtype"(%x, %a, %b, torch.float32)
+// CHECK-NEXT: host.return %m, %p
+host.func @main(%a : tensor<4x8xbf16>, %b : tensor<8x5xbf16>, %x : tensor<4x5xf32>) -> (tensor<4x5xf32>, tensor<4x5xf32>) {
+  %m = host.extern "aten.mm.dtype"(%a, %b, torch.float32) : (tensor<4x8xbf16>, tensor<8x5xbf16>) -> tensor<4x5xf32>
+  %n = host.extern "aten.addmm.dtype"(%m, %a, %b, torch.float32) : (tensor<4x5xf32>, tensor<4x8xbf16>, tensor<8x5xbf16>) -> tensor<4x5xf32>
+  %o = host.extern "aten.addmm.dtype"(%n, %a, %b, torch.float32, beta = 2) : (tensor<4x5xf32>, tensor<4x8xbf16>, tensor<8x5xbf16>) -> tensor<4x5xf32>
+  %p = host.extern "aten.addmm.dtype"(%x, %a, %b, torch.float32) : (tensor<4x5xf32>, tensor<4x8xbf16>, tensor<8x5xbf16>) -> tensor<4x5xf32>
+  host.return %o, %p : tensor<4x5xf32>, tensor<4x5xf32>
+}

@@ -49,3 +49,18 @@ func.func @main(%a : tensor<3x4x8xf32>, %b : tensor<3x8x5xf32>, %c : tensor<3x4x
   %s = aten.add.Tensor(%m, %n) : (tensor<3x4x5xf32>, tensor<3x4x5xf32>) -> tensor<3x4x5xf32>
   func.return %s : tensor<3x4x5xf32>
 }
+
+// -----
+// Products whose results are wider than their factors, onto each other, and onto one of f32 factors.
+// CHECK:      %[[M:.*]] = aten.mm.dtype(%a, %b, torch.float32)
+// CHECK-NEXT: %[[N:.*]] = aten.addmm.dtype(%[[M]], %c, %d, torch.float32)
+// CHECK-NEXT: %[[O:.*]] = aten.addmm.default(%[[N]], %x, %y)
+// CHECK-NEXT: func.return %[[O]]
+func.func @main(%a : tensor<4x8xbf16>, %b : tensor<8x5xbf16>, %c : tensor<4x3xf16>, %d : tensor<3x5xf16>, %x : tensor<4x3xf32>, %y : tensor<3x5xf32>) -> tensor<4x5xf32> {
+  %m = aten.mm.dtype(%a, %b, torch.float32) : (tensor<4x8xbf16>, tensor<8x5xbf16>) -> tensor<4x5xf32>
+  %n = aten.mm.dtype(%c, %d, torch.float32) : (tensor<4x3xf16>, tensor<3x5xf16>) -> tensor<4x5xf32>
+  %s = aten.add.Tensor(%m, %n) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  %o = aten.mm.default(%x, %y) : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>
+  %t = aten.add.Tensor(%s, %o) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  func.return %t : tensor<4x5xf32>
+}
