@@ -17,6 +17,7 @@ import torch
 from tests.fuzz.calls import exclusions
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import case_of
+from tests.fuzz.calls.evidence import has_size_said_otherwise
 from tests.fuzz.calls.judge import judge, verdict_with
 from tests.fuzz.calls.outcomes import Call
 from tests.fuzz.calls.rows import THEMES
@@ -238,6 +239,14 @@ def test_zeros_that_eager_negates_in_vectors_are_excused(monkeypatch: pytest.Mon
     assert judge(case).kind == "excluded"
     monkeypatch.setattr(torch, "compile", lambda run, backend, **_: lambda x: run(x) * (1 + (backend == "cuesta")))
     assert judge(case).kind == "finding", "zeros are no excuse for other numbers"
+
+
+def test_what_is_asked_of_metadata_is_asked_of_views_of_what_was_written_to() -> None:
+    """Fakes of such with their history are none (21500010): the process ended."""
+    inputs = ["y = numbers(39, torch.complex64, a, a)", "z = numbers(24, torch.bfloat16).requires_grad_()"]
+    statements = ["v = y.narrow(-1, 0, 2)", "y.imag.copy_(z)", "w = torch.view_as_real(v)"]
+    case = Case(inputs, ["y", "z"], [], statements, "w", [(3, 1, 1)], {}, "all")
+    assert not has_size_said_otherwise(case)
 
 
 def test_an_error_of_a_later_call_may_be_capture(monkeypatch: pytest.MonkeyPatch) -> None:
