@@ -174,8 +174,8 @@ class _Drawing:
         inexact = "float" in dtype or "complex" in dtype
         gradient = ".requires_grad_()" if case.backward and inexact and rng.random() < 0.5 else ""
 
-        def made(*of: str) -> str:
-            return f"numbers({', '.join([str(seed), dtype, *of])})"
+        def made(*of: str, kind: str = dtype) -> str:
+            return f"numbers({', '.join([str(seed), kind, *of])})"
 
         how = rng.choices(
             ["plain", "transposed", "strided", "negated", "conjugated", "expanded", "part", "alias", "overlap", "same"],
@@ -187,7 +187,7 @@ class _Drawing:
             wrapped = {
                 "Pair": pair if rng.random() < 0.8 else f"Pair({pair}, Pair({made(*own)} + 2, {made(*own)} + 3))",
                 "distributed": f"distributed({made(*own)}, {place})",
-                "Weight": f"Weight(numbers({', '.join([str(seed), 'torch.int8', *own])}) - 3, numbers(7, torch.float32))",
+                "Weight": f"Weight({made(*own, kind='torch.int8')} - 3, numbers(7, torch.float32))",
             }[self.subclass]
             whole = self.subclass == "distributed" or rng.random() < 0.7
             own_gradient = gradient if not (whole and self.subclass == "Weight") else ""
