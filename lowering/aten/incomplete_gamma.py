@@ -150,11 +150,11 @@ def _coefficients(least: float) -> tuple[tuple[float, ...], ...]:
     coefficient of η in C_(k−1), takes away what is infinite at 0.
     """
     count = 60
-    alpha = [Fraction(0), Fraction(1)]
+    alpha: list[Fraction] = [Fraction(0), Fraction(1)]
     for n in range(2, count + 2):
         others = sum((alpha[i] * alpha[n + 1 - i] for i in range(2, n)), Fraction(0))
         alpha.append((alpha[n - 1] * 2 / (n + 1) - others) / 2)
-    inverse = [Fraction(1)]
+    inverse: list[Fraction] = [Fraction(1)]
     for n in range(1, count + 1):
         inverse.append(-sum((alpha[j + 1] * inverse[n - j] for j in range(1, n + 1)), Fraction(0)))
     first = row = inverse[1:]

@@ -167,7 +167,8 @@ def _gamma_arguments() -> tuple[torch.Tensor, torch.Tensor]:
     quotients = (0.02, 0.2, 0.309, 0.311, 0.7, 0.95, 1.0, 1.05, 1.3, 1.8, 2.34, 2.36, 4.0, 30.0)
     below_two = [(a, x) for a in (1e-9, 1e-3, 0.1, 0.5, 0.99, 1.01, 1.4) for x in (1e-12, 1e-3, 0.4, 1.0, 1.499, 1.501)]
     others = [(a, a * q) for a in (2.5, 7.0, 15.99, 16.0, 40.0, 199.0, 900.0) for q in quotients]
-    return torch.tensor([*below_two, *others], dtype=torch.float64).unbind(-1)
+    a, x = torch.tensor([*below_two, *others], dtype=torch.float64).unbind(-1)
+    return a, x
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)

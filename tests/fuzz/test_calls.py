@@ -64,12 +64,12 @@ def test_a_program_is_a_function_of_its_seed() -> None:
 def test_what_is_no_fault_of_a_compilers_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = "{f}.set_({f2}.clone())", "{f}.add_(1)"
     monkeypatch.setattr("tests.fuzz.calls.draw.THEMES", dict.fromkeys(THEMES, rows))
-    monkeypatch.setattr("tests.fuzz.calls.draw.DTYPES", ("bool", "float32"))
+    monkeypatch.setattr("tests.fuzz.calls.draw.DTYPES", ("bool", "float8_e5m2", "float32"))
     sources = [case_of(seed).source for seed in range(80)]
     subclasses = [source for source in sources if re.search(r"\b(Pair|distributed)\(", source)]
     assert len(subclasses) > 3 and not any(".set_(" in source for source in subclasses)
     assert any(".set_(" in source for source in sources) and any("torch.bool" in source for source in sources)
-    assert not any(re.search(r"_neg_view\(numbers\(\d+, torch\.bool", source) for source in sources)
+    assert not any(re.search(r"_neg_view\(numbers\(\d+, torch\.(bool|float8)", source) for source in sources)
 
 
 def case_with(*statements: str, results: str, gradient: bool = False, calls: str = "3", base: bool = False) -> Case:
