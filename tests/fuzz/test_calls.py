@@ -17,7 +17,7 @@ import torch
 from tests.fuzz.calls import exclusions
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import case_of
-from tests.fuzz.calls.evidence import has_size_said_otherwise
+from tests.fuzz.calls.evidence import has_arithmetic_said_otherwise, has_size_said_otherwise
 from tests.fuzz.calls.judge import judge, verdict_with
 from tests.fuzz.calls.outcomes import Call
 from tests.fuzz.calls.rows import THEMES
@@ -247,6 +247,14 @@ def test_what_is_asked_of_metadata_is_asked_of_views_of_what_was_written_to() ->
     statements = ["v = y.narrow(-1, 0, 2)", "y.imag.copy_(z)", "w = torch.view_as_real(v)"]
     case = Case(inputs, ["y", "z"], [], statements, "w", [(3, 1, 1)], {}, "all")
     assert not has_size_said_otherwise(case)
+
+
+def test_a_call_that_eager_refuses_is_no_evidence() -> None:
+    """Whatever it raises: an assertion of an operator in Python ended the process."""
+    made = "decomposed.quantize_per_tensor(x.float(), 0.25, 0, -128 * (5 - x.shape[0]), 127, torch.int8)"
+    case = case_with(f"v = {made}", results="v", calls="4 3")
+    assert verdict_with(case, "eager").kind == "refused"
+    assert not has_size_said_otherwise(case) and not has_arithmetic_said_otherwise(case)
 
 
 def test_an_error_of_a_later_call_may_be_capture(monkeypatch: pytest.MonkeyPatch) -> None:

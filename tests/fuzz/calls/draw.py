@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tests.fuzz.calls.case import SIZE_NAMES, Case
+from tests.fuzz.calls.evidence import REFUSALS
 from tests.fuzz.calls.exclusions import random_values
 from tests.fuzz.calls.outcomes import Raised, outcome
 from tests.fuzz.calls.rows import THEMES, VIEWS
@@ -23,17 +24,6 @@ SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9, 17)
 MOST_ELEMENTS, LARGEST = 600, 1e4
 DTYPES = ("float32",) * 6 + ("float64", "bfloat16", "float16", "int64", "int32", "bool", "complex64", "int8", "uint8")
 BYTES = ("float8_e4m3fn", "float8_e4m3fn", "float8_e5m2", "int8", "int8", "uint8", "float32", "bfloat16")
-REFUSALS = (
-    RuntimeError,
-    IndexError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    NotImplementedError,
-    AssertionError,
-    KeyError,
-)
-"""What a statement that does not fit may raise."""
 HOLE = re.compile(r"\{([a-z]+)(\d?)\}")
 
 
