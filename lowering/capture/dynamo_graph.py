@@ -41,8 +41,11 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     Likewise of `slice_scatter` and its kin, which update a copy of the storage of their first argument: where elements
     of that are one number without a stride of 0, those of the copy are, too.
 
-    Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` of FunctionalInverses.cpp;
-    `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
+    Likewise of windows that leave elements out: x.unfold(0, 2, 3).zero_() leaves every third element as it was, of which
+    AOTAutograd makes 0.
+
+    Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` and `unfold_inverse` of
+    FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
     """
     for module in gm.modules():
         if not isinstance(module, GraphModule):
@@ -55,6 +58,8 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
                 return f"{name_of(node)} writes to tensors that overlap with what it reads next"
             if any(_overlaps(one) for tensor in written for one in _views_behind(tensor)):
                 return f"{name_of(node)} writes to a tensor of which several elements are one number in memory"
+            if any(map(_is_of_windows_with_gaps, written)):
+                return f"{name_of(node)} writes to windows that leave elements out"
             if name_of(node).partition(".")[0] in _INSERTIONS and _is_copied_as_it_lies(node):
                 return f"{name_of(node)} copies a tensor of which several elements are one number in memory"
     return None
@@ -226,6 +231,23 @@ def _views_behind(node: Node) -> Iterator[torch.Tensor]:
         if not node.args or not isinstance(source := node.args[0], Node):
             return
         node = source
+
+
+def _is_of_windows_with_gaps(node: Node) -> bool:
+    """Whether a tensor is a view of windows (`unfold`) that are not known to hold each element of what they are of."""
+    while isinstance(view := value_of(node), torch.Tensor) and _has_memory(view) and node.args:
+        source = node.args[0]
+        if isinstance(source, Node) and isinstance(value_of(source), list | tuple) and source.args:
+            source = source.args[0]  # what several views are of
+        whole = value_of(source) if isinstance(source, Node) else None
+        if not isinstance(source, Node) or not isinstance(whole, torch.Tensor) or not _has_memory(whole):
+            return False
+        if memory_of(whole) != memory_of(view):
+            return False
+        if name_of(node).partition(".")[0] == "unfold" and not _is_known(whole.numel() == view.numel()):
+            return True
+        node = source
+    return False
 
 
 def value_of(node: Node) -> object:

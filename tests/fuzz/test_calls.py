@@ -351,10 +351,14 @@ FOUND: dict[str, Case] = {
         ["y = Pair(numbers(57, torch.bfloat16, c), numbers(57, torch.bfloat16, c) + 1)"], ["y"], [],
         ["v2 = torch._neg_view(y)", "v5 = v2 * y.sum().item()"], "v5", [(4, 6, 2)], {}, "",
     ),
+    "21003578": Case(
+        ["x = numbers(1, torch.float32, a)"], ["x"], [], ["x.unfold(0, 3, 3).zero_()", "v1 = x * 2"], "v1",
+        [(4, 8, 1), (5, 7, 1)], {}, "",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
-gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit.
+gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit, windows that leave out elements.
 """
 
 
