@@ -355,10 +355,23 @@ FOUND: dict[str, Case] = {
         ["x = numbers(1, torch.float32, a)"], ["x"], [], ["x.unfold(0, 3, 3).zero_()", "v1 = x * 2"], "v1",
         [(4, 8, 1), (5, 7, 1)], {}, "",
     ),
+    "21900612": Case(
+        ["x = Pair(numbers(76, torch.float32, a), numbers(7, torch.float32, a))"], ["x"], [],
+        ["v1 = x * 2", "x.unfold(0, 3, 3).zero_()"], "v1", [(5, 8, 1)], {}, "",
+    ),
+    "21900648": Case(
+        ["x = Pair(numbers(89, torch.bfloat16, a), numbers(89, torch.bfloat16, a) + 1)"], ["x"], [],
+        ["torch._foreach_add_([x, x], -1.5)", "v1 = x * x"], "v1", [(4, 4, 1)], {}, "",
+    ),
+    "21900355": Case(
+        ["x = distributed(numbers(41, torch.float32, a), 0)"], ["x"], [],
+        ["torch._foreach_add_([x, x.view(-1)], 1)", "v1 = x * 2"], "v1", [(4, 4, 1)], {}, "",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
-gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit, windows that leave out elements.
+gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit, windows that leave out elements,
+also of subclasses; lists of subclasses that overlap.
 """
 
 
