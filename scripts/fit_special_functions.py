@@ -131,6 +131,7 @@ def tables() -> dict[str, tuple[str, list[float]]]:
         lambda x: (1 + 2 * x) * m.exp(x * x) * m.erfc(x),
         lambda t: 3.75 * (1 + t) / (1 - t),
     )
+    add("LOG_GAMMA", "log Γ(1 + a) / a for t = a − 1", lambda a: m.loggamma(1 + a) / a, lambda t: 1 + t)
     return found
 
 

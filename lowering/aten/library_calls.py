@@ -45,6 +45,8 @@ LIBRARY_CALLS = frozenset(
         "aten._scaled_dot_product_efficient_attention",
         "aten._scaled_dot_product_cudnn_attention",
         "aten.scaled_dot_product_attention",
+        # It raises, and gives nothing.
+        "aten._assert_async",
         # Other names for the memory of a complex tensor.
         "aten._conj",
         "aten.view_as_complex",

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from cuesta.dialects.core.structs import struct
-from cuesta.lowering.aten import activations, arithmetic, bessel, orthogonal_polynomials, special
+from cuesta.lowering.aten import activations, arithmetic, bessel, incomplete_gamma, orthogonal_polynomials, special
 from cuesta.lowering.aten import scalar as s
 from cuesta.lowering.aten.scalar import Operand, Scalar, where
 
@@ -166,6 +166,8 @@ _OF_TWO_TENSORS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "clamp_min.Tensor": arithmetic.clamp,
     "clamp_max.Tensor": lambda x, high: arithmetic.clamp(x, None, high),
     "xlogy.Tensor": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log(y))),
+    "igamma.default": incomplete_gamma.igamma,
+    "igammac.default": incomplete_gamma.igammac,
     "special_xlog1py.default": lambda x, y: where(s.is_nan(y), y, where(x.eq(0.0), 0.0, x * s.log1p(y))),
     "logaddexp.default": arithmetic.log_add_exp,
     "hypot.default": arithmetic.hypot,

@@ -41,20 +41,25 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     Likewise of `slice_scatter` and its kin, which update a copy of the storage of their first argument: where elements
     of that are one number without a stride of 0, those of the copy are, too.
 
-    Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` of FunctionalInverses.cpp;
-    `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
+    Likewise of windows that leave elements out: x.unfold(0, 2, 3).zero_() leaves every third element as it was, of which
+    AOTAutograd makes 0.
+
+    Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` and `unfold_inverse` of
+    FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
     """
     for module in gm.modules():
         if not isinstance(module, GraphModule):
             continue
         for node in module.graph.nodes:
             written = list(written_by(node)) if node.op in ("call_method", "call_function") else []
-            if len(written) > 1 and _meet([tensor for one in written for tensor in tensors_of(one)]):
+            if len(written) > 1 and _meet([tensor for one in written for tensor in parts_of(one)]):
                 return f"{name_of(node)} writes to tensors that overlap"
             if len(written) > 1 and _reads_what_it_wrote(node, written):
                 return f"{name_of(node)} writes to tensors that overlap with what it reads next"
             if any(_overlaps(one) for tensor in written for one in _views_behind(tensor)):
                 return f"{name_of(node)} writes to a tensor of which several elements are one number in memory"
+            if any(map(_is_of_windows_with_gaps, written)):
+                return f"{name_of(node)} writes to windows that leave elements out"
             if name_of(node).partition(".")[0] in _INSERTIONS and _is_copied_as_it_lies(node):
                 return f"{name_of(node)} copies a tensor of which several elements are one number in memory"
     return None
@@ -66,12 +71,12 @@ def _reads_what_it_wrote(node: Node, written: Sequence[Node]) -> bool:
     """
     before: dict[int, list[tuple[int, torch.Tensor]]] = {}
     for position, target in enumerate(written):
-        for tensor in tensors_of(target):
+        for tensor in parts_of(target):
             before.setdefault(memory_of(tensor), []).append((position, tensor))
     for argument in (*node.args[1:], *node.kwargs.values()):
         sources = cast("Sequence[Any]", argument) if isinstance(argument, list | tuple) else ()
         for position, source in enumerate(sources):
-            for tensor in tensors_of(source) if isinstance(source, Node) else ():
+            for tensor in parts_of(source) if isinstance(source, Node) else ():
                 earlier = [one for place, one in before.get(memory_of(tensor), ()) if place < position]
                 if any(_meet([one, tensor]) for one in earlier):
                     return True
@@ -226,6 +231,21 @@ def _views_behind(node: Node) -> Iterator[torch.Tensor]:
         if not node.args or not isinstance(source := node.args[0], Node):
             return
         node = source
+
+
+def _is_of_windows_with_gaps(node: Node) -> bool:
+    """Whether a tensor is a view of windows (`unfold`) that are not known to hold each element of what they are of."""
+    while (view := next(parts_of(node), None)) is not None and node.args:
+        source = node.args[0]
+        if isinstance(source, Node) and isinstance(value_of(source), list | tuple) and source.args:
+            source = source.args[0]  # what several views are of
+        whole = next(parts_of(source), None) if isinstance(source, Node) else None
+        if not isinstance(source, Node) or whole is None or memory_of(whole) != memory_of(view):
+            return False
+        if name_of(node).partition(".")[0] == "unfold" and not _is_known(whole.numel() == view.numel()):
+            return True
+        node = source
+    return False
 
 
 def value_of(node: Node) -> object:
@@ -480,6 +500,20 @@ def tensors_of(node: Node) -> Iterator[torch.Tensor]:
     value = value_of(node)
     if isinstance(value, torch.Tensor) and _has_memory(value):
         yield value
+
+
+def parts_of(node: Node) -> Iterator[torch.Tensor]:
+    """The same, and of a subclass of tensors the plain ones that it consists of."""
+
+    def plain(value: object) -> Iterator[torch.Tensor]:
+        if is_traceable_wrapper_subclass(value):
+            names, _ = cast("Any", value).__tensor_flatten__()
+            for name in names:
+                yield from plain(getattr(value, name))
+        elif isinstance(value, torch.Tensor) and _has_memory(value):
+            yield value
+
+    yield from plain(value_of(node))
 
 
 def _gathered(input: torch.Tensor, dim: int, start: torch.Tensor, length: int) -> torch.Tensor:

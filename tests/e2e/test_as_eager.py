@@ -287,6 +287,42 @@ def test_an_update_that_eager_does(name: str) -> None:
     check(lambda x: x[1].add_(1) * 2, torch.ones(1, 4).expand(3, 4))
 
 
+def _with_gaps(write: Callable[[Tensor], Any]) -> Callable[[Tensor], Tensor]:
+    def function(x: Tensor) -> Tensor:
+        doubled = x * 2
+        write(doubled)
+        write(x)
+        return doubled
+
+    return function
+
+
+WINDOWS: dict[str, Callable[[Tensor], Any]] = {
+    "not all": lambda x: x.unfold(0, 3, 3).zero_(),
+    "gaps": lambda x: x.unfold(0, 2, 3).mul_(3),
+    "a view of windows": lambda x: x.view(2, 5).unfold(1, 2, 2)[0, 1:].t().add_(1),
+    "a part of windows": lambda x: x.unfold(0, 2, 3).chunk(2)[0].neg_(),
+    "what was written to": lambda x: x.unfold(0, 2, 4).add_(1).mul_(2),
+    "all": lambda x: x.unfold(0, 2, 2).zero_(),
+    "read": lambda x: x.add_(x.unfold(0, 3, 3).sum()),
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*windows that leave elements out")
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("dynamic", (None, True))
+def test_an_update_of_windows(name: str, dynamic: bool | None) -> None:
+    """AOTAutograd would make 0 of what no window holds (`unfold_inverse`)."""
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    function, x = _with_gaps(WINDOWS[name]), torch.arange(1.0, 11.0)
+    mine = x.clone()
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True, dynamic=dynamic)
+    torch.testing.assert_close(compiled(mine), function(x), rtol=0, atol=0)
+    torch.testing.assert_close(mine, x, rtol=0, atol=0)
+    assert bool(cuesta.records) == (name == "read" or (name == "all" and not dynamic))
+
+
 @LEFT_TO_EAGER
 @pytest.mark.parametrize("dynamic", (None, True))
 def test_an_update_of_rows_that_meet(dynamic: bool | None) -> None:

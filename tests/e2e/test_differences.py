@@ -197,6 +197,18 @@ def test_squares_of_complex_numbers_that_overflow() -> None:
     assert ours(function, z)[:, 0].isnan().all()
 
 
+def test_incomplete_gamma_where_eager_is_off() -> None:
+    """Beside series of its own that end at nine digits; Q(a, x) of a denormal a is a E₁(x)."""
+    a, x = (torch.tensor(one, dtype=torch.float64) for one in ([86.6, 1e-300], [61.47, 1.0]))
+    truth = torch.tensor([0.00143858629539, 2.1938393439552e-301], dtype=torch.float64)
+    assert abs(torch.igamma(a, x)[0] / ours(torch.igamma, a, x)[0] - 1) > 1e-10
+    actual = torch.stack([ours(torch.igamma, a, x)[0], ours(torch.igammac, a, x)[1]])
+    torch.testing.assert_close(actual, truth, rtol=1e-8, atol=0)
+    assert torch.igammac(a, x)[1] > 7e-301
+    assert torch.igamma(a.new_tensor([1e38]).float(), x[:1].float()).isnan().all()
+    assert not ours(torch.igamma, a.new_tensor([1e38]).float(), x[:1].float()).any()
+
+
 def test_zeta_where_eager_is_off() -> None:
     power, place = torch.tensor([2.0, inf, 33.0]).double(), torch.tensor([inf, 2.0, -1.5]).double()
     eager = torch.special.zeta(power, place)

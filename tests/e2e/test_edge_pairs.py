@@ -26,17 +26,20 @@ BESSEL = {
     ),
 }
 
+GAMMA = {"igamma", "igammac"}
+
 POLYNOMIALS = {
     *(f"special_{shifted}chebyshev_polynomial_{kind}" for shifted in ("", "shifted_") for kind in "tuvw"),
     *("special_laguerre_polynomial_l", "special_legendre_polynomial_p"),
 }
 
 KNOWN: dict[torch.dtype, set[str]] = {
-    f16: {"sigmoid_backward", "special_i1"},
-    bf16: {"fmax", "fmin"},
-    f32: {"digamma", "gelu_backward", "mish_backward", "special_zeta", *BESSEL, *POLYNOMIALS},
+    f16: {"sigmoid_backward", "special_i1", *GAMMA},
+    bf16: {"fmax", "fmin", *GAMMA},
+    f32: {"digamma", "gelu_backward", "mish_backward", "special_zeta", *GAMMA, *BESSEL, *POLYNOMIALS},
     f64: {
         *BESSEL,
+        *GAMMA,
         *POLYNOMIALS,
         *("digamma", "erfinv", "gelu", "gelu_backward", "hardsigmoid_backward", "mish_backward", "polygamma"),
         *("special_xlog1py", "special_zeta"),

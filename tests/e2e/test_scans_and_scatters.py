@@ -173,12 +173,30 @@ def test_histograms_of_an_interval(dtype: torch.dtype) -> None:
     x = torch.cat([ends, torch.randn(990, dtype=dtype), torch.linspace(-1, 1, 1000, dtype=dtype)]).view(40, 50)
     assert all(map(torch.equal, compiled_of(function)(x), function(x)))
     assert not cuesta.records[-1].fallbacks
-    for arguments in ((5,), (5, 2, 2)):  # the interval is that of the numbers: eager says so where they are not finite
-        assert torch.equal(compiled_of(torch.histc)(x[1:], *arguments), torch.histc(x[1:], *arguments))
-    with pytest.raises(RuntimeError, match="is not finite"):
-        compiled_of(torch.histc)(x, 5)
     with pytest.raises(RuntimeError, match="max must be larger than min"):
         compiled_of(torch.histc)(x, 5, 2, 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_histograms_of_the_numbers_own_interval(dtype: torch.dtype) -> None:
+    cuesta.clear_records()
+    numbers = (torch.randn(1000), torch.zeros(5), torch.linspace(-1, 1, 1001), torch.randn(50, 40).t(), torch.randn(()))
+    for x in (one.to(dtype) for one in numbers):
+        for bins in (1, 7, 100):
+            torch._dynamo.reset()
+            compiled = compiled_of(lambda x, bins=bins: (torch.histc(x, bins), torch.histc(x * 2, bins, 2, 2)))
+            assert all(map(torch.equal, compiled(x), (torch.histc(x, bins), torch.histc(x * 2, bins, 2, 2))))
+    assert not any(record.fallbacks for record in cuesta.records)
+    for wrong in (torch.inf, torch.nan, -torch.inf):
+        x = torch.tensor([1, wrong, 2], dtype=dtype)
+        with pytest.raises(RuntimeError, match="is not finite"):
+            torch.histc(x, 5)
+        with pytest.raises(RuntimeError, match="is not finite"):
+            compiled_of(torch.histc)(x, 5)
+        x.requires_grad_()
+        with pytest.raises(RuntimeError, match="is not finite"):
+            compiled_of(lambda x: (torch.histc(x.detach(), 5) * x.sum()).sum())(x)
+    assert torch.equal(compiled_of(torch.histc)(torch.zeros(0, dtype=dtype), 3), torch.zeros(3, dtype=dtype))
 
 
 def test_elements_that_are_put_and_taken() -> None:

@@ -162,6 +162,57 @@ def test_zeta(dtype: torch.dtype) -> None:
     assert not any(record.fallbacks for record in cuesta.records)
 
 
+def _gamma_arguments() -> tuple[torch.Tensor, torch.Tensor]:
+    """Small, middling and large a with x below, about and above; both sides of where one formula ends."""
+    quotients = (0.02, 0.2, 0.309, 0.311, 0.7, 0.95, 1.0, 1.05, 1.3, 1.8, 2.34, 2.36, 4.0, 30.0)
+    below_two = [(a, x) for a in (1e-9, 1e-3, 0.1, 0.5, 0.99, 1.01, 1.4) for x in (1e-12, 1e-3, 0.4, 1.0, 1.499, 1.501)]
+    others = [(a, a * q) for a in (2.5, 7.0, 15.99, 16.0, 40.0, 199.0, 900.0) for q in quotients]
+    a, x = torch.tensor([*below_two, *others], dtype=torch.float64).unbind(-1)
+    return a, x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_incomplete_gamma(dtype: torch.dtype) -> None:
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    compiled = torch.compile(lambda a, x: (torch.igamma(a, x), S.gammaincc(a, x)), backend="cuesta", fullgraph=True)
+    a, x = (one.to(dtype) for one in _gamma_arguments())
+    lower, upper = compiled(a, x)
+    with mpmath.workdps(40):
+        pairs = list(zip(map(mpmath.mpf, a.tolist()), map(mpmath.mpf, x.tolist()), strict=True))
+        truth = [float(mpmath.gammainc(*pair[:1], 0, pair[1], regularized=True)) for pair in pairs]
+        rest = [float(mpmath.gammainc(*pair, mpmath.inf, regularized=True)) for pair in pairs]
+    unit = torch.finfo(dtype).eps
+    for actual, exact in ((lower, truth), (upper, rest)):
+        wanted = torch.tensor(exact, dtype=torch.float64)
+        # A power is off by its exponent's digits: those of the result's logarithm.
+        units = 0.51 if dtype is not torch.float64 else 32 + 4 * wanted.clamp(min=1e-300).log().abs()
+        error = (actual.double() - wanted).abs()
+        seen = wanted > torch.finfo(dtype).tiny
+        assert (error <= units * unit * wanted.abs())[seen].all(), (error / wanted / unit)[seen].max()
+        assert (actual[~seen] <= torch.finfo(dtype).tiny).all()
+    assert not any(record.fallbacks for record in cuesta.records)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+def test_edges_of_incomplete_gamma(dtype: torch.dtype) -> None:
+    """Which of zeros, infinities, NaN and negative numbers counts first."""
+    edges = torch.tensor([0.0, -0.0, 1.0, -1.0, 3.0, inf, -inf, nan], dtype=dtype)
+    a, x = edges[:, None].expand(8, 8).contiguous(), edges.repeat(8, 1)
+    for function in (torch.igamma, torch.igammac):
+        actual = torch.compile(function, backend="cuesta", fullgraph=True)(a, x)
+        torch.testing.assert_close(actual, function(a, x), equal_nan=True, rtol=2e-6, atol=0)
+
+
+def test_the_gradient_of_incomplete_gamma() -> None:
+    a, x = torch.linspace(0.1, 60, 200, dtype=torch.float64), torch.linspace(0.05, 80, 200, dtype=torch.float64)
+    x.requires_grad_()
+    compiled = torch.compile(torch.igamma, backend="cuesta", fullgraph=True)
+    (actual,) = torch.autograd.grad(compiled(a, x).sum(), x)
+    density = torch.exp((a - 1) * x.detach().log() - x.detach() - a.lgamma())
+    torch.testing.assert_close(actual, density, rtol=1e-12, atol=0)
+
+
 @pytest.mark.parametrize("order", [2, 3, 5, 10, 13, 20])
 def test_derivatives_of_digamma(order: int) -> None:
     torch._dynamo.reset()

@@ -17,6 +17,7 @@ import torch
 from tests.fuzz.calls import exclusions
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import case_of
+from tests.fuzz.calls.evidence import has_arithmetic_said_otherwise, has_size_said_otherwise
 from tests.fuzz.calls.judge import judge, verdict_with
 from tests.fuzz.calls.outcomes import Call
 from tests.fuzz.calls.rows import THEMES
@@ -63,12 +64,12 @@ def test_a_program_is_a_function_of_its_seed() -> None:
 def test_what_is_no_fault_of_a_compilers_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = "{f}.set_({f2}.clone())", "{f}.add_(1)"
     monkeypatch.setattr("tests.fuzz.calls.draw.THEMES", dict.fromkeys(THEMES, rows))
-    monkeypatch.setattr("tests.fuzz.calls.draw.DTYPES", ("bool", "float32"))
+    monkeypatch.setattr("tests.fuzz.calls.draw.DTYPES", ("bool", "float8_e5m2", "float32"))
     sources = [case_of(seed).source for seed in range(80)]
     subclasses = [source for source in sources if re.search(r"\b(Pair|distributed)\(", source)]
     assert len(subclasses) > 3 and not any(".set_(" in source for source in subclasses)
     assert any(".set_(" in source for source in sources) and any("torch.bool" in source for source in sources)
-    assert not any(re.search(r"_neg_view\(numbers\(\d+, torch\.bool", source) for source in sources)
+    assert not any(re.search(r"_neg_view\(numbers\(\d+, torch\.(bool|float8)", source) for source in sources)
 
 
 def case_with(*statements: str, results: str, gradient: bool = False, calls: str = "3", base: bool = False) -> Case:
@@ -240,6 +241,22 @@ def test_zeros_that_eager_negates_in_vectors_are_excused(monkeypatch: pytest.Mon
     assert judge(case).kind == "finding", "zeros are no excuse for other numbers"
 
 
+def test_what_is_asked_of_metadata_is_asked_of_views_of_what_was_written_to() -> None:
+    """Fakes of such with their history are none (21500010): the process ended."""
+    inputs = ["y = numbers(39, torch.complex64, a, a)", "z = numbers(24, torch.bfloat16).requires_grad_()"]
+    statements = ["v = y.narrow(-1, 0, 2)", "y.imag.copy_(z)", "w = torch.view_as_real(v)"]
+    case = Case(inputs, ["y", "z"], [], statements, "w", [(3, 1, 1)], {}, "all")
+    assert not has_size_said_otherwise(case)
+
+
+def test_a_call_that_eager_refuses_is_no_evidence() -> None:
+    """Whatever it raises: an assertion of an operator in Python ended the process."""
+    made = "decomposed.quantize_per_tensor(x.float(), 0.25, 0, -128 * (5 - x.shape[0]), 127, torch.int8)"
+    case = case_with(f"v = {made}", results="v", calls="4 3")
+    assert verdict_with(case, "eager").kind == "refused"
+    assert not has_size_said_otherwise(case) and not has_arithmetic_said_otherwise(case)
+
+
 def test_an_error_of_a_later_call_may_be_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     """What PyTorch has wrong about an earlier call hides nothing."""
 
@@ -334,10 +351,27 @@ FOUND: dict[str, Case] = {
         ["y = Pair(numbers(57, torch.bfloat16, c), numbers(57, torch.bfloat16, c) + 1)"], ["y"], [],
         ["v2 = torch._neg_view(y)", "v5 = v2 * y.sum().item()"], "v5", [(4, 6, 2)], {}, "",
     ),
+    "21003578": Case(
+        ["x = numbers(1, torch.float32, a)"], ["x"], [], ["x.unfold(0, 3, 3).zero_()", "v1 = x * 2"], "v1",
+        [(4, 8, 1), (5, 7, 1)], {}, "",
+    ),
+    "21900612": Case(
+        ["x = Pair(numbers(76, torch.float32, a), numbers(7, torch.float32, a))"], ["x"], [],
+        ["v1 = x * 2", "x.unfold(0, 3, 3).zero_()"], "v1", [(5, 8, 1)], {}, "",
+    ),
+    "21900648": Case(
+        ["x = Pair(numbers(89, torch.bfloat16, a), numbers(89, torch.bfloat16, a) + 1)"], ["x"], [],
+        ["torch._foreach_add_([x, x], -1.5)", "v1 = x * x"], "v1", [(4, 4, 1)], {}, "",
+    ),
+    "21900355": Case(
+        ["x = distributed(numbers(41, torch.float32, a), 0)"], ["x"], [],
+        ["torch._foreach_add_([x, x.view(-1)], 1)", "v1 = x * 2"], "v1", [(4, 4, 1)], {}, "",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
-gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit.
+gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit, windows that leave out elements,
+also of subclasses; lists of subclasses that overlap.
 """
 
 

@@ -28,6 +28,10 @@ def _positive(x: Tensor) -> tuple[Tensor, ...]:
     )  # fmt: skip
 
 
+def _incomplete_gamma(a: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+    return torch.igamma(a, x), torch.igammac(a, x)
+
+
 def special(x: Tensor) -> tuple[Tensor, ...]:
     """Functions of positive numbers whose formulas are our own."""
     s = torch.special
@@ -137,6 +141,7 @@ def cases(device: str = "cpu") -> dict[str, Case]:
         found[f"integers {str(dtype).removeprefix('torch.')}"] = (_integers, values)
     for dtype in (torch.float32, torch.float64):
         found[f"special {str(dtype).removeprefix('torch.')}"] = (special, (normal(100, dtype=dtype).abs() * 3 + 0.01,))
+    found["incomplete gamma"] = (_incomplete_gamma, (normal(100).abs() * 15 + 0.1, normal(100).abs() * 15))
     found["bits"] = (by_bits, (normal(100) * 9, normal(100) * 30))
     return found
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tests.fuzz.calls.case import SIZE_NAMES, Case
+from tests.fuzz.calls.evidence import REFUSALS
 from tests.fuzz.calls.exclusions import random_values
 from tests.fuzz.calls.outcomes import Raised, outcome
 from tests.fuzz.calls.rows import THEMES, VIEWS
@@ -22,17 +23,7 @@ from tests.fuzz.expressions import MAKERS, Value
 SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9, 17)
 MOST_ELEMENTS, LARGEST = 600, 1e4
 DTYPES = ("float32",) * 6 + ("float64", "bfloat16", "float16", "int64", "int32", "bool", "complex64", "int8", "uint8")
-REFUSALS = (
-    RuntimeError,
-    IndexError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    NotImplementedError,
-    AssertionError,
-    KeyError,
-)
-"""What a statement that does not fit may raise."""
+BYTES = ("float8_e4m3fn", "float8_e4m3fn", "float8_e5m2", "int8", "int8", "uint8", "float32", "bfloat16")
 HOLE = re.compile(r"\{([a-z]+)(\d?)\}")
 
 
@@ -74,6 +65,9 @@ KINDS: dict[str, Callable[[Value], bool]] = {
     "h": lambda value: value.tensor.dtype in (torch.float16, torch.bfloat16),
     "t": lambda value: True,
     "l": lambda value: _real(value) and value.tensor.is_leaf,
+    "q": lambda value: value.exact and value.tensor.dtype in (torch.float8_e4m3fn, torch.float8_e5m2),
+    "s": lambda value: value.exact and value.tensor.dtype in (torch.int8, torch.uint8),
+    "d": lambda value: type(value.tensor).__name__ == "DTensor",
 }
 
 
@@ -89,14 +83,19 @@ class _Drawing:
     def case(self) -> Case:
         rng, case = self.rng, self.made
         case.backward = rng.choice(["", "", "all", "all", "first", "twice"])
-        self.subclass = rng.choices(["", "Pair", "distributed"], [90, 8, 2])[0]
+        self.subclass = rng.choices(["", "Pair", "distributed", "Weight"], [86, 7, 4, 3])[0]
+        self.bytes = rng.random() < 0.15
+        """Whether most inputs are of 8 bits, and statements are about such."""
         # Eager's views of DTensors without elements do not end (`view_groups` of torch/distributed/tensor).
         self.sizes = [size for size in SIZES if size or self.subclass != "distributed"]
         sizes = tuple(rng.choice(self.sizes) for _ in SIZE_NAMES)
         case.calls = [sizes]
         changing = rng.random() < 0.3
         self._inputs(dict(zip(SIZE_NAMES, sizes, strict=True)), changing)
-        themes = rng.sample(sorted(THEMES), 3) + ["shapes"] * changing
+        themes = rng.sample(sorted(THEMES), 3) + ["shapes", "writes of sizes"] * changing
+        themes += ["bytes", "quantised"] * self.bytes
+        themes = [theme if theme != "meshes" else "write" for theme in themes]
+        themes += ["meshes"] * 2 * (self.subclass == "distributed")
         if not any(value.tensor.dtype.is_complex for value in self.pool.values):
             themes = [theme if theme != "complex" else "write" for theme in themes]
         for _ in range(rng.choice([2, 3, 4, 6, 8, 12])):
@@ -158,16 +157,15 @@ class _Drawing:
     def _input(self, name: str) -> None:
         rng, case = self.rng, self.made
         own = self.own_sizes if rng.random() < 0.7 else self.own_sizes[rng.randint(0, len(self.own_sizes)) :]
-        dtype = (
-            f"torch.{rng.choice(DTYPES)}" if name != "x" else rng.choice(["torch.float32"] * 4 + ["torch.complex64"])
-        )
+        some = BYTES if self.bytes else DTYPES if name != "x" else ("float32",) * 4 + ("complex64",)
+        dtype = f"torch.{rng.choice(some)}"
         earlier = [one for one in case.arguments if one != "s"]
         seed = rng.randint(0, 99)
         inexact = "float" in dtype or "complex" in dtype
         gradient = ".requires_grad_()" if case.backward and inexact and rng.random() < 0.5 else ""
 
-        def made(*of: str) -> str:
-            return f"numbers({', '.join([str(seed), dtype, *of])})"
+        def made(*of: str, kind: str = dtype) -> str:
+            return f"numbers({', '.join([str(seed), kind, *of])})"
 
         how = rng.choices(
             ["plain", "transposed", "strided", "negated", "conjugated", "expanded", "part", "alias", "overlap", "same"],
@@ -175,19 +173,20 @@ class _Drawing:
         )[0]
         if self.subclass:
             place = rng.choice(["None", "0"]) if own else "None"
-            wrapped = (
-                f"Pair({made(*own)}, {made(*own)} + 1)"
-                if self.subclass == "Pair"
-                else f"distributed({made(*own)}, {place})"
-            )
-            text = (
-                f"{name} = {wrapped if self.subclass == 'distributed' or rng.random() < 0.7 else made(*own)}{gradient}"
-            )
+            pair = f"Pair({made(*own)}, {made(*own)} + 1)"
+            wrapped = {
+                "Pair": pair if rng.random() < 0.8 else f"Pair({pair}, Pair({made(*own)} + 2, {made(*own)} + 3))",
+                "distributed": f"distributed({made(*own)}, {place})",
+                "Weight": f"Weight({made(*own, kind='torch.int8')} - 3, numbers(7, torch.float32))",
+            }[self.subclass]
+            whole = self.subclass == "distributed" or rng.random() < 0.7
+            own_gradient = gradient if not (whole and self.subclass == "Weight") else ""
+            text = f"{name} = {wrapped if whole else made(*own)}{own_gradient}"
         elif how == "transposed" and len(own) > 1:
             text = f"{name} = {made(*own[:-2], own[-1], own[-2])}.transpose(-1, -2)"
         elif how == "strided":
             text = f"{name} = {made(*own, '2')}[..., 1]"
-        elif how == "negated" and dtype != "torch.bool":  # eager has no negative of it, and raises here and there
+        elif how == "negated" and dtype != "torch.bool" and "float8" not in dtype:  # whose negative eager has nowhere
             text = f"{name} = torch._neg_view({made(*own)})"
         elif how == "conjugated" and "complex" in dtype:
             text = f"{name} = {made(*own)}.conj(){rng.choice(['', '', '.imag'])}"
@@ -350,8 +349,16 @@ class _Drawing:
                     break
 
 
+def _plain(tensor: Tensor) -> Tensor:
+    """A tensor, or the first of the plain ones that a subclass is made of."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        return tensor
+    wrapped: Any = tensor
+    return _plain(getattr(tensor, wrapped.__tensor_flatten__()[0][0]))
+
+
 def _memory(value: Value) -> int:
-    return getattr(value.tensor, "a", value.tensor).untyped_storage()._cdata
+    return _plain(value.tensor).untyped_storage()._cdata
 
 
 def _is_moderate(value: Tensor) -> bool:
@@ -359,7 +366,7 @@ def _is_moderate(value: Tensor) -> bool:
         return False
     if type(value).__name__ == "DTensor":
         return value.numel() > 0  # eager's views of others do not end (`view_groups` of torch/distributed/tensor)
-    plain = getattr(value, "a", value).detach()
+    plain = _plain(value).detach()
     if plain.dtype.itemsize == 1 or not (plain.dtype.is_floating_point or plain.dtype.is_complex):
         return True
     return bool((plain.abs() < LARGEST).all())

@@ -15,6 +15,9 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves, tre
 
 from tests.fuzz.calls.case import Case
 
+REFUSALS = (RuntimeError, IndexError, TypeError, ValueError, AttributeError, AssertionError, KeyError)
+"""What a call that does not fit may raise. (`NotImplementedError` is a RuntimeError.)"""
+
 
 def eager_calls(case: Case, names: tuple[str, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """The arguments and the results of every operator with one of these names that a case's calls run in eager."""
@@ -34,12 +37,10 @@ def has_arithmetic_said_otherwise(case: Case) -> bool:
             operands = [one for one in tree_leaves((given, named)) if isinstance(one, Tensor)]
             plain = all(type(one) is Tensor for one in [*operands, result])
             halves = any(one.dtype in HALVES and 0 in one.stride() for one in operands)
-            if plain and (halves or len({one.shape for one in operands}) > 1):
-                with FakeTensorMode() as fakes:
-                    of_fakes = [tree_map_only(Tensor, fakes.from_tensor, one) for one in (given, named)]
-                    said = func(*of_fakes[0], **of_fakes[1])
-                if said.stride() != result.stride():
-                    return True
+            asked = plain and (halves or len({one.shape for one in operands}) > 1)
+            said = _said(func, given, named) if asked else None
+            if said is not None and said.stride() != result.stride():
+                return True
         calls.found.clear()
     return False
 
@@ -52,16 +53,24 @@ def has_size_said_otherwise(case: Case) -> bool:
             operands = [one for one in tree_leaves((given, named)) if isinstance(one, Tensor)]
             if not all(type(one) is Tensor for one in [*operands, result]):
                 continue
-            with FakeTensorMode() as fakes:
-                of_fakes = [tree_map_only(Tensor, fakes.from_tensor, one) for one in (given, named)]
-                try:
-                    said = func(*of_fakes[0], **of_fakes[1])
-                except (RuntimeError, NotImplementedError):
-                    continue  # only the data know
-            if said.shape != result.shape:
+            said = _said(func, given, named)
+            if said is not None and said.shape != result.shape:
                 return True
         calls.found.clear()
     return False
+
+
+def _said(func: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """What PyTorch's metadata function says of a call's result; None where it refuses, or only the data know. (It makes
+    no fakes of some views that were written to, of whose history nothing is asked here.)
+    """
+    given, named = tree_map_only(Tensor, lambda one: one.detach(), (given, named))
+    try:
+        with FakeTensorMode() as fakes:
+            given, named = tree_map_only(Tensor, fakes.from_tensor, (given, named))
+            return func(*given, **named)
+    except REFUSALS:
+        return None
 
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -100,7 +109,7 @@ def _results(case: Case, mode: Any) -> Iterator[Any]:
                     with mode:
                         program(*given[0])
                     yield given
-        except (RuntimeError, IndexError, TypeError, ValueError, AttributeError):
+        except REFUSALS:
             continue
 
 

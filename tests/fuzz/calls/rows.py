@@ -1,9 +1,10 @@
 """Statements of random programs, by theme: rows of text with holes.
 
 A hole is a kind of value and perhaps a number (`{f}`, `{f2}`): f real floating, n a real number, e one that rounding
-has not touched, i exact int64, b bool, c complex, h of 16 bits, t any tensor, l a float tensor that may be written to.
-Others: `{out}`, `{out2}` new names, `{axis}` of the first value, `{low}` < `{high}` positions along it, `{k}` a small
-integer, `{w}` a Python number. `!` before a row: what it makes is exact when what it reads is.
+has not touched, i exact int64, b bool, c complex, h of 16 bits, t any tensor, l a float tensor that may be written to,
+q a float of 8 bits, s an integer of 8 bits, d a DTensor. Others: `{out}`, `{out2}` new names, `{axis}` of the first
+value, `{low}` < `{high}` positions along it, `{k}` a small integer, `{w}` a Python number. `!` before a row: what it
+makes is exact when what it reads is.
 """
 
 from __future__ import annotations
@@ -90,6 +91,99 @@ THEMES: dict[str, tuple[str, ...]] = {
         "!{out} = {n}.unfold({axis}, min(2, {n}.shape[{axis}]), 1)", "{out} = {f} * {w}", "{out} = {f} + {w} / 3",
         "!{out} = torch.ones({n}.shape, dtype=torch.int32, device={n}.device).cumsum({axis})", "!{out} = {n}.mT",
         "!{out} = torch.tensor([{n}.shape[0], {k}], device={n}.device)", "!{out} = torch.zeros((), device={n}.device)",
+    ),
+    "writes of sizes": (
+        "{f}[: {f}.shape[0] // 2].mul_(2)", "{f}[-1:].add_({f2}[:1])",
+        "!{n}.select({axis}, {n}.shape[{axis}] - 1).fill_({k})",
+        "!{n}.narrow({axis}, 0, {n}.shape[{axis}] - 1).zero_()", "!{n}[{n}.shape[0] - {low} - 1 :].fill_({k})",
+        "!{n}.index_copy_(0, torch.arange({n}.shape[0] - 1, -1, -1, device={n}.device), {n}.clone())",
+        "!{out} = {n}.new_zeros({n}.shape[0] + {k}, *{n}.shape[1:])\n{out}[: {n}.shape[0]].copy_({n})",
+        "!{out} = {n}.new_zeros({n}.shape[0] + {k}, *{n}.shape[1:])\n{out}[{k} :] = {n}",
+        "{f}.view(-1)[::2].add_(1)", "{f}.as_strided(({f}.shape[0],), (1,)).mul_(2)",
+        "!{n}[:, {n}.shape[1] // 2 :] = {k}",
+        "{f}.index_add_(0, torch.arange({f}.shape[0], device={f}.device) // 2, {f} * 0.5)",
+        "!{n}.flatten()[{n}.shape[0] :].fill_({k})", "!{n}.copy_({n}.roll({n}.shape[0] // 2, 0))",
+        "!{n}[{n}.shape[0] // 2] = {n}[0]", "!{n}[: {n2}.shape[0]] = {n2}[: {n}.shape[0]]",
+        "{f}[: {f2}.shape[0]].add_({f2}[: {f}.shape[0]])", "!{n}.unfold(0, {k}, {k}).zero_()",
+        "!{n}.diagonal().copy_({n}.shape[0] - {n}.diagonal())", "{f}[{w} :].mul_(0.5)", "{f}[: -{w}].add_({w})",
+        "!{n}.chunk(2, {axis})[-1].fill_({k})", "{f}.split({f}.shape[0] // 2 + 1)[0].mul_({f}.shape[0])",
+        "!{n}.index_fill_({axis}, torch.tensor([{n}.shape[{axis}] - 1], device={n}.device), {k})",
+        "!{n}.scatter_(0, torch.full_like({n}, {n}.shape[0] - 1, dtype=torch.int64), {k})",
+        "for one in {f}.split(2):\n    one.mul_(one.shape[0])", "{out} = {f}[: {f}.shape[0] // 2]\n{out}.add_(1)",
+        "!{out} = torch.cat([{n}, {n2}])\n{out}[{n}.shape[0] :].zero_()", "!{n}[1:].copy_({n}[:-1].clone())",
+        "{f}.addcdiv_({f2}, {f2}.abs() + 1, value={f}.shape[0])", "!{n}.masked_fill_(torch.arange("
+        "{n}.shape[-1], device={n}.device) >= {n}.shape[0], {k})",
+    ),
+    "bytes": (
+        "!{out} = {e}.to(torch.float8_e4m3fn)", "!{out} = {e}.to(torch.float8_e5m2)", "!{out} = {q}.float()",
+        "!{out} = ({e} * 0.25).to(torch.float8_e4m3fn).to(torch.bfloat16)", "!{out} = {q}.to(torch.float16)",
+        "!{out} = {q}.to(torch.float8_e5m2)", "!{out} = {q}.to(torch.float8_e4m3fn).to({q}.dtype)",
+        "!{out} = {q}.view(torch.uint8)", "!{out} = {q}.view(torch.int8)",
+        "!{out} = {s}.view(torch.float8_e5m2).clone()",
+        "!{out} = ({s} % 8).view(torch.float8_e4m3fn)", "!{out} = ({s} % 8).view(torch.float8_e5m2).float()",
+        "!{out} = {q}.view(-1)", "!{out} = {q}.t()", "!{out} = {q}[{low}:{high}]", "!{out} = {q}.reshape(-1)[::2]",
+        "!{out} = torch.cat([{q}, {q2}], {axis})", "!{out} = {q}.flip({axis})", "!{out} = torch.where({b}, {q}, {q2})",
+        "!{out} = {q} == {q2}", "!{out} = {q}.abs()", "!{out} = {q}.isnan()", "!{out} = {q}.bool()",
+        "!{out} = {q}.to(torch.int32)", "!{out} = F.pad({q}, (1, {k}))", "!{out} = {q}.roll(1, {axis})",
+        "!{out} = {q}[{i} % {q}.shape[0]]", "!{out} = {q}.repeat(2, *[1] * {q}.dim())", "!{out} = {q}.contiguous()",
+        "!{out} = torch.stack([{q}, {q2}])", "!{out} = {q}.expand(2, *{q}.shape).clone()", "!{out} = {q}.clone()",
+        "!{q}.copy_({e})", "!{q}.zero_()", "!{q}.fill_({k})", "!{q}[{low}:{high}] = {q2}[{low}:{high}].clone()",
+        "!{q}[{low}:{high}].copy_({e}[{low}:{high}])", "!{q}.view(torch.uint8).bitwise_and_(60)", "!{e}.copy_({q})",
+        "!{q}.view(torch.uint8).zero_()", "!{q}.t().copy_({e}.t())", "!{q}.select({axis}, {low}).fill_({k})",
+        "!{out} = {e}.detach().double().sign().to(torch.float8_e5m2)", "!{out} = torch.full_like({q}, {k})",
+        "!{out} = torch.slice_scatter({q}, {q2}[:1], 0, {low}, {low} + 1)", "{out} = {q}.float() * {f}",
+        "{out} = {q}.to({f}.dtype) @ {f}.mT * 0.1", "{out} = {q}.float().softmax({axis})",
+        "{out} = torch._scaled_mm({q}, {q2}.t(), torch.tensor(0.5), torch.tensor(0.25), out_dtype=torch.float32)",
+        "{out} = torch._scaled_mm({e}.to(torch.float8_e4m3fn), {e2}.to(torch.float8_e4m3fn).t(), torch.tensor(0.5), "
+        "torch.tensor({w}), out_dtype=torch.bfloat16)",
+        "!{out} = {q}.unfold(0, 1, 1)", "!{out} = {s}.view(torch.int8) // ({k} + 1)", "!{out} = {s} >> 1",
+        "!{out} = {s} * {s2}", "!{s}.add_({s2})", "!{s}.mul_({k})", "!{out} = {s}.sum({axis}, dtype=torch.int8)",
+    ),
+    "quantised": (
+        "!{out} = decomposed.quantize_per_tensor({e}.float(), 0.25, {k}, -128, 127, torch.int8)",
+        "!{out} = decomposed.quantize_per_tensor({e}.float(), 0.1, {k}, 0, 255, torch.uint8)",
+        "!{out} = decomposed.dequantize_per_tensor({s}.view(torch.int8), 0.25, {k}, -128, 127, torch.int8)",
+        "!{out} = decomposed.quantize_per_tensor.tensor({e}.float(), torch.tensor(0.5), torch.tensor({k}), -8, 7, "
+        "torch.int8)",
+        "{out} = decomposed.dequantize_per_tensor({s}.view(torch.int8), 0.1, {k}, -128, 127, torch.int8)",
+        "!{out} = decomposed.quantize_per_channel({e}.float(), torch.full(({e}.shape[{axis}],), 0.25), torch.arange("
+        "{e}.shape[{axis}]), {axis}, -8, 7, torch.int8)",
+        "!{out} = decomposed.dequantize_per_channel({s}.view(torch.int8), torch.full(({s}.shape[{axis}],), 0.25), "
+        "torch.arange({s}.shape[{axis}]), {axis}, -128, 127, torch.int8)",
+        "{out}, {out2} = decomposed.choose_qparams.tensor({e}.float(), -128, 127, 1e-6, torch.int8)",
+        "{out}, {out2} = decomposed.choose_qparams_per_token_asymmetric({e}.float(), torch.int8)",
+        "!{out} = decomposed.quantize_per_token({e}.float(), torch.full((*{e}.shape[:-1], 1), 0.25), torch.zeros("
+        "*{e}.shape[:-1], 1, dtype=torch.int64), -128, 127, torch.int8)",
+        "!{out} = torch.fake_quantize_per_tensor_affine({e}, 0.25, 0, -8, 7)",
+        "!{out} = torch.fake_quantize_per_tensor_affine({e}, 0.5, {k}, -8, 7)",
+        "!{out} = torch.fake_quantize_per_channel_affine({e}, torch.full(({e}.shape[{axis}],), 0.25), torch.zeros("
+        "{e}.shape[{axis}], dtype=torch.int32), {axis}, -8, 7)",
+        "!{out} = torch.fake_quantize_per_tensor_affine({e}, torch.tensor(0.25), torch.tensor(0, dtype=torch.int32), "
+        "-8, 7)",
+        "!{out} = torch._int_mm({s}.view(torch.int8), {s2}.view(torch.int8).t())",
+        "!{out} = torch._int_mm({s}.view(torch.int8), {s2}.view(torch.int8).t()).float() * 0.5",
+        "{out} = torch._int_mm({s}.view(torch.int8), {s2}.view(torch.int8).t()) * {f}",
+        "!{out} = ({e} / 0.25).round().clamp(-8, 7).to(torch.int8)", "{out} = ({s}.float() - {k}) * {f}",
+        "{out} = {f} @ ({s}.to({f}.dtype) * 0.5).mT", "{out} = F.linear({f}, {s}.to({f}.dtype)) * 0.25",
+        "!{out} = torch.fake_quantize_per_tensor_affine({e} * 2, 0.25, 0, -8, 7) + {e2}",
+        "!{out} = ({s} & 15).to(torch.float32) - 8", "!{out} = torch.stack([{s} & 15, {s} >> 4], -1).flatten(-2)",
+        "!{out} = {s}.view(torch.int8).view(torch.uint8) << 1",
+    ),
+    "meshes": (
+        "!{out} = {d}.to_local()", "!{out} = {d}.full_tensor()", "!{out} = {d}.redistribute(placements=[Replicate()])",
+        "!{out} = {d}.redistribute(placements=[Shard(0)])", "!{out} = {d}.redistribute(placements=[Shard({axis})])",
+        "{out} = {d} + {d2}", "{out} = {d} * {w}", "{out} = {d}.sum({axis})", "{out} = {d}.mean()",
+        "{out} = {d} @ {d2}.mT",
+        "{out} = F.linear({d}, {d2})", "{out} = {d}.softmax({axis})", "{d}.add_(1)", "{d}.mul_({d2})", "!{d}.zero_()",
+        "{out} = {d}.to_local() * 2", "{out} = distributed({d}.to_local() * 2, None)", "!{out} = {d}.transpose(0, -1)",
+        "{out} = F.layer_norm({d}, {d}.shape[-1:])", "!{out} = {d}.clone()", "!{out} = {d}.detach()",
+        "{out} = {d}.norm()",
+        "!{out} = {d}.view(-1)", "!{out} = {d}.unsqueeze(0)", "{out} = F.gelu({d})", "{out} = {d}.to(torch.bfloat16)",
+        "!{out} = torch.cat([{d}, {d2}], {axis})", "{out} = {d}.to(torch.float64).sin()", "{out} = {d}.amax({axis})",
+        "{d}.to_local().add_(1)", "with torch.no_grad():\n    {d}.mul_(0.5)", "{out} = {d}.var({axis})",
+        "{d}.copy_({d2} * 2)", "torch._foreach_mul_([{d}, {d2}], 0.5)", "{out}, = torch._foreach_norm([{d}])",
+        "{out} = F.dropout({d}, 0.5)",
+        "{out} = F.embedding(({d}.detach().to_local().flatten() * 0).long(), {d}.to_local())",
     ),
     "gradients": (
         "{out} = {f}.detach()", "{out} = {f}.detach() * {f2}", "{out} = Scaled.apply({f}, 0.5)", "{out} = {f}.norm()",

@@ -11,9 +11,11 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+import torch.ao.quantization.fx._decomposed
 import torch.nn.functional as F
 from torch import Tensor
 from torch._higher_order_ops.while_loop import while_loop
+from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
@@ -109,6 +111,48 @@ class Pair(Tensor):
         return return_and_correct_aliasing(func, args, kwargs or {}, made)
 
 
+class Weight(Tensor):
+    """Integers of 8 bits and a scale, as weights are kept: transposed and viewed as integers, anything else reads
+    `data · scale`. Nothing writes to it.
+    """
+
+    data8: Tensor
+    scale: Tensor
+    KEPT = ("detach", "t", "transpose", "view", "alias", "clone", "select", "slice", "expand", "permute", "unsqueeze")
+    """Operators of which the result is one again."""
+
+    @staticmethod
+    def __new__(cls, data8: Tensor, scale: Tensor) -> Any:
+        return Tensor._make_wrapper_subclass(  # pyright: ignore[reportAttributeAccessIssue]
+            cls, data8.shape, strides=data8.stride(), storage_offset=data8.storage_offset(), dtype=scale.dtype,
+            device=data8.device, requires_grad=False,
+        )  # fmt: skip
+
+    def __init__(self, data8: Tensor, scale: Tensor) -> None:
+        self.data8, self.scale = data8, scale
+
+    def __repr__(self, **_: Any) -> str:
+        return f"Weight({self.data8!r}, {self.scale!r})"
+
+    def __tensor_flatten__(self) -> tuple[list[str], str]:
+        return ["data8", "scale"], "a weight"
+
+    @staticmethod
+    def __tensor_unflatten__(parts: dict[str, Tensor], context: str, size: Any, stride: Any) -> Weight:
+        return Weight(parts["data8"], parts["scale"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if func._schema.is_mutable and isinstance(args[0], Weight):
+            raise TypeError("a weight is not written to")
+        if func.overloadpacket.__name__ in cls.KEPT and isinstance(args[0], Weight):
+            made = Weight(func(args[0].data8, *args[1:], **named), args[0].scale)
+            return return_and_correct_aliasing(func, args, named, made)
+        args, named = tree_map_only(Weight, lambda one: one.data8.to(one.scale.dtype) * one.scale, (args, named))
+        return func(*args, **named)
+
+
 class State(torch.nn.Module):
     """Parameters (what requires a gradient) and buffers, by name."""
 
@@ -165,8 +209,6 @@ def mesh() -> Any:
 
 def distributed(tensor: Tensor, placement: int | None) -> Tensor:
     """The tensor as a DTensor: whole, or cut along a dimension."""
-    from torch.distributed.tensor import DTensor, Replicate, Shard
-
     return DTensor.from_local(tensor, mesh(), [Replicate() if placement is None else Shard(placement)], run_check=False)
 
 
@@ -176,9 +218,13 @@ def dynamic(tensor: Tensor, axis: int) -> Tensor:
     return tensor
 
 
-NAMES: dict[str, Callable[..., Any]] = {
-    "Halves": Halves, "Pair": Pair, "Scaled": Scaled, "State": State, "checkpoint": checkpoint,
-    "distributed": distributed, "dynamic": dynamic, "numbers": numbers, "while_loop": while_loop,
+decomposed: Any = torch.ops.quantized_decomposed
+"""The operators of exported programs that are quantised: torch.ao defines them when it is imported."""
+
+NAMES: dict[str, Any] = {
+    "Halves": Halves, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard, "State": State,
+    "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed, "distributed": distributed,
+    "dynamic": dynamic, "numbers": numbers, "while_loop": while_loop,
 }  # fmt: skip
 """What a program may call by its own name, besides `torch` and `F`."""
 
