@@ -104,36 +104,6 @@ def openmp_library() -> ctypes.CDLL | None:
     return None
 
 
-ONEDNN = 1.3
-"""How many times as fast as MKL oneDNN multiplies matrices of f32 on an AMD processor with AVX-512. By its speed MKL
-uses vectors of half that width there. (On a Xeon of 2023: 0.97.)
-
-Source: 11 shapes of linear layers on two cores of an EPYC 9004, calls of both in turns: 1.03 to 1.6, median 1.3.
-"""
-ONEDNN_CALL = 1.5e6
-"""The additions and products that a thread does in 20 us, which a call of oneDNN takes longer than one of MKL.
-
-Source: 250 products of next to nothing, there.
-"""
-
-
-def facts_of_onednn() -> dict[str, float]:
-    """How many times as fast as the library that PyTorch calls oneDNN multiplies matrices of f32, and what a call of it
-    costs more, in the words of a machine; nothing where nobody knows, or PyTorch is to do without it.
-    """
-    from cuesta.targets.cpu.features import host_features
-
-    # `sse4a` exists on AMD only.
-    if not host_features().has("avx512f", "sse4a"):
-        return {}
-    import torch
-
-    mkldnn, mkl = torch.backends.mkldnn, torch.backends.mkl
-    if not (mkldnn.is_available() and mkldnn.enabled and mkl.is_available()):
-        return {}
-    return {"onednn": ONEDNN, "onednn_call": ONEDNN_CALL * torch.get_num_threads()}
-
-
 @functools.cache
 def math_library() -> ctypes.CDLL | None:
     """libm. (`ctypes.util.find_library` would start a subprocess.)"""

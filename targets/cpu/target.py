@@ -22,10 +22,9 @@ class CpuTarget(Target):
 
     def facts(self, device: str) -> Mapping[str, int | float]:
         """The lanes of its vectors, and how fast its libraries are."""
-        from cuesta.targets.cpu.features import host_features
-        from cuesta.targets.cpu.libraries import facts_of_onednn
+        from cuesta.targets.cpu.facts import facts
 
-        return {"lanes": host_features().f32_lanes, **facts_of_onednn()}
+        return facts()
 
     def start(self, kernels: Mapping[str, FuncOp], wanted: Sequence[tuple[str, str]]) -> Build:
         """Nothing yet: the text is made with the runs."""

@@ -11,7 +11,7 @@ from torch import nn
 
 import cuesta
 from cuesta.machine import detect
-from cuesta.targets.cpu import libraries
+from cuesta.targets.cpu import facts
 from cuesta.testing import assert_close_to_float64
 from cuesta.transforms.host.choose_libraries import LINEAR
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """On whatever processor, as on one where oneDNN is the faster library."""
-    monkeypatch.setattr(libraries, "facts_of_onednn", lambda: {"onednn": 1.3})
+    monkeypatch.setattr(facts, "facts_of_onednn", lambda: {"onednn": 1.3})
     torch._dynamo.reset()
     cuesta.clear_records()
 
@@ -75,7 +75,7 @@ def test_sizes_that_differ(first: int) -> None:
 
 def test_many_threads_have_small_products_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What a call costs is more arithmetic where more threads do it."""
-    monkeypatch.setattr(libraries, "facts_of_onednn", lambda: {"onednn": 1.3, "onednn_call": 1.5e6 * 64})
+    monkeypatch.setattr(facts, "facts_of_onednn", lambda: {"onednn": 1.3, "onednn_call": 1.5e6 * 64})
     compiled = torch.compile(torch.mm, backend="cuesta", fullgraph=True, options={"dump": str(tmp_path)})
     compiled(torch.randn(256, 512), torch.randn(512, 512))
     assert overloads(tmp_path) == ["aten.mm.default"]

@@ -441,10 +441,8 @@ class _Chooser:
         if running and any(self.is_limited(root, leaf) for leaf in leaves):
             flat = False  # masks, which split vectors, are left out only of programs of one part: 57 us, not 95
         shortest = lanes <= self.machine.segment // 4
-        # Of a scan that other stages follow, threads keep as much as of other rows: four loops over rows of 64 f32 took
-        # 19.8 us on an H100 in tiles of 32 rows, 12.3 in tiles of 8.
-        alone = running and len(leaves) == 1
-        most = 2 * SCANNED if alone else SHORTEST if shortest else ROW_WARP_BYTES // self.width()
+        # Scans that other stages follow: rows of 64 f32 took 20 us on an H100 in tiles of 32 rows, 12 in tiles of 8.
+        most = 2 * SCANNED if running and len(leaves) == 1 else SHORTEST if shortest else ROW_WARP_BYTES // self.width()
         while flat and root.axes and lanes * height * 2 <= most and rows >= height * 2 * self.programs:
             height *= 2
         # The model takes long rows in one tile for worse than they are: eleven of eleven that it overruled took longer.

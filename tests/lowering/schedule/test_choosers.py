@@ -13,8 +13,7 @@ from cuesta.dialects.core.machine import REFERENCE, Machine
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 from cuesta.machine import detect
-from cuesta.targets.cpu.features import host_features
-from cuesta.targets.cpu.libraries import facts_of_onednn
+from cuesta.targets.cpu.facts import facts
 from tests.support.lowering import to_kernel
 from tests.support.text import parse
 
@@ -55,7 +54,7 @@ def test_what_extensions_bring_is_asked_first_and_in_order() -> None:
 
 
 def test_the_machine_at_hand_has_the_lanes_and_the_processors_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert detect() == detect(["cpu"]) == Machine.of({"lanes": host_features().f32_lanes, **facts_of_onednn()})
+    assert detect() == detect(["cpu"]) == Machine.of(facts())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(
         torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=100 + int(device[-1]))
