@@ -60,3 +60,19 @@ def test_a_product_that_is_returned_keeps_its_value() -> None:
 
     inputs = [torch.randn(20, 20), torch.randn(20, 20)]
     assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, inputs)
+
+
+def test_products_with_wider_results_than_factors() -> None:
+    """Torch has them on a GPU alone; added up, they are rounded nowhere."""
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 16, 32).bfloat16(), torch.randn(2, 32, 8).bfloat16()
+
+    def function(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        total = torch.mm(a[0], b[0], out_dtype=torch.float32) + torch.mm(a[1], b[1], out_dtype=torch.float32)
+        return total, torch.bmm(a, b, out_dtype=torch.float32)
+
+    torch._dynamo.reset()
+    total, products = torch.compile(function, backend="cuesta")(a, b)
+    truth = a.double() @ b.double()
+    torch.testing.assert_close(products, truth.float(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(total, truth.sum(0).float(), rtol=1e-5, atol=1e-5)
