@@ -41,8 +41,8 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     Likewise of `slice_scatter` and its kin, which update a copy of the storage of their first argument: where elements
     of that are one number without a stride of 0, those of the copy are, too.
 
-    Likewise of windows that leave elements out: x.unfold(0, 2, 3).zero_() leaves every third element as it was, of which
-    AOTAutograd makes 0.
+    Likewise of windows that leave elements out: x.unfold(0, 2, 3).zero_() leaves every third element as it was, and
+    AOTAutograd makes 0 of it.
 
     Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` and `unfold_inverse` of
     FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
