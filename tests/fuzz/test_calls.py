@@ -375,7 +375,8 @@ FOUND: dict[str, Case] = {
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
-windows that leave out elements, also of subclasses, lists of subclasses that overlap, views of inputs that share memory.
+windows that leave out elements, also of subclasses, lists of subclasses that overlap, views of inputs
+that share memory.
 """
 
 
