@@ -142,7 +142,7 @@ def _uniform(a: Scalar, x: Scalar, least: float, *, lower: bool) -> Scalar:
     return 0.5 * erfc(-root) - correction if lower else 0.5 * erfc(root) + correction
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4)
 def _coefficients(least: float) -> tuple[tuple[float, ...], ...]:
     """Of the power series of C_0, C_1, … in η, as far as they are above `least` where a is `_LARGE` and η is 1.
 
