@@ -55,15 +55,14 @@ def lost_bit_of_a_part(gm: GraphModule) -> str | None:
 
 
 def lost_place(gm: GraphModule) -> str | None:
-    """The view of an input that is returned, if there is one, where the input shares elements with another and one of
-    the two is written to: y = x[1:]; x.add_(1); return y[0]. AOTAutograd makes both views of one tensor, and the result
-    anew of that tensor as if it were the input: it would be x[0]. (So it does of x.add_(1) itself in torch 2.11.)
+    """The result, if there is one, that is an input or a view of one, where the input shares elements with another and
+    one of the two is written to: y = x[1:]; x.add_(1); return y[0]. AOTAutograd makes both views of one tensor, and the
+    result anew of that tensor as if it were the input: it would be x[0]. (Of an input itself so does torch 2.11.)
 
-    Near misses: an input itself; inputs that are known to be parts of one memory without a common element.
+    Near miss: inputs that are known to be parts of one memory without a common element.
 
     Source: `create_synthetic_base_metadata` of torch/_functorch/_aot_autograd/input_output_analysis.py.
     """
-    returned = [node for node in gm.graph.output_node().all_input_nodes if node.op != "placeholder"]
     inputs = [tensor for node in gm.graph.find_nodes(op="placeholder") for tensor in tensors_of(node)]
     shared = {memory for memory, count in Counter(map(memory_of, inputs)).items() if count > 1}
     if not shared:
@@ -71,9 +70,8 @@ def lost_place(gm: GraphModule) -> str | None:
     nodes = [node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
     calls = [node for node in nodes if node.op in ("call_method", "call_function")]
     shared &= set(_storages([one for node in calls for one in written_by(node)]))
-    for node in returned if shared else ():
-        for tensor in tensors_of(node):
-            memory = memory_of(tensor)
+    for node in gm.graph.output_node().all_input_nodes if shared else ():
+        for memory in _storages([node]):
             if memory in shared and may_meet([one for one in inputs if memory_of(one) == memory]):
                 return f"{node.name} is a view of an input that shares memory with another, which is written to"
     return None
