@@ -142,7 +142,7 @@ def _uniform(a: Scalar, x: Scalar, least: float, *, lower: bool) -> Scalar:
     return 0.5 * erfc(-root) - correction if lower else 0.5 * erfc(root) + correction
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4)
 def _coefficients(least: float) -> tuple[tuple[float, ...], ...]:
     """Of the power series of C_0, C_1, … in η, as far as they are above `least` where a is `_LARGE` and η is 1.
 
@@ -157,7 +157,8 @@ def _coefficients(least: float) -> tuple[tuple[float, ...], ...]:
     inverse: list[Fraction] = [Fraction(1)]
     for n in range(1, count + 1):
         inverse.append(-sum((alpha[j + 1] * inverse[n - j] for j in range(1, n + 1)), Fraction(0)))
-    first = row = inverse[1:]
+    first = inverse[1:]
+    row: list[Fraction] = first
     rows: list[tuple[float, ...]] = []
     while len(row) > 2:
         seen = [n for n, value in enumerate(row) if abs(value) > least * _LARGE ** len(rows)]

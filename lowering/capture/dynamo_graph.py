@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Final, cast
 
 import torch
@@ -41,8 +41,8 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     Likewise of `slice_scatter` and its kin, which update a copy of the storage of their first argument: where elements
     of that are one number without a stride of 0, those of the copy are, too.
 
-    Likewise of windows that leave elements out: x.unfold(0, 2, 3).zero_() leaves every third element as it was, of which
-    AOTAutograd makes 0.
+    Likewise of windows that leave elements out: x.unfold(0, 2, 3).zero_() leaves every third element as it was, and
+    AOTAutograd makes 0 of it.
 
     Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` and `unfold_inverse` of
     FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
@@ -199,6 +199,19 @@ def _meet(tensors: Sequence[torch.Tensor]) -> bool:
         if any(_begins_within(a, b) or _begins_within(b, a) for a, b in pairwise(ranges)):
             return True
     return False
+
+
+def may_meet(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the ranges of two tensors of one memory are not known to be apart. Where that depends on symbols, what
+    holds in this call is guarded.
+    """
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    ranges = [_first_and_last(tensor) for tensor in tensors if not _is_known(tensor.numel() == 0)]
+    if all(type(first) is int and type(last) is int for first, last in ranges):
+        ranges.sort()
+        return any(a[1] >= b[0] for a, b in pairwise(ranges))
+    return any(not (guard_or_false(a[1] < b[0]) or guard_or_false(b[1] < a[0])) for a, b in combinations(ranges, 2))
 
 
 def _begins_within(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""What AOTAutograd forgets of tensors that share memory: a bit, a type, a gradient.
+"""What AOTAutograd forgets of tensors that share memory: a bit, a type, a gradient, a place.
 
 It makes results that are views anew when a graph has run, and updates in place before. Where that loses something,
 eager runs the graph, or a result gets memory of its own.
@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.dynamo_graph import memory_of, name_of, tensors_of, value_of, written_by
+from cuesta.lowering.capture.dynamo_graph import may_meet, memory_of, name_of, tensors_of, value_of, written_by
 
 
 def lost_gradient(gm: GraphModule) -> str | None:
@@ -51,6 +51,29 @@ def lost_bit_of_a_part(gm: GraphModule) -> str | None:
         for node in module.graph.nodes if isinstance(module, GraphModule) else ():
             if any(part.is_neg() or part.is_conj() for part in _parts(value_of(node))):
                 return f"{node.name} is a tensor subclass of which a part has the negative or the conjugate bit"
+    return None
+
+
+def lost_place(gm: GraphModule) -> str | None:
+    """The result, if there is one, that is an input or a view of one, where the input shares elements with another and
+    one of the two is written to: y = x[1:]; x.add_(1); return y[0]. AOTAutograd makes both views of one tensor, and the
+    result anew of that tensor as if it were the input: it would be x[0]. (Of an input itself so does torch 2.11.)
+
+    Near miss: inputs that are known to be parts of one memory without a common element.
+
+    Source: `create_synthetic_base_metadata` of torch/_functorch/_aot_autograd/input_output_analysis.py.
+    """
+    inputs = [tensor for node in gm.graph.find_nodes(op="placeholder") for tensor in tensors_of(node)]
+    shared = {memory for memory, count in Counter(map(memory_of, inputs)).items() if count > 1}
+    if not shared:
+        return None
+    nodes = [node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
+    calls = [node for node in nodes if node.op in ("call_method", "call_function")]
+    shared &= set(_storages([one for node in calls for one in written_by(node)]))
+    for node in gm.graph.output_node().all_input_nodes if shared else ():
+        for memory in _storages([node]):
+            if memory in shared and may_meet([one for one in inputs if memory_of(one) == memory]):
+                return f"{node.name} is a view of an input that shares memory with another, which is written to"
     return None
 
 

@@ -323,6 +323,38 @@ def test_an_update_of_windows(name: str, dynamic: bool | None) -> None:
     assert bool(cuesta.records) == (name == "read" or (name == "all" and not dynamic))
 
 
+SHARED: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "an element": lambda x, y: (x.add_(1), y[0])[1],
+    "all of it": lambda x, y: (x.add_(1), y.view(-1))[1],
+    "detached": lambda x, y: (x.add_(1), y.detach())[1],
+    "of what is written to": lambda x, y: (y.add_(x.sum()), y[1:], x * 2)[1:],
+    "itself": lambda x, y: (x.add_(1), y)[1],
+    "updated": lambda x, y: x.add_(1).mul_(y.sum()),
+    "returned, too": lambda x, y: (x.add_(1).mul_(y.sum()), x)[1],
+    "nothing written": lambda x, y: (x + y, y[1:])[1],
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*shares memory with another")
+@pytest.mark.parametrize("dynamic", (None, True))
+@pytest.mark.parametrize("name", SHARED)
+def test_a_view_of_an_input_that_shares_memory(name: str, dynamic: bool | None) -> None:
+    """AOTAutograd would make y[0] the first element of the tensor that both are views of."""
+    function = SHARED[name]
+    for apart in (False, True):
+        torch._dynamo.reset()
+        cuesta.clear_records()
+        results: list[Any] = []
+        for call in (function, torch.compile(function, backend="cuesta", fullgraph=True, dynamic=dynamic)):
+            base = torch.arange(12.0)
+            result = call(base[1:5], base[5:9] if apart else base[3:7])
+            last = result[0] if isinstance(result, tuple) else result
+            last.neg_()  # it is memory of the base
+            results.append((result, last.storage_offset(), base))
+        torch.testing.assert_close(*results, rtol=0, atol=0)
+        assert bool(cuesta.records) == (apart or name == "nothing written")
+
+
 @LEFT_TO_EAGER
 @pytest.mark.parametrize("dynamic", (None, True))
 def test_an_update_of_rows_that_meet(dynamic: bool | None) -> None:

@@ -367,11 +367,16 @@ FOUND: dict[str, Case] = {
         ["x = distributed(numbers(41, torch.float32, a), 0)"], ["x"], [],
         ["torch._foreach_add_([x, x.view(-1)], 1)", "v1 = x * 2"], "v1", [(4, 4, 1)], {}, "",
     ),
+    "21502409": Case(
+        ["base_x = numbers(45, torch.int8, b + 2, b)", "x = base_x[1:-1]", "z = x[1:]"], ["x", "z"], ["base_x"],
+        ["x.add_(2)", "v4 = x.diagonal(0, 0, 1)"], "(v4, z * 2)", [(3, 4, 3)], {}, "",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
-gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit, windows that leave out elements,
-also of subclasses; lists of subclasses that overlap.
+gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
+windows that leave out elements, also of subclasses, lists of subclasses that overlap, views of inputs
+that share memory.
 """
 
 
