@@ -282,6 +282,18 @@ def test_numbers_of_a_branch_are_judged_by_their_truth() -> None:
     assert judge(case).kind == "right"
 
 
+def test_quantised_numbers_have_a_truth() -> None:
+    """Their operators take float32 alone; beside them a function's digits are judged by float64 (21505611)."""
+    made = "v = decomposed.quantize_per_tensor.tensor(x.float(), torch.tensor(0.5), torch.tensor(3), -8, 7, torch.int8)"
+    case = case_with(made, "w = F.gelu(x) * 480", "q = x.to(torch.float8_e4m3fn)[None]", results="(v, w, u)")
+    scales = "torch.tensor(0.5), torch.tensor(2.0)"
+    case.statements.append(f"u = torch._scaled_mm(q, q.t(), {scales}, out_dtype=torch.float32)")
+    make, program = case.functions()
+    wide = Call(program, make, (3, 1, 1), "").truth
+    assert isinstance(wide, dict) and wide["output[1]"].dtype == wide["output[2]"].dtype == torch.float64
+    assert wide["output[0]"].dtype == torch.int8 and judge(case).kind == "right"
+
+
 def test_what_dynamo_does_is_capture() -> None:
     """It makes three operators of `_foreach_lerp_`, which see each other's results where tensors overlap."""
     case = case_with("torch._foreach_lerp_([x, x], [x * 2, x.sin()], 0.5)", results="x + 1")

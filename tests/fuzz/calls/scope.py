@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._higher_order_ops.while_loop import while_loop
 from torch.distributed.tensor import DTensor, Replicate, Shard
-from torch.utils._python_dispatch import return_and_correct_aliasing
+from torch.utils._python_dispatch import _disable_current_modes, return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
@@ -36,15 +36,40 @@ def use_device(name: str) -> None:
 
 @contextmanager
 def widened() -> Any:
-    """Inputs are made in float64 (complex128), with the same numbers, whatever their text says; also new tensors."""
+    """Inputs are made in float64 (complex128), with the same numbers, whatever their text says; also new tensors. What
+    takes only float32 is given that.
+    """
     global _widens
     _widens = True
     torch.set_default_dtype(torch.float64)
     try:
-        yield
+        with ExitStack() as patched:
+            for owner, name in ((torch, "_scaled_mm"), *((decomposed, name) for name in QUANTISED)):
+                patched.enter_context(patch.object(owner, name, _Narrow(getattr(owner, name))))
+            yield
     finally:
         _widens = False
         torch.set_default_dtype(torch.float32)
+
+
+class _Narrow:
+    """An operator, or an overload of it, for float64: the numbers go through float32."""
+
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+    def __getattr__(self, overload: str) -> Any:
+        return _Narrow(getattr(self.run, overload))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            given = tree_map_only(Tensor, lambda one: _cast(one, torch.float64, torch.float32), (args, kwargs))
+            made = self.run(*given[0], **given[1])
+            return tree_map_only(Tensor, lambda one: _cast(one, torch.float32, torch.float64), made)
+
+
+def _cast(tensor: Tensor, given: torch.dtype, wanted: torch.dtype) -> Tensor:
+    return tensor.to(wanted) if tensor.dtype == given else tensor
 
 
 @contextmanager
@@ -220,6 +245,12 @@ def dynamic(tensor: Tensor, axis: int) -> Tensor:
 
 decomposed: Any = torch.ops.quantized_decomposed
 """The operators of exported programs that are quantised: torch.ao defines them when it is imported."""
+
+QUANTISED = (
+    "quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel",
+    "quantize_per_token", "choose_qparams", "choose_qparams_per_token_asymmetric",
+)  # fmt: skip
+"""Those of them that programs call."""
 
 NAMES: dict[str, Any] = {
     "Halves": Halves, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard, "State": State,
