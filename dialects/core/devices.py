@@ -47,6 +47,8 @@ class DeviceTraits:
     """Random numbers are drawn from eager's stream unless somebody asks for Philox."""
     free_biases: bool = False
     """Libraries add a bias to their convolutions and products at no cost."""
+    onednn: bool = False
+    """PyTorch has oneDNN's products of f32 there."""
     raises: bool = False
     """An index out of range is an IndexError. Otherwise it is an assertion, after which nothing on the device lives."""
     asynchronous: bool = False
@@ -59,7 +61,9 @@ class DeviceTraits:
     """
 
 
-CPU: Final = DeviceTraits(floats_of_8_bits=True, wide_sums=True, eager_random=True, free_biases=True, raises=True)
+CPU: Final = DeviceTraits(
+    floats_of_8_bits=True, wide_sums=True, eager_random=True, free_biases=True, onednn=True, raises=True
+)
 GPU: Final = DeviceTraits(
     blocks=True,
     atomics=True,

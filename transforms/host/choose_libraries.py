@@ -24,7 +24,7 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
-from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, strides_of, tensor_type
+from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, strides_of, tensor_type, traits_of
 from cuesta.dialects.loops.surgery import remove
 
 LINEAR = "mkldnn::_linear_pointwise.default"
@@ -74,8 +74,8 @@ def _obstacle(call: host.ExternOp, machine: Machine) -> str | None:
     result = call.results[0]
     for value in (result, left, right, *(() if bias is None else (bias,))):
         kind = value.type
-        if not is_tensor_type(kind) or element_type_of(value) != f32 or device_of(kind) != "cpu":
-            return "not all of it is f32 on the CPU"
+        if not is_tensor_type(kind) or element_type_of(value) != f32 or not traits_of(value).onednn:
+            return "not all of it is f32, or the device has no oneDNN"
         if not all(isinstance(one, int) for one in (*sizes_of(kind), *strides_of(kind))):
             return "a size is known when it runs only"
     rows, points = _whole(left)
