@@ -96,11 +96,22 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     with collection_paused(), capturing(), loops, tensors_stay(example_inputs), only(compilers.extensions):
         numbers = wrapped_numbers(gm)
         example_inputs, arriving = still_arriving(example_inputs)
-        compiled = captured(gm, example_inputs, compilers.settings())
+        try:
+            compiled = captured(gm, example_inputs, compilers.settings())
+        except RuntimeError as error:
+            if _OVERWRITTEN not in str(error):
+                raise
+            # AOTAutograd asks for gradients at once. Eager raises where somebody does, if anybody does.
+            warnings.warn(f"cuesta runs a graph in eager: a gradient needs what is overwritten ({error})", stacklevel=3)
+            return run_in_eager(gm)
         compiled = arrived(numbers_as_said(compiled, numbers), arriving)
     if compilers.records:
         compilers.records[0].capture_seconds = perf_counter() - start - compilers.seconds
     return compiled
+
+
+_OVERWRITTEN = "has been modified by an inplace operation"
+"""What autograd says of a value that a gradient needs and that was written to since."""
 
 
 def _wants_to_save() -> bool:

@@ -241,7 +241,10 @@ def _views_behind(node: Node) -> Iterator[torch.Tensor]:
             return
         memory = storage
         yield tensor
-        if not node.args or not isinstance(source := node.args[0], Node):
+        source = node.args[0] if node.args else None
+        if isinstance(source, Node) and isinstance(value_of(source), list | tuple) and source.args:
+            source = source.args[0]  # what several views are of
+        if not isinstance(source, Node):
             return
         node = source
 
@@ -449,9 +452,17 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
         found = [node for node in module.graph.nodes if _resolves(node)]
         for node in found:
             node.op, node.target, node.args, node.kwargs = "call_method", "clone", node.args[:1], {}
-        for node in [node for node in module.graph.nodes if _is_negated_twice(node)]:
-            node.target, node.args = torch.ops.aten.alias.default, node.args[0].args[:1]
-            found.append(node)
+        for node in list(module.graph.nodes):
+            if (chain := _views_since_negated(node)) is not None:
+                plain = chain[-1].args[0]
+                for view in reversed(chain[:-1]):
+                    with module.graph.inserting_before(node):
+                        again = module.graph.node_copy(view, lambda one: one)
+                    again.args = (plain, *view.args[1:])
+                    again.meta = {**view.meta, "example_value": torch._neg_view(cast("torch.Tensor", value_of(view)))}
+                    plain = again
+                node.target, node.args = torch.ops.aten.alias.default, (plain,)
+                found.append(node)
         copied = [(node, given) for node in module.graph.nodes for given in _bits_inserted_into(node)]
         for node, given in copied:
             with module.graph.inserting_before(node):
@@ -477,12 +488,27 @@ def _resolves(node: Node) -> bool:
 _NEGATES: Final = ("_neg_view", "_neg_view.default")
 
 
-def _is_negated_twice(node: Node) -> bool:
-    """Whether it is a view of a view with the negative bit, without one again."""
-    return all(
-        isinstance(one, Node) and one.op == "call_function" and name_of(one) in _NEGATES and len(one.args) == 1
-        for one in (node, *node.args[:1])
-    )
+def _negates(node: Node) -> bool:
+    return node.op == "call_function" and name_of(node) in _NEGATES and len(node.args) == 1
+
+
+def _views_since_negated(node: Node) -> list[Node] | None:
+    """Of a view that takes a negative bit back: the views between it and the one that gave it, which is the last."""
+    found: list[Node] = []
+    value = value_of(node)
+    if not _negates(node) or not isinstance(value, torch.Tensor) or value.is_neg():
+        return None
+    while isinstance(view := (found[-1] if found else node).args[0], Node):
+        value = value_of(view)
+        if not isinstance(value, torch.Tensor) or not _has_memory(value) or not value.is_neg() or not view.args:
+            return None
+        found.append(view)
+        source = value_of(view.args[0]) if isinstance(view.args[0], Node) else None
+        if not isinstance(source, torch.Tensor) or not _has_memory(source) or memory_of(source) != memory_of(value):
+            return None
+        if _negates(view):
+            return None if source.is_neg() else found
+    return None
 
 
 def _bits_inserted_into(node: Node) -> Iterator[Node]:

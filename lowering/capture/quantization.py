@@ -149,8 +149,10 @@ def _quantize_per_channel(
     x = _of_floats(self)
     if x is None or not -self.dim() <= axis < self.dim() or not _fits(low, high, dtype):
         return NotImplemented
-    scale, zero = _along(scales, self.dim(), axis), _along(zero_points, self.dim(), axis)
-    return torch.clamp(torch.round(x * (1.0 / scale)) + zero, low, high).to(dtype)
+    # As eager does: where memory does not say how a result lies, the channels come first.
+    x = x.transpose(0, axis)
+    scale, zero = _along(scales, self.dim(), 0), _along(zero_points, self.dim(), 0)
+    return torch.clamp(torch.round(x * (1.0 / scale)) + zero, low, high).transpose(0, axis).to(dtype)
 
 
 def _dequantize_per_channel(
@@ -168,8 +170,9 @@ def _dequantize_per_channel(
 
     if self.dtype != dtype or not -self.dim() <= axis < self.dim() or not _fits(low, high, dtype):
         return NotImplemented
-    x = self if zero_points is None else self - _along(zero_points, self.dim(), axis)
-    return (x * _along(scales, self.dim(), axis)).to(out_dtype or torch.float32)
+    x = self.transpose(0, axis)  # as eager does: see above
+    x = x if zero_points is None else x - _along(zero_points, self.dim(), 0)
+    return (x * _along(scales, self.dim(), 0)).to(out_dtype or torch.float32).transpose(0, axis)
 
 
 def _quantize_rows(

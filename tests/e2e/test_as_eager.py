@@ -716,3 +716,31 @@ def test_a_loop_over_a_number() -> None:
     )
     loop = "higher_order.while_loop"
     assert [set(record.fallbacks) for record in cuesta.records] == [{loop}, {loop, "aten.select.int"}]
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager")
+def test_a_part_of_what_shares_elements_is_updated_as_in_eager() -> None:
+    """The part is one of several views: it has no elements twice, but what it is a part of does."""
+
+    def function(x: Tensor) -> Tensor:
+        x.chunk(2, 0)[-1].fill_(0)
+        return x * 2
+
+    x, y = (torch.arange(1.0, 6.0).as_strided((2, 2), (1, 1)) for _ in range(2))
+    assert torch.equal(compiled_of(function)(x), function(y))
+    assert torch.equal(x, y)
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager", "ignore:Error detected")
+def test_a_gradient_that_needs_what_is_overwritten_fails_where_it_is_asked_for() -> None:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        v = x / (y.abs() + 1)
+        x.mul_(0.5)
+        return v + 1
+
+    x, y = torch.randn(5), torch.randn(5, requires_grad=True)
+    expected = function(x.clone(), y)
+    found = compiled_of(function)(x, y)
+    assert torch.equal(found, expected)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        found.sum().backward()

@@ -96,7 +96,11 @@ def test_results_with_the_negative_bit_share_memory(dynamic: bool | None) -> Non
         first, rest = neg_view(x.view(-1)).split([1, x.numel() - 1], 0)
         return first, rest + 1, x * 2
 
-    for function in (of_an_input, of_one_memory, of_a_part):
+    def of_one_taken_back(x: Tensor) -> tuple[Tensor, ...]:
+        y = x * 2
+        return neg_view(neg_view(y).view(-1)[1:].unsqueeze(0)), y
+
+    for function in (of_an_input, of_one_memory, of_a_part, of_one_taken_back):
         torch._dynamo.reset()
         results = [(x := torch.arange(12.0).view(4, 3)), *torch.compile(function, backend="cuesta", dynamic=dynamic)(x)]
         expected = [(x := torch.arange(12.0).view(4, 3)), *function(x)]

@@ -136,6 +136,15 @@ def test_operators_of_exported_programs(name: str) -> None:
     check(function, given[0].transpose(0, -1).contiguous().transpose(0, -1), *given[1:], truth=False)
 
 
+def test_channels_come_first_where_memory_does_not_say_how_a_result_lies() -> None:
+    """Of rows that are one in memory, as in eager."""
+    scale, zero = scales(5), zeros(5)
+    back = lambda x: decomposed.dequantize_per_channel(x, scale, zero, 1, *INT8)  # noqa: E731
+    there = lambda x: decomposed.quantize_per_channel(x, scale, zero, 1, *INT8)  # noqa: E731
+    check(back, integers(1, 5).expand(3, 5), truth=False)
+    check(there, numbers(1, 5).expand(3, 5), truth=False)
+
+
 @pytest.mark.slow
 def test_operators_of_exported_programs_without_elements_and_in_half_precision() -> None:
     quantize, back = EXPORTED["quantize"][0], EXPORTED["dequantize_per_channel"][0]

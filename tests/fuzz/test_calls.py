@@ -363,6 +363,28 @@ FOUND: dict[str, Case] = {
         ["y = Pair(numbers(57, torch.bfloat16, c), numbers(57, torch.bfloat16, c) + 1)"], ["y"], [],
         ["v2 = torch._neg_view(y)", "v5 = v2 * y.sum().item()"], "v5", [(4, 6, 2)], {}, "",
     ),
+    "31002386": Case(
+        ["base_x = numbers(50, torch.float32, b + 2, b)", "x = base_x.as_strided((b, b,), (1, 1,), 0)"], ["x"],
+        ["base_x"], ["v2 = x.unsqueeze(-2)", "x.chunk(2, 0)[-1].fill_(0)", "v9 = x.any(-2)"], "((v9, v2), )", [(1, 2, 1)], {}, "",
+    ),
+    "31013542": Case(
+        ["y = numbers(79, torch.uint8, 1, b).expand(a, b)"], ["y"], [],
+        ["n = y.shape[1]", "s, i = torch.full((n,), 0.25), torch.arange(n)",
+         "v1 = decomposed.dequantize_per_channel(y.view(torch.int8), s, i, 1, -128, 127, torch.int8)"],
+        "v1.view(v1.shape)", [(2, 2, 1), (3, 17, 1)], {}, "",
+    ),
+    "31013059": Case(
+        ["x = numbers(78, torch.complex64)"], ["x"], [],
+        ["v2 = x.conj().abs()", "v6 = torch._neg_view(v2).view(-1)", "v7 = torch._neg_view(v6)"], "(v7[...], v2)",
+        [(1, 1, 1)], {}, "",
+    ),
+    "31017476": Case(
+        ["x = numbers(18, torch.float32)", "y = numbers(57, torch.complex64).requires_grad_()"], ["x", "y"], [],
+        ["v3 = x / ((y - 0.03).abs() + 1)",
+         "v6, v7 = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 0.5 + 1), (torch.tensor(0), v3))",
+         "x.mul_(0.5)", "v14 = x * int(v6.sum())", "v17 = torch.rsqrt((v7 + 0.03).abs() + 0.5)"], "v14 - v6",
+        [(2, 7, 1)], {}, "all",
+    ),
     "21003578": Case(
         ["x = numbers(1, torch.float32, a)"], ["x"], [], ["x.unfold(0, 3, 3).zero_()", "v1 = x * 2"], "v1",
         [(4, 8, 1), (5, 7, 1)], {}, "",
