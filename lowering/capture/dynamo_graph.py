@@ -459,7 +459,7 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
                     with module.graph.inserting_before(node):
                         again = module.graph.node_copy(view, lambda one: one)
                     again.args = (plain, *view.args[1:])
-                    again.meta = {**view.meta, "example_value": torch._neg_view(cast("torch.Tensor", value_of(view)))}
+                    again.meta = {**view.meta, "example_value": torch.ops.aten._neg_view(value_of(view))}
                     plain = again
                 node.target, node.args = torch.ops.aten.alias.default, (plain,)
                 found.append(node)

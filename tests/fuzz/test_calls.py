@@ -365,7 +365,8 @@ FOUND: dict[str, Case] = {
     ),
     "31002386": Case(
         ["base_x = numbers(50, torch.float32, b + 2, b)", "x = base_x.as_strided((b, b,), (1, 1,), 0)"], ["x"],
-        ["base_x"], ["v2 = x.unsqueeze(-2)", "x.chunk(2, 0)[-1].fill_(0)", "v9 = x.any(-2)"], "((v9, v2), )", [(1, 2, 1)], {}, "",
+        ["base_x"], ["v2 = x.unsqueeze(-2)", "x.chunk(2, 0)[-1].fill_(0)", "v9 = x.any(-2)"], "((v9, v2), )",
+        [(1, 2, 1)], {}, "",
     ),
     "31013542": Case(
         ["y = numbers(79, torch.uint8, 1, b).expand(a, b)"], ["y"], [],
