@@ -394,6 +394,7 @@ class _Facts:
         elements = self.around * self.points
         reading = [stage for stage in stages if self.large(stage)]
         after = [stage for stage in stages if not isinstance(stage, loops.ReduceOp)]
+        members = {member.reduction for member in self.members}
         tensors = {load.source: access.width for stage in reading for load, access in self.large(stage)}
         readers = Counter(tensor for stage in reading for tensor in {load.source for load, _ in self.large(stage)})
         stored = [
@@ -418,7 +419,7 @@ class _Facts:
             elements * machine.sector * len(apart),
             sum(loop.work for loop in self.analysis.root.loops),
             self.touched(machine) if strips else self.sharing(machine),
-            sum(isinstance(stage, loops.ReduceOp) for stage in stages) - len(self.members),
+            sum(isinstance(stage, loops.ReduceOp) and stage not in members for stage in stages),
         )
 
     def sharing(self, machine: Machine) -> int:
