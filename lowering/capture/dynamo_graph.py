@@ -241,22 +241,24 @@ def _views_behind(node: Node) -> Iterator[torch.Tensor]:
             return
         memory = storage
         yield tensor
-        source = node.args[0] if node.args else None
-        if isinstance(source, Node) and isinstance(value_of(source), list | tuple) and source.args:
-            source = source.args[0]  # what several views are of
-        if not isinstance(source, Node):
+        if (source := _viewed_by(node)) is None:
             return
         node = source
 
 
+def _viewed_by(node: Node) -> Node | None:
+    """What a node is a view of, if it is one: of one of several views, what all of them are of."""
+    source = node.args[0] if node.args else None
+    if isinstance(source, Node) and isinstance(value_of(source), list | tuple) and source.args:
+        source = source.args[0]
+    return source if isinstance(source, Node) else None
+
+
 def _is_of_windows_with_gaps(node: Node) -> bool:
     """Whether a tensor is a view of windows (`unfold`) that are not known to hold each element of what they are of."""
-    while (view := next(parts_of(node), None)) is not None and node.args:
-        source = node.args[0]
-        if isinstance(source, Node) and isinstance(value_of(source), list | tuple) and source.args:
-            source = source.args[0]  # what several views are of
-        whole = next(parts_of(source), None) if isinstance(source, Node) else None
-        if not isinstance(source, Node) or whole is None or memory_of(whole) != memory_of(view):
+    while (view := next(parts_of(node), None)) is not None and (source := _viewed_by(node)) is not None:
+        whole = next(parts_of(source), None)
+        if whole is None or memory_of(whole) != memory_of(view):
             return False
         if name_of(node).partition(".")[0] == "unfold" and not _is_known(whole.numel() == view.numel()):
             return True
@@ -493,7 +495,9 @@ def _negates(node: Node) -> bool:
 
 
 def _views_since_negated(node: Node) -> list[Node] | None:
-    """Of a view that takes a negative bit back: the views between it and the one that gave it, which is the last."""
+    """Of a view that takes a negative bit back: the views between it and the one that gave it, which is the last. None
+    where something is written on the way, which must not be done again.
+    """
     found: list[Node] = []
     value = value_of(node)
     if not _negates(node) or not isinstance(value, torch.Tensor) or value.is_neg():
@@ -501,6 +505,8 @@ def _views_since_negated(node: Node) -> list[Node] | None:
     while isinstance(view := (found[-1] if found else node).args[0], Node):
         value = value_of(view)
         if not isinstance(value, torch.Tensor) or not _has_memory(value) or not value.is_neg() or not view.args:
+            return None
+        if any(written_by(view)):
             return None
         found.append(view)
         source = value_of(view.args[0]) if isinstance(view.args[0], Node) else None

@@ -100,7 +100,12 @@ def test_results_with_the_negative_bit_share_memory(dynamic: bool | None) -> Non
         y = x * 2
         return neg_view(neg_view(y).view(-1)[1:].unsqueeze(0)), y
 
-    for function in (of_an_input, of_one_memory, of_a_part, of_one_taken_back):
+    def of_one_written_before(x: Tensor) -> tuple[Tensor, ...]:  # once, and not again on the way back
+        y = x * 2
+        return neg_view(neg_view(y).view(-1).mul_(3).add_(1)), y + 1
+
+    functions = (of_an_input, of_one_memory, of_a_part, of_one_taken_back, of_one_written_before)
+    for function in functions:
         torch._dynamo.reset()
         results = [(x := torch.arange(12.0).view(4, 3)), *torch.compile(function, backend="cuesta", dynamic=dynamic)(x)]
         expected = [(x := torch.arange(12.0).view(4, 3)), *function(x)]

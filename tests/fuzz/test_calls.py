@@ -379,6 +379,11 @@ FOUND: dict[str, Case] = {
         ["v2 = x.conj().abs()", "v6 = torch._neg_view(v2).view(-1)", "v7 = torch._neg_view(v6)"], "(v7[...], v2)",
         [(1, 1, 1)], {}, "",
     ),
+    "31013059, written to on the way": Case(
+        ["x = numbers(78, torch.float32, b)"], ["x"], [],
+        ["v2 = x * 2", "v6 = torch._neg_view(v2).view(-1).mul_(3)", "v7 = torch._neg_view(v6)"], "(v7, v2 + 1)",
+        [(1, 5, 1)], {}, "",
+    ),
     "31017476": Case(
         ["x = numbers(18, torch.float32)", "y = numbers(57, torch.complex64).requires_grad_()"], ["x", "y"], [],
         ["v3 = x / ((y - 0.03).abs() + 1)",
