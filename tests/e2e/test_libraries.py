@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -56,7 +57,8 @@ def test_training(tmp_path: Path) -> None:
 
 def test_the_interpreter_agrees_before_and_after(tmp_path: Path) -> None:
     """Every stage is run on the inputs of a call; that this one did something is seen."""
-    model, options = layers(), {"dump": str(tmp_path), "validate": "stages"}
+    model = layers()
+    options: dict[str, Any] = {"dump": str(tmp_path), "validate": "stages"}
     compiled = torch.compile(model, backend="cuesta", fullgraph=True, options=options)
     with torch.no_grad():
         assert_close_to_float64(compiled, model, [torch.randn(193, 384)])
