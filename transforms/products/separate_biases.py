@@ -111,8 +111,7 @@ def obstacle(call: loops.ExternOp) -> str | None:
         return "the library adds the bias for nothing"
     followed = [isinstance(use.operation, loops.LoadOp) for use in result.uses]
     if call.overload == _CONVOLUTION:
-        # Beside a use that sees it the sum is written anyway, by eager's kernel or by ours.
-        return None if any(followed) else "no nest follows"
+        return None  # whoever sees the sum, it is written by a kernel of its own: by eager's, or by ours
     if not (followed and all(followed)):
         return "who is no nest sees the sum"
     if element_type_of(result) != f32:
