@@ -1,5 +1,5 @@
-"""`separate-biases`: a bias is added by the kernel that follows, where the library would not add it for nothing; and
-the gradient of one is summed up by a kernel of ours.
+"""`separate-biases`: a bias is added by the kernel that follows, where the library would not add it for nothing, and
+after a convolution by one of its own if none follows; the gradient of one is summed up by a kernel of ours.
 
 %y = loops.extern pure "aten.convolution.default"(%x, %w, %b, …)
 →
@@ -36,8 +36,8 @@ _BACKWARD: Final = "aten.convolution_backward.default"
 
 
 class SeparateBiasesPass(ModulePass):
-    """convolution(x, w, b) -> convolution(x, w, none) + b, and addmm(b, x, w) -> mm(x, w) + b, where a nest follows;
-    the third result of convolution_backward(dy, …) -> a sum of dy.
+    """convolution(x, w, b) -> convolution(x, w, none) + b; addmm(b, x, w) -> mm(x, w) + b, where a nest follows; the
+    third result of convolution_backward(dy, …) -> a sum of dy.
 
     Reassociates in a product: a sum begins with 0 in place of the bias. In f16 and bf16 a convolution is rounded before
     its bias is added, as in eager, whose library does the same; a product would not be, and is left alone.
