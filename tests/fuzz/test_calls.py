@@ -407,6 +407,18 @@ FOUND: dict[str, Case] = {
         ["x = distributed(numbers(41, torch.float32, a), 0)"], ["x"], [],
         ["torch._foreach_add_([x, x.view(-1)], 1)", "v1 = x * 2"], "v1", [(4, 4, 1)], {}, "",
     ),
+    "31012643": Case(
+        ["y = Pair(numbers(29, torch.float32, b, a), numbers(29, torch.float32, b, a) + 1)",
+         "u = Pair(numbers(10, torch.float32, b, a), numbers(10, torch.float32, b, a) + 1).requires_grad_()",
+         "y, u = dynamic(y, 1), dynamic(u, 1)"],
+        ["y", "u"], [], ["v1 = torch.cat([u, y], 1)"], "v1.squeeze(-2)", [(2, 1, 1)], {"dynamic": None}, "all",
+    ),
+    "a subclass of more rows than each of its parts": Case(
+        ["x = Joined(numbers(4, torch.float32, a, c), numbers(5, torch.float32, b, c)).requires_grad_()",
+         "y = numbers(6, torch.float32, a + b, c).requires_grad_()"],
+        ["x", "y"], [], ["v1 = x.sin() * y", "v2 = torch.cat([x.relu(), y])"], "(v1, v2 * v2.shape[0])",
+        [(4, 3, 2)], {}, "all",
+    ),
     "21502409": Case(
         ["base_x = numbers(45, torch.int8, b + 2, b)", "x = base_x[1:-1]", "z = x[1:]"], ["x", "z"], ["base_x"],
         ["x.add_(2)", "v4 = x.diagonal(0, 0, 1)"], "(v4, z * 2)", [(3, 4, 3)], {}, "",
@@ -415,8 +427,8 @@ FOUND: dict[str, Case] = {
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
-windows that leave out elements, also of subclasses, lists of subclasses that overlap, views of inputs
-that share memory.
+windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
+known by their sum, views of inputs that share memory.
 """
 
 

@@ -83,7 +83,7 @@ class _Drawing:
     def case(self) -> Case:
         rng, case = self.rng, self.made
         case.backward = rng.choice(["", "", "all", "all", "first", "twice"])
-        self.subclass = rng.choices(["", "Pair", "distributed", "Weight"], [86, 7, 4, 3])[0]
+        self.subclass = rng.choices(["", "Pair", "distributed", "Weight", "Joined"], [83, 7, 4, 3, 3])[0]
         self.bytes = rng.random() < 0.15
         """Whether most inputs are of 8 bits, and statements are about such."""
         # Eager's views of DTensors without elements do not end (`view_groups` of torch/distributed/tensor).
@@ -178,8 +178,10 @@ class _Drawing:
                 "Pair": pair if rng.random() < 0.8 else f"Pair({pair}, Pair({made(*own)} + 2, {made(*own)} + 3))",
                 "distributed": f"distributed({made(*own)}, {place})",
                 "Weight": f"Weight({made(*own, kind='torch.int8')} - 3, numbers(7, torch.float32))",
+                "Joined": f"Joined({made(*own)}, {made(*[rng.choice(SIZE_NAMES)][: len(own)], *own[1:])} + 1)",
             }[self.subclass]
             whole = self.subclass == "distributed" or rng.random() < 0.7
+            whole = whole and not (self.subclass == "Joined" and not own)  # what has no rows is not joined
             own_gradient = gradient if not (whole and self.subclass == "Weight") else ""
             text = f"{name} = {wrapped if whole else made(*own)}{own_gradient}"
         elif how == "transposed" and len(own) > 1:

@@ -178,6 +178,47 @@ class Weight(Tensor):
         return func(*args, **named)
 
 
+class Joined(Tensor):
+    """Two tensors, one after the other along dim 0, as many rows as both: what is done to each number is done to both,
+    anything else reads the whole. Nothing writes to it.
+    """
+
+    a: Tensor
+    b: Tensor
+    KEPT = ("detach", "alias", "clone", "neg", "abs", "sin", "relu", "exp", "_to_copy")
+    """Operators of which the result is one again."""
+
+    @staticmethod
+    def __new__(cls, a: Tensor, b: Tensor) -> Any:
+        return Tensor._make_wrapper_subclass(  # pyright: ignore[reportAttributeAccessIssue]
+            cls, (a.shape[0] + b.shape[0], *a.shape[1:]), dtype=a.dtype, device=a.device, requires_grad=a.requires_grad
+        )  # fmt: skip
+
+    def __init__(self, a: Tensor, b: Tensor) -> None:
+        self.a, self.b = a, b
+
+    def __repr__(self, **_: Any) -> str:
+        return f"Joined({self.a!r}, {self.b!r})"
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["a", "b"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts: dict[str, Tensor], context: None, size: Any, stride: Any) -> Joined:
+        return Joined(parts["a"], parts["b"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if func._schema.is_mutable and isinstance(args[0], Joined):
+            raise TypeError("what is joined is not written to")
+        if func.overloadpacket.__name__ in cls.KEPT and isinstance(args[0], Joined):
+            made = Joined(func(args[0].a, *args[1:], **named), func(args[0].b, *args[1:], **named))
+            return return_and_correct_aliasing(func, args, named, made)
+        args, named = tree_map_only(Joined, lambda one: torch.cat([one.a, one.b]), (args, named))
+        return func(*args, **named)
+
+
 class State(torch.nn.Module):
     """Parameters (what requires a gradient) and buffers, by name."""
 
@@ -253,7 +294,7 @@ QUANTISED = (
 """Those of them that programs call."""
 
 NAMES: dict[str, Any] = {
-    "Halves": Halves, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard, "State": State,
+    "Halves": Halves, "Joined": Joined, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard, "State": State,
     "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed, "distributed": distributed,
     "dynamic": dynamic, "numbers": numbers, "while_loop": while_loop,
 }  # fmt: skip
