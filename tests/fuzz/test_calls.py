@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.fuzz.calls import exclusions
+from tests.fuzz.calls import exclusions, scope
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import case_of
 from tests.fuzz.calls.evidence import has_arithmetic_said_otherwise, has_size_said_otherwise
 from tests.fuzz.calls.judge import judge, verdict_with
-from tests.fuzz.calls.outcomes import Call
+from tests.fuzz.calls.outcomes import Call, _cotangent
 from tests.fuzz.calls.rows import THEMES
 from tests.fuzz.calls.shrink import shrink
 from tests.fuzz.search import Search, Worker
@@ -306,6 +306,36 @@ def test_what_is_captured_of_a_loop_with_a_gradient_is_asked_for_its_numbers() -
     loop = "w, v = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 0.5 + 1), (torch.tensor(0), x))"
     case = case_with(loop, "u = v.norm(dim=0)", "torch._foreach_zero_([u])", results="u", gradient=True)
     assert verdict_with(case, "cuesta").aspects == {"no error"} and judge(case).kind == "capture"
+
+
+def test_gradients_of_results_lie_in_odd_ways() -> None:
+    """The same numbers, or the first of them: expanded, with gaps, with a bit, backwards."""
+    for sizes in ((4, 2), (5, 3), (2, 3), (3, 5), (7, 1)):
+        root = torch.zeros(sizes, dtype=torch.complex64)
+        plain, odd = _cotangent(root, 0), _cotangent(root, 0, True)
+        assert torch.equal(odd, plain) or (odd.stride() == (0, 0) and torch.equal(odd[0], plain[0, :1].expand(sizes[1])))
+        assert odd.stride() != plain.stride() or odd.is_conj() or 1 in sizes
+        assert (_cotangent(root.real, 0, True).is_neg()) == (root.numel() % 4 == 2)
+    assert torch.equal(_cotangent(torch.zeros(()), 0, True), _cotangent(torch.zeros(()), 0))
+
+
+def test_strides_that_mean_nothing() -> None:
+    """Of axes of one element: the numbers are the same, and so they are compiled."""
+    assert scope.odd(torch.ones(2, 1, 3)).stride() == (3, 7, 1) and scope.odd(torch.ones(0, 2)).stride() == (3, 3)
+    case = Case(["x = odd(numbers(1, torch.float32, a, 1, b))"], ["x"], [], ["x.mul_(2)"], "(x * 2, x.T, x[:, 0])")
+    case.calls = [(3, 4, 1), (1, 4, 1), (0, 3, 1)]
+    assert verdict_with(case, "cuesta").kind == "right"
+
+
+def test_scans_are_loops_where_only_their_numbers_are_asked_for() -> None:
+    x = scope.numbers(3, torch.float32, 4, 2)
+    calls = [lambda: scope.scan(lambda c, x: (c * 0.5 + x, c + x), x[0].clone(), x)]
+    calls += [lambda: scope.mapped(lambda x, y: x * y.sum(), x, x * 2), lambda: scope.running(torch.maximum, x)]
+    for call in calls:
+        traced = call()
+        with scope.chosen_outright():
+            outright = call()
+        torch.testing.assert_close(outright, traced)
 
 
 def test_tensors_of_a_mesh_have_elements() -> None:

@@ -31,7 +31,9 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     """Of torch.compile."""
     backward: str = ""
-    """Gradients: of `all` results, of the `first` alone, `twice`; empty for none."""
+    """Gradients: of `all` results, of the `first` alone, `twice`, with gradients of results that lie in `odd` ways or have
+    a bit; empty for none.
+    """
     seed: int | None = None
 
     @property

@@ -14,11 +14,16 @@ import torch
 import torch.ao.quantization.fx._decomposed
 import torch.nn.functional as F
 from torch import Tensor
+from torch._higher_order_ops.associative_scan import associative_scan as torch_associative_scan
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.scan import scan as torch_scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.utils._python_dispatch import _disable_current_modes, return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
+
+from tests.fuzz.calls.operators import fuzz
 
 DEVICE = "cpu"
 """Where inputs are made; `use_device` changes it."""
@@ -74,13 +79,59 @@ def _cast(tensor: Tensor, given: torch.dtype, wanted: torch.dtype) -> Tensor:
 
 @contextmanager
 def chosen_outright() -> Any:
-    """`torch.cond` is an `if`, as it is to the numbers: eager traces its branches, which not every mode survives."""
+    """`torch.cond` is an `if`, and scans are loops, as they are to the numbers: eager traces what they call, which not
+    every mode survives.
+    """
+    global _is_outright
 
     def cond(condition: Any, yes: Callable[..., Any], no: Callable[..., Any], operands: Any = ()) -> Any:
         return (yes if condition else no)(*operands)
 
-    with patch.object(torch, "cond", cond):
-        yield
+    before, _is_outright = _is_outright, True
+    try:
+        with patch.object(torch, "cond", cond):
+            yield
+    finally:
+        _is_outright = before
+
+
+_is_outright = False
+
+
+def scan(step: Callable[..., Any], first: Tensor, rows: Tensor) -> Any:
+    """The last of what `step(carried, row) -> (carried, result)` carries, and the results, stacked."""
+    if not _is_outright:
+        return torch_scan(step, first, rows)
+    results: list[Tensor] = []
+    for row in rows:
+        first, result = step(first, row)
+        results.append(result)
+    return first, torch.stack(results)
+
+
+def mapped(function: Callable[..., Tensor], rows: Tensor, *others: Tensor) -> Tensor:
+    """The function of each row, stacked."""
+    return torch.stack([function(row, *others) for row in rows]) if _is_outright else torch_map(function, rows, *others)
+
+
+def running(combine: Callable[[Tensor, Tensor], Tensor], rows: Tensor) -> Tensor:
+    """What an associative function makes of all rows up to each."""
+    if not _is_outright:
+        return torch_associative_scan(combine, rows, 0, combine_mode="generic")
+    results = [rows[0]]
+    for row in rows[1:]:
+        results.append(combine(results[-1], row))
+    return torch.stack(results)
+
+
+def odd(tensor: Tensor) -> Tensor:
+    """The tensor, with strides that mean nothing: of axes of one element, or of none."""
+    strides = tensor.stride()
+    if tensor.numel():
+        strides = [stride if size > 1 else 7 for size, stride in zip(tensor.shape, strides, strict=True)]
+    else:
+        strides = [3] * tensor.dim()
+    return tensor.as_strided(tensor.shape, strides)
 
 
 def numbers(seed: int, dtype: torch.dtype, *sizes: int) -> Tensor:
@@ -296,7 +347,8 @@ QUANTISED = (
 NAMES: dict[str, Any] = {
     "Halves": Halves, "Joined": Joined, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard, "State": State,
     "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed, "distributed": distributed,
-    "dynamic": dynamic, "numbers": numbers, "while_loop": while_loop,
+    "dynamic": dynamic, "fuzz": fuzz, "mapped": mapped, "numbers": numbers, "odd": odd, "running": running, "scan": scan,
+    "while_loop": while_loop,
 }  # fmt: skip
 """What a program may call by its own name, besides `torch` and `F`."""
 
