@@ -1,6 +1,7 @@
 """The `sym` dialect: integer expressions over dimensions and symbols, and index maps made of them.
 
-`expr` has the expressions, `simplify` the laws, `solving` solves linear ones, `map` and `attributes` the xDSL side, `syntax` the parser and printer.
+`expr` has the expressions, `simplify` the laws, `solving` solves linear ones,
+`map` and `attributes` the xDSL side, `syntax` the parser and printer.
 """
 
 from cuesta.dialects.sym.attributes import SYM, ExprAttr, IntType, SymbolsAttr, ValueOp

@@ -39,7 +39,8 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
 
 def counts(node: Node) -> tuple[Graph, list[Node]] | None:
     """What a call of `bincount` means, as a graph, and what that is given. How many counts there are, one more than
-    the greatest number, Python reads between two pieces. None for a call that this does not mean, or that eager refuses.
+    the greatest number, Python reads between two pieces. None for a call that this does not mean, or that eager
+    refuses.
 
     bincount(x, w, n)  ->  scatter_add(zeros(k), 0, x, w) where k = max(x, n − 1) + 1
 

@@ -289,7 +289,9 @@ def piece_of(nodes: Sequence[Node], gm: GraphModule, untold: Collection[str] = (
                     made.setdefault(cast("Any", number).node.expr, number)
     given = {as_symbol(source.meta.get("val")) for source in inputs}
     numbers: list[torch.SymInt] = []
-    for symbol in sorted((one for one in met if one not in given and one.is_integer and str(one) not in untold), key=str):
+    for symbol in sorted(
+        (one for one in met if one not in given and one.is_integer and str(one) not in untold), key=str
+    ):
         hint = met[symbol].backed_var_to_val.get(symbol)
         numbers.append(met[symbol].create_symintnode(symbol, hint=None if hint is None else int(hint)))
         _placeholder(graph, f"value_of_{symbol}", numbers[-1])

@@ -22,7 +22,7 @@ What is computed again is a rounding apart from what it was: nobody may ask whet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import torch

@@ -1,8 +1,9 @@
 """Operators that are written out, where a graph is imported, as the calls that they stand for: higher-order ones, and
 `bincount`, whose size only the data knows (`histograms.py`).
 
-PyTorch says for each of the first what it means in terms of ordinary operators, which is what eager runs. That is traced
-with the metadata of the arguments and put in the place of the call, bodies and all, and compiled like everything else:
+PyTorch says for each of the first what it means in terms of ordinary operators, which is what eager runs. That is
+traced with the metadata of the arguments and put in the place of the call, bodies and all, and compiled like
+everything else:
 
     flex_attention(q, k, v, score_mod, …)  ->  softmax(where(mask_mod(i), score_mod(q @ kᵀ * scale, i), -inf)) @ v
 

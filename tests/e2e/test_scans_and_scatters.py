@@ -179,7 +179,10 @@ def test_histograms_of_an_interval(dtype: torch.dtype) -> None:
 
 COUNTS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
     "numbers": lambda x: (x.bincount(), (x * 2 % 7).bincount(minlength=30) * 3),
-    "weights": lambda x: (x.bincount((x % 3).float() * 0.5, 3).sqrt(), torch.bincount(x, weights=x.double(), minlength=5)),
+    "weights": lambda x: (
+        x.bincount((x % 3).float() * 0.5, 3).sqrt(),
+        torch.bincount(x, weights=x.double(), minlength=5),
+    ),
     "narrow weights": lambda x: (x.bincount(x.half()), x.bincount(x + 1)),
 }
 

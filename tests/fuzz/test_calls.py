@@ -313,7 +313,9 @@ def test_gradients_of_results_lie_in_odd_ways() -> None:
     for sizes in ((4, 2), (5, 3), (2, 3), (3, 5), (7, 1)):
         root = torch.zeros(sizes, dtype=torch.complex64)
         plain, odd = _cotangent(root, 0), _cotangent(root, 0, True)
-        assert torch.equal(odd, plain) or (odd.stride() == (0, 0) and torch.equal(odd[0], plain[0, :1].expand(sizes[1])))
+        assert torch.equal(odd, plain) or (
+            odd.stride() == (0, 0) and torch.equal(odd[0], plain[0, :1].expand(sizes[1]))
+        )
         assert odd.stride() != plain.stride() or odd.is_conj() or 1 in sizes
         assert (_cotangent(root.real, 0, True).is_neg()) == (root.numel() % 4 == 2)
     assert torch.equal(_cotangent(torch.zeros(()), 0, True), _cotangent(torch.zeros(()), 0))
@@ -449,6 +451,14 @@ FOUND: dict[str, Case] = {
         ["x", "y"], [], ["v1 = x.sin() * y", "v2 = torch.cat([x.relu(), y])"], "(v1, v2 * v2.shape[0])",
         [(4, 3, 2)], {}, "all",
     ),
+    "90553": Case(
+        ["x = numbers(86, torch.float32, a, b)"], ["x"], [], ["v5 = x * 2", "v5[x.argmax(1).min().item()] = 1"],
+        "v5 + 1", [(6, 3, 4), (4, 5, 1)], {}, "", True,
+    ),
+    "a place that is not there, as only the data knows": Case(
+        ["x = numbers(86, torch.float32, a, b)"], ["x"], [], ["v5 = x * 2", "v5[x.argmax(1).max().item() + b] = 1"],
+        "v5 + 1", [(3, 4, 1)], {}, "", True,
+    ),
     "21502409": Case(
         ["base_x = numbers(45, torch.int8, b + 2, b)", "x = base_x[1:-1]", "z = x[1:]"], ["x", "z"], ["base_x"],
         ["x.add_(2)", "v4 = x.diagonal(0, 0, 1)"], "(v4, z * 2)", [(3, 4, 3)], {}, "",
@@ -458,7 +468,7 @@ FOUND: dict[str, Case] = {
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
 windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
-known by their sum, views of inputs that share memory.
+known by their sum, a part that only the data knows, views of inputs that share memory.
 """
 
 

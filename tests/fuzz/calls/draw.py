@@ -92,7 +92,8 @@ class _Drawing:
         case.calls = [sizes]
         changing = rng.random() < 0.3
         self._inputs(dict(zip(SIZE_NAMES, sizes, strict=True)), changing)
-        themes = rng.sample(sorted(THEMES), 3) + ["shapes", "writes of sizes"] * changing
+        case.captures = rng.random() < 0.15
+        themes = rng.sample(sorted(THEMES), 3) + ["breaks"] * case.captures + ["shapes", "writes of sizes"] * changing
         themes += ["bytes", "quantised"] * self.bytes
         themes = [theme if theme != "meshes" else "write" for theme in themes]
         themes += ["meshes"] * 2 * (self.subclass == "distributed")
@@ -172,7 +173,19 @@ class _Drawing:
             return f"numbers({', '.join([str(seed), kind, *of])})"
 
         how = rng.choices(
-            ["plain", "transposed", "strided", "negated", "conjugated", "expanded", "part", "alias", "overlap", "same", "odd"],
+            [
+                "plain",
+                "transposed",
+                "strided",
+                "negated",
+                "conjugated",
+                "expanded",
+                "part",
+                "alias",
+                "overlap",
+                "same",
+                "odd",
+            ],
             [8, 2, 2, 1, 1, 1, 3, 2, 1, 1, 1],
         )[0]
         if self.subclass:

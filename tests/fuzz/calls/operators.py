@@ -1,4 +1,4 @@
-"""Operators of a user's, for programs to call: with and without a gradient, one that writes, one that knows no sizes."""
+"""Operators of a user's, for programs to call: with and without a gradient, that write, one of an unknown size."""
 
 from __future__ import annotations
 

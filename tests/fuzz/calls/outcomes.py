@@ -49,6 +49,11 @@ def donated_buffers(are: bool) -> Any:
     return functorch_settings.patch(donated_buffer=are)
 
 
+def captured_numbers(are: bool) -> Any:
+    """The `with` block in which Dynamo captures numbers and sizes that only the data knows, or does not."""
+    return torch._dynamo.config.patch(capture_scalar_outputs=are, capture_dynamic_output_shape_ops=are)
+
+
 @dataclass
 class Call:
     """A program, with the inputs of one call. What is asked for more than once is computed once."""

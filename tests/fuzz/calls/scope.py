@@ -345,10 +345,10 @@ QUANTISED = (
 """Those of them that programs call."""
 
 NAMES: dict[str, Any] = {
-    "Halves": Halves, "Joined": Joined, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard, "State": State,
-    "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed, "distributed": distributed,
-    "dynamic": dynamic, "fuzz": fuzz, "mapped": mapped, "numbers": numbers, "odd": odd, "running": running, "scan": scan,
-    "while_loop": while_loop,
+    "Halves": Halves, "Joined": Joined, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard,
+    "State": State, "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed, "distributed": distributed,
+    "dynamic": dynamic, "fuzz": fuzz, "mapped": mapped, "numbers": numbers, "odd": odd, "running": running,
+    "scan": scan, "while_loop": while_loop,
 }  # fmt: skip
 """What a program may call by its own name, besides `torch` and `F`."""
 
