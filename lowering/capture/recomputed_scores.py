@@ -22,18 +22,17 @@ What is computed again is a rounding apart from what it was: nobody may ask whet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import torch
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
 from cuesta.dialects.core.devices import traits_of_device
+from cuesta.lowering.capture.inserting import NodeWriter
 
 _aten = torch.ops.aten
 
@@ -228,44 +227,12 @@ def _save_what_is_small(between: Sequence[Node]) -> None:
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
-def fake_mode_of(value: torch.Tensor) -> AbstractContextManager[object]:
-    """The `with` block in which operators give values such as this one."""
-    return value.fake_mode if isinstance(value, FakeTensor) else nullcontext()
-
-
-class _Writer:
-    """Inserts nodes before one, with what PyTorch and we know of nodes: what they give, and where they come from."""
-
-    def __init__(self, graph: Graph, like: Node, policy: CheckpointPolicy | None = None) -> None:
-        self.graph, self.like, self.policy = graph, like, policy
-
-    def __call__(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Node:
-        with self.graph.inserting_before(self.like):
-            node = self.graph.call_function(target, args, kwargs)
-        node.meta = {key: value for key, value in self.like.meta.items() if key not in ("val", "tensor_meta")}
-        fakes = torch.fx.map_arg(args, _value)
-        with fake_mode_of(_value(self.like)), torch.no_grad():
-            node.meta["val"] = target(*fakes, **kwargs)
-        node.meta.pop("recompute", None)
-        if self.policy is not None:
-            node.meta["recompute"] = self.policy
-        return node
-
-    def as_f32(self, node: Node) -> Node:
-        """The same in f32."""
-        return self.of_type(node, torch.float32)
-
-    def of_type(self, node: Node, dtype: torch.dtype) -> Node:
-        """The same in another type."""
-        return node if _value(node).dtype == dtype else self(_aten._to_copy.default, node, dtype=dtype)
-
-
 def _write_out(graph: Graph, softmax: Node, between: Sequence[Node], forward: set[Node]) -> None:
     """softmax(x) -> exp(x - m) / l with m = amax(x) and l = sum(exp(x - m)), in f32; and for the backward pass, of what
     is saved, exp(x - (m + log(l))).
     """
-    write = _Writer(graph, softmax, CheckpointPolicy.MUST_RECOMPUTE)
-    save = _Writer(graph, softmax, CheckpointPolicy.MUST_SAVE)
+    write = NodeWriter(graph, softmax, CheckpointPolicy.MUST_RECOMPUTE)
+    save = NodeWriter(graph, softmax, CheckpointPolicy.MUST_SAVE)
     x = write.as_f32(cast("Node", softmax.args[0]))
     greatest = save(_aten.amax.default, x, [-1], True)
     weights = write(_aten.exp.default, write(_aten.sub.Tensor, x, greatest))
@@ -329,7 +296,7 @@ def _exchange(graph: Graph, last: Node, forward: set[Node]) -> None:
             continue
         given = cast("Node", product.args[0])
         for total in _sums_of_product(product, p):
-            write = _Writer(graph, total)
+            write = NodeWriter(graph, total)
             elements = write(_aten.mul.Tensor, write.as_f32(given), write.as_f32(last))
             new = write(_aten.sum.dim_IntList, elements, [-1], True)
             new = write.of_type(new, _value(total).dtype)
