@@ -92,6 +92,13 @@ def filled(scores: Tensor, case: Case) -> Tensor:
     return scores.masked_fill(j > i, -1e4)
 
 
+def padded(scores: Tensor, case: Case) -> Tensor:
+    """The last keys are padding, of each of a batch as many more."""
+    _, j = _points(scores)
+    lengths = case.keys - 3 * torch.arange(case.batch, device=scores.device)[:, None, None, None]
+    return scores.masked_fill(j >= lengths, float("-inf"))
+
+
 def wholly_masked(scores: Tensor, case: Case) -> Tensor:
     """The first rows see nothing at all: eager's NaN."""
     i, j = _points(scores)

@@ -270,6 +270,12 @@ class LoopBuilder:
         self.emit(op)
         return Scalar(self, op.results[0])
 
+    def random_word(self, first: int, key: Scalar, place: Scalar) -> Scalar:
+        """`elem.random_word`."""
+        op = elem.RandomWordOp.build(first, key.value, place.value)
+        self.emit(op)
+        return Scalar(self, op.results[0])
+
     def random_key(self, device: str) -> SSAValue:
         """The key of the graph's random numbers on a device, a tensor of one i64: torch's generator gives it.
 

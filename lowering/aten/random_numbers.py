@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f32, f64,
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
-from cuesta.dialects.core.keyed_draws import BERNOULLI, DRAW, RANDOM_KEY, TOGETHER
+from cuesta.dialects.core.keyed_draws import BERNOULLI, DRAW, IN_A_CALL, RANDOM_KEY
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import device_of, sizes_of, tensor_type, traits_of
 from cuesta.lowering.aten import eager_random
@@ -28,6 +28,8 @@ from cuesta.lowering.aten.operands import element_of, sizes_of_value, tensor_typ
 from cuesta.lowering.aten.pointwise import broadcast_indices
 from cuesta.lowering.aten.scalar import Scalar, cos, log, maximum, sin, sqrt, where
 
+_TOGETHER = 64
+"""What the number of pieces is a multiple of: each quarter begins at a vector's boundary."""
 RANKED = 128
 RANKED_BY_MANY = 1024
 """The longest permutations that are the ranks of random numbers, on a CPU and on a GPU; others are sorted by eager.
@@ -68,7 +70,9 @@ def _draw_to(
     """A tensor of this type."""
     sizes = sizes_of(result)
     count = sym.product_of(sizes)
-    pieces = _pieces(count, group)
+    pieces: sym.IndexExpr = 1
+    if count != 1:  # one number has one place, which lanes cannot share
+        pieces = sym.ceildiv(sym.ceildiv(count, group), _TOGETHER) * _TOGETHER
     key = builder.random_key(device_of(result))
     first = builder.next_draw() * DRAW
     with builder.nest([pieces], [result]) as nest:
@@ -86,13 +90,6 @@ def _draw_to(
             place: list[sym.IndexExpr] = list(sym.delinearize(flat, sizes)) if sizes else []
             builder.store(finish(value, place, mask), nest.handles[0], place, mask)
     return nest.results
-
-
-def _pieces(count: sym.IndexExpr, group: int) -> sym.IndexExpr:
-    """How many calls of Philox, that give `group` numbers each, so many numbers are of."""
-    if count == 1:  # one number has one place, which lanes cannot share
-        return 1
-    return sym.ceildiv(sym.ceildiv(count, group), TOGETHER) * TOGETHER
 
 
 def _pairs(words: Words) -> list[Scalar]:
@@ -308,7 +305,9 @@ def _random_key(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 
 
 def _keyed_bernoulli(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
-    """As `_bernoulli_of_number`, one number at a point: of the four words of a call the one that the place asks for."""
+    """Whether the word of a place is below p · 2^32. One number at a point, whoever reads it; places of a row follow one
+    another, and each row begins with a call of its own.
+    """
     match op.arguments_attr.positional:
         case (_, tuple(), int() | float() as p, int() as number) if 0 <= p <= 1 and len(op.operands) == 1:
             (key,), below, first = op.operands, _below(p), number * DRAW
@@ -316,23 +315,14 @@ def _keyed_bernoulli(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
             decline("a draw of a key takes a key, sizes, a probability and a number")
     result = tensor_type_of(op.results[0])
     sizes = sizes_of(result)
-    count = sym.product_of(sizes)
-    pieces = _pieces(count, 4)
     with builder.nest(sizes, [result]) as nest:
         seed = builder.load_raw(key, [0])
-        place = builder.index(sym.linearize(nest.indices, sizes))
-        ends = [builder.constant(pieces * quarter, i64) for quarter in (1, 2, 3)]
-        quarters = [place < end for end in ends]
-
-        def chosen(values: Sequence[Scalar]) -> Scalar:
-            value = values[3]
-            for is_before, earlier in zip(reversed(quarters), reversed(values[:3]), strict=True):
-                value = where(is_before, earlier, value)
-            return value
-
-        piece = place - chosen([builder.constant(0, i64), *ends])
-        words = [builder.philox(word, seed, piece + first) for word in range(4)]
-        builder.store(chosen(words) < below, nest.handles[0], nest.indices)
+        place: sym.IndexExpr = 0
+        if sizes:
+            padded = sym.ceildiv(sizes[-1], IN_A_CALL) * IN_A_CALL
+            place = sym.linearize(nest.indices[:-1], sizes[:-1]) * padded + nest.indices[-1]
+        word = builder.random_word(first, seed, builder.index(place))
+        builder.store(word < below, nest.handles[0], nest.indices)
     return nest.results
 
 

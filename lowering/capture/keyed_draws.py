@@ -7,12 +7,12 @@
 
 A key is one number, from torch's default generator of the device: it is random, and whoever computes something again
 saves it. A draw of a key is a pure function of it, of the draw's own number, and of the place of each element; the
-partitioner may have it in both graphs. Its numbers are those that the draw without a key has (`lowering/aten/
-random_numbers.py`), but for the key.
+partitioner may have it in both graphs. Its numbers are not those that the draw without a key has: it is only promised
+that a seed repeats them (`docs/decisions/054-dropout-between-products.md`).
 
 It is also the choice of a form. A draw without a key is a kernel that makes four numbers of a call of Philox, and stores
-them; one of a key is a number at a point, wherever somebody reads it: three of four numbers are thrown away, but nothing
-is stored. So draws get keys only where what reads them is not stored either, as between two products.
+them far apart; one of a key is a number at a point, wherever somebody reads it, and its neighbours' call is its own.
+Draws get keys where what reads them is not stored either, as between two products.
 """
 
 from __future__ import annotations

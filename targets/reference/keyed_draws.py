@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from cuesta.dialects.core.keyed_draws import BERNOULLI, DRAW, RANDOM_KEY, TOGETHER
+from cuesta.dialects.core.keyed_draws import BERNOULLI, DRAW, IN_A_CALL, RANDOM_KEY
 from cuesta.targets.reference.random_numbers import philox
 
 
@@ -23,13 +23,11 @@ def random_key(*, device: torch.device | None = None) -> Tensor:
 
 def bernoulli(key: Tensor, size: Sequence[int], p: float, draw: int) -> Tensor:
     """Bools of these sizes, each true with the probability `p`."""
-    count = math.prod(size)
-    if count == 0:
-        return torch.empty(list(size), dtype=torch.bool, device=key.device)
-    pieces = 1 if count == 1 else -(-count // (4 * TOGETHER)) * TOGETHER
-    counters = torch.arange(pieces, dtype=torch.int64, device=key.device) + draw * DRAW
-    words = torch.cat(philox(key, counters))
-    return (words[:count] < math.ceil(p * 2**32)).view(list(size))
+    *outer, columns = size or (1,)
+    rows, calls = math.prod(outer), -(-columns // IN_A_CALL)
+    counters = torch.arange(rows * calls, dtype=torch.int64, device=key.device) + draw * DRAW
+    words = torch.stack(philox(key, counters), -1).view(rows, calls * IN_A_CALL)[:, :columns]
+    return (words < math.ceil(p * 2**32)).reshape(list(size))
 
 
 KEYED_DRAWS: Final[Mapping[str, Callable[..., Tensor]]] = {RANDOM_KEY: random_key, BERNOULLI: bernoulli}
