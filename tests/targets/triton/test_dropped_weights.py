@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.attention_cases import Case, capped, causal, padded, plain, window
+from benchmarks.attention_cases import Case, Dropped, capped, causal, padded, plain, window
 from cuesta.dialects import host, kernel
 from cuesta.targets.reference.keyed_draws import bernoulli
 from cuesta.targets.triton.emit_kernel import emit_kernel
@@ -29,15 +29,7 @@ pytest.importorskip("triton")
 P = 0.3
 
 
-def dropped(scores: Tensor, p: float = P) -> Tensor:
-    """A softmax, and dropout."""
-    return functional.dropout(scores.softmax(-1), p, training=True)
-
-
-def with_mask(mask: Tensor, p: float = P) -> Callable[[Tensor], Tensor]:
-    """The same with a mask that is there."""
-    return lambda scores: scores.softmax(-1) * mask.to(scores.dtype) * (1 / (1 - p) if p < 1 else 0.0)
-
+dropped = Dropped(P)
 
 CASES: dict[str, Case] = {
     "plain": Case(plain, weights=dropped),
@@ -45,13 +37,13 @@ CASES: dict[str, Case] = {
     "window": Case(window, queries=96, keys=81, weights=dropped),
     "capped": Case(capped, width=64, values=16, weights=dropped),
     "padded": Case(padded, batch=2, queries=70, keys=99, weights=dropped),
-    "shared keys": Case(causal, heads=4, shared=2, weights=dropped),
+    "shared keys": Case(causal, heads=4, shared=2, width=16, weights=dropped),
     "in f32": Case(causal, weights=lambda scores: dropped(scores.float()).to(scores.dtype)),
     "sigmoid": Case(plain, weights=lambda scores: functional.dropout(torch.sigmoid(scores), P, training=True)),
     "before": Case(plain, weights=lambda scores: functional.dropout(scores, P, training=True).softmax(-1)),
-    "all": Case(plain, weights=lambda scores: dropped(scores, 1.0)),
-    "almost none": Case(plain, weights=lambda scores: dropped(scores, 1e-9)),
-    "none": Case(plain, weights=lambda scores: dropped(scores, 0.0)),
+    "all": Case(plain, weights=Dropped(1.0)),
+    "almost none": Case(plain, weights=Dropped(1e-9)),
+    "none": Case(plain, weights=Dropped(0.0)),
 }
 
 
@@ -100,11 +92,11 @@ def test_it_is_right_and_stores_neither_scores_nor_masks(name: str) -> None:
     p = {"all": 1.0, "almost none": 1e-9}.get(name, P)
     mask = bernoulli(key, [case.batch, case.heads, case.queries, case.keys], 1 - p, 1)
     weights: dict[str, Callable[[Tensor], Tensor]] = {
-        "in f32": lambda scores: with_mask(mask)(scores.float()).to(scores.dtype),
+        "in f32": lambda scores: Dropped(P, mask)(scores.float()).to(scores.dtype),
         "sigmoid": lambda scores: torch.sigmoid(scores) * mask.to(scores.dtype) * (1 / (1 - P)),
         "before": lambda scores: (scores * mask.to(scores.dtype) * (1 / (1 - P))).softmax(-1),
     }
-    told = replace(case, weights=weights.get(name, with_mask(mask, p)))
+    told = replace(case, weights=weights.get(name, Dropped(p, mask)))
     eager = gradients(told, inputs, [])
     truth = gradients(told, [one.double() for one in inputs], [])
     for mine, theirs, true in zip(ours, eager, truth, strict=True):
