@@ -13,7 +13,6 @@ import statistics
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,16 +124,16 @@ def measure(
             cuesta.clear_records()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                keys: list[Tensor] = []
-                with torch.autograd.graph.saved_tensors_hooks(partial(_keep_keys, keys), lambda saved: saved):
-                    result = call()
+                result = call()
             torch.cuda.synchronize()
             truth = [] if dropped else truth
             if exact and dropped and name == "cuesta" and backward:
-                mask = bernoulli(keys[0], [1, case.heads, case.queries, case.keys], 1 - P, 1)
+                given = function(*inputs)
+                mask = bernoulli(key_of(given), [1, case.heads, case.queries, case.keys], 1 - P, 1)
+                result = [given, *torch.autograd.grad(given, inputs, gradient)]
                 told = replace(case, batch=1, weights=Dropped(P, mask))
                 truth = [one.detach() for one in results_of(told, exact, gradient[:1].float())]
-                del mask, told
+                del given, mask, told
             if truth:
                 pairs = zip(result, truth, strict=True)
                 row["off"][name] = max(error_of(one[:1].detach(), true) for one, true in pairs)
@@ -160,11 +159,11 @@ def measure(
     return row
 
 
-def _keep_keys(keys: list[Tensor], saved: Tensor) -> Tensor:
-    """Keeps what may be the key of a draw, of all that is saved for a backward pass."""
-    if saved.dtype == torch.int64 and saved.numel() == 1:
-        keys.append(saved.detach())
-    return saved
+def key_of(result: Tensor) -> Tensor:
+    """The key of the draw that a result of ours was made with: it is saved for the backward pass."""
+    saved: Any = getattr(result.grad_fn, "saved_tensors")  # noqa: B009 # of a function of AOTAutograd's
+    (key,) = (one for one in saved if one.dtype == torch.int64 and one.numel() == 1)
+    return key
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -240,9 +240,10 @@ def random_words(key, calls, first: tl.constexpr, dim: tl.constexpr):
     a, b, c, d = _words(key, calls.to(tl.int64) + first)
     words = tl.join(tl.join(a, c), tl.join(b, d))
     if dim == 0:
-        words = tl.permute(words, (0, 2, 3, 1))
-        return tl.reshape(words, [calls.shape[0] * 4, calls.shape[1]]).to(tl.int64)
-    return tl.reshape(words, [calls.shape[0], calls.shape[1] * 4]).to(tl.int64)
+        joined = tl.reshape(tl.permute(words, (0, 2, 3, 1)), [calls.shape[0] * 4, calls.shape[1]])
+    else:
+        joined = tl.reshape(words, [calls.shape[0], calls.shape[1] * 4])
+    return joined.to(tl.int64)
 
 
 @triton.jit
