@@ -20,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import torch
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node
 from torch.utils.checkpoint import CheckpointPolicy
@@ -66,6 +67,11 @@ def is_draw(node: Node) -> bool:
     return isinstance(p, int | float) and 0 <= p <= 1 and value.is_contiguous()
 
 
+def has_key(node: Node) -> bool:
+    """Whether a node is a draw of a key."""
+    return isinstance(node.target, OpOverload) and str(cast("Any", node.target)) == "cuesta.bernoulli.default"
+
+
 class Keys:
     """Gives draws of a graph keys, one for each device, and numbers, each its own."""
 
@@ -101,4 +107,4 @@ class Keys:
         return keyed
 
 
-__all__ = ["DRAWS", "IsKeyed", "Keys", "has_keys", "is_draw", "keyed_by", "no_keys"]
+__all__ = ["DRAWS", "IsKeyed", "Keys", "has_key", "has_keys", "is_draw", "keyed_by", "no_keys"]

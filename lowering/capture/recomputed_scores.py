@@ -39,7 +39,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
 from cuesta.dialects.core.devices import traits_of_device
-from cuesta.lowering.capture.keyed_draws import IsKeyed, Keys, is_draw, no_keys
+from cuesta.lowering.capture.keyed_draws import IsKeyed, Keys, has_key, is_draw, no_keys
 
 _aten = torch.ops.aten
 
@@ -74,6 +74,7 @@ _EQUALITIES: Final = (_aten.eq.Tensor, _aten.eq.Scalar, _aten.ne.Tensor, _aten.n
 _LOGARITHM: Final = "cuesta, saved in the place of what it is made of"
 """Marks a node in its metadata."""
 _SAVED: Final = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+_AGAIN: Final = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 _NARROW: Final = (torch.bfloat16, torch.float16)
 _WIDEST: Final = 256
 """The most columns of a factor: those that `join-products` takes."""
@@ -91,15 +92,19 @@ def has_matrix_units(device: torch.device) -> bool:
 
 def recompute_scores(gm: GraphModule, results: int, keyed: IsKeyed = no_keys) -> int:
     """Rewrites and marks a joint graph in place, metadata included; says between how many products. The first of what
-    it returns are `results`, the rest are gradients. On devices that are `keyed` draws may become those of a key.
+    it returns are `results`, the rest are gradients. On devices that are `keyed` draws become those of a key where they
+    are to be drawn again: there, and where a checkpoint of the user's says so.
     """
     graph = gm.graph
+    keys = Keys(graph)
+    if keyed is not no_keys:
+        again = [one for one in graph.nodes if one.meta.get("recompute") in _AGAIN and is_draw(one)]
+        keys.instead_of_draws([one for one in again if keyed(_value(one).device)])
     products = list(graph.find_nodes(op="call_function", target=_PRODUCT))
     if len(products) < 2:
         return 0
     visible = _results(graph, results)
     forward = _made_for(visible)
-    keys = Keys(graph)
     found = 0
     for last in products:
         if last in forward and (between := _between(last, forward, visible, keyed)) is not None:
@@ -180,7 +185,7 @@ def _between(last: Node, forward: set[Node], visible: set[Node], keyed: IsKeyed)
                 return None
         elif _is_elementwise(node) or _is_reduction_of(node, size) or _is_softmax_of_rows(node):
             work += node.all_input_nodes
-        elif not (is_draw(node) and keyed(value.device)):
+        elif not (is_draw(node) and keyed(value.device)) and not has_key(node):
             return None
     if not products:
         return None

@@ -239,7 +239,9 @@ def random_words(key, calls, first: tl.constexpr, dim: tl.constexpr):
     """
     a, b, c, d = _words(key, calls.to(tl.int64) + first)
     words = tl.join(tl.join(a, c), tl.join(b, d))
-    if dim == 0:
+    if len(calls.shape) == 1:
+        joined = tl.reshape(words, [calls.shape[0] * 4])
+    elif dim == 0:
         joined = tl.reshape(tl.permute(words, (0, 2, 3, 1)), [calls.shape[0] * 4, calls.shape[1]])
     else:
         joined = tl.reshape(words, [calls.shape[0], calls.shape[1] * 4])

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
 
 
+_RANKS = (1, 2)
+"""Of blocks whose words are joined."""
+
+
 def emit_random_word(emitter: KernelEmitter, op: Operation) -> None:
     """The word of each place of a block."""
     assert isinstance(op, elem.RandomWordOp)
@@ -42,9 +46,9 @@ def _calls(emitter: KernelEmitter, key: SSAValue, place: SSAValue) -> tuple[str,
     they follow one another; None where they do not, or a call's four are not all in the block.
     """
     index = place.owner
-    if not isinstance(index, kernel.IndexOp) or isinstance(index.offset, int) or not emitter.has_products:
+    if not isinstance(index, kernel.IndexOp) or isinstance(index.offset, int) or emitter.real_of(key):
         return None
-    if emitter.real_of(key) or len(emitter.padded(shape_of(index.result))) != 2:
+    if len(emitter.padded(shape_of(index.result))) not in _RANKS:
         return None
     for position, variable in enumerate(index.indices):
         loop = variable.owner.parent_op() if isinstance(variable.owner, Block) else None
