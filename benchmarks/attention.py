@@ -27,7 +27,13 @@ from cuesta.targets.reference.keyed_draws import bernoulli
 
 DROPOUT = "+dropout"
 """How the name of a row ends whose weights have dropout."""
-SCORES = ("causal", "window", "slopes", "capped", *(f"{one}{DROPOUT}" for one in ("plain", "causal", "slopes", "capped")))
+SCORES = (
+    "causal",
+    "window",
+    "slopes",
+    "capped",
+    *(f"{one}{DROPOUT}" for one in ("plain", "causal", "slopes", "capped")),
+)
 P = 0.1
 """How likely a weight is dropped there."""
 LENGTHS = (1024, 4096, 16384)
@@ -169,7 +175,9 @@ def key_of(result: Tensor) -> Tensor:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scores", default=",".join(SCORES), help=f"what is done to the scores; of the weights, {DROPOUT}")
+    parser.add_argument(
+        "--scores", default=",".join(SCORES), help=f"what is done to the scores; of the weights, {DROPOUT}"
+    )
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="queries, and keys")
     parser.add_argument("--widths", default=",".join(map(str, WIDTHS)), help="head sizes")
     parser.add_argument("--sides", default="inductor,flex,cuesta", help="eager, inductor, flex, cuesta")

@@ -3,8 +3,8 @@
     %key = aten.call "cuesta::random_key.default"(device = torch.device("cuda:0")) : () -> tensor<1xi64>
     %mask = aten.call "cuesta::bernoulli.default"(%key, [4, 1001], 0.9, 1) : (tensor<1xi64>) -> tensor<4x1001xi1>
 
-The key is random: one i64 of torch's default generator of the device. All that is drawn of it is a function of it, of the
-number of the draw and of an element's place; two graphs that are given one key draw the same.
+The key is random: one i64 of torch's default generator of the device. All that is drawn of it is a function of it, of
+the number of the draw and of an element's place; two graphs that are given one key draw the same.
 
     element j of row r of draw d  ←  word j mod 4 of philox(key, counter = d · 2^40 + r · ⌈columns / 4⌉ + j div 4)
 

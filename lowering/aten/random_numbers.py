@@ -305,8 +305,8 @@ def _random_key(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 
 
 def _keyed_bernoulli(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
-    """Whether the word of a place is below p · 2^32. One number at a point, whoever reads it; places of a row follow one
-    another, and each row begins with a call of its own.
+    """Whether the word of a place is below p · 2^32: one number at a point, whoever reads it. Places of a row follow
+    one another, and each row begins with a call of its own.
     """
     match op.arguments_attr.positional:
         case (_, tuple(), int() | float() as p, int() as number) if 0 <= p <= 1 and len(op.operands) == 1:

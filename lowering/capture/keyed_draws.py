@@ -10,9 +10,9 @@ saves it. A draw of a key is a pure function of it, of the draw's own number, an
 partitioner may have it in both graphs. Its numbers are not those that the draw without a key has: it is only promised
 that a seed repeats them (`docs/decisions/054-dropout-between-products.md`).
 
-It is also the choice of a form. A draw without a key is a kernel that makes four numbers of a call of Philox, and stores
-them far apart; one of a key is a number at a point, wherever somebody reads it, and its neighbours' call is its own.
-Draws get keys where what reads them is not stored either, as between two products.
+It is also the choice of a form. A draw without a key is a kernel that makes four numbers of a call of Philox, and
+stores them far apart; one of a key is a number at a point, wherever somebody reads it, and its neighbours' call is its
+own. Draws get keys where what reads them is not stored either, as between two products.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def is_draw(node: Node) -> bool:
 
 def has_key(node: Node) -> bool:
     """Whether a node is a draw of a key."""
-    return isinstance(node.target, OpOverload) and str(cast("Any", node.target)) == "cuesta.bernoulli.default"
+    target: Any = node.target
+    return isinstance(target, OpOverload) and str(cast("Any", target)) == "cuesta.bernoulli.default"
 
 
 class Keys:
@@ -99,7 +100,8 @@ class Keys:
                 self._keys[value.device] = key
             self.draws += 1
             with self.graph.inserting_before(draw):
-                arguments = (key, list(value.shape), float(draw.args[1]), self.draws)
+                p: Any = draw.args[1]
+                arguments = (key, list(value.shape), float(p), self.draws)
                 keyed = self.graph.call_function(ops.bernoulli.default, arguments)
             keyed.meta = {**draw.meta, "val": torch.empty(value.shape, dtype=torch.bool, device=value.device)}
         draw.replace_all_uses_with(keyed)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
-from cuesta.dialects.core.process_lock import ProcessLock
 from cuesta.dialects.core.keyed_draws import BERNOULLI, RANDOM_KEY
+from cuesta.dialects.core.process_lock import ProcessLock
 from cuesta.dialects.core.random_words import RANDOM_WORDS
 from cuesta.targets.cpu.libraries import free_record
 from cuesta.targets.program import BoundSite, Program, SharedLibrary

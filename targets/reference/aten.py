@@ -15,8 +15,8 @@ from cuesta.dialects.aten import Argument, CallLike
 from cuesta.dialects.core.random_words import RANDOM_WORDS
 from cuesta.targets.reference.bindings import Symbols, size_equations
 from cuesta.targets.reference.errors import InterpreterError, describe, fail
-from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_named, restride
 from cuesta.targets.reference.keyed_draws import KEYED_DRAWS
+from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_named, restride
 from cuesta.targets.reference.random_words import random_words
 from cuesta.targets.reference.wide_products import WIDE_PRODUCTS
 

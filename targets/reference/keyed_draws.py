@@ -39,7 +39,7 @@ def define_operators() -> Any:
     """Lets torch know the operators `torch.ops.cuesta.random_key` and `torch.ops.cuesta.bernoulli`; gives what holds
     their definitions.
     """
-    library = torch.library.Library("cuesta", "FRAGMENT")
+    library: Any = torch.library.Library("cuesta", "FRAGMENT")
     library.define("random_key(*, Device? device=None) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
     library.define("bernoulli(Tensor key, SymInt[] size, float p, int draw) -> Tensor")
     library.impl("random_key", random_key, "CompositeExplicitAutograd")

@@ -52,7 +52,9 @@ def _calls(emitter: KernelEmitter, key: SSAValue, place: SSAValue) -> tuple[str,
         return None
     for position, variable in enumerate(index.indices):
         loop = variable.owner.parent_op() if isinstance(variable.owner, Block) else None
-        if not isinstance(loop, kernel.LoopOp) or loop.lanes % IN_A_CALL or variable is not loop.induction_variables[-1]:
+        if not isinstance(loop, kernel.LoopOp) or variable is not loop.induction_variables[-1]:
+            continue
+        if loop.lanes == 1 or loop.lanes % IN_A_CALL:
             continue
         rest = _quotient(index.offset - sym.dim(position))
         first = _quotient(loop.lowers.results[-1]) if emitter.is_single_tile(loop) else None
@@ -75,7 +77,7 @@ def _quotient(e: sym.IndexExpr) -> sym.IndexExpr | None:
         return e // IN_A_CALL if e % IN_A_CALL == 0 else None
     if any(factor % IN_A_CALL for _, factor in e.terms) or e.constant % IN_A_CALL:
         return None
-    return sym.simplify(e // IN_A_CALL, [None] * (max(sym.dims_of(e), default=-1) + 1))
+    return e // IN_A_CALL
 
 
 __all__ = ["emit_random_word"]

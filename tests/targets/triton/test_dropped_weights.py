@@ -200,7 +200,7 @@ def test_checkpoints(around: bool) -> None:
     shape = [case.batch, case.heads, case.queries, case.keys]
     result_shape = [*shape[:3], case.width]
     text = print_text(programs[0])
-    assert f"cuesta::bernoulli.default\"(%random_key_default, {shape}, 0.7, 1)" in text
+    assert f'cuesta::bernoulli.default"(%random_key_default, {shape}, 0.7, 1)' in text
 
     def told(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         result = replace(case, weights=Dropped(P, bernoulli(key, shape, 1 - P, 1)))(q, k, v)
