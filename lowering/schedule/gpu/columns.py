@@ -112,9 +112,9 @@ columns had such before; two of the nests are so long, and took 1.00 and 1.16.
 Source: from tilings of random nests on an H200.
 """
 WIDE = 2048
-"""Elements of a tile of columns that are scanned, or read again and too long to keep, where addresses take 64 bits, of which a thread keeps one for each element that it loads. Sums of 128 x 4096
-x 4095 f32 over the middle took 4.5 ms on an H200 in tiles of 8192, 3.2 to 3.6 of 4096, 2.2 of 2048; argmax 8.0, 2.8 to
-4.6 and 3.2 ms.
+"""Elements of a tile of columns that are scanned, or read again and too long to keep, where addresses take 64 bits, of
+which a thread keeps one for each element that it loads. Sums of 128 x 4096 x 4095 f32 over the middle took 4.5 ms on an
+H200 in tiles of 8192, 3.2 to 3.6 of 4096, 2.2 of 2048; argmax 8.0, 2.8 to 4.6 and 3.2 ms.
 
 Source: from a sweep of tiles on an H200, of twelve shapes.
 """
