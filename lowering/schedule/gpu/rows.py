@@ -1,6 +1,6 @@
 """Tiles of many rows: of a few hundred numbers, and of a few that no vector begins with.
 
-    loops.nest (%i : 2352941) { maximum (%j : 17) of %x[%i, %j]; … }       a program has 128 rows, 4 points of each a step
+    loops.nest (%i : 2352941) { maximum (%j : 17) of %x[%i, %j]; … }    a program has 128 rows, 4 points of each a step
 
 Numbers below are of nests on an H100 and an H200: the times of what is chosen over the best of the tilings, geometric
 means.
