@@ -318,12 +318,14 @@ class _Fusion:
 
     def will_transpose(self, consumer: loops.NestOp, other: loops.NestOp) -> bool:
         """Whether a nest is going to compute what transposes, and what another one computes, if at all, already."""
-        for source in self.facts.sites(consumer).keys() - self.facts.sites(other).keys():
-            made = source.owner
-            if isinstance(made, loops.NestOp) and self.facts.transposes(made, self.ranges):
-                if isinstance(self.facts.values(made), dict) and self.is_to_be_inlined(made):
-                    return True
-        return False
+        fresh = self.facts.sites(consumer).keys() - self.facts.sites(other).keys()
+        return any(
+            self.facts.transposes(made, self.ranges)
+            and isinstance(self.facts.values(made), dict)
+            and self.is_to_be_inlined(made)
+            for source in fresh
+            if isinstance(made := source.owner, loops.NestOp)
+        )
 
     def merge(
         self,

@@ -11,7 +11,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
-from cuesta.dialects.loops.surgery import Substitution, clone_op, has_points, index_ranges, remove
+from cuesta.dialects.loops.analysis import byte_width
+from cuesta.dialects.loops.surgery import Substitution, clone_op, has_points, index_ranges, loads_of, remove
+from cuesta.transforms.fusion.profit import large_sources
 from cuesta.transforms.fusion.space import Space, volume
 
 
@@ -233,9 +235,10 @@ def fits_mask(load: loops.LoadOp, producer: loops.NestOp) -> bool:
 
 def times_as_often(load: loops.LoadOp, producer: loops.NestOp, ranges: sym.SymbolRanges) -> float:
     """How many times as often the body's arithmetic would run at this load as in the producer, 1 if less; infinity
-    where its loads would, too, or nobody knows.
+    where more would be loaded than is now, or nobody knows.
 
-    A masked load of a concatenation runs at every point of the whole, but reads each element of its part once.
+    A masked load of a concatenation runs at every point of the whole, but reads each element of its part once. Where
+    windows overlap elements are loaded again in any case, those of the only large tensor that the producer reads.
     """
     at = place_of(load, ranges).insert_before
     assert at is not None
@@ -247,7 +250,16 @@ def times_as_often(load: loops.LoadOp, producer: loops.NestOp, ranges: sym.Symbo
         return math.inf
     if here <= there:
         return 1.0
-    return here / there if there and load.mask is not None and _reads_once(load, space) else math.inf
+    if there and (_reads_large_once(producer) or (load.mask is not None and _reads_once(load, space))):
+        return here / there
+    return math.inf
+
+
+def _reads_large_once(producer: loops.NestOp) -> bool:
+    """Whether a nest loads one element of one large tensor for a point, no wider than what it stores."""
+    large = large_sources(producer)
+    loads = [load for load in loads_of(producer) if load.source in large]
+    return len(loads) == 1 and byte_width(loads[0].source) <= min(map(byte_width, producer.results))
 
 
 def _reads_once(load: loops.LoadOp, space: Space) -> bool:

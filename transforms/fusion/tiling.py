@@ -64,6 +64,10 @@ def _inner_sizes(producer: loops.NestOp, domain: Sequence[sym.IndexExpr]) -> tup
         if prefix == points:
             return tuple(domain[k:])
         prefix = prefix * size
+    # Groups of what is one axis of the domain: as a reduction goes through them.
+    for op in reversed(ops_of(producer.body)):
+        if isinstance(op, loops.DomainOp) and points * volume(op.sizes) == all_points:
+            return tuple(op.sizes)
     return None
 
 

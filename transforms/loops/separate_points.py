@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -20,6 +21,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import device_of, sizes_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
 from cuesta.dialects.loops.writing import BodyWriter, leading_to, nest_before
@@ -34,7 +36,8 @@ _OF_POINTS = (elem.ElementwiseOp, loops.LoadOp, loops.IndexOp, loops.StoreOp)
 class SeparatePointsPass(ModulePass):
     """In a program with convolutions, of a nest for a GPU that reads or writes images: reductions of rows, and a loop
     over their points behind them. Exact. Such a nest goes along its rows, and would read and write images of two
-    layouts across; apart, the points may transpose. Where layouts agree `fuse-nests` makes one nest of both again.
+    layouts across; apart, the points may transpose. Where layouts agree `fuse-nests` makes one nest of both again. The
+    points go along the axes that they are stored by, also where rows are groups of channels: so others compute them.
 
     Near misses: nothing is reduced; the loop reads what is stored, may fail, or holds a loop; something else is stored
     where it stores; what is done for a row may fail, or updates a tensor.
@@ -100,21 +103,22 @@ def _separate(nest: loops.NestOp, loop: loops.ForOp) -> None:
     clean_block(rows.body)
 
     mine = [handle for handle in nest.handles if handle in ours]
-    size_of: dict[SSAValue, sym.IndexExpr] = dict(zip(nest.induction_variables, nest.sizes, strict=True))
-    size_of.update(zip(loop.induction_variables, loop.sizes, strict=True))
-    order = _order_of_memory(loop, list(size_of))
-    points = loops.NestOp.build([size_of[axis] for axis in order], [handle.type for handle in mine])
+    sizes: dict[SSAValue, sym.IndexExpr] = dict(zip(nest.induction_variables, nest.sizes, strict=True))
+    sizes.update(zip(loop.induction_variables, loop.sizes, strict=True))
+    axes = _axes_in_memory(loop, sizes)
+    points = loops.NestOp.build([axis.size for axis in axes], [handle.type for handle in mine])
     points.location = nest.location
     Rewriter.insert_op(points, InsertPoint.before(nest))
-    of_points = Substitution(points.induction_variables)
-    new_axis = dict(zip(order, points.induction_variables, strict=True))
-    for old, new in new_axis.items():
-        of_points.set_index(old, of_points.axis(new))
-        new.name_hint = old.name_hint
+    of_points = _OfPoints(points, axes)
+    for axis, new in zip(axes, points.induction_variables, strict=True):
+        for old, place in axis.places(of_points.axis(new)):
+            of_points.set_index(old, place)
+        new.name_hint = axis.outer.name_hint
     of_points.values.update(zip(mine, points.handles, strict=True))
     writer = BodyWriter(points.body, nest)
     for value, tensor in zip(kept, rows.results[len(others) :], strict=True):
-        of_points.values[value] = writer.load(tensor, [new_axis[axis] for axis in nest.induction_variables])
+        places = of_points.expressions([sym.dim(axis) for axis in range(len(nest.sizes))], nest.induction_variables)
+        of_points.values[value] = writer.add(loops.LoadOp.build(tensor, places, of_points.axes))
     shared = dict.fromkeys(op for value in needed if value not in kept for op in leading_to(value, rest))
     clone_into([op for op in rest if op in shared], InsertPoint.at_end(points.body), of_points)
     clone_into(ops_of(loop.body), InsertPoint.at_end(points.body), of_points)
@@ -126,11 +130,51 @@ def _separate(nest: loops.NestOp, loop: loops.ForOp) -> None:
     remove(nest)
 
 
-def _order_of_memory(loop: loops.ForOp, axes: list[SSAValue]) -> list[SSAValue]:
-    """The axes as the loop stores them, where every one of them is an index there: such a nest others compute again."""
+@struct
+class _Axis:
+    """An axis of points: one of the loop or of its rows, or two that are one in memory (groups of channels)."""
+
+    outer: SSAValue
+    inner: SSAValue | None
+    size: sym.IndexExpr
+    inner_size: sym.IndexExpr
+
+    def places(self, index: sym.IndexExpr) -> list[tuple[SSAValue, sym.IndexExpr]]:
+        """What the old axes are at an index of this one."""
+        if self.inner is None:
+            return [(self.outer, index)]
+        return [(self.outer, index // self.inner_size), (self.inner, index % self.inner_size)]
+
+
+class _OfPoints(Substitution):
+    """Indices over the axes of points: where one of these was two, in simple words, in which axes of one point stay."""
+
+    def __init__(self, points: loops.NestOp, axes: Sequence[_Axis]) -> None:
+        super().__init__(points.induction_variables)
+        self._sizes = [2 if axis.size == 1 else axis.size for axis in axes]
+        self._joined = any(axis.inner is not None for axis in axes)
+
+    def expressions(self, results: Sequence[sym.IndexExpr], operands: Sequence[SSAValue]) -> list[sym.IndexExpr]:
+        found = super().expressions(results, operands)
+        return [sym.simplify(one, self._sizes) for one in found] if self._joined else found
+
+
+def _axes_in_memory(loop: loops.ForOp, sizes: dict[SSAValue, sym.IndexExpr]) -> list[_Axis]:
+    """The axes as the loop stores them, where that is each of them once: such a nest others compute again."""
     store = stores_of(loop)[0]
-    stored = [store.indices[k] for e in store.map.results for k in sym.dims_of(e) if e == sym.dim(k)]
-    return stored if len(store.map.results) == len(axes) and set(stored) == set(axes) else axes
+    found: list[_Axis] = []
+    for result in store.map.results:
+        dims = sym.dims_of(result)
+        for outer, inner in [(dim, None) for dim in dims] if len(dims) == 1 else permutations(dims, 2):
+            first, second = store.indices[outer], None if inner is None else store.indices[inner]
+            if second is None and result == sym.dim(outer):
+                found.append(_Axis(first, None, sizes[first], 1))
+            elif inner is not None and second is not None and result == sym.dim(outer) * sizes[second] + sym.dim(inner):
+                found.append(_Axis(first, second, sizes[first] * sizes[second], sizes[second]))
+    covered = [value for axis in found for value in (axis.outer, axis.inner) if value is not None]
+    if len(covered) == len(sizes) == len({*covered}):
+        return found
+    return [_Axis(value, None, size, 1) for value, size in sizes.items()]
 
 
 def _is_of_reduction(value: SSAValue, ops: Sequence[Operation]) -> bool:

@@ -103,9 +103,7 @@ class Lanes:
                 found.add(axis)
         return frozenset(found)
 
-    def running(
-        self, axes: set[int], indices: Sequence[sym.IndexExpr], strides: Sequence[sym.IndexExpr]
-    ) -> set[int]:
+    def running(self, axes: set[int], indices: Sequence[sym.IndexExpr], strides: Sequence[sym.IndexExpr]) -> set[int]:
         """Those of the axes along which the first `_WARP` elements lie next to one another, if it had these strides:
         also where an axis is two in memory (the channels of image after image).
         """

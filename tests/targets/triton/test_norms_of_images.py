@@ -31,3 +31,24 @@ def test_nothing_is_stored_for_statistics(layers: tuple[nn.Module, ...], sizes: 
     kernels = texts_of(programs[0])
     assert len(kernels) == 3, "the input's layout; statistics; points, which transpose"
     assert_compiles(kernels)
+
+
+class _Means(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv3d(3, 16, 3), nn.GroupNorm(4, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(nn.functional.hardswish(self.conv(x))).mean((2, 3, 4))
+
+
+def test_what_reads_a_norm_of_groups_computes_its_points() -> None:
+    """They are as many as the channels, whatever the groups: they are not stored for a mean of them."""
+    model = _Means()
+    compiled = torch.compile(model, backend="cuesta", fullgraph=True)
+    with torch.no_grad(), interpreted_cuda() as programs:
+        assert_close_to_float64(compiled, model, [torch.randn(2, 3, 6, 10, 10)], gradients=False)
+    kernels = texts_of(programs[0])
+    assert len(kernels) == 4, "the input's layout; what is normalised, with parts of sums; statistics; means"
+    assert sum(name == "div" for kernel in kernels for name, _ in kernel.signature) == 2, "stored once, read once"
+    assert_compiles(kernels)

@@ -27,7 +27,7 @@ def test_reasons() -> None:
         "the consumer gathers what other parallel points of the producer may store",
         "the consumer gathers what other parallel points of the producer may store",
         "the consumer reads what other parallel points of the producer store",
-        "the consumer's domain is not the producer's parallel domain times an inner one",
+        "the consumer reads what other parallel points of the producer store",
     ]
 
 

@@ -459,3 +459,28 @@ func.func @main(%x : tensor<4x8xf32>) -> tensor<4x8xf32> {
   }
   func.return %y : tensor<4x8xf32>
 }
+
+// -----
+
+// Groups of what is one axis of the consumer: it goes through them as the producer's reduction does.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %s, %y = loops.nest (%n : 2, %g : 3)
+// CHECK-NEXT:     loops.reduce sum (%h : 2, %j : 4, %k : 5)
+// CHECK:          loops.for (%{{.*}} : 2, %{{.*}} : 4, %{{.*}} : 5) {
+// CHECK-NEXT:       loops.load %x[%n, %g * 2 + %{{.*}}, %{{.*}}, %{{.*}}]
+func.func @main(%x : tensor<2x6x4x5xf32>) -> tensor<2x6x4x5xf32> {
+  %s = loops.nest (%n : 2, %g : 3) outs(%o : tensor<2x3xf32>) {
+    %m = loops.reduce sum (%h : 2, %j : 4, %k : 5) {
+      %a = loops.load %x[%n, %g * 2 + %h, %j, %k] : tensor<2x6x4x5xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %m, %o[%n, %g] : tensor<2x3xf32>
+  }
+  %y = loops.nest (%n : 2, %c : 6, %j : 4, %k : 5) outs(%o : tensor<2x6x4x5xf32>) {
+    %m = loops.load %s[%n, %c floordiv 2] : tensor<2x3xf32>
+    %a = loops.load %x[%n, %c, %j, %k] : tensor<2x6x4x5xf32>
+    %d = elem.sub %a, %m : f32
+    loops.store %d, %o[%n, %c, %j, %k] : tensor<2x6x4x5xf32>
+  }
+  func.return %y : tensor<2x6x4x5xf32>
+}

@@ -35,3 +35,27 @@ func.func @main(%x : tensor<2x3x4x5xf32>, %w : tensor<3x3x1x1xf32>, %b : tensor<
   }
   func.return %n, %m : tensor<1x6x4x5xf32>, tensor<6xf32>
 }
+
+// -----
+
+// Groups of channels, whose points are stored as one axis: the points go along that, as whoever reads them does.
+// CHECK:      %n = loops.nest (%g : 2, %i : 6, %j : 4, %k : 5) outs(%1: tensor<2x6x4x5xf32>) {
+// CHECK-NEXT:   loops.load %0[%g, %i floordiv 2] : tensor<2x3xf32>
+// CHECK-NEXT:   loops.load %c[%g, %i, %j, %k] : tensor<2x6x4x5xf32>
+// CHECK-NEXT:   elem.sub
+// CHECK-NEXT:   loops.store %{{.*}}, %1[%g, %i, %j, %k] : tensor<2x6x4x5xf32>
+func.func @main(%x : tensor<2x3x4x5xf32>, %w : tensor<6x3x1x1xf32>) -> tensor<2x6x4x5xf32> {
+  %c = loops.extern pure "aten.convolution.default"(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : (tensor<2x3x4x5xf32>, tensor<6x3x1x1xf32>) -> tensor<2x6x4x5xf32>
+  %n = loops.nest (%g : 2, %i : 3) outs(%o : tensor<2x6x4x5xf32>) {
+    %s = loops.reduce sum (%h : 2, %j : 4, %k : 5) {
+      %a = loops.load %c[%g, %i * 2 + %h, %j, %k] : tensor<2x6x4x5xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.for (%h : 2, %j : 4, %k : 5) {
+      %a = loops.load %c[%g, %i * 2 + %h, %j, %k] : tensor<2x6x4x5xf32>
+      %d = elem.sub %a, %s : f32
+      loops.store %d, %o[%g, %i * 2 + %h, %j, %k] : tensor<2x6x4x5xf32>
+    }
+  }
+  func.return %n : tensor<2x6x4x5xf32>
+}
