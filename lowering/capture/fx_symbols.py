@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import SSAValue
 
@@ -93,7 +93,7 @@ def numbers_of(inputs: Iterable[Any]) -> list[torch.SymInt]:
             strides += value.stride() if value.layout is torch.strided else ()
         else:
             sizes.append(value)
-    return [cast("torch.SymInt", one) for one in (*sizes, *strides) if isinstance(one, torch.SymInt)]
+    return [one for one in (*sizes, *strides) if isinstance(one, torch.SymInt)]
 
 
 def _range_of(symbol: Any, shape_env: Any) -> tuple[int | None, int | None]:

@@ -247,7 +247,7 @@ def graph_of_a_sum(function: Callable[..., Any], *others: Tensor) -> Any:
 
     mode = FakeTensorMode(shape_env=ShapeEnv())
     dynamic: Any = StatelessSymbolicContext([DimDynamic.DYNAMIC])
-    parts = [mode.from_tensor(randn(n), symbolic_context=dynamic) for n in (5, 7)]
+    parts: list[Tensor] = [mode.from_tensor(randn(n), symbolic_context=dynamic) for n in (5, 7)]
     with mode:
         whole = torch.cat(parts)
     return make_fx(function, tracing_mode="symbolic", _allow_non_fake_inputs=True)(whole, *others)

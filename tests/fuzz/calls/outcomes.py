@@ -204,7 +204,7 @@ def _lying_oddly(plain: Tensor) -> Tensor:
         case 1:
             return torch.stack([plain, plain + 1], -1)[..., 0]
         case 2:
-            return plain.conj().resolve_conj().conj() if plain.is_complex() else torch._neg_view(-plain)
+            return plain.conj().resolve_conj().conj() if plain.is_complex() else torch.ops.aten._neg_view(-plain)
         case _:
             return plain.permute(order).contiguous().permute(order)
 
