@@ -4,8 +4,8 @@ A hole is a kind of value and perhaps a number (`{f}`, `{f2}`): f real floating,
 has not touched, i exact int64, b bool, c complex, h of 16 bits, t any tensor, l a float tensor that may be written to,
 q a float of 8 bits, s an integer of 8 bits, d a DTensor. Others: `{out}`, `{out2}` new names, `{axis}` of the first
 value, `{low}` < `{high}` positions along it, `{k}` a small integer, `{w}` a Python number. `!` before a row: what it
-makes is exact when what it reads is. Hooks are put on new tensors alone: eager ends the process where one is put on a
-tensor of which `data` was exchanged.
+makes is exact when what it reads is. Hooks are put on new tensors alone: eager ends the process where one is put on
+what a subclass gives as a view, and its base was written to with no gradient (torch 2.13).
 """
 
 from __future__ import annotations
