@@ -295,3 +295,19 @@ def test_a_graph_with_sizes_that_nothing_tells_runs_in_eager() -> None:
         boxed = Compilers(Options.parse()).of("inference")(gm, [])
     x = randn(12)
     torch.testing.assert_close(tuple(boxed([x])), (x * 2,))
+
+
+def test_a_size_that_cannot_be_said_is_refused_where_it_is_read() -> None:
+    """Of an input, too: a graph that no level can say runs in eager, and says why."""
+    from cuesta.backend import Compilers
+    from cuesta.options import Options
+
+    gm = graph_of_a_sum(lambda x: (x * 2,))
+    (given,) = gm.graph.find_nodes(op="placeholder")
+    value = given.meta["val"]
+    size, half = value.shape[0], 0.3
+    given.meta["val"] = value.new_empty(torch.sym_int(size * half))
+    with pytest.warns(UserWarning, match="runs a graph in eager: .* symbolic float"):
+        boxed = Compilers(Options.parse()).of("inference")(gm, [])
+    x = randn(12)
+    torch.testing.assert_close(tuple(boxed([x])), (x * 2,))
