@@ -70,6 +70,9 @@ def counts(node: Node) -> tuple[Graph, list[Node]] | None:
     ):
         return None
 
+    kinds = {torch.float32: torch.float32, None: torch.int64}
+    if value.dtype != kinds.get(None if weights is None else weights.meta["val"].dtype, torch.float64):
+        return None  # torch 2.11 promises the type of the numbers, which is not what eager gives
     graph, given = Graph(), [x] if weights is None else [x, weights]
     inputs: list[Node] = []
     for source in given:
