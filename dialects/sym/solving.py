@@ -43,7 +43,7 @@ def solve(told: Iterable[IndexExpr]) -> Solution:
     s0 + s1            ->  s0 = s0_s1 − s1, where s1 is free
     """
     expressions = list(dict.fromkeys(e for e in told if not isinstance(e, int)))
-    known = {line[0] for e in expressions if (line := line_of(e)) is not None}
+    known = {line[0] for line in map(line_of, expressions) if line is not None}
     unknown = dict.fromkeys(name for e in expressions for name in sorted(e.symbols) if name not in known)
     if not unknown:
         return Solution()
@@ -68,7 +68,7 @@ def _learn(solution: Solution, e: Expr, taken: set[str]) -> None:
     if factors is None:
         return
     while len(factors) > 1:
-        least = min(factors, key=lambda name: abs(factors[name]))
+        least = min(factors, key=lambda name, of=factors: abs(of[name]))
         step: IndexExpr = symbol(least)
         for name, factor in factors.items():
             if name != least:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import SSAValue
 
@@ -25,7 +26,15 @@ class Symbols:
         self.solution = sym.Solution()
         self._known: dict[str, tuple[Any, Any]] = {}  # name -> (SymPy symbol, shape environment)
         self._ones: dict[Any, bool] = {}  # SymPy expression -> whether it is known to be 1
-        self.solution = sym.solve([self.translate(number) for number in numbers_of(inputs)])
+        self.solution = sym.solve(self._told(numbers_of(inputs)))
+
+    def _told(self, numbers: Iterable[torch.SymInt]) -> list[IndexExpr]:
+        """Those that can be said. Whoever reads one of the others is refused there."""
+        found: list[IndexExpr] = []
+        for number in numbers:
+            with suppress(UnsupportedExpressionError):
+                found.append(self.translate(number))
+        return found
 
     def translate(self, number: torch.SymInt) -> IndexExpr:
         """The index expression that a SymInt stands for; a Python int when it is known to be constant.
@@ -93,7 +102,7 @@ def numbers_of(inputs: Iterable[Any]) -> list[torch.SymInt]:
             strides += value.stride() if value.layout is torch.strided else ()
         else:
             sizes.append(value)
-    return [cast("torch.SymInt", one) for one in (*sizes, *strides) if isinstance(one, torch.SymInt)]
+    return [one for one in (*sizes, *strides) if isinstance(one, torch.SymInt)]
 
 
 def _range_of(symbol: Any, shape_env: Any) -> tuple[int | None, int | None]:

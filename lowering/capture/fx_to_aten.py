@@ -131,7 +131,7 @@ class _Importer:
             if isinstance(kind, sym.IntType):
                 numbers.append(kind.data)
             elif is_tensor(argument):
-                numbers += (*sizes_of(kind), *strides_of(kind))
+                numbers += (*sizes_of(tensor_type_of(argument)), *strides_of(tensor_type_of(argument)))
             told.update(line[0] for e in numbers if (line := sym.line_of(e)) is not None)
         return told
 

@@ -49,13 +49,15 @@ def counts(node: Node) -> tuple[Graph, list[Node]] | None:
     """
     import torch
     from torch.fx import Graph
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     from cuesta.lowering.capture.inserting import NodeWriter
     from cuesta.lowering.capture.plan import as_symbol, bindings_of
 
     aten = torch.ops.aten
     known: list[Any] = [*node.args, *(None, 0)[len(node.args) - 1 :]]
-    x, weights, least = known[0], node.kwargs.get("weights", known[1]), node.kwargs.get("minlength", known[2])
+    named: dict[str, Any] = {"weights": known[1], "minlength": known[2], **node.kwargs}
+    x, weights, least = cast("Node", known[0]), cast("Node | None", named["weights"]), named["minlength"]
     value: Tensor = node.meta["val"]
     numbers: Tensor = x.meta["val"]
     size = value.shape[0]
@@ -63,9 +65,14 @@ def counts(node: Node) -> tuple[Graph, list[Node]] | None:
         return None
     if numbers.dim() != 1 or numbers.dtype == torch.bool or numbers.is_floating_point() or numbers.is_complex():
         return None
-    if weights is not None and weights.meta["val"].shape != numbers.shape:
+    if weights is not None and not (
+        weights.meta["val"].dim() == 1 and statically_known_true(weights.meta["val"].shape[0] == numbers.shape[0])
+    ):
         return None
 
+    kinds = {torch.float32: torch.float32, None: torch.int64}
+    if value.dtype != kinds.get(None if weights is None else weights.meta["val"].dtype, torch.float64):
+        return None  # torch 2.11 promises the type of the numbers, which is not what eager gives
     graph, given = Graph(), [x] if weights is None else [x, weights]
     inputs: list[Node] = []
     for source in given:
@@ -81,7 +88,7 @@ def counts(node: Node) -> tuple[Graph, list[Node]] | None:
     floor = write(aten.full.default, [1], least - 1, dtype=torch.int64, **kind)
     greatest = write(aten.amax.default, write(aten.cat.default, [places, floor]), [0])
     number = write.unvalued(aten._local_scalar_dense.default, write(aten.add.Scalar, greatest, 1))
-    number.meta |= {"val": cast("Any", size), "unbacked_bindings": {as_symbol(size): ()}}
+    number.meta |= {"val": size, "unbacked_bindings": {as_symbol(size): ()}}
     zeros = write(aten.full.default, [number], 0, dtype=value.dtype, **kind)
     if weights is None:
         many = numbers.shape[0] if type(numbers.shape[0]) is int else write(aten.sym_size.int, places, 0)

@@ -247,7 +247,7 @@ def graph_of_a_sum(function: Callable[..., Any], *others: Tensor) -> Any:
 
     mode = FakeTensorMode(shape_env=ShapeEnv())
     dynamic: Any = StatelessSymbolicContext([DimDynamic.DYNAMIC])
-    parts = [mode.from_tensor(randn(n), symbolic_context=dynamic) for n in (5, 7)]
+    parts: list[Tensor] = [mode.from_tensor(randn(n), symbolic_context=dynamic) for n in (5, 7)]
     with mode:
         whole = torch.cat(parts)
     return make_fx(function, tracing_mode="symbolic", _allow_non_fake_inputs=True)(whole, *others)
@@ -292,6 +292,22 @@ def test_a_graph_with_sizes_that_nothing_tells_runs_in_eager() -> None:
     number = value.shape[0].node.shape_env.create_symintnode(part, hint=5)
     product.meta["val"] = value.new_empty(number)
     with pytest.warns(UserWarning, match="runs a graph in eager: .* which the sizes of no inputs tell"):
+        boxed = Compilers(Options.parse()).of("inference")(gm, [])
+    x = randn(12)
+    torch.testing.assert_close(tuple(boxed([x])), (x * 2,))
+
+
+def test_a_size_that_cannot_be_said_is_refused_where_it_is_read() -> None:
+    """Of an input, too: a graph that no level can say runs in eager, and says why."""
+    from cuesta.backend import Compilers
+    from cuesta.options import Options
+
+    gm = graph_of_a_sum(lambda x: (x * 2,))
+    (given,) = gm.graph.find_nodes(op="placeholder")
+    value = given.meta["val"]
+    size, half = value.shape[0], 0.3
+    given.meta["val"] = value.new_empty(torch.sym_int(size * half))
+    with pytest.warns(UserWarning, match="runs a graph in eager: .* symbolic float"):
         boxed = Compilers(Options.parse()).of("inference")(gm, [])
     x = randn(12)
     torch.testing.assert_close(tuple(boxed([x])), (x * 2,))

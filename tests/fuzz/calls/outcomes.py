@@ -50,8 +50,10 @@ def donated_buffers(are: bool) -> Any:
 
 
 def captured_numbers(are: bool) -> Any:
-    """The `with` block in which Dynamo captures numbers and sizes that only the data knows, or does not."""
-    return torch._dynamo.config.patch(capture_scalar_outputs=are, capture_dynamic_output_shape_ops=are)
+    """The `with` block in which Dynamo captures numbers and sizes that only the data knows, or does what it did."""
+    if not are:
+        return nullcontext()
+    return torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
 
 
 @dataclass
@@ -204,7 +206,7 @@ def _lying_oddly(plain: Tensor) -> Tensor:
         case 1:
             return torch.stack([plain, plain + 1], -1)[..., 0]
         case 2:
-            return plain.conj().resolve_conj().conj() if plain.is_complex() else torch._neg_view(-plain)
+            return plain.conj().resolve_conj().conj() if plain.is_complex() else torch.ops.aten._neg_view(-plain)
         case _:
             return plain.permute(order).contiguous().permute(order)
 

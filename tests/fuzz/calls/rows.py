@@ -4,7 +4,8 @@ A hole is a kind of value and perhaps a number (`{f}`, `{f2}`): f real floating,
 has not touched, i exact int64, b bool, c complex, h of 16 bits, t any tensor, l a float tensor that may be written to,
 q a float of 8 bits, s an integer of 8 bits, d a DTensor. Others: `{out}`, `{out2}` new names, `{axis}` of the first
 value, `{low}` < `{high}` positions along it, `{k}` a small integer, `{w}` a Python number. `!` before a row: what it
-makes is exact when what it reads is.
+makes is exact when what it reads is. Hooks are put on new tensors alone: eager ends the process where one is put on
+what a subclass gives as a view, and its base was written to with no gradient (torch 2.13).
 """
 
 from __future__ import annotations
@@ -298,7 +299,8 @@ THEMES: dict[str, tuple[str, ...]] = {
         "{out} = {f} * {f}.detach().exp().clamp(max=4)",
         "with torch.no_grad():\n    with torch.enable_grad():\n        {out} = {f} * 3\n    {out2} = {out} * 2",
         "{out} = {f} * 2\n{out}.register_hook(lambda g: g * 0.5)",
-        "{out} = {f}.sin()\n{out}.register_hook(lambda g: g.clamp(-1, 1))", "{f}.register_hook(lambda g: g * 2 + 1)",
+        "{out} = {f}.sin()\n{out}.register_hook(lambda g: g.clamp(-1, 1))",
+        "{out} = {f} * 1\n{out}.register_hook(lambda g: g * 2 + 1)\n{out2} = {out} * {f}",
         "{out} = {f} * 1\n{out}.requires_grad_(False)",
         "with torch.autocast({f}.device.type, torch.bfloat16):\n    {out} = F.linear({f}, {f2})\n    with "
         "torch.autocast({f}.device.type, enabled=False):\n        {out2} = {out}.float() * 2",

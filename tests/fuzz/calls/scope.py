@@ -111,7 +111,10 @@ def scan(step: Callable[..., Any], first: Tensor, rows: Tensor) -> Any:
 
 def mapped(function: Callable[..., Tensor], rows: Tensor, *others: Tensor) -> Tensor:
     """The function of each row, stacked."""
-    return torch.stack([function(row, *others) for row in rows]) if _is_outright else torch_map(function, rows, *others)
+    if not _is_outright:
+        traced: Any = torch_map
+        return traced(function, rows, *others)
+    return torch.stack([function(row, *others) for row in rows])
 
 
 def running(combine: Callable[[Tensor, Tensor], Tensor], rows: Tensor) -> Tensor:
