@@ -47,7 +47,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Split:
-    """An index expression in two: what is the same in every step, and what is not."""
+    """An index expression in two: what is the same in every step, and what is not, in parentheses."""
 
     same: str
     rest: str
@@ -77,7 +77,8 @@ def split_by_steps(emitter: KernelEmitter, e: sym.IndexExpr, operands: Sequence[
         return Split("0", index_text(written, names), shape)
     changing = {monomial: factor for monomial, factor in written.terms if count in monomial.dims}
     rest = sum_of_terms(changing, 0)
-    return Split(index_text(written - rest, names), index_text(rest, names), shape)
+    text = index_text(rest, names)
+    return Split(index_text(written - rest, names), f"({text})" if " " in text else text, shape)
 
 
 def _has_digits(e: Expr, place: int) -> bool:

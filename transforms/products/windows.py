@@ -83,6 +83,12 @@ class Windows:
         return rows * points / (self.result[0] * self.channels * math.prod(self.places))
 
     @property
+    def overlap(self) -> bool:
+        """Whether windows share elements, leave some out between their own, or reach beyond the images."""
+        lists = zip(self.window, self.steps, self.gaps, self.margins, strict=True)
+        return any(size > step or (size > 1 and gap > 1) or margin > 0 for size, step, gap, margin in lists)
+
+    @property
     def channels(self) -> int:
         """Of an image."""
         return math.prod(self.lengths) // math.prod(self.window)
