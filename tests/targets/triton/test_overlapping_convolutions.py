@@ -1,0 +1,179 @@
+"""Convolutions whose windows overlap, or reach beyond images, as products computed with what is around them."""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.compile_stages import compiled as compiled_for_hopper
+from cuesta.dialects import loops
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.tracing import trace_rewrites
+from cuesta.targets.reference import check_equivalent
+from cuesta.testing import compare
+from cuesta.transforms.products import product_plans
+from tests.support.triton_interpreter import interpreted_cuda
+from tests.support.triton_kernels import texts_of
+from tests.targets.triton.test_convolved_products import as_tuple, calls_in, captured, compiled, last, until, weight
+
+pytest.importorskip("triton")
+
+Function = Callable[..., Tensor | tuple[Tensor, ...]]
+HALF = torch.bfloat16
+
+
+def vector(size: int, dtype: torch.dtype = HALF) -> Tensor:
+    return torch.randn(size).to(dtype)
+
+
+def bias_relu(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, w, b, padding=1))
+
+
+def by_2(x: Tensor, w: Tensor, s: Tensor) -> Tensor:
+    return torch.tanh(F.conv2d(x, w, stride=2, padding=1)) * s[:, None, None]
+
+
+def residual(x: Tensor, w: Tensor, r: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, w, padding=1) + r)
+
+
+def with_gaps(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.silu(F.conv2d(x, w, b, padding=2, dilation=2))
+
+
+def norm_before(x: Tensor, s: Tensor, b: Tensor, w: Tensor) -> Tensor:
+    """Of which the margin is 0, and not what the norm makes of 0."""
+    return F.conv2d(F.relu(x * s[:, None, None] + b[:, None, None]) + 1, w, padding=1)
+
+
+def gated(x: Tensor, w: Tensor, g: Tensor) -> Tensor:
+    return F.conv2d(x * torch.sigmoid(g), w, padding=1).relu()
+
+
+def kept(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    y = F.conv2d(x, w, padding=1)
+    return y, F.silu(y)
+
+
+def norm(x: Tensor, w: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, w, padding=1) * s[:, None, None] + t[:, None, None])
+
+
+def without_margin(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, w, b))
+
+
+def larger_margin(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return torch.tanh(F.conv2d(x, w, b, padding=(4, 3)))
+
+
+def stem(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, w, b, stride=2, padding=3))
+
+
+def row(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.gelu(F.conv1d(x, w, b, padding=2))
+
+
+def volume(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.relu(F.conv3d(x, w, b, padding=(1, 0, 1), stride=(1, 2, 1)))
+
+
+def two(x: Tensor, w: Tensor, z: Tensor, v: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, w, padding=1) + F.conv2d(z, v, padding=1, stride=2))
+
+
+CASES: dict[str, tuple[Function, Sequence[Callable[[], Tensor]]]] = {
+    "bias, relu": (bias_relu, [lambda: last(2, 32, 5, 7), lambda: weight(24, 32, 3, 3), lambda: vector(24)]),
+    "in steps of 2": (by_2, [lambda: last(3, 16, 7, 9), lambda: weight(40, 16, 3, 3), lambda: vector(40)]),
+    "residual": (residual, [lambda: last(2, 64, 4, 5), lambda: weight(32, 64, 3, 3), lambda: last(2, 32, 4, 5)]),
+    "with gaps": (with_gaps, [lambda: last(1, 32, 7, 6), lambda: weight(17, 32, 3, 3), lambda: vector(17)]),
+    "channels that no tile divides": (
+        bias_relu,
+        [lambda: last(2, 24, 6, 5), lambda: weight(40, 24, 3, 3), lambda: vector(40)],
+    ),
+    "channels that no vector divides": (
+        bias_relu,
+        [lambda: last(1, 5, 6, 5), lambda: weight(16, 5, 3, 3), lambda: vector(16)],
+    ),
+    "a norm before": (
+        norm_before,
+        [lambda: last(2, 32, 5, 4), lambda: vector(32), lambda: vector(32), lambda: weight(32, 32, 3, 3)],
+    ),
+    "a gate before": (gated, [lambda: last(2, 32, 4, 5), lambda: weight(32, 32, 3, 3), lambda: last(2, 32, 1, 1)]),
+    "kept": (kept, [lambda: last(2, 16, 4, 5), lambda: weight(48, 16, 3, 3)]),
+    "a norm after": (
+        norm,
+        [lambda: last(2, 16, 5, 5), lambda: weight(32, 16, 3, 3), lambda: vector(32), lambda: vector(32)],
+    ),
+    "without a margin": (without_margin, [lambda: last(2, 16, 6, 7), lambda: weight(32, 16, 2, 3), lambda: vector(32)]),
+    "a margin as large as windows": (
+        larger_margin,
+        [lambda: last(2, 16, 3, 2), lambda: weight(32, 16, 3, 3), lambda: vector(32)],
+    ),
+    "images of one point": (bias_relu, [lambda: last(3, 16, 1, 1), lambda: weight(32, 16, 3, 3), lambda: vector(32)]),
+    "images one point wide": (bias_relu, [lambda: last(2, 16, 7, 1), lambda: weight(32, 16, 3, 3), lambda: vector(32)]),
+    "a stem": (stem, [lambda: last(1, 3, 13, 11), lambda: weight(32, 3, 7, 7), lambda: vector(32)]),
+    "one channel": (bias_relu, [lambda: last(2, 1, 7, 9), lambda: weight(16, 1, 3, 3), lambda: vector(16)]),
+    "of one dimension": (row, [lambda: last(2, 32, 21), lambda: weight(32, 32, 5), lambda: vector(32)]),
+    "of three": (volume, [lambda: last(2, 16, 3, 5, 3), lambda: weight(24, 16, 3, 2, 3), lambda: vector(24)]),
+    "two beside each other": (
+        two,
+        [
+            lambda: last(2, 16, 4, 5),
+            lambda: weight(48, 16, 3, 3),
+            lambda: last(2, 16, 8, 9),
+            lambda: weight(48, 16, 3, 3),
+        ],
+    ),
+    "f16": (
+        bias_relu,
+        [
+            lambda: last(2, 32, 5, 7, dtype=torch.float16),
+            lambda: weight(24, 32, 3, 3, dtype=torch.float16),
+            lambda: vector(24, torch.float16),
+        ],
+    ),
+}
+
+
+def inputs_of(name: str) -> list[Tensor]:
+    torch.manual_seed(0)
+    return [make() for make in CASES[name][1]]
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every product is taken that can be, also one whose points fill no whole step."""
+    monkeypatch.setattr(product_plans, "SURE", 0.0)
+    monkeypatch.setattr(product_plans, "_is_in_steps", lambda *_: True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_nest_means_the_same(name: str, always: None) -> None:
+    program = captured(CASES[name][0], inputs_of(name))
+    before, after = until(program, "spread-rows"), until(program, "choose-products")
+    assert calls_in(before) and not calls_in(after)
+    check_equivalent(before, after, exact=False)
+
+
+@pytest.mark.slow  # the interpreter takes seconds for a kernel
+@pytest.mark.parametrize("name", CASES)
+def test_numerics(name: str, always: None) -> None:
+    function, inputs = CASES[name][0], inputs_of(name)
+    with torch.no_grad(), interpreted_cuda() as programs:
+        actual = compiled(function)(*copy.deepcopy(inputs))
+    (program,) = programs
+    assert not calls_in(until(program, "choose-products"))
+    expected, truth = function(*inputs), function(*(one.double() for one in inputs))
+    for position, triple in enumerate(zip(*map(as_tuple, (actual, expected, truth)), strict=True)):
+        found = compare(f"{name} {position}", *triple)
+        assert found.passes, str(found)
