@@ -122,7 +122,7 @@ CASES: dict[str, tuple[Function, Sequence[Callable[[], Tensor]]]] = {
     "images of one point": (bias_relu, [lambda: last(3, 16, 1, 1), lambda: weight(32, 16, 3, 3), lambda: vector(32)]),
     "images one point wide": (bias_relu, [lambda: last(2, 16, 7, 1), lambda: weight(32, 16, 3, 3), lambda: vector(32)]),
     "a stem": (stem, [lambda: last(1, 3, 13, 11), lambda: weight(32, 3, 7, 7), lambda: vector(32)]),
-    "one channel": (bias_relu, [lambda: last(2, 1, 7, 9), lambda: weight(16, 1, 3, 3), lambda: vector(16)]),
+    "one channel": (bias_relu, [lambda: last(2, 1, 4, 8), lambda: weight(16, 1, 3, 3), lambda: vector(16)]),
     "of one dimension": (row, [lambda: last(2, 32, 21), lambda: weight(32, 32, 5), lambda: vector(32)]),
     "of three": (volume, [lambda: last(2, 16, 3, 5, 3), lambda: weight(24, 16, 3, 2, 3), lambda: vector(24)]),
     "two beside each other": (
