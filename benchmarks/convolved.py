@@ -203,11 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     start = perf_counter()
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     wanted = [one for one in given.only.split(",") if one]
-    cases = [
-        number
-        for number, case in enumerate(OVERLAPPING)
-        if not wanted or any(one in case.name for one in wanted)
-    ]
+    cases = [number for number, case in enumerate(OVERLAPPING) if not wanted or any(one in case.name for one in wanted)]
     count = min(given.workers, len(cases))
     # Every compiler compiles in the process that asks: there are as many as cores.
     os.environ.update({"CUESTA_CACHE": "0", "CUESTA_COMPILE_WORKERS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"})

@@ -380,9 +380,7 @@ def _same_norm_silu_2(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: 
     return F.silu(F.batch_norm(_same(F.conv2d, x, w, stride=2), m, v, s, t))
 
 
-def _same_norm_residual(
-    x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor, r: Tensor
-) -> Tensor:
+def _same_norm_residual(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor, r: Tensor) -> Tensor:
     return F.relu(F.batch_norm(_same(F.conv2d, x, w), m, v, s, t) + r)
 
 
@@ -451,7 +449,9 @@ OVERLAPPING: Sequence[ConvolutionCase] = (
     ConvolutionCase("3x3 of 64, bias, relu, one image", _same_bias_relu, "xwb", (1, 64, 64, 128, 3), margin=1),
     ConvolutionCase("3x3 of 64 by 2, norm, relu", _same_norm_relu_2, "xwmvst", (32, 64, 128, 56, 3), 2, margin=1),
     ConvolutionCase("3x3 of 128, norm, relu", _same_norm_relu, "xwmvst", (32, 128, 128, 28, 3), margin=1),
-    ConvolutionCase("3x3 of 128, norm, residual, relu", _same_norm_residual, "xwmvstr", (32, 128, 128, 28, 3), margin=1),
+    ConvolutionCase(
+        "3x3 of 128, norm, residual, relu", _same_norm_residual, "xwmvstr", (32, 128, 128, 28, 3), margin=1
+    ),
     ConvolutionCase("3x3 of 256, norm, relu", _same_norm_relu, "xwmvst", (32, 256, 256, 14, 3), margin=1),
     ConvolutionCase("3x3 of 512, norm, relu", _same_norm_relu, "xwmvst", (32, 512, 512, 7, 3), margin=1),
     ConvolutionCase("norm, relu, 3x3 of 128 to 32", _norm_before_same, "xwMVST", (32, 128, 32, 56, 3), margin=1),

@@ -163,8 +163,7 @@ def product_of(
     convolutions: tuple[type[Attribute], ...] = (),
 ) -> Product | None:
     """What a call multiplies, if it is a product that a nest could compute, with at least `fewest` rows, columns and
-    points: a vector is no matrix. Of elements of the types `convolutions`, a convolution whose windows do not overlap
-    is one, too.
+    points: a vector is no matrix. Of elements of the types `convolutions`, a convolution is one, too.
     """
     names = _FACTORS.get(call.overload)
     if names is None or not call.results[0].uses or (call.overload == CONVOLUTION and not convolutions):
@@ -382,7 +381,8 @@ def _within(
             number = insert(elem.constant(limit, kind), product.call, place)
             assert position is not None and number is not None
             test = insert(elem.make(name, position, number), product.call, place)
-            found = test if found is None or test is None else insert(elem.make("and", found, test), product.call, place)
+            both = None if found is None or test is None else elem.make("and", found, test)
+            found = test if both is None else insert(both, product.call, place)
     return found
 
 
@@ -488,7 +488,9 @@ def computed(
     substitution = Substitution(axes)
     for variable, index in zip(producer.induction_variables, indices, strict=True):
         substitution.set_index(variable, index)
-    masked = {} if there is None else dict.fromkeys(producer.induction_variables[2:], there)
+    masked: dict[SSAValue, SSAValue] = {}
+    if there is not None:
+        masked.update((variable, there) for variable in producer.induction_variables[2:])
     return cloned_value(producer.body.ops, substitution, place, masked)
 
 

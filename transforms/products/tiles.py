@@ -39,7 +39,7 @@ Source: none is preferred: the estimate decides, and under `max-autotune` the de
 """
 
 
-def _tiles(sides: dict[tuple[int, int], tuple[tuple[int, int, int], ...]]) -> tuple[tuple[int, int, int, int, int], ...]:
+def _tiles(sides: dict[tuple[int, int], tuple[tuple[int, int, int], ...]]) -> tuple[tuple[int, ...], ...]:
     """Rows, columns, depth, warps and stages."""
     return tuple((rows, columns, *rest, stages) for rest, group in sides.items() for rows, columns, stages in group)
 
@@ -112,9 +112,9 @@ class Around:
     """What is done around a product in its kernel, for each element, in float adds: to those of the result, of the left
     and of the right factor; and the bits that an element of the left and of the right factor has in memory, 0 for as
     many as a factor has. `bytes_after` are read for an element of the result, or written, beside the product itself.
-    `sums` products of the same sizes, and perhaps of the same left factor, are computed in one loop. `addresses` are the
-    instructions for an element of the left and of the right factor that find it, and ask whether it is there: those of
-    windows that overlap, of which memory has only so large a part of the left factor's elements.
+    `sums` products of the same sizes, and perhaps of the same left factor, are computed in one loop. `addresses` are
+    the instructions for an element of the left and of the right factor that find it, and ask whether it is there: those
+    of windows that overlap. Memory has only so large a part of the left factor's elements, which windows share.
     """
 
     after: float = 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import random
 import re
 from collections.abc import Callable, Sequence
 
@@ -13,9 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.compile_stages import compiled as compiled_for_hopper
-from cuesta.dialects import loops
-from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.targets.reference import check_equivalent
 from cuesta.testing import compare
 from cuesta.transforms.products import product_plans
@@ -177,3 +173,31 @@ def test_numerics(name: str, always: None) -> None:
     for position, triple in enumerate(zip(*map(as_tuple, (actual, expected, truth)), strict=True)):
         found = compare(f"{name} {position}", *triple)
         assert found.passes, str(found)
+
+
+@pytest.mark.slow  # Triton compiles
+def test_a_step_asks_once_which_element_of_a_window_it_is(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 channels, in steps of 64: rows and places are tested, and addresses made, of two numbers a step. The loop has
+    nothing but copies of 16 bytes to shared memory, as many as the tile has, and products of warp groups.
+    """
+    tile = {"rows": 128, "columns": 64, "depth": 64, "warps": 4, "stages": 4, "group": 8}
+    monkeypatch.setattr(product_plans, "estimates", lambda *_: [(1.0, tile)])
+    program = until(captured(bias_relu, [last(8, 64, 14, 14), weight(64, 64, 3, 3), vector(64)]), "choose-products")
+    (text,) = texts_of(program)
+    loop = text.source.split("for k_start", 1)[1].split("tl.dot(", 1)[0]
+    assert "step = k_start // 64" in loop and "(step // 3)" in loop and "(step % 3)" in loop
+    assert not re.search(r"\b(k|lanes)\w* (//|%)", loop.replace("k_start // 64", ""))
+    code = compiled_for_hopper(text).code
+    copies = (128 * 64 + 64 * 64) // (8 * 128)
+    assert code["copies to shared"] == copies * tile["stages"], "those of the loop, and as often before it less one"
+    assert code["products of warp groups"] and not code.get("loads of spilled")
+
+
+def test_lanes_that_are_in_one_element_of_a_window_each(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 channels, in steps of 64: a lane's vector lies within one element, and is copied as one."""
+    tile = {"rows": 128, "columns": 16, "depth": 64, "warps": 4, "stages": 2, "group": 8}
+    monkeypatch.setattr(product_plans, "estimates", lambda *_: [(1.0, tile)])
+    program = until(captured(bias_relu, [last(8, 16, 14, 14), weight(16, 16, 3, 3), vector(16)]), "choose-products")
+    (text,) = texts_of(program)
+    code = compiled_for_hopper(text).code
+    assert code["copies to shared"] == ((128 * 64 + 16 * 64) // (8 * 128)) * 2
