@@ -439,6 +439,8 @@ def _drawn_overlapping(count: int) -> list[ConvolutionCase]:
 OVERLAPPING: Sequence[ConvolutionCase] = (
     ConvolutionCase("stem 7x7 by 2, norm, relu", _same_norm_relu_2, "xwmvst", (32, 3, 64, 224, 7), 2, margin=3),
     ConvolutionCase("stem 3x3 by 2, norm, silu", _same_norm_silu_2, "xwmvst", (32, 3, 32, 224, 3), 2, margin=1),
+    ConvolutionCase("3x3 of 8 to 64, bias, silu", _same_bias_silu, "xwb", (16, 8, 64, 128, 3), margin=1),
+    ConvolutionCase("5x5 of 48, bias, silu", _same_bias_silu, "xwb", (4, 48, 48, 150, 5), margin=2),
     ConvolutionCase("3x3 of 16, bias, relu", _same_bias_relu, "xwb", (32, 16, 16, 112, 3), margin=1),
     ConvolutionCase("3x3 of 16, norm, residual, relu", _same_norm_residual, "xwmvstr", (128, 16, 16, 32, 3), margin=1),
     ConvolutionCase("3x3 of 32, norm, silu", _same_norm_silu, "xwmvst", (32, 32, 32, 112, 3), margin=1),
