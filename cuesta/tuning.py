@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 Function = Callable[[list[Any]], Sequence[Any]]
 """A compiled program: takes a list of arguments and empties it."""
-Timer = Callable[[Sequence[Function], Sequence[Any]], Sequence[float]]
-"""How long each function takes with the same arguments, in µs; infinity for one that fails."""
+Timer = Callable[[Sequence[Function], Sequence[Any], str], Sequence[float]]
+"""How long each function takes on a device with the same arguments, in µs; infinity for one that fails."""
 
 _SUFFIX = ".times"
 FLUSHED = 256 << 20
@@ -110,7 +110,7 @@ class Tuner:
             functions = [function for function in built if function is not None]
             if len(functions) > 1:
                 try:
-                    times = self.timer(functions, arguments_of(question[0]))
+                    times = self.timer(functions, arguments_of(question[0]), device_of_program(question[0]))
                 except torch.cuda.OutOfMemoryError:  # then the default it is
                     times = [math.inf] * len(functions)
             elif functions:
@@ -202,11 +202,21 @@ def arguments_of(program: ModuleOp) -> list[torch.Tensor]:
     return found
 
 
-def cuda_timer(functions: Sequence[Function], arguments: Sequence[Any]) -> list[float]:
-    """The median times on the device of the arguments, by CUDA events, of functions that take turns."""
+def device_of_program(program: ModuleOp) -> str:
+    """Where a program computes what it returns; it may take nothing."""
+    from cuesta.dialects.core.entry import entry_block
+    from cuesta.dialects.layout import device_of, tensor_type_of
+
+    end = entry_block(program).last_op
+    assert end is not None
+    return device_of(tensor_type_of(end.operands[0]))
+
+
+def cuda_timer(functions: Sequence[Function], arguments: Sequence[Any], device: str) -> list[float]:
+    """The median times on a device, by CUDA events, of functions that take turns."""
     import torch
 
-    with torch.cuda.device(arguments[0].device):
+    with torch.cuda.device(device):
         flushed = torch.empty(FLUSHED, dtype=torch.int8, device="cuda")
 
         def run(function: Function) -> tuple[torch.cuda.Event, torch.cuda.Event]:

@@ -53,9 +53,11 @@ class Clock:
     def __init__(self, *times: float) -> None:
         self.times = times
         self.asked = 0
+        self.devices: list[str] = []
 
-    def __call__(self, functions: Sequence[Any], arguments: Sequence[Any]) -> list[float]:
+    def __call__(self, functions: Sequence[Any], arguments: Sequence[Any], device: str) -> list[float]:
         self.asked += 1
+        self.devices.append(device)
         return list(self.times[: len(functions)])
 
 
@@ -120,8 +122,25 @@ def test_nothing_to_compare_with(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not clock.asked
 
 
+def test_a_program_that_takes_nothing_is_measured_where_its_result_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+    func.func @main() -> tensor<600xf32, #aten.layout<device = "cuda:1">> {
+      %y = loops.nest (%i : 600) outs(%o : tensor<600xf32, #aten.layout<device = "cuda:1">>) {
+        %a = elem.constant 4.0 : f32
+        loops.store %a, %o[%i] : tensor<600xf32, #aten.layout<device = "cuda:1">>
+      }
+      func.return %y : tensor<600xf32, #aten.layout<device = "cuda:1">>
+    }
+    """
+    built(monkeypatch, print, print)
+    clock = Clock(5.0, 4.0)
+    one = tuner(clock, keep=False)
+    assert one.measured([parse(text)] * 2, [parse(text)] * 2) == [5.0, 4.0]
+    assert clock.devices == ["cuda:1"]
+
+
 def test_too_little_memory_leaves_the_default_this_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(functions: Sequence[Any], arguments: Sequence[Any]) -> list[float]:
+    def full(functions: Sequence[Any], arguments: Sequence[Any], device: str) -> list[float]:
         raise torch.cuda.OutOfMemoryError("out of memory")
 
     built(monkeypatch, print, print)
@@ -147,7 +166,7 @@ def test_arguments_have_the_types_that_a_program_takes() -> None:
 def test_nothing_is_fake_while_a_graph_is_compiled() -> None:
     seen: list[Any] = []
 
-    def clock(functions: Sequence[Any], arguments: Sequence[Any]) -> list[float]:
+    def clock(functions: Sequence[Any], arguments: Sequence[Any], device: str) -> list[float]:
         seen.extend([*arguments, *functions[0](list(arguments)), torch.zeros(3)])
         return [1.0, 1.0]
 

@@ -20,7 +20,8 @@ class ElideRounding(RewritePattern):
 
     A value is one number in a nest: x + (0 - x) is 0, and some x is max x. Near misses: what is read back, rounded,
     from where the nest stored it; a nest that compares such a value with another, which may come of the rounded one, or
-    that gives others the greatest or least of such values: a gradient asks which elements are equal to that.
+    that gives others the greatest or least of such values: a gradient asks which elements are equal to that. What a
+    value is made of was there before it: comparing it with that asks for nothing.
     """
 
     def __init__(self) -> None:
@@ -77,9 +78,8 @@ def asks_which(nest: loops.NestOp) -> bool:
     """
     for op in nest.walk():
         if isinstance(op, elem.TableOp) and op.row.name in _COMPARISONS:
-            if any(_is_rounded(one) for one in op.operands) and not any(
-                isinstance(one.owner, elem.ConstantOp) for one in op.operands
-            ):
+            one, other = op.operands
+            if any(_is_rounded(p) and not _is_known_before(q, p) for p, q in ((one, other), (other, one))):
                 return True
         elif isinstance(op, loops.ReduceOp) and op.kind in ("maximum", "minimum"):
             stores = [use.operation for use in op.results[0].uses if isinstance(use.operation, loops.StoreOp)]
@@ -93,18 +93,31 @@ def _is_rounded(value: SSAValue) -> bool:
     return isinstance(value.owner, elem.ConvertOp) and isinstance(value.owner.operands[0].owner, elem.ConvertOp)
 
 
-def _is_of_rounded(value: SSAValue) -> bool:
+def _is_known_before(value: SSAValue, compared: SSAValue) -> bool:
+    """Whether a value cannot come of the one that it is compared with: a constant, or an element of memory that the
+    other is computed from, point by point.
+    """
+    while isinstance(value.owner, elem.ConvertOp):
+        value = value.owner.operands[0]
+    if isinstance(value.owner, elem.ConstantOp):
+        return True
+    return isinstance(value.owner, loops.LoadOp) and value in _made_of(compared)
+
+
+def _made_of(value: SSAValue) -> set[SSAValue]:
+    """What a value is computed from point by point, itself included."""
     work, seen = [value], {value}
     while work:
         owner = work.pop().owner
-        if not isinstance(owner, elem.TableOp | elem.ConvertOp | elem.SelectOp):
-            continue
-        if _is_rounded(owner.results[0]):
-            return True
-        new = [operand for operand in owner.operands if operand not in seen]
-        seen.update(new)
-        work += new
-    return False
+        if isinstance(owner, elem.TableOp | elem.ConvertOp | elem.SelectOp):
+            new = [operand for operand in owner.operands if operand not in seen]
+            seen.update(new)
+            work += new
+    return seen
+
+
+def _is_of_rounded(value: SSAValue) -> bool:
+    return any(_is_rounded(one) for one in _made_of(value))
 
 
 class ElideRoundingsPass(ModulePass):

@@ -151,6 +151,14 @@ def test_max_autotune_of_a_reduction() -> None:
     assert_close_to_float64(compiled, function, [torch.randn(4096, 1500, device="cuda")])
 
 
+def test_max_autotune_of_what_takes_nothing() -> None:
+    def function() -> torch.Tensor:
+        return torch.full((4096, 1500), 4.0, device="cuda")
+
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True, options={"max_autotune": True})
+    assert torch.equal(compiled(), function())
+
+
 def test_a_sum_of_products() -> None:
     def function(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
         return a @ b + c @ d

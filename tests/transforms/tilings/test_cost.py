@@ -148,6 +148,48 @@ def test_what_is_near_the_time_of_memory_is_not_asked_about(monkeypatch: pytest.
     assert cheapest(analysis, REFERENCE, usual) == usual
 
 
+def pooled(images: int) -> str:
+    """Greatest of windows of 3 x 3 x 3 in steps of 2, whose digits lanes along the window would have to compute."""
+    outer, inner = f"{images}x256x16x16x16xf32{PLAIN}", f"{images}x256x7x7x7xf32{PLAIN}"
+    return f"""
+    func.func @main(%x : tensor<{outer}>) -> tensor<{inner}> {{
+      %y = loops.nest (%n : {images}, %c : 256, %d : 7, %h : 7, %w : 7) outs(%o : tensor<{inner}>) {{
+        %m = loops.reduce maximum (%i : 3, %j : 3, %k : 3) {{
+          %v = loops.load %x[%n, %c, %d * 2 + %i, %h * 2 + %j, %w * 2 + %k] : tensor<{outer}>
+          loops.yield %v : f32
+        }} : f32
+        loops.store %m, %o[%n, %c, %d, %h, %w] : tensor<{inner}>
+      }}
+      func.return %y : tensor<{inner}>
+    }}"""
+
+
+def test_a_processor_holds_what_the_innermost_steps_touch() -> None:
+    # 512 points in steps of two elements touch so much that the planes of a window come again, but not its rows.
+    def sectors(text: str) -> float:
+        alone = counts(analysed(parse(text)), along=0, rows=512, lanes=1, warps=8)
+        return (alone.cache / alone.programs - 512 * 4) / REFERENCE.sector  # without what is stored
+
+    one = sectors(pooled(64).replace("%i : 3, %j : 3, %k : 3", "%i : 1, %j : 1, %k : 1"))
+    assert 3 * one < sectors(pooled(64)) < 27 * one / 2
+
+
+def test_digits_of_windows_count_in_tiles_of_rows() -> None:
+    analysis = analysed(parse(pooled(64)))
+    tiled = counts(analysis, along=0, rows=512, lanes=8, warps=8)
+    assert tiled.digits == tiled.programs * 4 * 512 * 8 * 2, "four steps, two of three digits"
+    assert counts(analysis, along=0, rows=512, lanes=1, warps=8).digits == 0
+    assert counts(analysed(parse(rows("4096x1024", "%i, %j"))), along=0, rows=8, lanes=512, warps=8).digits == 0
+
+
+def test_small_windows_of_many_points_have_a_lane_each() -> None:
+    """On an H100 so it took 117 us, and 212 in tiles of 1024 points and 8 elements of their windows."""
+    analysis = analysed(parse(pooled(64)))
+    usual = usual_tiling(analysis, REFERENCE)
+    assert usual is not None and usual["lanes"] == 1
+    assert cheapest(analysis, REFERENCE, usual)["lanes"] == 1
+
+
 def test_time_is_at_least_that_of_memory() -> None:
     for text in (rows("1024x4096", "%i, %j", 2), rows("4096x1024", "%j, %i")):
         analysis = analysed(parse(text))

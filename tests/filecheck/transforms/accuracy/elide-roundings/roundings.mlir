@@ -210,6 +210,71 @@ func.func @main(%x : tensor<4xbf16>) -> tensor<4xi1> {
 
 // -----
 
+// Nor is a comparison with what the value is made of: that was there before it.
+// CHECK:      func.func @main
+// CHECK:        %v = elem.mul %b, %d
+// CHECK-NEXT:   elem.gt %v, %d
+func.func @main(%x : tensor<4xbf16>, %k : tensor<4xbf16>) -> tensor<4xi1> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xi1>) {
+    %a = loops.load %x[%i] : tensor<4xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %c = loops.load %k[%i] : tensor<4xbf16>
+    %d = elem.convert %c : bf16 to f32
+    %v = elem.mul %b, %d : f32
+    %w = elem.convert %v : f32 to bf16
+    %r = elem.convert %w : bf16 to f32
+    %t = elem.gt %r, %d : f32
+    loops.store %t, %o[%i] : tensor<4xi1>
+  }
+  func.return %y : tensor<4xi1>
+}
+
+// -----
+
+// Near miss: something else that was read.
+// CHECK:      func.func @main
+// CHECK:        %r = elem.convert %{{.*}} : bf16 to f32
+// CHECK-NEXT:   elem.gt %r, %d
+func.func @main(%x : tensor<4xbf16>, %k : tensor<4xbf16>) -> tensor<4xi1> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xi1>) {
+    %a = loops.load %x[%i] : tensor<4xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %c = loops.load %k[%i] : tensor<4xbf16>
+    %d = elem.convert %c : bf16 to f32
+    %v = elem.mul %b, %b : f32
+    %w = elem.convert %v : f32 to bf16
+    %r = elem.convert %w : bf16 to f32
+    %t = elem.gt %r, %d : f32
+    loops.store %t, %o[%i] : tensor<4xi1>
+  }
+  func.return %y : tensor<4xi1>
+}
+
+// -----
+
+// Near miss: another element of what it is made of.
+// CHECK:      func.func @main
+// CHECK:        %r = elem.convert %{{.*}} : bf16 to f32
+// CHECK-NEXT:   elem.gt %r, %f
+func.func @main(%x : tensor<4xbf16>, %k : tensor<4xbf16>) -> tensor<4xi1> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xi1>) {
+    %a = loops.load %x[%i] : tensor<4xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %c = loops.load %k[%i] : tensor<4xbf16>
+    %d = elem.convert %c : bf16 to f32
+    %e = loops.load %k[3 - %i] : tensor<4xbf16>
+    %f = elem.convert %e : bf16 to f32
+    %v = elem.mul %b, %d : f32
+    %w = elem.convert %v : f32 to bf16
+    %r = elem.convert %w : bf16 to f32
+    %t = elem.gt %r, %f : f32
+    loops.store %t, %o[%i] : tensor<4xi1>
+  }
+  func.return %y : tensor<4xi1>
+}
+
+// -----
+
 // An integer is as near as f32 has it.
 // CHECK:      %[[N:.*]] = loops.index
 // CHECK-NEXT: %[[W:.*]] = elem.convert %[[N]] : i64 to f32
