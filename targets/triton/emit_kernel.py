@@ -310,7 +310,7 @@ class KernelEmitter:
     def index(self, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> tuple[str, Shape]:
         """The text of an index expression, and its shape."""
         if (split := split_by_steps(self, e, operands)) is not None:
-            return (f"({split.same}) + {split.rest}" if split.same != "0" else split.rest), split.shape
+            return split.whole, split.shape
         names = [self.names[operand] for operand in operands]
         shape = self.joint([self.real_of(operand) for operand in operands])
         if self.has_products:  # what two products read is one load, whichever of its axes each sums along

@@ -54,6 +54,13 @@ class Split:
     shape: Shape
     """Of both together."""
 
+    @property
+    def whole(self) -> str:
+        """Both together."""
+        if self.rest == "0":
+            return self.same
+        return self.rest if self.same == "0" else f"({self.same}) + {self.rest}"
+
 
 def split_by_steps(emitter: KernelEmitter, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> Split | None:
     """An expression that has digits of a point of a contraction; None for others."""

@@ -197,7 +197,7 @@ def product_of(
         if (consumer is None or is_kept) and strides_of(tensor_type_of(call.results[0]))[1] != 1:
             no_match(call, "is not taken for a product: channels of its result do not lie side by side")
             return None
-        made = [nest for nest in made if nest.results[0] in (left, right) and reads_in_order(nest, windows.order)]
+        made = [nest for nest in made if nest.results[0] in (left, right) and reads_in_order(nest, windows)]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
     product = Product(call, consumer, is_kept, producers, windows=windows)
     if min(product.sizes) < fewest:

@@ -227,19 +227,28 @@ def _points(tensor: SSAValue) -> int:
     return math.prod(size for size in sizes_of(tensor_type_of(tensor)) if isinstance(size, int))
 
 
-def reads_in_order(nest: loops.NestOp, order: Sequence[int]) -> bool:
+def reads_in_order(nest: loops.NestOp, windows: Windows) -> bool:
     """Whether what a nest reads, point by point of a factor, lies side by side along the last of the axes of a window,
-    or does not vary along it.
+    or does not vary along it; and, of windows that overlap, begins where the vectors of the factor would.
     """
-    if not order:
+    if not windows.order:
         return False
     substitution = Substitution(nest.induction_variables)
-    loads = loads_of(nest)
-    found = [
-        _step(load.source, substitution.expressions(load.map.results, load.indices), nest.sizes, order[-1])
-        for load in loads
-    ]
-    return all(step in (0, 1) for step in found)
+    for load in loads_of(nest):
+        index = substitution.expressions(load.map.results, load.indices)
+        step = _step(load.source, index, nest.sizes, windows.order[-1])
+        if step == 0:
+            continue
+        if step != 1 or (windows.overlap and side_by_side(load.source, windows.run) < windows.run):
+            return False
+    return True
 
 
-__all__ = ["CONVOLUTION", "VECTOR", "Windows", "lies_across", "reads_in_order", "windows_of"]
+def side_by_side(tensor: SSAValue, run: int) -> int:
+    """Of elements that lie side by side in memory, how many begin at a multiple of as many: a divisor of `run`."""
+    kind = tensor_type_of(tensor)
+    axes = zip(sizes_of(kind), strides_of(kind), strict=True)
+    return math.gcd(run, *(step for size, step in axes if size != 1 and isinstance(step, int) and step != 1))
+
+
+__all__ = ["CONVOLUTION", "VECTOR", "Windows", "lies_across", "reads_in_order", "side_by_side", "windows_of"]

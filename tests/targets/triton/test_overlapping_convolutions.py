@@ -10,13 +10,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from xdsl.ir import Operation
 
 from benchmarks.compile_stages import compiled as compiled_for_hopper
+from cuesta.context import make_context
+from cuesta.dialects import loops
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.tracing import trace_rewrites
+from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.pipeline import default_stages, run_pipeline
 from cuesta.targets.reference import check_equivalent
+from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import compare
-from cuesta.transforms.products import product_plans
+from cuesta.transforms.products import product_plans, widen_channels
 from tests.support.triton_interpreter import interpreted_cuda
-from tests.support.triton_kernels import texts_of
+from tests.support.triton_kernels import kernels_in, texts_of
 from tests.targets.triton.test_convolved_products import as_tuple, calls_in, captured, compiled, last, until, weight
 
 pytest.importorskip("triton")
@@ -201,3 +209,42 @@ def test_lanes_that_are_in_one_element_of_a_window_each(always: None, monkeypatc
     (text,) = texts_of(program)
     code = compiled_for_hopper(text).code
     assert code["copies to shared"] == ((128 * 64 + 16 * 64) // (8 * 128)) * 2
+
+
+def test_few_channels_are_made_more() -> None:
+    """Three channels are four where that is predicted to pay, copies included: copies of 8 bytes, and no registers."""
+    program = captured(stem, [last(32, 3, 224, 224), weight(64, 3, 7, 7), vector(64)])
+    after = until(program, "choose-products")
+    nests = [op for op in entry_block(after).ops if isinstance(op, loops.NestOp)]
+    assert not calls_in(after) and len(nests) == 3
+    assert [nest.sizes for nest in nests[:2]] == [(32, 4, 224, 224), (64, 4, 7, 7)]
+    module = program.clone()
+    run_pipeline(make_context(), module, default_stages())
+    text = next(one for one in emit_module(kernels_in(module)).values() if "tl.dot" in one.source)
+    code = compiled_for_hopper(text).code
+    assert code["copies to shared"] and code["loads"] <= code["stores"], "what is loaded otherwise is the bias"
+
+
+@pytest.mark.parametrize("channels", [3, 5])
+def test_more_channels_mean_the_same(channels: int, always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(widen_channels, "SURE", 0.0)
+    program = captured(stem, [last(2, channels, 9, 8), weight(32, channels, 7, 7), vector(32)])
+    before, made, after = (until(program, one) for one in ("multiply-patches", "align-products", "choose-products"))
+    assert [sizes_of(tensor_type_of(op.operands[0]))[1] for op in entry_block(made).ops if is_convolution(op)] == [
+        channels // 4 * 4 + 4
+    ]
+    assert not calls_in(after)
+    check_equivalent(before, made, exact=False)
+    check_equivalent(before, after, exact=False)
+
+
+def is_convolution(op: Operation) -> bool:
+    return isinstance(op, loops.ExternOp) and op.overload == "aten.convolution.default"
+
+
+def test_why_a_convolution_keeps_its_channels() -> None:
+    program = captured(bias_relu, [last(2, 6, 8, 8), weight(32, 6, 3, 3), vector(32)])
+    with trace_rewrites() as trace:
+        after = until(program, "choose-products")
+    assert any("keeps its channels: predicted" in one.reason for one in trace.refusals)
+    assert not any(isinstance(op, loops.NestOp) and op.sizes == (2, 8, 8, 8) for op in entry_block(after).ops)
