@@ -163,9 +163,9 @@ def tiles_of(case: ConvolutionCase, lock: Any) -> dict[str, Any]:
             raise _AskedError
         return [[0.0 if k == 0 else math.inf for k in range(len(question))] for question in questions]
 
-    def timed(functions: Sequence[Any], arguments: Sequence[Any]) -> Sequence[float]:
+    def timed(*given: Any) -> Sequence[float]:
         with lock:
-            return timer(functions, arguments)
+            return timer(*given)
 
     def tuned(graph: Any, inputs: Any) -> Any:
         return cuesta(graph, inputs, options={"max_autotune": True})

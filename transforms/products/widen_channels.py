@@ -69,21 +69,14 @@ def gains_by_channels(product: Product, machine: Machine) -> str | None:
 def widen_channels(product: Product) -> None:
     """Puts a convolution of more channels in the place of one. Requires: `widened` gives one."""
     call = product.call
-    operands, arguments = flatten_call(
-        [_copy(product, factor) if factor in (product.left, product.right) else factor for factor in _given(call)]
-    )
+    _, _, *rest = call.arguments_attr.positional
+    operands, arguments = flatten_call([_copy(product, product.left), _copy(product, product.right), *rest])
     new = loops.ExternOp.of(call.overload, operands, arguments, [product.result.type], pure="pure" in call.properties)
     new.location = call.location
     new.results[0].name_hint = call.results[0].name_hint
     Rewriter.insert_op(new, InsertPoint.before(call))
     replace_all_uses(product.result, new.results[0])
     remove(call)
-
-
-def _given(call: loops.ExternOp) -> list[object]:
-    """What a convolution is given, by position, tensors as values."""
-    _, _, *rest = call.arguments_attr.positional
-    return [call.tensor("input"), call.tensor("weight"), *rest]
 
 
 def _more(channels: int) -> int:
