@@ -16,14 +16,15 @@ from benchmarks.compile_stages import compiled as compiled_for_hopper
 from cuesta.context import make_context
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.locations import print_text
 from cuesta.dialects.core.tracing import trace_rewrites
 from cuesta.dialects.layout import sizes_of, tensor_type_of
-from cuesta.pipeline import default_stages, run_pipeline
+from cuesta.pipeline import CHECK_BOUNDS, default_stages, run_pipeline
 from cuesta.targets.reference import check_equivalent
 from cuesta.targets.triton.emit_module import emit_module
 from cuesta.testing import compare
 from cuesta.transforms.products import product_plans, widen_channels
-from tests.support.triton_interpreter import interpreted_cuda
+from tests.support.triton_interpreter import interpreted_cuda, parse
 from tests.support.triton_kernels import kernels_in, texts_of
 from tests.targets.triton.test_convolved_products import as_tuple, calls_in, captured, compiled, last, until, weight
 
@@ -248,3 +249,18 @@ def test_why_a_convolution_keeps_its_channels() -> None:
         after = until(program, "choose-products")
     assert any("keeps its channels: predicted" in one.reason for one in trace.refusals)
     assert not any(isinstance(op, loops.NestOp) and op.sizes == (2, 8, 8, 8) for op in entry_block(after).ops)
+
+
+@pytest.mark.parametrize("name", ["bias, relu", "a norm before", "with gaps"])
+def test_every_level_is_a_text_that_means_the_same(name: str, always: None) -> None:
+    """Kernels, and kernels that check their own addresses, print, parse back, and compute what the call computed."""
+    program = captured(CASES[name][0], inputs_of(name))
+    before = until(program, "spread-rows")
+    for label in ("choose-products", "loops-to-kernel"):
+        after = until(program, label)
+        again = parse(print_text(after))
+        again.verify()
+        assert print_text(again) == print_text(after)
+        check_equivalent(before, again, exact=False)
+    run_pipeline(make_context(), again, [CHECK_BOUNDS], verify_each=True)
+    check_equivalent(before, again, exact=False)
