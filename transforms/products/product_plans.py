@@ -44,18 +44,30 @@ Source: `make bench-products ARGS=--fused` on an H100.
 """
 
 
-ADDRESS = 16.0
-"""Instructions for an access to an image whose windows overlap: its address, and whether it is in the image.
+ADDRESS = 1.3
+"""Instructions for an access to an image whose windows overlap, its address and whether it is there, which nothing
+hides: of about 16.
 
-Source: machine code of a 3 by 3 convolution of 64 channels, for sm_90: 209 instructions a step, with 8 such accesses.
+Source: fitted with `_OVERLAPPING` in `tiles.py`.
 """
-
-
 FEW = 32
 """The library takes for a convolution of fewer channels at least as long as for one of so many. Per row and element of
 a window it took 12 ps for 3 channels (7x7 by 2, 64x224x224 to 64), 31 for 8 (3x3, 128x256x256 to 64), 12 for 32 (3x3).
 
 Source: calls of cuDNN, bf16, channels last, on an H100.
+"""
+
+
+DEEP, OF_DEEP = 2300, 0.82
+"""From so many points of a sum on the library takes this part of what is estimated for windows that overlap.
+
+Source: `make bench-convolved`, and calls of cuDNN, on an H100: 256, 480 and 512 channels, 3x3, took 0.65 to 1.04 of it.
+"""
+ROW = 2.0
+"""How often the library moves images and results of one dimension besides: it copies them to channels first, and back.
+16x256x1024 to 256, windows of 3, took it 66 us or more; as many products of images take it 12.
+
+Source: `make bench-convolved` on an H100.
 """
 
 
@@ -147,7 +159,13 @@ def _of_library(product: Product, machine: Machine) -> float:
         known = Around(part_in_memory=_part_in_memory(product))
         if product.windows.overlap and product.windows.channels < FEW:
             points = points // product.windows.channels * FEW
-    return LIBRARY * estimates((rows, columns, points), product.batch, product.bits, machine, known)[0][0]
+    found = LIBRARY * estimates((rows, columns, points), product.batch, product.bits, machine, known)[0][0]
+    if product.windows is not None and product.windows.overlap and points >= DEEP:
+        found *= OF_DEEP
+    if product.windows is not None and product.windows.overlap and len(product.windows.places) == 1:
+        copied = ROW * (_held(product.left) + _held(product.result)) + 2 * machine.launch_bytes
+        found += copied / (machine.memory_rate * machine.processors) / CLOCK
+    return found
 
 
 def _part_in_memory(product: Product) -> float:
@@ -185,7 +203,8 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
         bytes_after = max(0.0, moved / points - product.bits / 8)
         if product.is_kept:
             bytes_after += product.bits / 8
-    found = _addresses(product), _part_in_memory(product)
+    overlap = product.windows is not None and product.windows.overlap
+    found = overlap, _addresses(product), _part_in_memory(product)
     if not prologues:
         return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found)
     works, bits = [0.0, 0.0], [0, 0]
