@@ -137,6 +137,9 @@ bench-search: $(READY) ## random programs on the CPU: which are slower than eage
 bench-gpu-search: $(READY) ## random programs on a CUDA device: which are slower than eager, TorchInductor or memory (ARGS="--seeds 0-39")
 	$(RUN) -m benchmarks.search $(ARGS)
 
+bench-problems: $(READY) ## problems of a folder (Model, get_inputs, get_init_inputs) beside eager and TorchInductor (ARGS="FOLDER --seconds 240")
+	$(RUN) -m benchmarks.problems $(ARGS)
+
 bench-gpu-schedules: $(READY) ## random nests on a CUDA device: how near the best of their tilings the chosen ones are (ARGS="--seeds 0-39")
 	$(RUN) -m benchmarks.gpu_schedules $(ARGS)
 

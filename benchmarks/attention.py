@@ -21,10 +21,21 @@ from torch import Tensor
 
 import cuesta
 from benchmarks import attention_cases
-from benchmarks.attention_cases import Case
+from benchmarks.attention_cases import Case, Dropped, softmax
 from benchmarks.timing import events_in_turns
+from cuesta.targets.reference.keyed_draws import bernoulli
 
-SCORES = ("causal", "window", "slopes", "capped")
+DROPOUT = "+dropout"
+"""How the name of a row ends whose weights have dropout."""
+SCORES = (
+    "causal",
+    "window",
+    "slopes",
+    "capped",
+    *(f"{one}{DROPOUT}" for one in ("plain", "causal", "slopes", "capped")),
+)
+P = 0.1
+"""How likely a weight is dropped there."""
 LENGTHS = (1024, 4096, 16384)
 TOKENS = 16384
 """Queries of all of a batch."""
@@ -38,9 +49,11 @@ CHECKED = 4096
 
 
 def case_of(score: str, length: int, width: int, batch: int = 0) -> Case:
-    """A row: `score` is a function of `attention_cases`."""
+    """A row: `score` is a function of `attention_cases`, perhaps with dropout."""
+    name = score.removesuffix(DROPOUT)
     return Case(
-        getattr(attention_cases, score),
+        getattr(attention_cases, name),
+        weights=Dropped(P) if name != score else softmax,
         batch=batch or max(1, TOKENS // length),
         heads=WIDTHS[width],
         queries=length,
@@ -74,10 +87,10 @@ def sides_of(score: str, case: Case, wanted: Sequence[str]) -> dict[str, Callabl
     every: dict[str, Callable[[], Callable[..., Tensor]]] = {
         "eager": lambda: case,
         "inductor": lambda: torch.compile(case, fullgraph=True, dynamic=False),
-        "flex": lambda: flex_of(score, case),
+        "flex": lambda: flex_of(score, case),  # which has no dropout
         "cuesta": lambda: torch.compile(case, backend="cuesta", fullgraph=True, dynamic=False),
     }
-    return {name: every[name]() for name in wanted}
+    return {name: every[name]() for name in wanted if name != "flex" or not score.endswith(DROPOUT)}
 
 
 def error_of(result: Tensor, truth: Tensor) -> float:
@@ -90,7 +103,8 @@ def measure(
     score: str, length: int, width: int, wanted: Sequence[str], backward: bool, rounds: int = ROUNDS
 ) -> dict[str, Any]:
     """A row: milliseconds and bytes of each side, and how far each is off, relative to its size; with the
-    gradients, the one that is off most.
+    gradients, the one that is off most. With dropout only ours is compared, and only with gradients: its mask follows
+    from a key that is saved.
     """
     case = case_of(score, length, width)
     inputs = [one.requires_grad_(backward) for one in case.inputs("cuda")]
@@ -102,8 +116,9 @@ def measure(
         return [result, *(torch.autograd.grad(result, inputs, gradient) if backward else ())]
 
     truth: list[Tensor] = []
-    if length <= CHECKED:
-        exact = [one[:1].detach().float().requires_grad_(backward) for one in inputs]
+    exact = [one[:1].detach().float().requires_grad_(backward) for one in inputs] if length <= CHECKED else []
+    dropped = isinstance(case.weights, Dropped)
+    if exact and not dropped:
         truth = [one.detach() for one in results_of(replace(case, batch=1), exact, gradient[:1].float())]
     calls: dict[str, Callable[[], Any]] = {}
     for name, function in sides_of(score, case, wanted).items():
@@ -117,6 +132,14 @@ def measure(
                 warnings.simplefilter("ignore")
                 result = call()
             torch.cuda.synchronize()
+            truth = [] if dropped else truth
+            if exact and dropped and name == "cuesta" and backward:
+                given = function(*inputs)
+                mask = bernoulli(key_of(given), [1, case.heads, case.queries, case.keys], 1 - P, 1)
+                result = [given, *torch.autograd.grad(given, inputs, gradient)]
+                told = replace(case, batch=1, weights=Dropped(P, mask))
+                truth = [one.detach() for one in results_of(told, exact, gradient[:1].float())]
+                del given, mask, told
             if truth:
                 pairs = zip(result, truth, strict=True)
                 row["off"][name] = max(error_of(one[:1].detach(), true) for one, true in pairs)
@@ -142,10 +165,19 @@ def measure(
     return row
 
 
+def key_of(result: Tensor) -> Tensor:
+    """The key of the draw that a result of ours was made with: it is saved for the backward pass."""
+    saved: Any = getattr(result.grad_fn, "saved_tensors")  # noqa: B009 # of a function of AOTAutograd's
+    (key,) = (one for one in saved if one.dtype == torch.int64 and one.numel() == 1)
+    return key
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scores", default=",".join(SCORES), help="what is done to the scores")
+    parser.add_argument(
+        "--scores", default=",".join(SCORES), help=f"what is done to the scores; of the weights, {DROPOUT}"
+    )
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="queries, and keys")
     parser.add_argument("--widths", default=",".join(map(str, WIDTHS)), help="head sizes")
     parser.add_argument("--sides", default="inductor,flex,cuesta", help="eager, inductor, flex, cuesta")
@@ -169,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 memory = " ".join(f"{name} {one / 2**20:.0f} MiB" for name, one in row["bytes"].items())
                 off = " ".join(f"{name} {one:.1e}" for name, one in row["off"].items())
                 print(
-                    f"{score:8} {length:6} x {width:3}  {told}  {ratios}  [{memory}] [{off}] {row['errors'] or ''}",
+                    f"{score:14} {length:6} x {width:3}  {told}  {ratios}  [{memory}] [{off}] {row['errors'] or ''}",
                     flush=True,
                 )
                 if given.json:

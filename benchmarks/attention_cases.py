@@ -7,12 +7,34 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 CAP = 2.0
 """The greatest score of `capped`."""
 
 Score = Callable[[Tensor, "Case"], Tensor]
 """What is done to the scores, which are (batch, heads, queries, keys)."""
+
+
+def softmax(scores: Tensor) -> Tensor:
+    """The weights of attention."""
+    return scores.softmax(-1)
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The weights of attention, with dropout."""
+
+    p: float
+    mask: Tensor | None = None
+    """What to keep, where it is not drawn."""
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        """A softmax, and dropout."""
+        weights = scores.softmax(-1)
+        if self.mask is None:
+            return functional.dropout(weights, self.p, training=True)
+        return weights * self.mask.to(weights.dtype) * (1 / (1 - self.p) if self.p < 1 else 0.0)
 
 
 @dataclass(frozen=True)
@@ -28,7 +50,7 @@ class Case:
     values: int = 0
     """The columns of values; as many as those of keys where it is 0."""
     dtype: torch.dtype = torch.bfloat16
-    weights: Callable[[Tensor], Tensor] = lambda scores: scores.softmax(-1)
+    weights: Callable[[Tensor], Tensor] = softmax
     near: int = 20
     """How many keys a query sees of `window`."""
     shared: int = 1
@@ -90,6 +112,13 @@ def filled(scores: Tensor, case: Case) -> Tensor:
     """A large negative number where there is nothing to see."""
     i, j = _points(scores)
     return scores.masked_fill(j > i, -1e4)
+
+
+def padded(scores: Tensor, case: Case) -> Tensor:
+    """The last keys are padding, of each of a batch as many more."""
+    _, j = _points(scores)
+    lengths = case.keys - 3 * torch.arange(case.batch, device=scores.device)[:, None, None, None]
+    return scores.masked_fill(j >= lengths, float("-inf"))
 
 
 def wholly_masked(scores: Tensor, case: Case) -> Tensor:

@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from time import perf_counter
@@ -66,8 +66,10 @@ def is_large(line: str) -> bool:
 class Process:
     """A worker process and the pipe to it."""
 
-    def __init__(self, sides: Sequence[str], texts: str | None) -> None:
-        from benchmarks.gpu_worker import serve
+    def __init__(self, sides: Sequence[str], texts: str | None, serve: Callable[..., None] | None = None) -> None:
+        """`serve(pipe, sides, texts)` answers; without one, `gpu_worker`'s."""
+        if serve is None:
+            from benchmarks.gpu_worker import serve
 
         context = multiprocessing.get_context("spawn")
         self.pipe: Connection
@@ -101,6 +103,7 @@ class Run:
         self.owners: dict[str, Process] = {}
         self.processes: list[Process] = []
         self.start = perf_counter()
+        self.grace: float = GRACE
 
     def told(self, text: str) -> None:
         """Progress."""
@@ -111,18 +114,21 @@ class Run:
         self.processes.append(process)
         return process
 
+    def lost(self, process: Process) -> None:
+        """Hears of a process that died."""
+
     def compile_all(self, names: Sequence[str], *, fresh: bool, most: int = MOST_PROCESSES) -> None:
         """Compiles the cases in `options.workers` processes, or fewer, or with `fresh` each in one of its own."""
         pending = list(names)
         busy: list[Process] = []
-        deadline = perf_counter() + self.options.compile_seconds + GRACE
+        deadline = perf_counter() + self.options.compile_seconds + self.grace
         workers = min(self.options.workers, len(pending), most)
         # The first message of a process says that it is ready.
         busy += [self.new_process() for _ in range(workers)]
         while busy and perf_counter() < deadline:
             # Who is stopped takes along what it has compiled: after the time for it nothing new is begun, and who holds
             # results may finish what it is at.
-            if perf_counter() > deadline - GRACE:
+            if perf_counter() > deadline - self.grace:
                 for name in pending:
                     self.rows[name] = {"error": "not compiled in time"}
                 pending.clear()
@@ -136,6 +142,7 @@ class Run:
                 except (EOFError, OSError):
                     alive, answer = False, {"error": "the process died"}
                     self.told(f"a process died: {process.case}")
+                    self.lost(process)
                 if process.case is not None:
                     self.rows[process.case] = answer
                     if (taken := perf_counter() - process.since) > LONG:

@@ -67,7 +67,7 @@ class Worker:
     def warm_up(self) -> None:
         """Imports and starts what every compiler needs once in a process."""
         for side in self.sides:
-            _compiled(lambda x: x + 1, side)(torch.ones(8, device="cuda"))
+            compiled(lambda x: x + 1, side)(torch.ones(8, device="cuda"))
         torch.cuda.synchronize()
 
     def compile(self, name: str) -> Result:
@@ -141,7 +141,7 @@ class Worker:
 
 def _first_step(prepared: Prepared, side: str) -> tuple[Callable[..., Any], Step, float]:
     """The function as a side compiles it, its step, and the seconds that the first one took."""
-    function = _compiled(prepared.function, side)
+    function = compiled(prepared.function, side)
     step = prepared.step(function)
     start = perf_counter()
     step()
@@ -194,7 +194,8 @@ def _check(prepared: Prepared, function: Callable[..., Any], side: str) -> None:
         assert_close_to_float64(function, prepared.function, prepared.inputs, gradients=prepared.case.training)
 
 
-def _compiled(function: Callable[..., Any], side: str) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], side: str) -> Callable[..., Any]:
+    """A function as a side compiles it: `cuesta`, `inductor`, with a mode behind it (`cuesta-graphs`)."""
     backend, *mode = side.split("-")
     return torch.compile(function, backend=backend, mode=MODES[mode[0]] if mode else None, dynamic=False)
 
@@ -262,7 +263,7 @@ def launch_costs(sides: tuple[str, ...]) -> Result:
             kernels: list[int] = []
             for length in (4, 40):
                 cuesta.clear_records()
-                function = chain(length) if side == "eager" else _compiled(chain(length), side)
+                function = chain(length) if side == "eager" else compiled(chain(length), side)
                 function(x)
                 kernels.append(cuesta.statistics().kernels if side == "cuesta" else length)
                 seconds.append(_host_seconds(lambda function=function: function(x)))
@@ -302,7 +303,7 @@ def serve(connection: Connection, sides: tuple[str, ...], texts: str | None) -> 
         },
         "measure": worker.measure,
         "launch costs": lambda _: launch_costs(sides),
-        "host times": lambda _: host_times(sides, _compiled, "cuda"),
+        "host times": lambda _: host_times(sides, compiled, "cuda"),
     }
     while (request := connection.recv()) is not None:
         verb, name = request

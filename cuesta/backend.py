@@ -121,8 +121,12 @@ def _wants_to_save() -> bool:
     return bool(getattr(config, "bundled_autograd_cache", False)) and bool(config.force_non_lazy_backward_lowering)
 
 
-def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, **options: Any) -> Any:
-    """PyTorch's min-cut partitioner. Importing it costs 0.1 s (networkx), which inference need not pay."""
+def _partition(
+    gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, random: str = "eager", **options: Any
+) -> Any:
+    """PyTorch's min-cut partitioner. Importing it costs 0.1 s (networkx), which inference need not pay. `random` is the
+    option of that name: draws between products may get keys.
+    """
     from functorch.compile import min_cut_rematerialization_partition
     from torch._functorch import config
     from torch.fx._lazy_graph_module import _LazyGraphModule  # pyright: ignore[reportPrivateUsage]
@@ -138,7 +142,7 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, 
     if config.cse:
         merge_equal_nodes(gm.graph)
     rows_in_parts(gm)
-    recompute_scores(gm, num_fwd_outputs)
+    recompute_scores(gm, num_fwd_outputs, _keyed(gm, random))
     with config.patch(cse=False):
         forward, backward = min_cut_rematerialization_partition(
             gm, *arguments, num_fwd_outputs=num_fwd_outputs, **options
@@ -147,6 +151,18 @@ def _partition(gm: torch.fx.GraphModule, *arguments: Any, num_fwd_outputs: int, 
     tell_saved_results(forward, num_fwd_outputs)
     # It is copied before it is compiled, and nobody calls the copy: no code for it either.
     return forward, _LazyGraphModule.from_graphmodule(backward)
+
+
+def _keyed(gm: torch.fx.GraphModule, random: str) -> Callable[[torch.device], bool]:
+    """On which devices draws of a graph may get keys, by the option `random`."""
+    from cuesta.lowering.capture.keyed_draws import DRAWS, keyed_by, no_keys
+
+    if not any(gm.graph.find_nodes(op="call_function", target=target) for target in DRAWS):
+        return no_keys
+    from cuesta.targets.reference.keyed_draws import define_operators
+
+    define_operators()
+    return keyed_by(random)
 
 
 def _fills_memory() -> bool:
@@ -189,7 +205,7 @@ class Compilers:
             "fw_compiler": self.of("forward"),
             "bw_compiler": self.of("backward"),
             "inference_compiler": self.of("inference"),
-            "partition_fn": _partition,
+            "partition_fn": functools.partial(_partition, random=self.options.random),
             "decompositions": decomposition_table(),
             # Writes to inputs end the graph, which is functional otherwise; see `aten.writes_to`.
             "keep_inference_input_mutations": True,
@@ -213,6 +229,7 @@ class Compilers:
         with collection_paused(), only(self.extensions), allowing(self.seconds_allowed), observed(self.observer):
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.lowering.capture.objects import hold_real_objects
+            from cuesta.lowering.capture.recomputed_scores import key_draws
             from cuesta.returned_aliases import view_the_inputs
             from cuesta.saved_results import (
                 count_visible_results,
@@ -230,6 +247,7 @@ class Compilers:
             hold_real_objects(gm)
             if kind == "inference":
                 as_eager(gm, fills_memory=_fills_memory())
+                key_draws(gm, _keyed(gm, self.options.random))
             if kind == "forward":
                 save_what_was_read(gm)
             if kind == "backward":

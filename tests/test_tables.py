@@ -58,6 +58,7 @@ FINITE = {
     "targets/cpu/integer_functions.py:gcd": TEXTS,
     "targets/cpu/jit.py:_target_machine": "one for each set of features that the host is said to have",
     "targets/cpu/philox.py:philox": TEXTS,
+    "targets/cpu/philox.py:random_word": TEXTS,
     "targets/cpu/remainders.py:remainder": TEXTS,
     "targets/cpu/vector_math.py:_math_function": TEXTS,
     "targets/library.py:_version": "one for each library that a key names",

@@ -62,7 +62,9 @@ _WORTH: Final[Mapping[str, int]] = {
 """The additions and multiplications of functions; of those that are not here, and no reductions, none."""
 _FREE: Final = frozenset({"tl.abs", "tl.exp2", "tl.maximum", "tl.minimum", "functions.to_e4m3", "functions.to_e5m2"})
 _SINKS: Final = frozenset({"tl.store", "tl.device_assert", "tl.debug_barrier", "functions.outside"})
-_OF_NUMBERS: Final = frozenset({"functions.gcd", "functions.philox", "functions.either", "functions.both"})
+_OF_NUMBERS: Final = frozenset(
+    {"functions.gcd", "functions.philox", "functions.random_word", "functions.either", "functions.both"}
+)
 _REDUCTIONS: Final = frozenset({"tl.reduce", "tl.associative_scan", "tl.sum", "tl.max", "tl.min", "tl.cumsum"})
 _NOBODY_LEFT: Final = frozenset({"functions.meet", "functions.take"})
 """What programs that meet ask: as a rule all of a group run at the same time, and none leaves its part to others."""

@@ -123,9 +123,17 @@ def _dot(reader: Reader, arguments: Arguments, named: Named) -> Value:
     return reader.made("dot", values, "f", shape, 2 * math.prod(shape) * a.shape[1] / (reader.warps * WARP))
 
 
+def _random_words(reader: Reader, arguments: Arguments, _named: Named) -> Value:
+    """Four whole numbers for each call, side by side along a dimension."""
+    calls, dim = reader.value(arguments[1]), int(arguments[3])
+    shape = tuple(size * 4 if place == dim else size for place, size in enumerate(calls.shape))
+    return reader.made(("random words", dim), [calls], "i", shape)
+
+
 MOVES: Final[Mapping[str, Callable[[Reader, Arguments, Named], Any]]] = {
     "tl.program_id": _program_id,
     "functions.rolled": _rolled,
+    "functions.random_words": _random_words,
     "tl.arange": _arange,
     "tl.full": _full,
     "tl.zeros": _zeros,

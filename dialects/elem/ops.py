@@ -255,14 +255,7 @@ class PhiloxOp(ElementwiseOp):
     @classmethod
     def parse(cls, parser: Parser) -> PhiloxOp:
         """Parses `2 of %key, %counter : i64`."""
-        word = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        parser.parse_keyword("of")
-        unresolved = [parser.parse_unresolved_operand()]
-        parser.parse_punctuation(",")
-        unresolved.append(parser.parse_unresolved_operand())
-        parser.parse_punctuation(":")
-        value_type = parser.parse_type()
-        return cls.build(word, *(parser.resolve_operand(operand, value_type) for operand in unresolved))
+        return cls.build(*_parse_word(parser))
 
     def print(self, printer: Printer) -> None:
         """Prints `2 of %key, %counter : i64`."""
@@ -271,12 +264,66 @@ class PhiloxOp(ElementwiseOp):
 
     def verify_(self) -> None:
         """Checks the word and the types."""
-        verify_counts(self, operands=2, results=1)
         if not 0 <= self.word < 4:
             raise VerifyException(f"elem.philox has the words 0 to 3, not {self.word}")
-        types = {operand.type for operand in (*self.operands, *self.results)}
-        if len(types) != 1 or scalar_of(self.result.type) != i64:
-            raise VerifyException(f"elem.philox is on i64, not on {', '.join(sorted(map(str, types)))}")
+        _verify_word(self)
+
+
+class RandomWordOp(ElementwiseOp):
+    """The random word of a place: number `place mod 4` of the four that Philox4x32-10 gives for a 64-bit key and the
+    counter `first + place div 4`, as an integer in [0, 2^32). Places are not negative.
+
+    Four places that follow one another have one call of Philox. What computes a tile of places may share it.
+    """
+
+    name = "elem.random_word"
+
+    @classmethod
+    def build(cls, first: int, key: SSAValue, place: SSAValue) -> RandomWordOp:
+        """The word of a place, for a key; both are i64."""
+        return cls.create(
+            operands=(key, place), result_types=(key.type,), properties={"first": IntegerAttr(first, i64)}
+        )
+
+    @property
+    def first(self) -> int:
+        """The counter of the first four places."""
+        return integer_property(self, "first")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RandomWordOp:
+        """Parses `1099511627776 of %key, %place : i64`."""
+        return cls.build(*_parse_word(parser))
+
+    def print(self, printer: Printer) -> None:
+        """Prints `1099511627776 of %key, %place : i64`."""
+        printer.print_string(f" {self.first} of")
+        print_values_of_type(printer, self.operands, self.result.type)
+
+    def verify_(self) -> None:
+        """Checks the counter and the types."""
+        if not 0 <= self.first < 1 << 62:
+            raise VerifyException(f"elem.random_word begins at a counter in [0, 2^62), not at {self.first}")
+        _verify_word(self)
+
+
+def _parse_word(parser: Parser) -> tuple[int, SSAValue, SSAValue]:
+    """A number, and two operands of one type."""
+    number = parser.parse_integer(allow_boolean=False, allow_negative=False)
+    parser.parse_keyword("of")
+    first = parser.parse_unresolved_operand()
+    parser.parse_punctuation(",")
+    second = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    value_type = parser.parse_type()
+    return number, parser.resolve_operand(first, value_type), parser.resolve_operand(second, value_type)
+
+
+def _verify_word(op: PhiloxOp | RandomWordOp) -> None:
+    verify_counts(op, operands=2, results=1)
+    types = {operand.type for operand in (*op.operands, *op.results)}
+    if len(types) != 1 or scalar_of(op.result.type) != i64:
+        raise VerifyException(f"{op.name} is on i64, not on {', '.join(sorted(map(str, types)))}")
 
 
 class SelectOp(ElementwiseOp):
@@ -321,4 +368,4 @@ class SelectOp(ElementwiseOp):
             )
 
 
-ELEM = Dialect("elem", [BitcastOp, ConstantOp, ConvertOp, PhiloxOp, SelectOp, *OPS.values()], [])
+ELEM = Dialect("elem", [BitcastOp, ConstantOp, ConvertOp, PhiloxOp, RandomWordOp, SelectOp, *OPS.values()], [])

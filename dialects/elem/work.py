@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from cuesta.dialects.elem.ops import OPS, BitcastOp, ConstantOp, ConvertOp, PhiloxOp, SelectOp
+from cuesta.dialects.elem.ops import OPS, BitcastOp, ConstantOp, ConvertOp, PhiloxOp, RandomWordOp, SelectOp
 from cuesta.dialects.elem.table import Row
 
 _DEAR = {"div": 3.0, "sqrt": 3.0, "rsqrt": 4.0, "fmod": 8.0, "trunc_div": 8.0, "pow": 16.0, "gcd": 40.0}
@@ -20,6 +20,7 @@ WORK: dict[type[Operation], float] = {
     BitcastOp: 0.0,
     ConvertOp: 1.0,
     PhiloxOp: 40.0,
+    RandomWordOp: 40.0,
     SelectOp: 1.0,
     **{op: work_of(op.row) for op in OPS.values()},
 }

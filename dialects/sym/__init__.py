@@ -1,6 +1,7 @@
 """The `sym` dialect: integer expressions over dimensions and symbols, and index maps made of them.
 
-`expr` has the expressions, `simplify` the laws, `map` and `attributes` the xDSL side, `syntax` the parser and printer.
+`expr` has the expressions, `simplify` the laws, `solving` solves linear ones,
+`map` and `attributes` the xDSL side, `syntax` the parser and printer.
 """
 
 from cuesta.dialects.sym.attributes import SYM, ExprAttr, IntType, SymbolsAttr, ValueOp
@@ -33,6 +34,7 @@ from cuesta.dialects.sym.simplify import (
     prove_less_equal,
     simplify,
 )
+from cuesta.dialects.sym.solving import Solution, solve
 
 __all__ = [
     "SYM",
@@ -41,6 +43,7 @@ __all__ = [
     "IndexExpr",
     "IntType",
     "MapAttr",
+    "Solution",
     "SymbolRanges",
     "SymbolsAttr",
     "ValueOp",
@@ -62,6 +65,7 @@ __all__ = [
     "prove_less_equal",
     "shift_dims",
     "simplify",
+    "solve",
     "substitute",
     "symbol",
     "symbols_of",

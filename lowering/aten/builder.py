@@ -270,23 +270,30 @@ class LoopBuilder:
         self.emit(op)
         return Scalar(self, op.results[0])
 
+    def random_word(self, first: int, key: Scalar, place: Scalar) -> Scalar:
+        """`elem.random_word`."""
+        op = elem.RandomWordOp.build(first, key.value, place.value)
+        self.emit(op)
+        return Scalar(self, op.results[0])
+
     def random_key(self, device: str) -> SSAValue:
         """The key of the graph's random numbers on a device, a tensor of one i64: torch's generator gives it.
 
         Requires: no nest is open.
         """
-        key = self._keys.get(device)
-        if key is None:
-            arguments = CallArguments.of(
-                (-(1 << 63), (1 << 63) - 1, (1,)), (("dtype", DType("int64")), ("device", Device(device)))
-            )
-            op = loops.ExternOp.of(
-                "aten.randint.low", (), arguments, [tensor_type((1,), i64, device=device)], pure=False
-            )
-            self.emit(op)
-            key = self._keys[device] = op.results[0]
-            key.name_hint = "key"
+        if (key := self._keys.get(device)) is None:
+            key = self._keys[device] = self.fresh_key(device)
         return key
+
+    def fresh_key(self, device: str) -> SSAValue:
+        """A key that is no other's."""
+        arguments = CallArguments.of(
+            (-(1 << 63), (1 << 63) - 1, (1,)), (("dtype", DType("int64")), ("device", Device(device)))
+        )
+        op = loops.ExternOp.of("aten.randint.low", (), arguments, [tensor_type((1,), i64, device=device)], pure=False)
+        self.emit(op)
+        op.results[0].name_hint = "key"
+        return op.results[0]
 
     def random_words(self, count: sym.IndexExpr, element: Attribute) -> SSAValue:
         """So many i32 or i64 of eager's next random words on the CPU. Requires: no nest is open."""

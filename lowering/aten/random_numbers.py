@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f32, f64,
 from xdsl.ir import Attribute, SSAValue
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.keyed_draws import BERNOULLI, DRAW, IN_A_CALL, RANDOM_KEY
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import device_of, sizes_of, tensor_type, traits_of
 from cuesta.lowering.aten import eager_random
@@ -27,8 +28,6 @@ from cuesta.lowering.aten.operands import element_of, sizes_of_value, tensor_typ
 from cuesta.lowering.aten.pointwise import broadcast_indices
 from cuesta.lowering.aten.scalar import Scalar, cos, log, maximum, sin, sqrt, where
 
-_DRAW = 1 << 40
-"""How far the counters of draws are apart."""
 _TOGETHER = 64
 """What the number of pieces is a multiple of: each quarter begins at a vector's boundary."""
 RANKED = 128
@@ -75,7 +74,7 @@ def _draw_to(
     if count != 1:  # one number has one place, which lanes cannot share
         pieces = sym.ceildiv(sym.ceildiv(count, group), _TOGETHER) * _TOGETHER
     key = builder.random_key(device_of(result))
-    first = builder.next_draw() * _DRAW
+    first = builder.next_draw() * DRAW
     with builder.nest([pieces], [result]) as nest:
         (piece,) = nest.indices
         seed = builder.load_raw(key, [0])
@@ -175,8 +174,13 @@ def _bernoulli_of_number(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValu
     if not 0 <= p <= 1:
         decline("eager has an error for such a probability")
     element = element_of(op.results[0])
-    below = math.ceil(p * 2**32)
+    below = _below(p)
     return _draw(op, builder, lambda words: [(word < below).convert(element) for word in words], 4)
+
+
+def _below(p: float) -> int:
+    """The first word that is not among those below p · 2^32."""
+    return math.ceil(p * 2**32)
 
 
 def _bernoulli(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
@@ -293,7 +297,39 @@ def _permutation(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     return nest.results
 
 
+# -- draws of a key ----------------------------------------------------------------------------------------------------
+
+
+def _random_key(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    return [builder.fresh_key(device_of(tensor_type_of(op.results[0])))]
+
+
+def _keyed_bernoulli(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
+    """Whether the word of a place is below p · 2^32: one number at a point, whoever reads it. Places of a row follow
+    one another, and each row begins with a call of its own.
+    """
+    match op.arguments_attr.positional:
+        case (_, tuple(), int() | float() as p, int() as number) if 0 <= p <= 1 and len(op.operands) == 1:
+            (key,), below, first = op.operands, _below(p), number * DRAW
+        case _:
+            decline("a draw of a key takes a key, sizes, a probability and a number")
+    result = tensor_type_of(op.results[0])
+    sizes = sizes_of(result)
+    with builder.nest(sizes, [result]) as nest:
+        seed = builder.load_raw(key, [0])
+        place: sym.IndexExpr = 0
+        if sizes:
+            padded = sym.ceildiv(sizes[-1], IN_A_CALL) * IN_A_CALL
+            place = sym.linearize(nest.indices[:-1], sizes[:-1]) * padded + nest.indices[-1]
+        word = builder.random_word(first, seed, builder.index(place))
+        builder.store(word < below, nest.handles[0], nest.indices)
+    return nest.results
+
+
 RULES: dict[str, Rule] = {
+    RANDOM_KEY: _random_key,
+    BERNOULLI: _keyed_bernoulli,
+} | {
     name: _by_stream(rule, eager_random.RULES.get(name))
     for name, rule in {
         "aten.rand.default": _rand,

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects.aten import Argument, CallArguments, DType, Operand, op_class
 from cuesta.dialects.layout import tensor_type
+from cuesta.dialects.sym import IndexExpr
 from cuesta.lowering.capture.sympy_to_sym import Sympy, UnsupportedExpressionError, index_expression
 
 _SCALAR_F64: Final = tensor_type((), f64)
@@ -34,10 +35,10 @@ _BINARY: Final = {
 
 
 class SymbolicFloats:
-    """The symbolic floats of one graph. `append` adds an op to the program."""
+    """The symbolic floats of one graph. `append` adds an op to the program, `said` says a number of its symbols."""
 
-    def __init__(self, append: Callable[[Operation], None]) -> None:
-        self._append = append
+    def __init__(self, append: Callable[[Operation], None], said: Callable[[IndexExpr], IndexExpr]) -> None:
+        self._append, self._said = append, said
         self._doubles: dict[Sympy, SSAValue] = {}
         self._singles: dict[Sympy, SSAValue] = {}
 
@@ -63,7 +64,7 @@ class SymbolicFloats:
 
     def _computed(self, expression: Sympy) -> SSAValue:
         if expression.is_integer and not expression.is_Float:
-            return self._number(index_expression(expression))
+            return self._number(self._said(index_expression(expression)))
         if expression.is_number:
             return self._number(float(expression))
         name = type(expression).__name__

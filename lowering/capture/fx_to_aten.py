@@ -62,8 +62,9 @@ class ImportedGraph:
     """One per graph input, constants not counted."""
     outputs: tuple[Kind, ...]
     """One per graph output."""
-    unbacked: frozenset[str]
-    """The symbols (`u0`) that stand for sizes known only after some op of the graph has run: no argument tells them."""
+    untold: frozenset[str]
+    """The symbols that no argument tells, such as those (`u0`) of sizes known only after some op of the graph has run.
+    """
 
 
 def import_graph(gm: GraphModule, *, name: str = "main") -> ImportedGraph:
@@ -90,8 +91,8 @@ class _Importer:
         self.ops: list[Operation] = []
         self.constants: list[tuple[str, Any]] = []
         self.constant_values: dict[str, SSAValue] = {}
-        self.symbols = Symbols()
-        self.floats = SymbolicFloats(self.ops.append)
+        self.symbols = Symbols(node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder")
+        self.floats = SymbolicFloats(self.ops.append, self.symbols.said)
         self.literals: dict[CallArguments, SSAValue] = {}
         self.operands: list[SSAValue] = []
         self.symbolic_floats: list[tuple[int, torch.SymFloat]] = []
@@ -119,17 +120,19 @@ class _Importer:
             assert self.node is not None
             self.refuse(self.node, str(error))
         module = self.finish(name)
-        unbacked = self.symbols.unbacked - self.told_by_arguments()
-        return ImportedGraph(module, tuple(self.constants), tuple(inputs), outputs, unbacked)
+        untold = frozenset(self.symbols.ranges()) - self.told_by_arguments()
+        return ImportedGraph(module, tuple(self.constants), tuple(inputs), outputs, untold)
 
     def told_by_arguments(self) -> set[str]:
-        """The symbols that are an argument, or a size or stride of one."""
+        """The symbols of which an argument, or a size or stride of one, is a line."""
         told: set[str] = set()
         for argument in self.block.args:
-            if isinstance(argument.type, sym.IntType):
-                told.add(sym.format_expr(argument.type.data))
+            kind, numbers = argument.type, list[sym.IndexExpr]()
+            if isinstance(kind, sym.IntType):
+                numbers.append(kind.data)
             elif is_tensor(argument):
-                told.update(map(sym.format_expr, (*sizes_of(argument.type), *strides_of(argument.type))))
+                numbers += (*sizes_of(kind), *strides_of(kind))
+            told.update(line[0] for e in numbers if (line := sym.line_of(e)) is not None)
         return told
 
     def finish(self, name: str) -> ModuleOp:

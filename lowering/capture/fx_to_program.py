@@ -74,8 +74,8 @@ def _import(gm: GraphModule, names: set[str]) -> ImportedProgram:
     if has_opaque_nodes(gm):
         return _Importer(gm, names).run()
     imported = import_graph(gm)
-    if imported.unbacked:
-        symbols = ", ".join(sorted(imported.unbacked))
+    if imported.untold:
+        symbols = ", ".join(sorted(imported.untold))
         raise UnsupportedGraphError(
             Diagnostic(f"it has sizes that are known only after some of its ops have run ({symbols})")
         )
@@ -93,7 +93,7 @@ class _Importer:
         self.ops: list[Operation] = []
         self.modules: list[ModuleOp] = []
         self.values: dict[Node, SSAValue] = {}
-        self.symbols = Symbols()
+        self.symbols = Symbols(node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder")
         self.bound: set[str] = set()
         """The symbols that have a value."""
         self.constants: dict[str, tuple[SSAValue, Any]] = {}
@@ -109,7 +109,8 @@ class _Importer:
     def run(self) -> ImportedProgram:
         nodes: list[Node] = list(self.gm.graph.nodes)
         output = nodes[-1]
-        pieces = [piece_of(one, self.gm) if one else None for one in self.plan.pieces]
+        own = self.symbols.solution.values.keys()
+        pieces = [piece_of(one, self.gm, own) if one else None for one in self.plan.pieces]
         steps: list[Piece | Node] = [*self.plan.calls[0]]
         for piece, calls in zip(pieces, self.plan.calls[1:], strict=True):
             steps += [*([] if piece is None else [piece]), *calls]
@@ -208,12 +209,12 @@ class _Importer:
     def piece(self, piece: Piece) -> None:
         """A call of a piece, which may let go of what nobody else reads."""
         imported = import_graph(piece.graph)
-        if imported.unbacked:
-            self.refuse(f"a part of it has sizes that nothing tells ({', '.join(sorted(imported.unbacked))})")
+        if imported.untold:
+            self.refuse(f"a part of it has sizes that nothing tells ({', '.join(sorted(imported.untold))})")
         self.aten_ops += sum(node.op == "call_function" for node in piece.graph.graph.nodes)
         name = self.add_module("piece_0", imported.module)
         operands = [self.size(node.meta["val"]) if _is_size(node) else self.value(node) for node in piece.inputs]
-        operands += [self.add(sym.ValueOp(sym.symbol(str(symbol)))) for symbol in piece.symbols]
+        operands += [self.add(sym.ValueOp(self.symbols.translate(number))) for number in piece.numbers]
         self.used(piece.inputs)
         last = [
             position
@@ -291,11 +292,11 @@ class _Importer:
         given = node.meta.get("val")
         if not _is_strided(given):
             return
-        result = type_of_tensor(given, self.symbols)
+        result, told = type_of_tensor(given, self.symbols), self.symbols.solution.values.keys()
         for axis, size in enumerate(given.shape):
-            if (symbol := as_symbol(size)) is not None and str(symbol) not in self.bound:
+            if (symbol := as_symbol(size)) is not None and str(symbol) not in self.bound | told:
                 self.bind(str(symbol), value, [("size", axis)])
-        if {str(symbol) for symbol in free_symbols(given)} <= self.bound:
+        if {str(symbol) for symbol in free_symbols(given)} <= self.bound | told:
             checked = self.add(host.CheckOp.build(value, _operator_behind(node), result))
             checked.name_hint = node.name
             self.values[node] = checked

@@ -1,11 +1,14 @@
-"""`histc` over the numbers' own interval, taken apart. (Over one that is given: `lowering/aten/scatters.py`.)"""
+"""`histc` over the numbers' own interval, and `bincount`, taken apart. (`histc` over an interval that is given:
+`lowering/aten/scatters.py`.)
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.fx import Graph, Node
 
 
 def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -32,3 +35,58 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
     part = torch.where(finite, part, 0).to(torch.int64).reshape(-1)  # so that nothing else is wrong with it
     counted = aten.new_ones(self, [1]).expand(part.shape)
     return aten.scatter_add.default(aten.new_zeros(self, [bins]), 0, part, counted)
+
+
+def counts(node: Node) -> tuple[Graph, list[Node]] | None:
+    """What a call of `bincount` means, as a graph, and what that is given. How many counts there are, one more than
+    the greatest number, Python reads between two pieces. None for a call that this does not mean, or that eager
+    refuses.
+
+    bincount(x, w, n)  ->  scatter_add(zeros(k), 0, x, w) where k = max(x, n − 1) + 1
+
+    Errors: eager's, of the program, where a number is negative.
+    Source: aten/src/ATen/native/SummaryOps.cpp.
+    """
+    import torch
+    from torch.fx import Graph
+
+    from cuesta.lowering.capture.inserting import NodeWriter
+    from cuesta.lowering.capture.plan import as_symbol, bindings_of
+
+    aten = torch.ops.aten
+    known: list[Any] = [*node.args, *(None, 0)[len(node.args) - 1 :]]
+    x, weights, least = known[0], node.kwargs.get("weights", known[1]), node.kwargs.get("minlength", known[2])
+    value: Tensor = node.meta["val"]
+    numbers: Tensor = x.meta["val"]
+    size = value.shape[0]
+    if type(least) is not int or least < 0 or list(bindings_of(node)) != [as_symbol(size)]:
+        return None
+    if numbers.dim() != 1 or numbers.dtype == torch.bool or numbers.is_floating_point() or numbers.is_complex():
+        return None
+    if weights is not None and weights.meta["val"].shape != numbers.shape:
+        return None
+
+    graph, given = Graph(), [x] if weights is None else [x, weights]
+    inputs: list[Node] = []
+    for source in given:
+        inputs.append(graph.placeholder(source.name))
+        inputs[-1].meta["val"] = source.meta["val"]
+    output = graph.output(())
+    output.meta = dict(node.meta)
+    write = NodeWriter(graph, output)
+    kind = {"device": value.device}
+    places = write.of_type(inputs[0], torch.int64)
+    fine = write(aten.all.default, write(aten.ge.Scalar, places, 0))
+    write(aten._assert_async.msg, fine, "bincount only supports 1-d non-negative integral inputs.")
+    floor = write(aten.full.default, [1], least - 1, dtype=torch.int64, **kind)
+    greatest = write(aten.amax.default, write(aten.cat.default, [places, floor]), [0])
+    number = write.unvalued(aten._local_scalar_dense.default, write(aten.add.Scalar, greatest, 1))
+    number.meta |= {"val": cast("Any", size), "unbacked_bindings": {as_symbol(size): ()}}
+    zeros = write(aten.full.default, [number], 0, dtype=value.dtype, **kind)
+    if weights is None:
+        many = numbers.shape[0] if type(numbers.shape[0]) is int else write(aten.sym_size.int, places, 0)
+        counted = write(aten.expand.default, write(aten.new_ones.default, zeros, [1]), [many])
+    else:
+        counted = write.of_type(inputs[1], value.dtype)
+    output.args = ([write(aten.scatter_add.default, zeros, 0, places, counted)],)
+    return graph, given

@@ -52,7 +52,8 @@ def diagonal_scatter(self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, 
 
 def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A slice of one. PyTorch's own decomposition, a choice by comparison, would forget of which storage `self` is a
-    part, broadcast what is inserted, and write nothing where there is no such place.
+    part, broadcast what is inserted, and write nothing where there is no such place. At a place that only the data
+    knows, itself: eager looks whether there is one.
 
     Errors: eager's IndexError and RuntimeError.
     """
@@ -64,6 +65,10 @@ def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     place = canonicalize_dim(self.dim(), dim)
     size = self.shape[place]
+    if is_only_known_to_data(index):
+        _need_size(src, [extent for axis, extent in enumerate(self.shape) if axis != place])
+        whole = _with_a_place_each(self)
+        return NotImplemented if whole is self else aten.select_scatter.default(whole, src, dim, index)
     if not -size <= index < size:
         sizes = list(self.shape)
         raise IndexError(f"select(): index {index} out of range for tensor of size {sizes} at dimension {place}")
@@ -71,6 +76,13 @@ def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     start = index + size if index < 0 else index
     whole = _with_a_place_each(self)
     return aten.slice_scatter.default(whole, aten.unsqueeze.default(src, place), place, start, start + 1)
+
+
+def is_only_known_to_data(number: int | torch.SymInt) -> bool:
+    """Whether a number is one that Python does not know before a program runs."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    return type(number) is not int and bool(free_unbacked_symbols(number))
 
 
 def _with_a_place_each(self: Tensor) -> Tensor:

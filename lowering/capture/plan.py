@@ -11,7 +11,7 @@ last.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -258,21 +258,24 @@ def _symbolic_numbers(value: Any) -> list[Any]:
 
 @dataclass(slots=True)
 class Piece:
-    """Calls that are compiled together. Its inputs are values of the whole graph, then symbols."""
+    """Calls that are compiled together. Its inputs are values of the whole graph, then symbols, and numbers made of
+    symbols that nothing tells alone.
+    """
 
     graph: GraphModule
     inputs: list[Node]
-    symbols: list[Any]
+    numbers: list[torch.SymInt]
     outputs: list[Node]
 
 
-def piece_of(nodes: Sequence[Node], gm: GraphModule) -> Piece:
-    """The graph of some calls."""
+def piece_of(nodes: Sequence[Node], gm: GraphModule, untold: Collection[str] = ()) -> Piece:
+    """The graph of some calls. `untold` are symbols that the whole graph is not told: only what is made of them."""
     inside = set(nodes)
     graph = Graph()
     copies: dict[Node, Node] = {}
     inputs: list[Node] = []
     met: dict[Any, Any] = {}  # SymPy symbol -> its shape environment
+    made: dict[Any, torch.SymInt] = {}  # SymPy expression -> the number, of those that untold symbols are in
     for node in nodes:
         for source in node.all_input_nodes:
             if source not in inside and source not in copies:
@@ -280,18 +283,26 @@ def piece_of(nodes: Sequence[Node], gm: GraphModule) -> Piece:
                 inputs.append(source)
         for one in (node, *node.all_input_nodes):
             for number in _symbolic_numbers(one.meta.get("val")):
-                met.update(dict.fromkeys(free_symbols(number), number.node.shape_env))
+                symbols = free_symbols(number)
+                met.update(dict.fromkeys(symbols, number.node.shape_env))
+                if any(str(symbol) in untold for symbol in symbols) and isinstance(number, torch.SymInt):
+                    made.setdefault(cast("Any", number).node.expr, number)
     given = {as_symbol(source.meta.get("val")) for source in inputs}
-    symbols = sorted((symbol for symbol in met if symbol not in given and symbol.is_integer), key=str)
-    for symbol in symbols:
+    numbers: list[torch.SymInt] = []
+    for symbol in sorted(
+        (one for one in met if one not in given and one.is_integer and str(one) not in untold), key=str
+    ):
         hint = met[symbol].backed_var_to_val.get(symbol)
-        number = met[symbol].create_symintnode(symbol, hint=None if hint is None else int(hint))
-        _placeholder(graph, f"value_of_{symbol}", number)
+        numbers.append(met[symbol].create_symintnode(symbol, hint=None if hint is None else int(hint)))
+        _placeholder(graph, f"value_of_{symbol}", numbers[-1])
+    for number in made.values():
+        _placeholder(graph, f"value_{len(numbers)}", number)
+        numbers.append(number)
     for node in nodes:
         copies[node] = graph.node_copy(node, copies.__getitem__)
     outputs = [node for node in nodes if any(user not in inside for user in node.users)]
     graph.output(tuple(copies[node] for node in outputs))
-    return Piece(GraphModule({}, graph), inputs, symbols, outputs)
+    return Piece(GraphModule({}, graph), inputs, numbers, outputs)
 
 
 def _placeholder(graph: Graph, name: str, value: Any) -> Node:

@@ -10,30 +10,35 @@ backward, so that a tile of scores costs a product of a tile and no memory. It i
 neither half sees what the other will do. Nodes are only marked, as `torch.utils.checkpoint` marks them; PyTorch's
 partitioner does the rest.
 
+A draw of random numbers that lies between is drawn again: it becomes a function of a key, which is one number and is
+saved (`keyed_draws.py`).
+
 Two rewrites of the joint graph, each a law:
 
     a softmax     is written out in its reductions, which are saved: exp(x - m) / l, and in the backward pass
                   exp(x - (m + log(l))), which divides nothing
     exchange      Σ_j p[i, j] · (Σ_d g[i, d] · v[j, d]) = Σ_d g[i, d] · (Σ_j p[i, j] · v[j, d]): what a softmax's
-                  gradient subtracts is a sum over what has been computed, not over the scores
+                  gradient subtracts is a sum over what has been computed, not over the scores. So it is where the
+                  weights are a product of p and other factors (a mask, a scale), which h is multiplied by, too
 
 What is computed again is a rounding apart from what it was: nobody may ask whether it is equal to something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import torch
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
 from cuesta.dialects.core.devices import traits_of_device
+from cuesta.lowering.capture.inserting import NodeWriter
+from cuesta.lowering.capture.keyed_draws import IsKeyed, Keys, has_key, is_draw, no_keys
 
 _aten = torch.ops.aten
 
@@ -68,6 +73,7 @@ _EQUALITIES: Final = (_aten.eq.Tensor, _aten.eq.Scalar, _aten.ne.Tensor, _aten.n
 _LOGARITHM: Final = "cuesta, saved in the place of what it is made of"
 """Marks a node in its metadata."""
 _SAVED: Final = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+_AGAIN: Final = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 _NARROW: Final = (torch.bfloat16, torch.float16)
 _WIDEST: Final = 256
 """The most columns of a factor: those that `join-products` takes."""
@@ -83,11 +89,16 @@ def has_matrix_units(device: torch.device) -> bool:
     return traits_of_device(str(device)).contractions
 
 
-def recompute_scores(gm: GraphModule, results: int) -> int:
+def recompute_scores(gm: GraphModule, results: int, keyed: IsKeyed = no_keys) -> int:
     """Rewrites and marks a joint graph in place, metadata included; says between how many products. The first of what
-    it returns are `results`, the rest are gradients.
+    it returns are `results`, the rest are gradients. On devices that are `keyed` draws become those of a key where they
+    are to be drawn again: there, and where a checkpoint of the user's says so.
     """
     graph = gm.graph
+    keys = Keys(graph)
+    if keyed is not no_keys:
+        again = [one for one in graph.nodes if one.meta.get("recompute") in _AGAIN and is_draw(one)]
+        keys.instead_of_draws([one for one in again if keyed(_value(one).device)])
     products = list(graph.find_nodes(op="call_function", target=_PRODUCT))
     if len(products) < 2:
         return 0
@@ -95,8 +106,12 @@ def recompute_scores(gm: GraphModule, results: int) -> int:
     forward = _made_for(visible)
     found = 0
     for last in products:
-        if last in forward and (between := _between(last, forward, visible)) is not None:
+        if last in forward and (between := _between(last, forward, visible, keyed)) is not None:
+            if all(user in forward for node in between for user in node.users):
+                continue
             found += 1
+            between = keys.instead_of_draws(between)
+            forward.update(between)
             for node in between:
                 node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
             _exchange(graph, last, forward)
@@ -105,6 +120,22 @@ def recompute_scores(gm: GraphModule, results: int) -> int:
                     _write_out(graph, node, between, forward)
             _save_what_is_small(between)
     return found
+
+
+def key_draws(gm: GraphModule, keyed: IsKeyed) -> int:
+    """Makes draws of a graph without a backward pass, in place, those of a key, where they lie between products that
+    may become one kernel; says how many.
+    """
+    if keyed is no_keys:
+        return 0
+    graph = gm.graph
+    keys = Keys(graph)
+    products = list(graph.find_nodes(op="call_function", target=_PRODUCT))
+    visible = _results(graph, len(tree_leaves(graph.output_node().args)))
+    for last in products:
+        if (between := _between(last, set(graph.nodes), visible, keyed)) is not None:
+            keys.instead_of_draws(between)
+    return keys.draws
 
 
 def _results(graph: Graph, count: int) -> set[Node]:
@@ -125,10 +156,10 @@ def _made_for(results: set[Node]) -> set[Node]:
     return found
 
 
-def _between(last: Node, forward: set[Node], visible: set[Node]) -> list[Node] | None:
+def _between(last: Node, forward: set[Node], visible: set[Node], keyed: IsKeyed) -> list[Node] | None:
     """The nodes as large as the left factor of a product, from products on, in order; None where they had better be
-    saved: nothing but what is done element by element and along a row may stand there, nobody else may want it in the
-    forward pass, all sizes are known, and no policy of the user's says that something of it is saved.
+    saved: nothing but what is done element by element and along a row, or drawn, may stand there, nobody else may want
+    it in the forward pass, all sizes are known, and no policy of the user's says that something of it is saved.
     """
     left = cast("Node", last.args[0])
     if not _is_large(left) or (value := _value(last)).shape[-1] > _WIDEST or value.dtype not in _NARROW:
@@ -153,9 +184,9 @@ def _between(last: Node, forward: set[Node], visible: set[Node]) -> list[Node] |
                 return None
         elif _is_elementwise(node) or _is_reduction_of(node, size) or _is_softmax_of_rows(node):
             work += node.all_input_nodes
-        else:
+        elif not (is_draw(node) and keyed(value.device)) and not has_key(node):
             return None
-    if not products or all(user in forward for node in inside for user in node.users):
+    if not products:
         return None
     for node in inside:
         if node in visible or any(user in forward and user is not last and user not in inside for user in node.users):
@@ -228,44 +259,12 @@ def _save_what_is_small(between: Sequence[Node]) -> None:
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
-def fake_mode_of(value: torch.Tensor) -> AbstractContextManager[object]:
-    """The `with` block in which operators give values such as this one."""
-    return value.fake_mode if isinstance(value, FakeTensor) else nullcontext()
-
-
-class _Writer:
-    """Inserts nodes before one, with what PyTorch and we know of nodes: what they give, and where they come from."""
-
-    def __init__(self, graph: Graph, like: Node, policy: CheckpointPolicy | None = None) -> None:
-        self.graph, self.like, self.policy = graph, like, policy
-
-    def __call__(self, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Node:
-        with self.graph.inserting_before(self.like):
-            node = self.graph.call_function(target, args, kwargs)
-        node.meta = {key: value for key, value in self.like.meta.items() if key not in ("val", "tensor_meta")}
-        fakes = torch.fx.map_arg(args, _value)
-        with fake_mode_of(_value(self.like)), torch.no_grad():
-            node.meta["val"] = target(*fakes, **kwargs)
-        node.meta.pop("recompute", None)
-        if self.policy is not None:
-            node.meta["recompute"] = self.policy
-        return node
-
-    def as_f32(self, node: Node) -> Node:
-        """The same in f32."""
-        return self.of_type(node, torch.float32)
-
-    def of_type(self, node: Node, dtype: torch.dtype) -> Node:
-        """The same in another type."""
-        return node if _value(node).dtype == dtype else self(_aten._to_copy.default, node, dtype=dtype)
-
-
 def _write_out(graph: Graph, softmax: Node, between: Sequence[Node], forward: set[Node]) -> None:
     """softmax(x) -> exp(x - m) / l with m = amax(x) and l = sum(exp(x - m)), in f32; and for the backward pass, of what
     is saved, exp(x - (m + log(l))).
     """
-    write = _Writer(graph, softmax, CheckpointPolicy.MUST_RECOMPUTE)
-    save = _Writer(graph, softmax, CheckpointPolicy.MUST_SAVE)
+    write = NodeWriter(graph, softmax, CheckpointPolicy.MUST_RECOMPUTE)
+    save = NodeWriter(graph, softmax, CheckpointPolicy.MUST_SAVE)
     x = write.as_f32(cast("Node", softmax.args[0]))
     greatest = save(_aten.amax.default, x, [-1], True)
     weights = write(_aten.exp.default, write(_aten.sub.Tensor, x, greatest))
@@ -321,15 +320,14 @@ def save_logarithms(forward: GraphModule, backward: GraphModule) -> None:
 
 
 def _exchange(graph: Graph, last: Node, forward: set[Node]) -> None:
-    """sum(p · bmm(g, v.T), -1) -> sum(g · bmm(p, v), -1), where `last` is bmm(p, v)."""
+    """sum(p · a · bmm(g, v.T), -1) -> sum(g · bmm(p · a, v), -1), where `last` is bmm(p · a, v)."""
     weights, values = (cast("Node", one) for one in last.args[:2])
-    p = _origin(weights)
     for product in graph.find_nodes(op="call_function", target=_PRODUCT):
         if product in forward or not _is_transposed(cast("Node", product.args[1]), values):
             continue
         given = cast("Node", product.args[0])
-        for total in _sums_of_product(product, p):
-            write = _Writer(graph, total)
+        for total in _sums_of_product(product, weights):
+            write = NodeWriter(graph, total)
             elements = write(_aten.mul.Tensor, write.as_f32(given), write.as_f32(last))
             new = write(_aten.sum.dim_IntList, elements, [-1], True)
             new = write.of_type(new, _value(total).dtype)
@@ -339,8 +337,25 @@ def _exchange(graph: Graph, last: Node, forward: set[Node]) -> None:
             graph.erase_node(total)
 
 
+def _factors(node: object, size: int) -> Counter[object] | None:
+    """What is multiplied, element by element, to give one of so many elements; None where a factor is no number, and
+    not as large: it might lie otherwise in another product.
+    """
+    if isinstance(node, int | float):
+        return Counter([float(node)])
+    if not isinstance(node, Node) or _value(node).numel() != size:
+        return None
+    node = _origin(node)
+    if node.target is _aten._to_copy.default and _value(cast("Node", node.args[0])).dtype == torch.bool:
+        node = _origin(cast("Node", node.args[0]))  # 1 and 0, in whatever type
+    if node.target is not _aten.mul.Tensor:
+        return Counter([node])
+    left, right = (_factors(one, size) for one in node.args[:2])
+    return None if left is None or right is None else left + right
+
+
 def _origin(node: Node) -> Node:
-    """What a node is a view or another rounding of, row by row."""
+    """What a node is a view, a copy or another rounding of, row by row."""
     while node.op == "call_function":
         source = node.args[0] if node.args else None
         if not isinstance(source, Node) or (value := _value_or_none(source)) is None:
@@ -351,7 +366,7 @@ def _origin(node: Node) -> Node:
         elif node.target in _OF_ROWS:
             if value.numel() != _value(node).numel() or value.shape[-1:] != _value(node).shape[-1:]:
                 return node
-        else:
+        elif node.target is not _aten.clone.default:
             return node
         node = source
     return node
@@ -365,8 +380,12 @@ def _is_transposed(node: Node, of: Node) -> bool:
     return node.target is _aten.transpose.int and sorted(cast("int", dim) % 3 for dim in node.args[1:3]) == [1, 2]
 
 
-def _sums_of_product(product: Node, p: Node) -> list[Node]:
-    """The sums along rows of what a product is times p."""
+def _sums_of_product(product: Node, weights: Node) -> list[Node]:
+    """The sums along rows of what a product is times the factors of the weights."""
+    size = _value(product).numel()
+    if (expected := _factors(weights, size)) is None or product in expected:
+        return []
+    expected[product] += 1
     found: list[Node] = []
     work, seen = [product], set[Node]()
     while work:
@@ -376,18 +395,20 @@ def _sums_of_product(product: Node, p: Node) -> list[Node]:
                 continue
             seen.add(user)
             if user.target is _aten.mul.Tensor:
-                others = [one for one in user.args[:2] if isinstance(one, Node)]
-                origins = [_origin(one) for one in others]
-                if product not in origins or p not in origins or product is p:
+                factors = _factors(user, size)
+                if factors is None or factors - expected:
+                    continue  # there is more than what is expected already
+                if factors != expected:
+                    work.append(user)
                     continue
                 for total in user.users:
                     if total.target is not _aten.sum.dim_IntList or not cast("Any", (*total.args, False, False))[2]:
                         continue
-                    if _is_reduction_of(total, _value(product).numel()):
+                    if _is_reduction_of(total, size):
                         found.append(total)
-            elif _origin(user) is product:
+            elif user.op == "call_function" and _origin(user) is _origin(node) and _value(user).numel() == size:
                 work.append(user)
     return found
 
 
-__all__ = ["has_matrix_units", "recompute_scores", "save_logarithms"]
+__all__ = ["has_matrix_units", "key_draws", "recompute_scores", "save_logarithms"]

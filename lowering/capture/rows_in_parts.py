@@ -30,7 +30,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
-from cuesta.lowering.capture.recomputed_scores import fake_mode_of
+from cuesta.lowering.capture.inserting import fake_mode_of
 
 _aten = torch.ops.aten
 

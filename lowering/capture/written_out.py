@@ -1,7 +1,9 @@
-"""Higher-order operators that are written out, where a graph is imported, as the calls that they stand for.
+"""Operators that are written out, where a graph is imported, as the calls that they stand for: higher-order ones, and
+`bincount`, whose size only the data knows (`histograms.py`).
 
-PyTorch says for each of these what it means in terms of ordinary operators, which is what eager runs. That is traced
-with the metadata of the arguments and put in the place of the call, bodies and all, and compiled like everything else:
+PyTorch says for each of the first what it means in terms of ordinary operators, which is what eager runs. That is
+traced with the metadata of the arguments and put in the place of the call, bodies and all, and compiled like
+everything else:
 
     flex_attention(q, k, v, score_mod, …)  ->  softmax(where(mask_mod(i), score_mod(q @ kᵀ * scale, i), -inf)) @ v
 
@@ -25,6 +27,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
+from cuesta.lowering.capture.histograms import counts
 from cuesta.lowering.capture.plan import attribute_of
 
 _aten = torch.ops.aten
@@ -41,6 +44,8 @@ def written_out(gm: GraphModule) -> GraphModule:
 
 def _is_written_out(node: Node) -> bool:
     target: Any = node.target
+    if target is _aten.bincount.default:
+        return "val" in node.meta
     if not isinstance(target, HigherOrderOperator) or node.kwargs or "val" not in node.meta:
         return False
     name = target.name()
@@ -88,6 +93,9 @@ def _meaning_of(node: Node, gm: GraphModule) -> _Meaning | None:
     from cuesta.lowering.capture.decompositions import decomposition_table
     from cuesta.lowering.capture.whole_operators import whole_operators
 
+    if node.target is _aten.bincount.default:
+        counted = counts(node)
+        return None if counted is None else _Meaning(*counted, pytree.tree_structure(node.meta["val"]))
     leaves, structure = pytree.tree_flatten(list(node.args))
     nodes = [leaf for leaf in leaves if isinstance(leaf, Node)]
     bodies = {one: body for one in nodes if isinstance(body := _held_by(gm, one), GraphModule)}

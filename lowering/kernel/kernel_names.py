@@ -26,7 +26,7 @@ def describe(nest: loops.NestOp) -> str:
     for op in nest.walk():
         if isinstance(op, elem.TableOp):
             words[op.row.name] = words.get(op.row.name, 0) + 1
-        elif isinstance(op, elem.PhiloxOp):
+        elif isinstance(op, elem.PhiloxOp | elem.RandomWordOp):
             words["random"] = 1
         elif isinstance(op, loops.ReduceOp):
             word = "product" if "depth" in nest.choices else _REDUCTIONS.get(op.kind, op.kind)

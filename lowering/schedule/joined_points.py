@@ -40,7 +40,7 @@ from cuesta.dialects.loops.surgery import (
     top_level_nest,
 )
 from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, static
-from cuesta.transforms.products.recomputing import as_factor, inline, point_of, recompute, sweep
+from cuesta.transforms.products.recomputing import as_factor, inline, one_precision, point_of, recompute, sweep
 from cuesta.transforms.products.tiles import times_of_walk, walked_tile
 
 MOST = 12
@@ -349,6 +349,7 @@ def walk_of(found: Between, group: Sequence[Last]) -> loops.NestOp:
         call = last.product.call
         scalar = element_type_of(last.product.result)
         product.operands[0] = as_factor(product.operands[0], scalar, call, InsertPoint.before(product))
+    one_precision(new)
     sweep(new)
     return new
 

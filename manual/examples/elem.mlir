@@ -42,3 +42,14 @@ func.func @main(%k : tensor<8xi64>) -> tensor<8xi64> {
   }
   func.return %y : tensor<8xi64>
 }
+// -----
+// elem.random_word: the random word of a place; places 0 to 3 have the four words of one call.
+func.func @main(%k : tensor<1xi64>) -> tensor<8xi64> {
+  %y = loops.nest (%i : 8) outs(%o : tensor<8xi64>) {
+    %key = loops.load %k[0] : tensor<1xi64>
+    %place = loops.index [%i] : i64
+    %w = elem.random_word 1099511627776 of %key, %place : i64
+    loops.store %w, %o[%i] : tensor<8xi64>
+  }
+  func.return %y : tensor<8xi64>
+}

@@ -22,7 +22,7 @@ from cuesta.targets.cpu.emit_scan import ScanCarry, combine
 from cuesta.targets.cpu.emit_types import constant, conversion, memory_text, splat_integer, suffix, type_text
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.integer_functions import gcd
-from cuesta.targets.cpu.philox import philox
+from cuesta.targets.cpu.philox import philox, random_word
 from cuesta.targets.cpu.remainders import remainder
 from cuesta.targets.cpu.vector_math import MathFunction, math_function
 from cuesta.targets.cpu.vector_text import vector_type
@@ -197,6 +197,17 @@ def _emit_philox(emitter: KernelEmitter, op: Operation) -> None:
     kind = type_text(op.result.type, lanes)
     arguments = ", ".join(f"{kind} {emitter.name(operand)}" for operand in op.operands)
     emitter.names[op.result] = emitter.instruction(f"call {kind} {function.symbol}({arguments})")
+
+
+def _emit_random_word(emitter: KernelEmitter, op: Operation) -> None:
+    assert isinstance(op, elem.RandomWordOp)
+    lanes = emitter.lanes_of(op.result.type)
+    function = random_word(lanes)
+    emitter.functions[function.symbol] = function
+    kind = type_text(op.result.type, lanes)
+    arguments = [*(emitter.name(operand) for operand in op.operands), splat_integer(op.first, lanes)]
+    call = f"call {kind} {function.symbol}({', '.join(f'{kind} {one}' for one in arguments)})"
+    emitter.names[op.result] = emitter.instruction(call)
 
 
 def _emit_convert(emitter: KernelEmitter, op: Operation) -> None:
@@ -450,6 +461,7 @@ EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
     elem.BitcastOp: _emit_bitcast,
     elem.ConvertOp: _emit_convert,
     elem.PhiloxOp: _emit_philox,
+    elem.RandomWordOp: _emit_random_word,
     elem.SelectOp: _emit_select,
     kernel.AtomicOp: _emit_atomic,
     kernel.BoundOp: _emit_bound,

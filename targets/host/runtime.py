@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
+from cuesta.dialects.core.keyed_draws import BERNOULLI, RANDOM_KEY
 from cuesta.dialects.core.process_lock import ProcessLock
 from cuesta.dialects.core.random_words import RANDOM_WORDS
 from cuesta.targets.cpu.libraries import free_record
@@ -54,6 +55,10 @@ def resolve_overload(name: str) -> Callable[..., Any]:
         from cuesta.targets.host.random_words import random_words
 
         return random_words
+    if name in (RANDOM_KEY, BERNOULLI):  # in a piece that eager runs
+        from cuesta.targets.reference.keyed_draws import KEYED_DRAWS
+
+        return KEYED_DRAWS[name]
     if name in _METHODS_OF_TORCH:
         return getattr(torch, _METHODS_OF_TORCH[name])
     if name == "aten.view_as_complex.default":
@@ -78,7 +83,7 @@ def is_overload(name: str) -> bool:
     """Whether torch has an operator of that overload name."""
     import torch
 
-    if name in _METHODS_OF_TORCH or name in ("aten.view_as_complex.default", RANDOM_WORDS):
+    if name in _METHODS_OF_TORCH or name in ("aten.view_as_complex.default", RANDOM_WORDS, RANDOM_KEY, BERNOULLI):
         return True
     try:
         found = resolve_overload(name)

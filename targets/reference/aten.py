@@ -15,6 +15,7 @@ from cuesta.dialects.aten import Argument, CallLike
 from cuesta.dialects.core.random_words import RANDOM_WORDS
 from cuesta.targets.reference.bindings import Symbols, size_equations
 from cuesta.targets.reference.errors import InterpreterError, describe, fail
+from cuesta.targets.reference.keyed_draws import KEYED_DRAWS
 from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_named, restride
 from cuesta.targets.reference.random_words import random_words
 from cuesta.targets.reference.wide_products import WIDE_PRODUCTS
@@ -69,6 +70,8 @@ def find_overload(name: str) -> Any:
         return random_words
     if name in WIDE_PRODUCTS:
         return WIDE_PRODUCTS[name]
+    if name in KEYED_DRAWS:
+        return KEYED_DRAWS[name]
     namespace, separator, rest = name.partition("::" if "::" in name else ".")
     packet_name, _, overload_name = rest.rpartition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name, None) if separator else None

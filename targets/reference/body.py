@@ -14,7 +14,7 @@ from cuesta.dialects import elem, sym
 from cuesta.targets.reference import elementwise, reductions
 from cuesta.targets.reference.errors import fail
 from cuesta.targets.reference.numerics import Numerics, first_point
-from cuesta.targets.reference.random_numbers import philox
+from cuesta.targets.reference.random_numbers import philox, random_word
 from cuesta.targets.reference.scope import Scope
 
 Handler = Callable[[Any, Any], None]
@@ -174,6 +174,11 @@ def _philox(body: Body, op: elem.PhiloxOp) -> None:
     body.define(op, philox(key, counter)[op.word])
 
 
+def _random_word(body: Body, op: elem.RandomWordOp) -> None:
+    key, place = (body.value(op, operand) for operand in op.operands)
+    body.define(op, random_word(key, place, op.first))
+
+
 def _select(body: Body, op: elem.SelectOp) -> None:
     condition, on_true, on_false = (body.value(op, operand) for operand in op.operands)
     body.define(op, elementwise.select(condition, on_true, on_false))
@@ -184,6 +189,7 @@ ELEM_HANDLERS: dict[type[Operation], Handler] = {
     elem.ConstantOp: _constant,
     elem.ConvertOp: _convert,
     elem.PhiloxOp: _philox,
+    elem.RandomWordOp: _random_word,
     elem.SelectOp: _select,
 }
 """What the ops of `elem` do in any body that are no rows of its table."""

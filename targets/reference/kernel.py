@@ -209,7 +209,15 @@ def _written(body: KernelBody, op: kernel.MemoryWriteOp) -> tuple[Memory, Tensor
 
 
 def _store(body: KernelBody, op: kernel.StoreOp) -> None:
+    """Lanes along which neither the address nor the value varies make one store, which is that of the first of them."""
     memory, offsets, value, mask = _written(body, op)
+    shape = shape_of(op.value)
+    lanes = [position for position, axis in enumerate(body.scope.axes) if axis.lanes]
+    for dim, position in enumerate(lanes):
+        size = body.scope.axes[position].size
+        if size > 1 and len(lanes) > 1 and (dim >= len(shape) or shape[dim] == 1):
+            first = body.scope.along(position, torch.arange(size) == 0)
+            mask = first if mask is None else first & mask
     memory.store(op, body.scope, offsets, value, mask)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 _ROUNDS = 10
@@ -23,6 +24,15 @@ def philox(key: Tensor, counter: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor
         c0, c1, c2, c3 = _high(second) ^ c1 ^ k0, second & _LOW, _high(first) ^ c3 ^ k1, first & _LOW
         k0, k1 = (k0 + _WEYL[0]) & _LOW, (k1 + _WEYL[1]) & _LOW
     return c0, c1, c2, c3
+
+
+def random_word(key: Tensor, place: Tensor, first: int) -> Tensor:
+    """The word of each place: number `place mod 4` of those for the counter `first + place div 4`."""
+    words = philox(key, (place >> 2) + first)
+    result = words[3]
+    for word in range(3):
+        result = torch.where(place & 3 == word, words[word], result)
+    return result
 
 
 def _high(value: Tensor) -> Tensor:

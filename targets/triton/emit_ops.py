@@ -19,6 +19,7 @@ from cuesta.targets.triton.emit_fold import emit_fold
 from cuesta.targets.triton.emit_index import operand_text
 from cuesta.targets.triton.emit_neighbours import load_together, store_together
 from cuesta.targets.triton.emit_places import pointer_to
+from cuesta.targets.triton.emit_random import emit_random_word
 from cuesta.targets.triton.emit_row_loads import row_load
 from cuesta.targets.triton.emit_scan import running
 from cuesta.targets.triton.emit_types import convert_text, dtype_text, is_double, is_narrow_float
@@ -393,6 +394,7 @@ EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
     elem.BitcastOp: _bitcast,
     elem.ConvertOp: _convert,
     elem.PhiloxOp: _philox,
+    elem.RandomWordOp: emit_random_word,
     elem.SelectOp: _select,
     kernel.AtomicOp: _atomic,
     kernel.BoundOp: _bound,

@@ -232,3 +232,66 @@ def test_a_size_that_only_a_guard_holds_to_one_is_broadcast() -> None:
     compiled = compiled_of(function := lambda x: torch.minimum(x.unfold(1, 1, 3), x) * 2, dynamic=True)
     for size in (2, 3, 2):
         check_call(compiled, function, torch.randn(size, size, 1), unit_strides=False)
+
+
+# -- sizes that no input tells alone -----------------------------------------------------------------------------------
+
+
+def graph_of_a_sum(function: Callable[..., Any], *others: Tensor) -> Any:
+    """The graph of a function of a tensor with s0 + s1 elements, which no input tells alone, as in the backward pass of
+    a tensor subclass: torch 2.11 gives the sizes of a subclass and of its parts symbols of their own.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    dynamic: Any = StatelessSymbolicContext([DimDynamic.DYNAMIC])
+    parts = [mode.from_tensor(randn(n), symbolic_context=dynamic) for n in (5, 7)]
+    with mode:
+        whole = torch.cat(parts)
+    return make_fx(function, tracing_mode="symbolic", _allow_non_fake_inputs=True)(whole, *others)
+
+
+def compiled_graph(function: Callable[..., Any]) -> Callable[..., Any]:
+    from cuesta.backend import Compilers
+    from cuesta.options import Options
+
+    boxed = Compilers(Options.parse()).of("inference")(graph_of_a_sum(function), [])
+    return lambda x: boxed([x])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x * 2 + x.sum(),),
+        lambda x: (torch.cat([x, x.new_ones(x.shape[0] // 2)])[3:].cumsum(0),),
+        lambda x: (x.unsqueeze(0).expand(3, -1).reshape(-1)[: x.shape[0] * 2] * x.shape[0],),
+        lambda x: ((x * 2)[x > 0].exp(), x.sin() + 1),
+        lambda x: (x.sum() / (x.shape[0] ** 0.5),),
+    ],
+    ids=["arithmetic", "sizes", "views", "pieces", "a float"],
+)
+def test_a_sum_of_sizes_is_told(function: Callable[..., Any]) -> None:
+    compiled = compiled_graph(function)
+    for size in (12, 9, 33):
+        x = randn(size)
+        torch.testing.assert_close(compiled(x), function(x))
+    assert not any(record.in_eager for record in cuesta.records)
+
+
+def test_a_graph_with_sizes_that_nothing_tells_runs_in_eager() -> None:
+    """Of a tensor with s0 + s1 elements nobody knows what s0 is."""
+    from cuesta.backend import Compilers
+    from cuesta.options import Options
+
+    gm = graph_of_a_sum(lambda x: (x * 2,))
+    (product,) = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.mul.Tensor)
+    value = product.meta["val"]
+    part = next(iter(sorted(value.shape[0].node.expr.free_symbols, key=str)))
+    number = value.shape[0].node.shape_env.create_symintnode(part, hint=5)
+    product.meta["val"] = value.new_empty(number)
+    with pytest.warns(UserWarning, match="runs a graph in eager: .* which the sizes of no inputs tell"):
+        boxed = Compilers(Options.parse()).of("inference")(gm, [])
+    x = randn(12)
+    torch.testing.assert_close(tuple(boxed([x])), (x * 2,))

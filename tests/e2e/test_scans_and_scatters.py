@@ -177,6 +177,50 @@ def test_histograms_of_an_interval(dtype: torch.dtype) -> None:
         compiled_of(torch.histc)(x, 5, 2, 1)
 
 
+COUNTS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
+    "numbers": lambda x: (x.bincount(), (x * 2 % 7).bincount(minlength=30) * 3),
+    "weights": lambda x: (
+        x.bincount((x % 3).float() * 0.5, 3).sqrt(),
+        torch.bincount(x, weights=x.double(), minlength=5),
+    ),
+    "narrow weights": lambda x: (x.bincount(x.half()), x.bincount(x + 1)),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+def test_counts(name: str, dtype: torch.dtype) -> None:
+    """How many there are, only the data knows: Python reads it, and what is around it is generated."""
+    cuesta.clear_records()
+    function = COUNTS[name]
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            compiled = compiled_of(function, dynamic=dynamic)
+            for size in (40, 7, 1000):
+                x = torch.randint(0, 100, (size,)).to(dtype)
+                for have, want in zip(compiled(x), function(x), strict=True):
+                    torch.testing.assert_close(have, want)
+            assert dynamic or torch.equal(compiled(x[:0])[0], function(x[:0])[0])
+    assert {one for record in cuesta.records for one in record.fallbacks} == {"aten._local_scalar_dense.default"}
+
+
+def test_counts_that_eager_refuses() -> None:
+    message = "bincount only supports 1-d non-negative integral inputs"
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = compiled_of(lambda x: x.bincount(minlength=2) + 1)
+        assert compiled(torch.tensor([3, 0])).tolist() == [2, 1, 1, 2]
+        for function in (torch.bincount, compiled):
+            with pytest.raises(RuntimeError, match=message):
+                function(torch.tensor([3, -1]))
+        for x, weights in ((torch.ones(3).long(), torch.ones(4)), (torch.ones(2, 2).long(), None)):
+            torch._dynamo.reset()
+            with pytest.raises(RuntimeError):
+                torch.bincount(x, weights)
+            with pytest.raises(RuntimeError):
+                compiled_of(lambda x, w: torch.bincount(x, w) * 2)(x, weights)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_histograms_of_the_numbers_own_interval(dtype: torch.dtype) -> None:
     cuesta.clear_records()

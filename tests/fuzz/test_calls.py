@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.fuzz.calls import exclusions
+from tests.fuzz.calls import exclusions, scope
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import case_of
 from tests.fuzz.calls.evidence import has_arithmetic_said_otherwise, has_size_said_otherwise
 from tests.fuzz.calls.judge import judge, verdict_with
-from tests.fuzz.calls.outcomes import Call
+from tests.fuzz.calls.outcomes import Call, _cotangent
 from tests.fuzz.calls.rows import THEMES
 from tests.fuzz.calls.shrink import shrink
 from tests.fuzz.search import Search, Worker
@@ -308,6 +308,38 @@ def test_what_is_captured_of_a_loop_with_a_gradient_is_asked_for_its_numbers() -
     assert verdict_with(case, "cuesta").aspects == {"no error"} and judge(case).kind == "capture"
 
 
+def test_gradients_of_results_lie_in_odd_ways() -> None:
+    """The same numbers, or the first of them: expanded, with gaps, with a bit, backwards."""
+    for sizes in ((4, 2), (5, 3), (2, 3), (3, 5), (7, 1)):
+        root = torch.zeros(sizes, dtype=torch.complex64)
+        plain, odd = _cotangent(root, 0), _cotangent(root, 0, True)
+        assert torch.equal(odd, plain) or (
+            odd.stride() == (0, 0) and torch.equal(odd[0], plain[0, :1].expand(sizes[1]))
+        )
+        assert odd.stride() != plain.stride() or odd.is_conj() or 1 in sizes
+        assert (_cotangent(root.real, 0, True).is_neg()) == (root.numel() % 4 == 2)
+    assert torch.equal(_cotangent(torch.zeros(()), 0, True), _cotangent(torch.zeros(()), 0))
+
+
+def test_strides_that_mean_nothing() -> None:
+    """Of axes of one element: the numbers are the same, and so they are compiled."""
+    assert scope.odd(torch.ones(2, 1, 3)).stride() == (3, 7, 1) and scope.odd(torch.ones(0, 2)).stride() == (3, 3)
+    case = Case(["x = odd(numbers(1, torch.float32, a, 1, b))"], ["x"], [], ["x.mul_(2)"], "(x * 2, x.T, x[:, 0])")
+    case.calls = [(3, 4, 1), (1, 4, 1), (0, 3, 1)]
+    assert verdict_with(case, "cuesta").kind == "right"
+
+
+def test_scans_are_loops_where_only_their_numbers_are_asked_for() -> None:
+    x = scope.numbers(3, torch.float32, 4, 2)
+    calls = [lambda: scope.scan(lambda c, x: (c * 0.5 + x, c + x), x[0].clone(), x)]
+    calls += [lambda: scope.mapped(lambda x, y: x * y.sum(), x, x * 2), lambda: scope.running(torch.maximum, x)]
+    for call in calls:
+        traced = call()
+        with scope.chosen_outright():
+            outright = call()
+        torch.testing.assert_close(outright, traced)
+
+
 def test_tensors_of_a_mesh_have_elements() -> None:
     """Eager's views of others do not end (`view_groups` of torch/distributed/tensor): this seed's hung."""
     assert case_of(11001059).statements
@@ -407,6 +439,26 @@ FOUND: dict[str, Case] = {
         ["x = distributed(numbers(41, torch.float32, a), 0)"], ["x"], [],
         ["torch._foreach_add_([x, x.view(-1)], 1)", "v1 = x * 2"], "v1", [(4, 4, 1)], {}, "",
     ),
+    "31012643": Case(
+        ["y = Pair(numbers(29, torch.float32, b, a), numbers(29, torch.float32, b, a) + 1)",
+         "u = Pair(numbers(10, torch.float32, b, a), numbers(10, torch.float32, b, a) + 1).requires_grad_()",
+         "y, u = dynamic(y, 1), dynamic(u, 1)"],
+        ["y", "u"], [], ["v1 = torch.cat([u, y], 1)"], "v1.squeeze(-2)", [(2, 1, 1)], {"dynamic": None}, "all",
+    ),
+    "a subclass of more rows than each of its parts": Case(
+        ["x = Joined(numbers(4, torch.float32, a, c), numbers(5, torch.float32, b, c)).requires_grad_()",
+         "y = numbers(6, torch.float32, a + b, c).requires_grad_()"],
+        ["x", "y"], [], ["v1 = x.sin() * y", "v2 = torch.cat([x.relu(), y])"], "(v1, v2 * v2.shape[0])",
+        [(4, 3, 2)], {}, "all",
+    ),
+    "90553": Case(
+        ["x = numbers(86, torch.float32, a, b)"], ["x"], [], ["v5 = x * 2", "v5[x.argmax(1).min().item()] = 1"],
+        "v5 + 1", [(6, 3, 4), (4, 5, 1)], {}, "", True,
+    ),
+    "a place that is not there, as only the data knows": Case(
+        ["x = numbers(86, torch.float32, a, b)"], ["x"], [], ["v5 = x * 2", "v5[x.argmax(1).max().item() + b] = 1"],
+        "v5 + 1", [(3, 4, 1)], {}, "", True,
+    ),
     "21502409": Case(
         ["base_x = numbers(45, torch.int8, b + 2, b)", "x = base_x[1:-1]", "z = x[1:]"], ["x", "z"], ["base_x"],
         ["x.add_(2)", "v4 = x.diagonal(0, 0, 1)"], "(v4, z * 2)", [(3, 4, 3)], {}, "",
@@ -415,8 +467,8 @@ FOUND: dict[str, Case] = {
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
-windows that leave out elements, also of subclasses, lists of subclasses that overlap, views of inputs
-that share memory.
+windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
+known by their sum, a part that only the data knows, views of inputs that share memory.
 """
 
 

@@ -18,7 +18,7 @@ import cuesta.compiler
 from benchmarks.on_cuda import on_cuda
 from cuesta.context import make_context
 from cuesta.dialects.core.locations import CuestaParser, print_text
-from cuesta.lowering.capture import recomputed_scores
+from cuesta.lowering.capture import keyed_draws, recomputed_scores
 from cuesta.pipeline import STAGES, remaining_stages, run_pipeline
 from cuesta.record import CompileRecord
 from cuesta.saved_results import strides_of_results
@@ -100,15 +100,16 @@ def interpreted_cuda(*, run_it: bool = True, lowered: bool = False) -> Iterator[
 
         return call
 
-    units = recomputed_scores.has_matrix_units
+    units, keys = recomputed_scores.has_matrix_units, keyed_draws.has_keys
     torch._dynamo.reset()
     cuesta.compiler.compile_module = compile_module
     recomputed_scores.has_matrix_units = lambda device: True
+    keyed_draws.has_keys = lambda device, random: random != "eager"
     try:
         yield programs
     finally:
         cuesta.compiler.compile_module = original
-        recomputed_scores.has_matrix_units = units
+        recomputed_scores.has_matrix_units, keyed_draws.has_keys = units, keys
         torch._dynamo.reset()
 
 

@@ -309,6 +309,7 @@ def serve() -> None:
         "load": load,
         "kernel": interpret_kernel,
         "meet": meet,
+        "seed": torch.manual_seed,
     }
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no answer

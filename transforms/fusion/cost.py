@@ -47,7 +47,7 @@ def _cost_of(kind: type[Operation]) -> tuple[int, bool]:
         return _HEAVY if slow else 1, True
     if issubclass(kind, elem.ConstantOp | elem.ConvertOp):
         return 0, False
-    if issubclass(kind, elem.PhiloxOp):
+    if issubclass(kind, elem.PhiloxOp | elem.RandomWordOp):
         return 4 * _HEAVY, True
     if issubclass(kind, loops.BoundOp):
         return 2, True

@@ -48,7 +48,7 @@ from cuesta.transforms.fusion.space import volume
 from cuesta.transforms.fusion.unroll import unroll
 from cuesta.transforms.reductions.members import plain_members
 from cuesta.transforms.reductions.when import choose_part_on_gpu
-from cuesta.transforms.views.lanes import has_longer_loops, loads_again, turns_across
+from cuesta.transforms.views.lanes import has_columns, has_longer_loops, loads_again, turns_across
 
 _MOST_OPS = 400
 """A nest is not made larger than this: compile time, and registers, are finite.
@@ -299,9 +299,15 @@ class _Fusion:
             return False
         in_tiles = [isinstance(self.facts.values(nest), dict) for nest in (producer, consumer)]
         if in_tiles == [True, False]:
-            transposing = self.facts.transposes(producer, self.ranges)
-            return transposing and turns_across(producer, consumer, loads, self.ranges)
-        if in_tiles != [False, True] or not self.facts.transposes(consumer, self.ranges):
+            if not self.facts.transposes(producer, self.ranges):
+                return False
+            if not turns_across(producer, consumer, loads, self.ranges):
+                return False
+            inlined = self.is_to_be_inlined(producer) and not self.is_stored_anyway(producer, consumer)
+            return not (inlined and has_columns(producer, consumer, loads, self.ranges))
+        if in_tiles != [False, True]:
+            return False
+        if not self.facts.transposes(consumer, self.ranges) and not self.will_transpose(consumer, producer):
             return False
         if has_longer_loops(producer, consumer.sizes, self.ranges):
             return True
@@ -309,6 +315,15 @@ class _Fusion:
         width = max(byte_width(result) for result in producer.results)
         apart = 2 * width / self.machine.memory_rate
         return loads_again(producer, self.ranges) / self.machine.load_rate > apart
+
+    def will_transpose(self, consumer: loops.NestOp, other: loops.NestOp) -> bool:
+        """Whether a nest is going to compute what transposes, and what another one computes, if at all, already."""
+        for source in self.facts.sites(consumer).keys() - self.facts.sites(other).keys():
+            made = source.owner
+            if isinstance(made, loops.NestOp) and self.facts.transposes(made, self.ranges):
+                if isinstance(self.facts.values(made), dict) and self.is_to_be_inlined(made):
+                    return True
+        return False
 
     def merge(
         self,

@@ -232,6 +232,7 @@ _DEFINED = (
     elem.ConstantOp,
     elem.ConvertOp,
     elem.PhiloxOp,
+    elem.RandomWordOp,
     elem.SelectOp,
     kernel.BroadcastOp,
     kernel.RunningOp,

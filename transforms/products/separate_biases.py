@@ -1,5 +1,5 @@
-"""`separate-biases`: a bias is added by the kernel that follows, where the library would not add it for nothing; and
-the gradient of one is summed up by a kernel of ours.
+"""`separate-biases`: a bias is added by the kernel that follows, where the library would not add it for nothing, and
+after a convolution by one of its own if none follows; the gradient of one is summed up by a kernel of ours.
 
 %y = loops.extern pure "aten.convolution.default"(%x, %w, %b, …)
 →
@@ -36,8 +36,8 @@ _BACKWARD: Final = "aten.convolution_backward.default"
 
 
 class SeparateBiasesPass(ModulePass):
-    """convolution(x, w, b) -> convolution(x, w, none) + b, and addmm(b, x, w) -> mm(x, w) + b, where a nest follows;
-    the third result of convolution_backward(dy, …) -> a sum of dy.
+    """convolution(x, w, b) -> convolution(x, w, none) + b; addmm(b, x, w) -> mm(x, w) + b, where a nest follows; the
+    third result of convolution_backward(dy, …) -> a sum of dy.
 
     Reassociates in a product: a sum begins with 0 in place of the bias. In f16 and bf16 a convolution is rounded before
     its bias is added, as in eager, whose library does the same; a product would not be, and is left alone.
@@ -111,8 +111,7 @@ def obstacle(call: loops.ExternOp) -> str | None:
         return "the library adds the bias for nothing"
     followed = [isinstance(use.operation, loops.LoadOp) for use in result.uses]
     if call.overload == _CONVOLUTION:
-        # Beside a use that sees it the sum is written anyway, by eager's kernel or by ours.
-        return None if any(followed) else "no nest follows"
+        return None  # whoever sees the sum, it is written by a kernel of its own: by eager's, or by ours
     if not (followed and all(followed)):
         return "who is no nest sees the sum"
     if element_type_of(result) != f32:

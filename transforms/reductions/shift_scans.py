@@ -9,7 +9,8 @@
     } }
 
 What stands before the first term of a sum is 0. So the sum of all before a point, which a scan, a zero in front of it
-and a concatenation say, is one nest, and nothing is stored in between.
+and a concatenation say, is one nest, and nothing is stored in between. Before that, what reads a scan backwards goes
+backwards itself (`backward_readers.py`).
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.loops.surgery import Substitution, clone_into, clone_op, remove
+from cuesta.transforms.reductions.backward_readers import turn_readers
 
 _PURE = (elem.ElementwiseOp, loops.IndexOp)
 _OF_POINTS = (*_PURE, loops.LoadOp, loops.StoreOp)
 
 
 class ShiftScansPass(ModulePass):
-    """Of running sums of rows that one nest of points reads, at the points of a longer row less a number. Exact, but
-    for the order of a sum, which `loops.running` leaves open: nothing is added but zeros.
+    """Of running sums of rows that one nest of points reads, at the points of a longer row less a number; and of what
+    reads scans backwards. Exact, but for the order of a sum, which `loops.running` leaves open: nothing is added but
+    zeros.
 
     Near misses: a sum that somebody else reads; that is read backwards, twice, or at every point (no shift); a
     product; a nest that reads something at a place which data say.
@@ -42,6 +45,9 @@ class ShiftScansPass(ModulePass):
     name = "shift-scans"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for nest in ops_of(entry_block(op)):
+            if isinstance(nest, loops.NestOp):
+                turn_readers(nest)
         for nest in ops_of(entry_block(op)):
             if isinstance(nest, loops.NestOp) and (scan := _Scan.of(nest)) is not None:
                 read = scan.read()

@@ -28,6 +28,11 @@ _ROW = 16
 
 Source: a definition: the lanes of f32 of a wide register.
 """
+_WARP = 32
+"""The fewest columns that lanes go along.
+
+Source: a definition: the lanes of a warp.
+"""
 
 
 def points_of(sizes: Sequence[sym.IndexExpr], ranges: sym.SymbolRanges) -> float:
@@ -97,6 +102,26 @@ class Lanes:
             if isinstance(step, int) and 0 < abs(step) <= _NEAR:
                 found.add(axis)
         return frozenset(found)
+
+    def running(
+        self, axes: set[int], indices: Sequence[sym.IndexExpr], strides: Sequence[sym.IndexExpr]
+    ) -> set[int]:
+        """Those of the axes along which the first `_WARP` elements lie next to one another, if it had these strides:
+        also where an axis is two in memory (the channels of image after image).
+        """
+        address = self.address(indices, strides)
+
+        def at(axis: int, point: int) -> sym.IndexExpr:
+            return sym.substitute(address, [point if one == axis else 0 for one in range(len(self.sizes))])
+
+        found = set[int]()
+        for axis in axes - self.data:
+            first, second, last = (at(axis, point) for point in (0, 1, _WARP - 1))
+            if isinstance(first, int) and isinstance(second, int) and isinstance(last, int):
+                step = second - first
+                if 0 < abs(step) <= _NEAR and last - first == step * (_WARP - 1):
+                    found.add(axis)
+        return found
 
     def near_as_it_lies(self, op: loops.LoadOp | loops.TensorWriteOp) -> frozenset[int]:
         """The same for the strides that its tensor has."""
@@ -181,6 +206,35 @@ def turns_across(
     return False
 
 
+def has_columns(
+    producer: loops.NestOp, consumer: loops.NestOp, loads: Sequence[loops.LoadOp], ranges: sym.SymbolRanges
+) -> bool:
+    """Whether lanes that go along points of a nest find together what a nest reads that it is to compute, and all else
+    that is large: then its long loops go through columns, and nothing is across. What it stores is small beside that.
+
+    Requires: the producer stores element i at point i.
+    """
+    lanes = Lanes(consumer, ranges)
+    stores = [op for op in consumer.walk() if isinstance(op, loops.TensorWriteOp)]
+    most = max((points_of(sizes_of(tensor_type_of(load.source)), ranges) for load in loads), default=0.0)
+    if any(thresholds.SMALL * points_of(sizes_of(tensor_type_of(op.target)), ranges) >= most for op in stores):
+        return False
+    points = {axis for axis, loop in enumerate(lanes.loops) if loop is consumer}
+    columns = {axis for axis in points if estimate(lanes.sizes[axis], ranges) >= _WARP}
+    number: dict[SSAValue, int] = {variable: axis for axis, variable in enumerate(producer.induction_variables)}
+    for load in loads:
+        place = lanes.indices(load)
+        for op in _large_loads(producer, ranges):
+            if any(index not in number for index in op.indices):
+                return False
+            indices = [sym.substitute(index, [place[number[one]] for one in op.indices]) for index in op.map.results]
+            columns = lanes.running(columns, indices, strides_of(tensor_type_of(op.source)))
+    for op in _large_loads(consumer, ranges):
+        if op not in loads:
+            columns = lanes.running(columns, lanes.indices(op), strides_of(tensor_type_of(op.source)))
+    return bool(columns)
+
+
 def _is_plain(nest: loops.NestOp) -> bool:
     """Whether all large tensors are read and written in one and the same order, as far as can be seen at once."""
     variables = tuple(nest.induction_variables)
@@ -218,4 +272,4 @@ def _large_loads(nest: loops.NestOp, ranges: sym.SymbolRanges) -> list[loops.Loa
     ]
 
 
-__all__ = ["Lanes", "has_longer_loops", "loads_again", "points_of", "transposes", "turns_across"]
+__all__ = ["Lanes", "has_columns", "has_longer_loops", "loads_again", "points_of", "transposes", "turns_across"]

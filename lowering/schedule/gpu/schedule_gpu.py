@@ -28,6 +28,7 @@ from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
 from cuesta.lowering.schedule.gpu import columns, sliding_windows
 from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
+from cuesta.lowering.schedule.gpu.rows import many_rows, odd_rows
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
 from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.reductions import gpu_cost
@@ -114,13 +115,6 @@ ROW_WARP_BYTES = 2048
 """Of the elements of a warp of a tile that is reduced, as they lie in memory.
 
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.ROW_WARP_BYTES'`
-"""
-MANY_ROWS_BYTES, MANY_ROWS_LANES, MANY_ROWS = 4096, 256, 32
-"""The bytes of a program of rows of at least so many lanes, where a processor has so many programs one after the other.
-With half as many bytes those that it has at a time, 32 of one warp, fill half of it. Norms of 200 to 1000 numbers, 240
-MB, took up to 1.63 times the best of 16 tilings, 1.188 as the geometric mean; with these 1.012, 1.13 the worst.
-
-Source: from tilings of 19 nests on an H200.
 """
 MEETING_WARP = 1024
 """Elements of a warp where programs meet: few threads keep many, so that a processor has several programs.
@@ -447,12 +441,12 @@ class _Chooser:
             height *= 2
         # The model takes long rows in one tile for worse than they are: eleven of eleven that it overruled took longer.
         self.settled = flat and not running and lanes >= max(points, LONG // 4)
-        if flat and root.axes and not running and lanes >= max(points, MANY_ROWS_LANES):
-            many = rows >= 2 * height * MANY_ROWS * self.processors
-            if many and 2 * height * lanes * self.width() <= MANY_ROWS_BYTES:
+        if flat and root.axes and not running and lanes >= points:
+            found = many_rows(rows, height, lanes, self.width(), self.machine)
+            found = found or odd_rows(root, leaves, lanes, points, rows, self.machine)
+            if found is not None:
                 self.settled = True
-                warps = max(1, 2 * height * lanes * 4 // MANY_ROWS_BYTES)
-                return {"along": int(len(root.axes) < 2), "rows": 2 * height, "lanes": lanes, "warps": warps}
+                return {"along": int(len(root.axes) < 2), **found}
         tiling = {"along": 0 if height > 1 and len(root.axes) > 1 else 1, "rows": height, "lanes": lanes}
         return {**tiling, "warps": SHORTEST // SHORTEST_WARP} if height > 1 and shortest and not running else tiling
 

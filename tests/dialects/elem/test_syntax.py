@@ -94,6 +94,17 @@ def test_philox() -> None:
     refused(text.format("i32", 0), "elem.philox is on i64, not on i32")
 
 
+def test_random_word() -> None:
+    text = "func.func @main(%k: {0}, %p: {0}) {{\n  %w = elem.random_word {1} of %k, %p : {0}\n  func.return\n}}"
+    for first in (0, 1 << 40):
+        for kind in ("i64", "vector<8xi64>"):
+            round_trip(text.format(kind, first))
+    refused(
+        text.format("i64", 1 << 62), "elem.random_word begins at a counter in [0, 2^62), not at 4611686018427387904"
+    )
+    refused(text.format("i32", 0), "elem.random_word is on i64, not on i32")
+
+
 def test_select() -> None:
     types = [shape for scalar in ALL for shape in shapes(scalar)]
     arguments = ", ".join(f"%a{k}: {value}" for k, value in enumerate(types))

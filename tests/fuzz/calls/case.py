@@ -31,7 +31,11 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     """Of torch.compile."""
     backward: str = ""
-    """Gradients: of `all` results, of the `first` alone, `twice`; empty for none."""
+    """Gradients: of `all` results, of the `first` alone, `twice`, with gradients of results that lie in `odd` ways or
+    have a bit; empty for none.
+    """
+    captures: bool = False
+    """Whether Dynamo captures numbers and sizes that only the data knows, in place of ending a graph before them."""
     seed: int | None = None
 
     @property
@@ -57,7 +61,8 @@ class Case:
         imports = ["import torch"] + ["import torch.nn.functional as F"] * ("F." in text) + [""]
         imports += ["from tests.fuzz.calls.judge import show"]
         imports += [f"from tests.fuzz.calls.scope import {', '.join(used)}"] * bool(used)
-        call = f"show(inputs, program, calls={self.calls}, settings={self.settings}, backward={self.backward!r})"
+        call = f"show(inputs, program, calls={self.calls}, settings={self.settings}, backward={self.backward!r}"
+        call += f"{', captures=True' * self.captures})"
         return "\n".join(imports) + f"\n\n\n{text}\n\n{call}  # seed {self.seed}\n"
 
     def to_json(self) -> str:

@@ -82,8 +82,8 @@ class _Drawing:
 
     def case(self) -> Case:
         rng, case = self.rng, self.made
-        case.backward = rng.choice(["", "", "all", "all", "first", "twice"])
-        self.subclass = rng.choices(["", "Pair", "distributed", "Weight"], [86, 7, 4, 3])[0]
+        case.backward = rng.choice(["", "", "", "all", "all", "all", "first", "twice", "odd"])
+        self.subclass = rng.choices(["", "Pair", "distributed", "Weight", "Joined"], [83, 7, 4, 3, 3])[0]
         self.bytes = rng.random() < 0.15
         """Whether most inputs are of 8 bits, and statements are about such."""
         # Eager's views of DTensors without elements do not end (`view_groups` of torch/distributed/tensor).
@@ -92,7 +92,8 @@ class _Drawing:
         case.calls = [sizes]
         changing = rng.random() < 0.3
         self._inputs(dict(zip(SIZE_NAMES, sizes, strict=True)), changing)
-        themes = rng.sample(sorted(THEMES), 3) + ["shapes", "writes of sizes"] * changing
+        case.captures = rng.random() < 0.15
+        themes = rng.sample(sorted(THEMES), 3) + ["breaks"] * case.captures + ["shapes", "writes of sizes"] * changing
         themes += ["bytes", "quantised"] * self.bytes
         themes = [theme if theme != "meshes" else "write" for theme in themes]
         themes += ["meshes"] * 2 * (self.subclass == "distributed")
@@ -128,6 +129,8 @@ class _Drawing:
                 f"s = State(w=numbers(1, torch.float32, {of}){gradient}, b=numbers(2, torch.float32, {of}))"
             )
             case.arguments.append("s")
+            if rng.random() < 0.3:
+                case.inputs.append("s.again = s.w")
         if rng.random() < 0.15:
             case.inputs.append(f"k = {rng.choice(['0.5', '3', '1', 'a', 'b + 1', '2.0'])}")
             case.arguments.append("k")
@@ -151,6 +154,8 @@ class _Drawing:
             self.pool.scope[name] = scope[name]
             if name == "s":
                 self.pool.values += [Value("s.w", scope["s"].w, True), Value("s.b", scope["s"].b, True)]
+                if hasattr(scope["s"], "again"):
+                    self.pool.values.append(Value("s.again", scope["s"].again, True))
             elif isinstance(scope[name], Tensor):
                 self.pool.values.append(Value(name, scope[name], True))
 
@@ -168,8 +173,20 @@ class _Drawing:
             return f"numbers({', '.join([str(seed), kind, *of])})"
 
         how = rng.choices(
-            ["plain", "transposed", "strided", "negated", "conjugated", "expanded", "part", "alias", "overlap", "same"],
-            [8, 2, 2, 1, 1, 1, 3, 2, 1, 1],
+            [
+                "plain",
+                "transposed",
+                "strided",
+                "negated",
+                "conjugated",
+                "expanded",
+                "part",
+                "alias",
+                "overlap",
+                "same",
+                "odd",
+            ],
+            [8, 2, 2, 1, 1, 1, 3, 2, 1, 1, 1],
         )[0]
         if self.subclass:
             place = rng.choice(["None", "0"]) if own else "None"
@@ -178,14 +195,18 @@ class _Drawing:
                 "Pair": pair if rng.random() < 0.8 else f"Pair({pair}, Pair({made(*own)} + 2, {made(*own)} + 3))",
                 "distributed": f"distributed({made(*own)}, {place})",
                 "Weight": f"Weight({made(*own, kind='torch.int8')} - 3, numbers(7, torch.float32))",
+                "Joined": f"Joined({made(*own)}, {made(*[rng.choice(SIZE_NAMES)][: len(own)], *own[1:])} + 1)",
             }[self.subclass]
             whole = self.subclass == "distributed" or rng.random() < 0.7
+            whole = whole and not (self.subclass == "Joined" and not own)  # what has no rows is not joined
             own_gradient = gradient if not (whole and self.subclass == "Weight") else ""
             text = f"{name} = {wrapped if whole else made(*own)}{own_gradient}"
         elif how == "transposed" and len(own) > 1:
             text = f"{name} = {made(*own[:-2], own[-1], own[-2])}.transpose(-1, -2)"
         elif how == "strided":
             text = f"{name} = {made(*own, '2')}[..., 1]"
+        elif how == "odd":
+            text = f"{name} = odd({made(*own)}){gradient}"
         elif how == "negated" and dtype != "torch.bool" and "float8" not in dtype:  # whose negative eager has nowhere
             text = f"{name} = torch._neg_view({made(*own)})"
         elif how == "conjugated" and "complex" in dtype:

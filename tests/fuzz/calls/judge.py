@@ -20,7 +20,7 @@ from torch import Tensor
 from cuesta.testing import compare
 from tests.fuzz.calls import exclusions
 from tests.fuzz.calls.case import Case
-from tests.fuzz.calls.outcomes import Call, Make, Raised, Results, donated_buffers
+from tests.fuzz.calls.outcomes import Call, Make, Raised, Results, captured_numbers, donated_buffers
 from tests.support.differential import difference
 
 SPREAD = 4.0
@@ -102,7 +102,8 @@ def _verdicts(
 ) -> Iterator[Verdict]:
     """The verdicts on the calls of a case, up to the first finding, or on `every` one."""
     torch._dynamo.reset()
-    with donated_buffers(case.backward != "twice"):  # as PyTorch asks of those who differentiate twice
+    # Who differentiates twice may not donate buffers, says PyTorch.
+    with donated_buffers(case.backward != "twice"), captured_numbers(case.captures):
         make, program = case.functions()
         compiled = torch.compile(program, backend=backend, **case.settings)
         for number, sizes in enumerate(case.calls):
@@ -226,10 +227,15 @@ def _equal(a: Tensor, b: Tensor) -> Tensor:
 
 
 def show(
-    inputs: Make, program: Callable[..., Any], calls: list[tuple[int, ...]], settings: dict[str, Any], backward: str
+    inputs: Make,
+    program: Callable[..., Any],
+    calls: list[tuple[int, ...]],
+    settings: dict[str, Any],
+    backward: str,
+    captures: bool = False,
 ) -> None:
     """Prints what is wrong, for the script of a finding."""
-    with donated_buffers(backward != "twice"):
+    with donated_buffers(backward != "twice"), captured_numbers(captures):
         _show(inputs, program, calls, settings, backward)
 
 

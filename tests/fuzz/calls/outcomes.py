@@ -49,6 +49,11 @@ def donated_buffers(are: bool) -> Any:
     return functorch_settings.patch(donated_buffer=are)
 
 
+def captured_numbers(are: bool) -> Any:
+    """The `with` block in which Dynamo captures numbers and sizes that only the data knows, or does not."""
+    return torch._dynamo.config.patch(capture_scalar_outputs=are, capture_dynamic_output_shape_ops=are)
+
+
 @dataclass
 class Call:
     """A program, with the inputs of one call. What is asked for more than once is computed once."""
@@ -157,7 +162,7 @@ def _effects(
         roots = roots[:1] if backward == "first" else roots
         for time in range(2 if backward == "twice" else 1):
             gradients = torch.autograd.grad(
-                roots, list(wanted.values()), [_cotangent(root, time) for root in roots],
+                roots, list(wanted.values()), [_cotangent(root, time, backward == "odd") for root in roots],
                 allow_unused=True, retain_graph=backward == "twice",
             )  # fmt: skip
             results |= _seen([(f"gradient {time} of {n}", g) for n, g in zip(wanted, gradients, strict=True)], False)
@@ -182,11 +187,26 @@ def _is_wanted(value: Tensor) -> bool:
     return value.requires_grad and (value.is_leaf or value._base is None)
 
 
-def _cotangent(root: Tensor, time: int) -> Tensor:
-    """Numbers that every dtype holds exactly, which lie as the output does."""
+def _cotangent(root: Tensor, time: int, is_odd: bool = False) -> Tensor:
+    """Numbers that every dtype holds exactly, which lie as the output does, or in `odd` ways."""
     made = torch.empty_like(root.detach())
     weights = (torch.arange(made.numel(), device=made.device) * 7 % 13 - 6 + time) / 4
-    return made.copy_(weights.to(made.dtype).reshape(made.shape))
+    made = made.copy_(weights.to(made.dtype).reshape(made.shape))
+    return _lying_oddly(made) if is_odd and type(made) is Tensor and made.dim() and made.numel() else made
+
+
+def _lying_oddly(plain: Tensor) -> Tensor:
+    """The numbers backwards in memory, with gaps, with a bit; or the first of them, expanded."""
+    order = list(range(plain.dim()))[::-1]
+    match plain.numel() % 4:
+        case 0:
+            return plain.flatten()[:1].view([1] * plain.dim()).expand(plain.shape)
+        case 1:
+            return torch.stack([plain, plain + 1], -1)[..., 0]
+        case 2:
+            return plain.conj().resolve_conj().conj() if plain.is_complex() else torch._neg_view(-plain)
+        case _:
+            return plain.permute(order).contiguous().permute(order)
 
 
 def _leaves(tree: Any, name: str) -> list[tuple[str, Any]]:

@@ -14,11 +14,16 @@ import torch
 import torch.ao.quantization.fx._decomposed
 import torch.nn.functional as F
 from torch import Tensor
+from torch._higher_order_ops.associative_scan import associative_scan as torch_associative_scan
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.scan import scan as torch_scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.utils._python_dispatch import _disable_current_modes, return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
+
+from tests.fuzz.calls.operators import fuzz
 
 DEVICE = "cpu"
 """Where inputs are made; `use_device` changes it."""
@@ -74,13 +79,59 @@ def _cast(tensor: Tensor, given: torch.dtype, wanted: torch.dtype) -> Tensor:
 
 @contextmanager
 def chosen_outright() -> Any:
-    """`torch.cond` is an `if`, as it is to the numbers: eager traces its branches, which not every mode survives."""
+    """`torch.cond` is an `if`, and scans are loops, as they are to the numbers: eager traces what they call, which not
+    every mode survives.
+    """
+    global _is_outright
 
     def cond(condition: Any, yes: Callable[..., Any], no: Callable[..., Any], operands: Any = ()) -> Any:
         return (yes if condition else no)(*operands)
 
-    with patch.object(torch, "cond", cond):
-        yield
+    before, _is_outright = _is_outright, True
+    try:
+        with patch.object(torch, "cond", cond):
+            yield
+    finally:
+        _is_outright = before
+
+
+_is_outright = False
+
+
+def scan(step: Callable[..., Any], first: Tensor, rows: Tensor) -> Any:
+    """The last of what `step(carried, row) -> (carried, result)` carries, and the results, stacked."""
+    if not _is_outright:
+        return torch_scan(step, first, rows)
+    results: list[Tensor] = []
+    for row in rows:
+        first, result = step(first, row)
+        results.append(result)
+    return first, torch.stack(results)
+
+
+def mapped(function: Callable[..., Tensor], rows: Tensor, *others: Tensor) -> Tensor:
+    """The function of each row, stacked."""
+    return torch.stack([function(row, *others) for row in rows]) if _is_outright else torch_map(function, rows, *others)
+
+
+def running(combine: Callable[[Tensor, Tensor], Tensor], rows: Tensor) -> Tensor:
+    """What an associative function makes of all rows up to each."""
+    if not _is_outright:
+        return torch_associative_scan(combine, rows, 0, combine_mode="generic")
+    results = [rows[0]]
+    for row in rows[1:]:
+        results.append(combine(results[-1], row))
+    return torch.stack(results)
+
+
+def odd(tensor: Tensor) -> Tensor:
+    """The tensor, with strides that mean nothing: of axes of one element, or of none."""
+    strides = tensor.stride()
+    if tensor.numel():
+        strides = [stride if size > 1 else 7 for size, stride in zip(tensor.shape, strides, strict=True)]
+    else:
+        strides = [3] * tensor.dim()
+    return tensor.as_strided(tensor.shape, strides)
 
 
 def numbers(seed: int, dtype: torch.dtype, *sizes: int) -> Tensor:
@@ -178,6 +229,47 @@ class Weight(Tensor):
         return func(*args, **named)
 
 
+class Joined(Tensor):
+    """Two tensors, one after the other along dim 0, as many rows as both: what is done to each number is done to both,
+    anything else reads the whole. Nothing writes to it.
+    """
+
+    a: Tensor
+    b: Tensor
+    KEPT = ("detach", "alias", "clone", "neg", "abs", "sin", "relu", "exp", "_to_copy")
+    """Operators of which the result is one again."""
+
+    @staticmethod
+    def __new__(cls, a: Tensor, b: Tensor) -> Any:
+        return Tensor._make_wrapper_subclass(  # pyright: ignore[reportAttributeAccessIssue]
+            cls, (a.shape[0] + b.shape[0], *a.shape[1:]), dtype=a.dtype, device=a.device, requires_grad=a.requires_grad
+        )  # fmt: skip
+
+    def __init__(self, a: Tensor, b: Tensor) -> None:
+        self.a, self.b = a, b
+
+    def __repr__(self, **_: Any) -> str:
+        return f"Joined({self.a!r}, {self.b!r})"
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["a", "b"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts: dict[str, Tensor], context: None, size: Any, stride: Any) -> Joined:
+        return Joined(parts["a"], parts["b"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if func._schema.is_mutable and isinstance(args[0], Joined):
+            raise TypeError("what is joined is not written to")
+        if func.overloadpacket.__name__ in cls.KEPT and isinstance(args[0], Joined):
+            made = Joined(func(args[0].a, *args[1:], **named), func(args[0].b, *args[1:], **named))
+            return return_and_correct_aliasing(func, args, named, made)
+        args, named = tree_map_only(Joined, lambda one: torch.cat([one.a, one.b]), (args, named))
+        return func(*args, **named)
+
+
 class State(torch.nn.Module):
     """Parameters (what requires a gradient) and buffers, by name."""
 
@@ -253,9 +345,10 @@ QUANTISED = (
 """Those of them that programs call."""
 
 NAMES: dict[str, Any] = {
-    "Halves": Halves, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard, "State": State,
-    "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed, "distributed": distributed,
-    "dynamic": dynamic, "numbers": numbers, "while_loop": while_loop,
+    "Halves": Halves, "Joined": Joined, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard,
+    "State": State, "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed, "distributed": distributed,
+    "dynamic": dynamic, "fuzz": fuzz, "mapped": mapped, "numbers": numbers, "odd": odd, "running": running,
+    "scan": scan, "while_loop": while_loop,
 }  # fmt: skip
 """What a program may call by its own name, besides `torch` and `F`."""
 

@@ -69,6 +69,8 @@ def _smaller(case: Case) -> Iterator[Case]:
         )
     if case.settings.get("dynamic") is not None:
         yield replace(case, settings={**case.settings, "dynamic": None})
+    if case.captures:
+        yield replace(case, captures=False)
     for number, sizes in enumerate(case.calls):
         for place, size in enumerate(sizes):
             for less in sorted({size // 2, size - 1, 2} - {size}):

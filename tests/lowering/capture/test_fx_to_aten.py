@@ -265,13 +265,13 @@ def test_symbolic_sizes_through_torch_compile():
     assert zeros.indices("size") == (size,)
     # Arithmetic on sizes leaves no ops behind.
     assert all(isinstance(op, aten.AtenOp) for op in calls(graph))
-    assert graph.unbacked == frozenset()
+    assert graph.untold == frozenset()
 
 
 def test_sizes_that_depend_on_data():
     gm = make_fx(lambda x: x.nonzero() * 2, tracing_mode="symbolic", _allow_non_fake_inputs=True)(torch.randn(4))
     graph = check(import_graph(gm))
-    assert graph.unbacked == {"u0"}
+    assert graph.untold == {"u0"}
     assert sym.symbol("u0") in sizes_of(returned(graph).operands[0].type)
 
 

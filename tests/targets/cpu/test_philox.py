@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cuesta.targets.cpu.philox import philox
+from cuesta.targets.cpu.emit_types import splat_integer
+from cuesta.targets.cpu.philox import philox, random_word
 from cuesta.targets.reference.random_numbers import philox as reference
+from cuesta.targets.reference.random_numbers import random_word as reference_word
 from tests.targets.cpu.kernels import loop_over_vectors, run
 
 
@@ -20,3 +22,20 @@ def test_words(word: int, lanes: int) -> None:
     body = f"  %r = call {kind} {function.symbol}({kind} %x, {kind} %y)"
     text = function.definition + loop_over_vectors("k", "i64", "i64", lanes, body, 2)
     assert torch.equal(run("k", text, [keys, counters], torch.int64), reference(keys, counters)[word])
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
+@pytest.mark.parametrize("first", [0, 1 << 40, (1 << 32) - 3])
+def test_the_word_of_a_place(first: int, lanes: int) -> None:
+    keys = torch.randint(-(2**63), 2**63 - 1, (64,), generator=torch.Generator().manual_seed(1))
+    places = torch.arange(64) + 5
+    function = random_word(lanes)
+    kind = "i64" if lanes == 1 else f"<{lanes} x i64>"
+    start = splat_integer(first, lanes)
+    body = f"  %r = call {kind} {function.symbol}({kind} %x, {kind} %y, {kind} {start})"
+    text = function.definition + loop_over_vectors("k", "i64", "i64", lanes, body, 2)
+    found = run("k", text, [keys, places], torch.int64)
+    assert torch.equal(found, reference_word(keys, places, first))
+    for k, place in enumerate(places.tolist()):
+        words = reference(keys[k], torch.tensor(first + place // 4))
+        assert int(found[k]) == int(words[place % 4])

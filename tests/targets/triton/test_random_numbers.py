@@ -43,6 +43,42 @@ def test_words() -> None:
         assert isinstance(expected, Tensor) and torch.equal(actual, expected)
 
 
+PLACES = """
+func.func @main(%k : tensor<1xi64>) -> tensor<{0}x{1}xi64> {{
+  %y = loops.nest (%i : {0}, %j : {1}) outs(%o : tensor<{0}x{1}xi64>) {{
+    %key = loops.load %k[0] : tensor<1xi64>
+    %place = loops.index [{2}] : i64
+    %w = elem.random_word 1099511627776 of %key, %place : i64
+    loops.store %w, %o[%i, %j] : tensor<{0}x{1}xi64>
+  }}
+  func.return %y : tensor<{0}x{1}xi64>
+}}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows", "columns", "place", "shared"),
+    [
+        (5, 128, "%i * 128 + %j", True),
+        (5, 99, "%i * 100 + %j", False),  # two axes that are one on a GPU
+        (5, 99, "%i * 99 + %j", True),
+        (3, 64, "%i * 63 + %j + 1", False),
+        (3, 64, "%i + %j * 3", False),
+    ],
+)
+def test_words_of_places(rows: int, columns: int, place: str, shared: bool) -> None:
+    """The same bits, whether four places share a call or not."""
+    module = parse(PLACES.format(rows, columns, place))
+    key = torch.randint(-(2**63), 2**63 - 1, (1,), generator=torch.Generator().manual_seed(1))
+    (expected,) = run_reference(module, [key])
+    assert isinstance(expected, Tensor)
+    (text,) = texts_of(on_cuda(module))
+    assert ("random_words(" in text.source) == shared
+    assert_compiles([text])
+    (actual,) = run(on_cuda(module), [key])
+    assert torch.equal(actual, expected)
+
+
 def dropout(x: Tensor) -> Tensor:
     return functional.dropout(functional.gelu(x), 0.25, True).sin()
 

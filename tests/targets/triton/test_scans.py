@@ -130,3 +130,23 @@ def test_in_parts(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
     kernels = texts_of(programs[0])
     assert len(kernels) >= 3
     assert_compiles(kernels)
+
+
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_backwards_is_one_nest(axis: int, parts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read from the end is stored from the end: the scan itself is not stored."""
+    if parts:
+        for constant, value in (("SCAN_LEAST", 16), ("TILE", 32), ("WORTH", 1e9)):
+            monkeypatch.setattr(when, constant, value)
+
+    def function(x: Tensor) -> Tensor:
+        return x.flip(axis).cumsum(axis).flip(axis) * x
+
+    compiled = torch.compile(function, backend="cuesta", fullgraph=True)
+    with interpreted_cuda() as programs:
+        assert_close_to_float64(compiled, function, [torch.randn(40, 53)])
+    kernels = texts_of(programs[0])
+    assert parts or len(kernels) == 1
+    assert all(kernel.source.count("tl.store") == 1 for kernel in kernels if not parts)
+    assert_compiles(kernels)

@@ -67,6 +67,14 @@ def test_few_channels_are_no_vector(channels: int, out: int) -> None:
     assert cost_of(64, 8, 1, "bf16") == ("pointwise", 2.3)
 
 
+def test_large_windows_of_colours_are_slow_channels_first() -> None:
+    costs = [cost_of(3, 64, window)[1] for window in (3, 5, 7, 11)]
+    halves = [cost_of(3, 64, window, "bf16")[1] for window in (3, 5, 7, 11)]
+    assert costs == [0.2, 1.0, 2.7, 4.5]
+    assert halves == [-0.5, 0.0, 3.9, 5.8]
+    assert cost_of(8, 64, 11) == ("plain", 2.0)
+
+
 def test_a_gradient_alone_is_half_of_both() -> None:
     _, both = cost_of(64, 64, 3, "bf16", gradients="both")
     _, one = cost_of(64, 64, 3, "bf16", gradients="weight")

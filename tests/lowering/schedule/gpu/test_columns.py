@@ -27,7 +27,7 @@ func.func @main(%x : tensor<NUMBERx4096x1024xf32>) -> tensor<NUMBERx1024xf32> {
 """
 
 
-@pytest.mark.parametrize(("number", "bits", "inner"), [(400, 32, 64), (600, 64, 64)])
+@pytest.mark.parametrize(("number", "bits", "inner"), [(400, 32, 64), (600, 64, 32)])
 def test_tiles_are_small_also_where_addresses_take_64_bits(number: int, bits: int, inner: int) -> None:
     module = parse(COLUMNS.replace("NUMBER", str(number)))
     run_pipeline(make_context(), module, [Stage("loops-to-kernel{target=cuda}", "under test")])
@@ -35,6 +35,31 @@ def test_tiles_are_small_also_where_addresses_take_64_bits(number: int, bits: in
     assert func.schedule.choices["index"] == bits
     (reduce,) = [op for op in func.walk() if isinstance(op, kernel.ReduceOp)]
     assert reduce.lanes == inner
+
+
+@pytest.mark.parametrize(
+    ("shape", "width", "indexed", "wide", "tile"),
+    [
+        ((64, 2048, 2047), 4, False, False, (64, 32, 16)),
+        ((128, 4096, 4095), 4, False, True, (64, 32, 16)),
+        ((8, 8191, 1023), 4, False, False, (32, 128, 16)),
+        ((64, 2048, 2047), 4, True, False, (32, 64, 16)),
+        ((128, 4096, 4095), 4, True, True, (32, 64, 8)),
+        ((128, 4096, 4095), 2, False, True, (32, 64, 8)),
+        ((128, 4096, 4095), 2, True, True, (32, 16, 4)),
+        ((8, 8191, 1023), 2, True, False, (32, 256, 32)),
+    ],
+)
+def test_columns_in_rows_that_begin_anywhere(
+    shape: tuple[int, int, int], width: int, indexed: bool, wide: bool, tile: tuple[int, int, int]
+) -> None:
+    batch, points, beside = shape
+    given = Columns(
+        batch * beside, beside, points, width, 0, known=True, running=False, indexed=indexed, wide=wide, aligned=False,
+        stores=False,
+    )  # fmt: skip
+    found = tile_of(given, REFERENCE)
+    assert (found.columns, found.points, found.warps) == tile
 
 
 def test_three_tensors_that_are_read_again_leave_tiles_of_powers_of_two() -> None:

@@ -213,7 +213,7 @@ func.func @main(%x : tensor<4xbf16>) -> tensor<4xi1> {
 // Nor is a comparison with what the value is made of: that was there before it.
 // CHECK:      func.func @main
 // CHECK:        %v = elem.mul %b, %d
-// CHECK-NEXT:   elem.gt %v, %d
+// CHECK:        elem.gt %v, %f
 func.func @main(%x : tensor<4xbf16>, %k : tensor<4xbf16>) -> tensor<4xi1> {
   %y = loops.nest (%i : 4) outs(%o : tensor<4xi1>) {
     %a = loops.load %x[%i] : tensor<4xbf16>
@@ -223,7 +223,9 @@ func.func @main(%x : tensor<4xbf16>, %k : tensor<4xbf16>) -> tensor<4xi1> {
     %v = elem.mul %b, %d : f32
     %w = elem.convert %v : f32 to bf16
     %r = elem.convert %w : bf16 to f32
-    %t = elem.gt %r, %d : f32
+    %e = loops.load %k[%i] : tensor<4xbf16>
+    %f = elem.convert %e : bf16 to f32
+    %t = elem.gt %r, %f : f32
     loops.store %t, %o[%i] : tensor<4xi1>
   }
   func.return %y : tensor<4xi1>

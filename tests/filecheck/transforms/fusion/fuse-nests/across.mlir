@@ -137,3 +137,125 @@ func.func @main(%x : tensor<2x64x64x64xf32, #aten.layout<device = "cuda:0">>) ->
   }
   func.return %r, %q : tensor<2x64x62x62xf32, #aten.layout<device = "cuda:0">>, tensor<2x64x62x62xf32, #aten.layout<strides = [246016, 1, 3968, 64], device = "cuda:0">>
 }
+
+// -----
+
+// Statistics of rows whose neighbours lie together are of columns: nothing is stored for them in another layout.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %s = loops.nest (%n : 4, %c : 64, %y : 64)
+// CHECK-NEXT:     loops.reduce sum (%z : 64) {
+// CHECK-NEXT:       loops.load %x[%n, %c, %y, %z]
+// CHECK:        %p = loops.nest (%n : 4, %c : 64, %y : 64, %z : 64)
+// CHECK-NEXT:     loops.load %x[%n, %c, %y, %z]
+func.func @main(%x : tensor<4x64x64x64xf32, #aten.layout<strides = [262144, 1, 4096, 64], device = "cuda:0">>) -> tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">> {
+  %t = loops.nest (%n : 4, %c : 64, %y : 64, %z : 64) outs(%o : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %x[%n, %c, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<strides = [262144, 1, 4096, 64], device = "cuda:0">>
+    %w = elem.neg %v : f32
+    loops.store %w, %o[%n, %c, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  %s = loops.nest (%n : 4, %c : 64, %y : 64) outs(%o : tensor<4x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %m = loops.reduce sum (%z : 64) {
+      %v = loops.load %t[%n, %c, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %v : f32
+    } : f32
+    loops.store %m, %o[%n, %c, %y] : tensor<4x64x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  %p = loops.nest (%n : 4, %c : 64, %y : 64, %z : 64) outs(%o : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %t[%n, %c, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>
+    %m = loops.load %s[%n, %c, %y] : tensor<4x64x64xf32, #aten.layout<device = "cuda:0">>
+    %w = elem.sub %v, %m : f32
+    loops.store %w, %o[%n, %c, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %p : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+
+// Near miss: 16 columns are too few for the lanes of a warp.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %t = loops.nest
+// CHECK:        %s, %p = loops.nest (%n : 4, %c : 16, %y : 64)
+// CHECK-NEXT:     loops.reduce sum (%z : 64) {
+// CHECK-NEXT:       loops.load %t[%n, %c, %y, %z]
+func.func @main(%x : tensor<4x16x64x64xf32, #aten.layout<strides = [65536, 1, 1024, 16], device = "cuda:0">>) -> tensor<4x16x64x64xf32, #aten.layout<device = "cuda:0">> {
+  %t = loops.nest (%n : 4, %c : 16, %y : 64, %z : 64) outs(%o : tensor<4x16x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %x[%n, %c, %y, %z] : tensor<4x16x64x64xf32, #aten.layout<strides = [65536, 1, 1024, 16], device = "cuda:0">>
+    %w = elem.neg %v : f32
+    loops.store %w, %o[%n, %c, %y, %z] : tensor<4x16x64x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  %s = loops.nest (%n : 4, %c : 16, %y : 64) outs(%o : tensor<4x16x64xf32, #aten.layout<device = "cuda:0">>) {
+    %m = loops.reduce sum (%z : 64) {
+      %v = loops.load %t[%n, %c, %y, %z] : tensor<4x16x64x64xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %v : f32
+    } : f32
+    loops.store %m, %o[%n, %c, %y] : tensor<4x16x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  %p = loops.nest (%n : 4, %c : 16, %y : 64, %z : 64) outs(%o : tensor<4x16x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %t[%n, %c, %y, %z] : tensor<4x16x64x64xf32, #aten.layout<device = "cuda:0">>
+    %m = loops.load %s[%n, %c, %y] : tensor<4x16x64xf32, #aten.layout<device = "cuda:0">>
+    %w = elem.sub %v, %m : f32
+    loops.store %w, %o[%n, %c, %y, %z] : tensor<4x16x64x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %p : tensor<4x16x64x64xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+
+// Near miss: what is too much to compute twice is stored, and by a nest that transposes.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %t = loops.nest
+// CHECK:        %s, %p = loops.nest (%n : 4, %c : 64, %y : 64)
+// CHECK-NEXT:     loops.reduce sum (%z : 64) {
+// CHECK-NEXT:       loops.load %t[%n, %c, %y, %z]
+func.func @main(%x : tensor<4x64x64x64xf32, #aten.layout<strides = [262144, 1, 4096, 64], device = "cuda:0">>) -> tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">> {
+  %t = loops.nest (%n : 4, %c : 64, %y : 64, %z : 64) outs(%o : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %x[%n, %c, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<strides = [262144, 1, 4096, 64], device = "cuda:0">>
+    %e = elem.erf %v : f32
+    %g = elem.erf %e : f32
+    %h = elem.erf %g : f32
+    %w = elem.erf %h : f32
+    loops.store %w, %o[%n, %c, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  %s = loops.nest (%n : 4, %c : 64, %y : 64) outs(%o : tensor<4x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %m = loops.reduce sum (%z : 64) {
+      %v = loops.load %t[%n, %c, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %v : f32
+    } : f32
+    loops.store %m, %o[%n, %c, %y] : tensor<4x64x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  %p = loops.nest (%n : 4, %c : 64, %y : 64, %z : 64) outs(%o : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %t[%n, %c, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>
+    %m = loops.load %s[%n, %c, %y] : tensor<4x64x64xf32, #aten.layout<device = "cuda:0">>
+    %w = elem.sub %v, %m : f32
+    loops.store %w, %o[%n, %c, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %p : tensor<4x64x64x64xf32, #aten.layout<device = "cuda:0">>
+}
+
+// -----
+
+// Columns may be those of image after image: an axis that is two in memory.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %s = loops.nest (%i : 256)
+// CHECK-NEXT:     loops.reduce sum (%y : 64, %z : 64) {
+// CHECK-NEXT:       loops.load %x[%i floordiv 64, %i mod 64, %y, %z]
+func.func @main(%x : tensor<4x64x64x64xf32, #aten.layout<strides = [262144, 1, 4096, 64], device = "cuda:0">>) -> tensor<256x64x64xf32, #aten.layout<device = "cuda:0">> {
+  %t = loops.nest (%i : 256, %y : 64, %z : 64) outs(%o : tensor<256x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %x[%i floordiv 64, %i mod 64, %y, %z] : tensor<4x64x64x64xf32, #aten.layout<strides = [262144, 1, 4096, 64], device = "cuda:0">>
+    loops.store %v, %o[%i, %y, %z] : tensor<256x64x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  %s = loops.nest (%i : 256) outs(%o : tensor<256xf32, #aten.layout<device = "cuda:0">>) {
+    %m = loops.reduce sum (%y : 64, %z : 64) {
+      %v = loops.load %t[%i, %y, %z] : tensor<256x64x64xf32, #aten.layout<device = "cuda:0">>
+      loops.yield %v : f32
+    } : f32
+    loops.store %m, %o[%i] : tensor<256xf32, #aten.layout<device = "cuda:0">>
+  }
+  %p = loops.nest (%i : 256, %y : 64, %z : 64) outs(%o : tensor<256x64x64xf32, #aten.layout<device = "cuda:0">>) {
+    %v = loops.load %t[%i, %y, %z] : tensor<256x64x64xf32, #aten.layout<device = "cuda:0">>
+    %m = loops.load %s[%i] : tensor<256xf32, #aten.layout<device = "cuda:0">>
+    %w = elem.sub %v, %m : f32
+    loops.store %w, %o[%i, %y, %z] : tensor<256x64x64xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %p : tensor<256x64x64xf32, #aten.layout<device = "cuda:0">>
+}

@@ -92,3 +92,15 @@ func.func @main(%dy : tensor<2x5x6x4xbf16, #aten.layout<device = "cuda:0">>, %x 
   %dx, %dw, %db = loops.extern pure "aten.convolution_backward.default"(%dy, %x, %w, [5], [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, true, true]) : (tensor<2x5x6x4xbf16, #aten.layout<device = "cuda:0">>, tensor<2x3x6x4xbf16, #aten.layout<device = "cuda:0">>, tensor<5x3x3x3xbf16, #aten.layout<device = "cuda:0">>) -> (tensor<2x3x6x4xbf16, #aten.layout<device = "cuda:0">>, tensor<5x3x3x3xbf16, #aten.layout<device = "cuda:0">>, tensor<5xbf16, #aten.layout<device = "cuda:0">>)
   func.return %dx, %dw, %db : tensor<2x3x6x4xbf16, #aten.layout<device = "cuda:0">>, tensor<5x3x3x3xbf16, #aten.layout<device = "cuda:0">>, tensor<5xbf16, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// No nest follows a convolution: the library would add the bias by a kernel of its own, too.
+// CHECK: %[[C:.*]] = loops.extern pure "aten.convolution.default"(%x, %w, none, [1]
+// CHECK: loops.load %[[C]]
+// CHECK: loops.load %b[%{{.*}}]
+// CHECK: elem.add
+func.func @main(%x : tensor<2x3x6xf32, #aten.layout<device = "cuda:0">>, %w : tensor<5x3x3xf32, #aten.layout<device = "cuda:0">>, %b : tensor<5xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x5x6xf32, #aten.layout<device = "cuda:0">> {
+  %c = loops.extern pure "aten.convolution.default"(%x, %w, %b, [1], [1], [1], false, [0], 1) : (tensor<2x3x6xf32, #aten.layout<device = "cuda:0">>, tensor<5x3x3xf32, #aten.layout<device = "cuda:0">>, tensor<5xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x5x6xf32, #aten.layout<device = "cuda:0">>
+  func.return %c : tensor<2x5x6xf32, #aten.layout<device = "cuda:0">>
+}

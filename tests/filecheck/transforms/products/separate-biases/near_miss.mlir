@@ -71,12 +71,3 @@ func.func @main(%x : tensor<4x3xbf16, #aten.layout<device = "cuda:0">>, %w : ten
   }
   func.return %y : tensor<4x5xbf16, #aten.layout<device = "cuda:0">>
 }
-
-// -----
-
-// No nest follows a convolution.
-// CHECK: loops.extern pure "aten.convolution.default"(%x, %w, %b, [1]
-func.func @main(%x : tensor<2x3x6xf32, #aten.layout<device = "cuda:0">>, %w : tensor<5x3x3xf32, #aten.layout<device = "cuda:0">>, %b : tensor<5xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x5x6xf32, #aten.layout<device = "cuda:0">> {
-  %c = loops.extern pure "aten.convolution.default"(%x, %w, %b, [1], [1], [1], false, [0], 1) : (tensor<2x3x6xf32, #aten.layout<device = "cuda:0">>, tensor<5x3x3xf32, #aten.layout<device = "cuda:0">>, tensor<5xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x5x6xf32, #aten.layout<device = "cuda:0">>
-  func.return %c : tensor<2x5x6xf32, #aten.layout<device = "cuda:0">>
-}

@@ -1,0 +1,68 @@
+"""Tiles of many rows: of a few hundred numbers, and of a few that no vector begins with.
+
+    loops.nest (%i : 2352941) { maximum (%j : 17) of %x[%i, %j]; … }       a program has 128 rows, 4 points of each a step
+
+Numbers below are of nests on an H100 and an H200: the times of what is chosen over the best of the tilings, geometric
+means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuesta.dialects import sym
+from cuesta.dialects.core.machine import Machine
+from cuesta.dialects.loops.analysis import Loop
+from cuesta.transforms.tilings.space import Tiling
+
+MANY_ROWS_BYTES, MANY_ROWS_LANES, MANY_ROWS = 4096, 256, 32
+"""The bytes of a program of rows of at least so many lanes, where a processor has so many programs one after the other.
+With half as many bytes those that it has at a time, 32 of one warp, fill half of it. Norms of 200 to 1000 numbers, 240
+MB, took up to 1.63 times the best of 16 tilings, 1.188 as the geometric mean; with these 1.012, 1.13 the worst.
+
+Source: from tilings of 19 nests on an H200.
+"""
+ODD_FEWEST, ODD_MOST, ODD_WASTE = 8, 32, 1.2
+"""Points of a row of which there are more than the first and not more than the second, and so many lanes in one tile
+for each: then a row is better gone along in steps, if not even two of its points are a vector.
+
+Source: a choice between what was measured: 11 and 17 points gain, 6, 20 and 24 do not.
+"""
+ODD, ODD_STORING = (128, 4, 4), (32, 8, 4)
+"""Rows of a program, points of each a step, and warps; and where something is made of each point. Of six sums and sums
+of exponentials 1.06 of the best, 1.12 the worst (1.48 and 2.48 in one tile of 32 rows); of four softmaxes 1.09 and 1.18
+(1.60 and 1.89).
+
+Source: from 60 tilings of these nests on an H100, 11 and 17 points of f32 and bf16.
+"""
+
+
+def many_rows(rows: int, height: int, lanes: int, width: int, machine: Machine) -> Tiling | None:
+    """The tile of rows of a few hundred numbers in one tile, `height` of which a program would have otherwise; None
+    where they are too few, or too long. `along` is left to the caller.
+    """
+    many = rows >= 2 * height * MANY_ROWS * machine.processors
+    if lanes < MANY_ROWS_LANES or not many or 2 * height * lanes * width > MANY_ROWS_BYTES:
+        return None
+    return {"rows": 2 * height, "lanes": lanes, "warps": max(1, 2 * height * lanes * 4 // MANY_ROWS_BYTES)}
+
+
+def odd_rows(root: Loop, leaves: Sequence[Loop], lanes: int, points: int, rows: int, machine: Machine) -> Tiling | None:
+    """The tile of rows of which every second one begins where no pair of elements does; None of others. `along` is left
+    to the caller.
+    """
+    if not ODD_FEWEST < points <= ODD_MOST or lanes < ODD_WASTE * points:
+        return None
+    every = [(access, leaf) for leaf in leaves for access in leaf.accesses if access.width]
+    if not any(
+        not access.is_store
+        and len(leaf.axes) == 1
+        and sym.coefficient(access.address, leaf.axes[0]) == 1
+        and not access.moves_by(2 * access.width, root.axes)
+        for access, leaf in every
+    ):
+        return None
+    height, along, warps = ODD_STORING if any(access.is_store for access, _ in every) else ODD
+    if rows < 2 * height * machine.processors:
+        return None
+    return {"rows": height, "lanes": along, "warps": warps}

@@ -1,0 +1,90 @@
+// RUN: cuesta-opt %s -p "shift-scans" --split-input-file
+
+// Whoever reads a scan backwards goes backwards, and reads what else it reads there.
+// CHECK:      %y = loops.nest (%i : 8, %k : 40)
+// CHECK-NEXT:   loops.load %t[%i, %k]
+// CHECK-NEXT:   loops.load %x[%i, -%k + 39]
+// CHECK:        loops.index [-%k + 39]
+// CHECK:        loops.store %{{.*}}, %o[%i, -%k + 39]
+func.func @main(%x : tensor<8x40xf32>) -> tensor<8x40xf32> {
+  %t = loops.nest (%i : 8) outs(%o : tensor<8x40xf32>) {
+    loops.scan (%j : 40) {
+      %a = loops.load %x[%i, %j] : tensor<8x40xf32>
+      %r = loops.running prod %a : f32
+      loops.store %r, %o[%i, %j] : tensor<8x40xf32>
+    }
+  }
+  %y = loops.nest (%i : 8, %k : 40) outs(%o : tensor<8x40xf32>) {
+    %s = loops.load %t[%i, -%k + 39] : tensor<8x40xf32>
+    %a = loops.load %x[%i, %k] : tensor<8x40xf32>
+    %q = loops.index [%k] : i64
+    %p = elem.convert %q : i64 to f32
+    %b = elem.add %s, %a : f32
+    %c = elem.add %b, %p : f32
+    loops.store %c, %o[%i, %k] : tensor<8x40xf32>
+  }
+  func.return %y : tensor<8x40xf32>
+}
+
+// -----
+
+// Near miss: what is read both ways.
+// CHECK: loops.load %t[%i, -%k + 39]
+func.func @main(%x : tensor<8x40xf32>) -> tensor<8x40xf32> {
+  %t = loops.nest (%i : 8) outs(%o : tensor<8x40xf32>) {
+    loops.scan (%j : 40) {
+      %a = loops.load %x[%i, %j] : tensor<8x40xf32>
+      %r = loops.running sum %a : f32
+      loops.store %r, %o[%i, %j] : tensor<8x40xf32>
+    }
+  }
+  %y = loops.nest (%i : 8, %k : 40) outs(%o : tensor<8x40xf32>) {
+    %s = loops.load %t[%i, -%k + 39] : tensor<8x40xf32>
+    %a = loops.load %t[%i, %k] : tensor<8x40xf32>
+    %b = elem.add %s, %a : f32
+    loops.store %b, %o[%i, %k] : tensor<8x40xf32>
+  }
+  func.return %y : tensor<8x40xf32>
+}
+
+// -----
+
+// Near miss: rows that come backwards, not what is summed up along them.
+// CHECK: loops.load %t[-%i + 7, %k]
+func.func @main(%x : tensor<8x40xf32>) -> tensor<8x40xf32> {
+  %t = loops.nest (%i : 8) outs(%o : tensor<8x40xf32>) {
+    loops.scan (%j : 40) {
+      %a = loops.load %x[%i, %j] : tensor<8x40xf32>
+      %r = loops.running sum %a : f32
+      loops.store %r, %o[%i, %j] : tensor<8x40xf32>
+    }
+  }
+  %y = loops.nest (%i : 8, %k : 40) outs(%o : tensor<8x40xf32>) {
+    %b = loops.load %t[-%i + 7, %k] : tensor<8x40xf32>
+    loops.store %b, %o[%i, %k] : tensor<8x40xf32>
+  }
+  func.return %y : tensor<8x40xf32>
+}
+
+// -----
+
+// Near miss: it begins before the last one.
+// CHECK: -%k + 38
+func.func @main(%x : tensor<8x40xf32>) -> tensor<8x40xf32> {
+  %t = loops.nest (%i : 8) outs(%o : tensor<8x40xf32>) {
+    loops.scan (%j : 40) {
+      %a = loops.load %x[%i, %j] : tensor<8x40xf32>
+      %r = loops.running sum %a : f32
+      loops.store %r, %o[%i, %j] : tensor<8x40xf32>
+    }
+  }
+  %y = loops.nest (%i : 8, %k : 40) outs(%o : tensor<8x40xf32>) {
+    %q = loops.index [%k] : i64
+    %n = elem.constant 39 : i64
+    %m = elem.lt %q, %n : i64
+    %z = elem.constant 0.0 : f32
+    %b = loops.load %t[%i, -%k + 38] if %m else %z : tensor<8x40xf32>
+    loops.store %b, %o[%i, %k] : tensor<8x40xf32>
+  }
+  func.return %y : tensor<8x40xf32>
+}

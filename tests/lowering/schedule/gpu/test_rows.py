@@ -1,0 +1,77 @@
+"""Tiles of many rows on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.random_nests import analysed, with_choices
+from cuesta.dialects.core.machine import REFERENCE
+from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
+from cuesta.targets.reference import check_equivalent
+from tests.support.lowering import to_kernel
+from tests.support.triton_interpreter import parse
+
+PLAIN = ', #aten.layout<device = "cuda:0">'
+
+
+def rows(number: int, points: int, *, apart: int | None = None, stores: bool = False) -> str:
+    """Sums of rows of so many numbers, `apart` elements from one another; or the rows divided by their sums."""
+    apart = points if apart is None else apart
+    given = f'tensor<{number}x{points}xf32, #aten.layout<strides = [{apart}, 1], device = "cuda:0">>'
+    load = f"loops.load %x[%i, %j] : {given}"
+    total = f"%s = loops.reduce sum (%j : {points}) {{ %v = {load} loops.yield %v : f32 }} : f32"
+    made = f"tensor<{number}x{points}xf32{PLAIN}>" if stores else f"tensor<{number}xf32{PLAIN}>"
+    end = f"loops.store %s, %o[%i] : {made}"
+    if stores:
+        end = (
+            f"loops.for (%j : {points}) {{ %v = {load} %q = elem.div %v, %s : f32 "
+            f"loops.store %q, %o[%i, %j] : {made} }}"
+        )
+    return f"""
+    func.func @main(%x : {given}) -> {made} {{
+      %y = loops.nest (%i : {number}) outs(%o : {made}) {{
+        {total}
+        {end}
+      }}
+      func.return %y : {made}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("points", "stores", "tile"),
+    [(11, False, (128, 4, 4)), (17, False, (128, 4, 4)), (11, True, (32, 8, 4)), (17, True, (32, 8, 4))],
+)
+def test_odd_rows_are_gone_along_in_steps(points: int, stores: bool, tile: tuple[int, int, int]) -> None:
+    found = usual_tiling(analysed(parse(rows(1000000, points, stores=stores))), REFERENCE)
+    assert found is not None and (found["rows"], found["lanes"], found["warps"]) == tile
+
+
+@pytest.mark.parametrize(
+    ("number", "points", "apart"),
+    [
+        (1000000, 18, None),  # pairs are vectors
+        (1000000, 17, 20),  # rows begin where vectors do
+        (1000000, 31, None),  # few lanes are without a point
+        (1000000, 33, None),  # too long
+        (1000, 17, None),  # few rows
+    ],
+)
+def test_near_misses_have_one_tile_for_a_row(number: int, points: int, apart: int | None) -> None:
+    found = usual_tiling(analysed(parse(rows(number, points, apart=apart))), REFERENCE)
+    assert found is not None and found["lanes"] >= points
+
+
+def test_a_few_hundred_numbers_have_twice_the_rows() -> None:
+    found = usual_tiling(analysed(parse(rows(400000, 511))), REFERENCE)
+    assert found == {"along": 1, "rows": 2, "lanes": 512, "warps": 1}
+
+
+@pytest.mark.parametrize("stores", [False, True])
+def test_odd_rows_mean_the_same(stores: bool) -> None:
+    tile = usual_tiling(analysed(parse(rows(1000000, 11, stores=stores))), REFERENCE)
+    assert tile is not None
+    small = parse(rows(300, 11, stores=stores))
+    changed = with_choices(small, tile)
+    to_kernel(changed, machine=REFERENCE)
+    assert f"lanes {tile['lanes']}" in str(changed)
+    check_equivalent(small, changed, pass_name="rows")
