@@ -161,6 +161,9 @@ bench-vocabulary: $(READY) ## the loss of a product with a vocabulary and its gr
 bench-products: $(READY) ## products of matrices beside cuBLAS, and with what is around them beside TorchInductor, on a CUDA device (ARGS="--fused")
 	$(RUN) -m benchmarks.products $(ARGS)
 
+bench-convolved: $(READY) ## convolutions whose windows overlap, with what is around them, beside the library and TorchInductor, on a CUDA device
+	$(RUN) -m benchmarks.convolved $(ARGS)
+
 bench-decoding: $(READY) ## a decoder that generates token by token on the CPU, with weights of f32, int8 and int4, beside TorchInductor
 	$(RUN) -m benchmarks.decoding $(ARGS)
 

@@ -4,6 +4,7 @@ convolution that is one.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -226,7 +227,7 @@ Source: a choice: a wide layer, a square one, a narrow one, and a step of a deco
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionCase:
-    """A convolution whose windows do not overlap with what is around it."""
+    """A convolution with what is around it."""
 
     name: str
     function: Callable[..., Results]
@@ -242,11 +243,13 @@ class ConvolutionCase:
     dtype: torch.dtype = torch.bfloat16
     last: bool = True
     """Whether images lie channels last."""
+    margin: int = 0
+    gap: int = 1
 
     def inputs(self, images: int, channels: int, made: int, side: int, window: int, device: str) -> list[Tensor]:
         """Inputs so large that results are about 1."""
         generator = torch.Generator(device).manual_seed(SEED)
-        results = (side - window) // self.steps + 1
+        results = (side + 2 * self.margin - (window - 1) * self.gap - 1) // self.steps + 1
 
         def normal(*sizes: int, scale: float = 1.0, last: bool = False) -> Tensor:
             drawn = torch.randn(sizes, device=device, generator=generator) * scale
@@ -353,4 +356,115 @@ CONVOLUTIONS: Sequence[ConvolutionCase] = (
 """What models do around such a convolution: those of ResNet-50, DenseNet, MobileNet, ConvNeXt and ViT, and drawn ones.
 
 Those of f32 are measured where torch lets convolutions and products be rounded to TF32.
+"""
+
+
+def _same(function: Callable[..., Tensor], x: Tensor, w: Tensor, b: Tensor | None = None, **given: int) -> Tensor:
+    """A convolution whose images have a margin of half a window."""
+    return function(x, w, b, padding=given.get("dilation", 1) * (w.shape[-1] // 2), **given)
+
+
+def _same_norm_relu(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    return F.relu(F.batch_norm(_same(F.conv2d, x, w), m, v, s, t))
+
+
+def _same_norm_relu_2(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    return F.relu(F.batch_norm(_same(F.conv2d, x, w, stride=2), m, v, s, t))
+
+
+def _same_norm_silu(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    return F.silu(F.batch_norm(_same(F.conv2d, x, w), m, v, s, t))
+
+
+def _same_norm_silu_2(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    return F.silu(F.batch_norm(_same(F.conv2d, x, w, stride=2), m, v, s, t))
+
+
+def _same_norm_residual(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor, r: Tensor) -> Tensor:
+    return F.relu(F.batch_norm(_same(F.conv2d, x, w), m, v, s, t) + r)
+
+
+def _same_bias_relu(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.relu(_same(F.conv2d, x, w, b))
+
+
+def _same_bias_silu(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.silu(_same(F.conv2d, x, w, b))
+
+
+def _same_residual(x: Tensor, w: Tensor, b: Tensor, s: Tensor, r: Tensor) -> Tensor:
+    return r + _same(F.conv2d, x, w, b) * s[:, None, None]
+
+
+def _same_two(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    y = _same(F.conv2d, x, w, b)
+    return y, F.silu(y)
+
+
+def _same_dilated(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.relu(_same(F.conv2d, x, w, b, dilation=2))
+
+
+def _norm_before_same(x: Tensor, w: Tensor, m: Tensor, v: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    return _same(F.conv2d, F.relu(F.batch_norm(x, m, v, s, t)), w)
+
+
+def _same_volume(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.relu(_same(F.conv3d, x, w, b))
+
+
+def _same_row(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.gelu(_same(F.conv1d, x, w, b))
+
+
+def _drawn_overlapping(count: int) -> list[ConvolutionCase]:
+    """Cases drawn by random.Random(15): 1 to 64 images of 7 to 112 points by as many, 8 to 256 channels by 8, windows
+    of 3 or 5, of at most 2^35 products.
+    """
+    draw = random.Random(SEED + 1)
+    found: list[ConvolutionCase] = []
+    while len(found) < count:
+        sizes = draw.randint(1, 64), 8 * draw.randint(1, 32), 8 * draw.randint(1, 32), draw.randint(7, 112)
+        window = draw.choice((3, 3, 3, 5))
+        if math.prod(sizes) * sizes[3] * window**2 > 2**35:
+            continue
+        name, function, operands = (("silu", _same_bias_silu, "xwb"), ("residual", _same_residual, "xwbsr"))[
+            len(found) % 2
+        ]
+        name = f"drawn {window}x{window}, bias, {name}"
+        found.append(ConvolutionCase(name, function, operands, (*sizes, window), margin=window // 2))
+    return found
+
+
+OVERLAPPING: Sequence[ConvolutionCase] = (
+    ConvolutionCase("stem 7x7 by 2, norm, relu", _same_norm_relu_2, "xwmvst", (32, 3, 64, 224, 7), 2, margin=3),
+    ConvolutionCase("stem 3x3 by 2, norm, silu", _same_norm_silu_2, "xwmvst", (32, 3, 32, 224, 3), 2, margin=1),
+    ConvolutionCase("3x3 of 8 to 64, bias, silu", _same_bias_silu, "xwb", (16, 8, 64, 128, 3), margin=1),
+    ConvolutionCase("5x5 of 48, bias, silu", _same_bias_silu, "xwb", (4, 48, 48, 150, 5), margin=2),
+    ConvolutionCase("3x3 of 16, bias, relu", _same_bias_relu, "xwb", (32, 16, 16, 112, 3), margin=1),
+    ConvolutionCase("3x3 of 16, norm, residual, relu", _same_norm_residual, "xwmvstr", (128, 16, 16, 32, 3), margin=1),
+    ConvolutionCase("3x3 of 32, norm, silu", _same_norm_silu, "xwmvst", (32, 32, 32, 112, 3), margin=1),
+    ConvolutionCase("3x3 of 32 by 2, norm, silu", _same_norm_silu_2, "xwmvst", (32, 32, 64, 112, 3), 2, margin=1),
+    ConvolutionCase("3x3 of 64, norm, relu", _same_norm_relu, "xwmvst", (32, 64, 64, 56, 3), margin=1),
+    ConvolutionCase("3x3 of 64, norm, residual, relu", _same_norm_residual, "xwmvstr", (32, 64, 64, 56, 3), margin=1),
+    ConvolutionCase("3x3 of 64, bias, two outputs", _same_two, "xwb", (32, 64, 64, 56, 3), margin=1),
+    ConvolutionCase("3x3 of 64, bias, relu, one image", _same_bias_relu, "xwb", (1, 64, 64, 128, 3), margin=1),
+    ConvolutionCase("3x3 of 64 by 2, norm, relu", _same_norm_relu_2, "xwmvst", (32, 64, 128, 56, 3), 2, margin=1),
+    ConvolutionCase("3x3 of 128, norm, relu", _same_norm_relu, "xwmvst", (32, 128, 128, 28, 3), margin=1),
+    ConvolutionCase(
+        "3x3 of 128, norm, residual, relu", _same_norm_residual, "xwmvstr", (32, 128, 128, 28, 3), margin=1
+    ),
+    ConvolutionCase("3x3 of 256, norm, relu", _same_norm_relu, "xwmvst", (32, 256, 256, 14, 3), margin=1),
+    ConvolutionCase("3x3 of 512, norm, relu", _same_norm_relu, "xwmvst", (32, 512, 512, 7, 3), margin=1),
+    ConvolutionCase("norm, relu, 3x3 of 128 to 32", _norm_before_same, "xwMVST", (32, 128, 32, 56, 3), margin=1),
+    ConvolutionCase("3x3 of 64 with gaps, bias, relu", _same_dilated, "xwb", (8, 64, 64, 64, 3), margin=2, gap=2),
+    ConvolutionCase("3x3x3, bias, relu", _same_volume, "xwb", (4, 32, 32, 32, 3), dims=3, margin=1),
+    ConvolutionCase("3 of 256, bias, gelu", _same_row, "xwb", (16, 256, 256, 1024, 3), dims=1, margin=1),
+    ConvolutionCase(
+        "f32 3x3 of 64, norm, relu", _same_norm_relu, "xwmvst", (32, 64, 64, 56, 3), dtype=torch.float32, margin=1
+    ),
+    *_drawn_overlapping(8),
+)
+"""What models do around a convolution whose windows overlap: stems, the blocks of ResNet, DenseNet, EfficientNet and
+U-Net, and drawn ones.
 """

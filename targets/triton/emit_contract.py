@@ -21,6 +21,7 @@ from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import shape_of
 from cuesta.targets.triton.emit_index import index_text
 from cuesta.targets.triton.emit_places import is_defined_in
+from cuesta.targets.triton.emit_steps import Steps
 from cuesta.targets.triton.emit_types import constant_text
 from cuesta.targets.triton.emit_within import is_checked
 
@@ -145,7 +146,7 @@ def _factor(emitter: KernelEmitter, op: kernel.ContractOp, factor: SSAValue, is_
         emitter.upright = upright | {dim if turned is None else turned.dim}
     _place(emitter, op, first)
     mask = emitter.masks.get(dim)
-    is_loaded = isinstance(factor.owner, kernel.LoadOp) and factor.owner.mask is None
+    is_loaded = isinstance(factor.owner, kernel.LoadOp) and _is_0_elsewhere(factor.owner)
     emitter.zero_masked = is_loaded and (mask is not None or in_fold)
     emitter.in_factor = True
     if turned is None:
@@ -163,7 +164,18 @@ def _factor(emitter: KernelEmitter, op: kernel.ContractOp, factor: SSAValue, is_
         zero_text = constant_text(0.0, scalar_of(factor.type))
         text = emitter.bind(f"tl.where({mask}, {text}, {zero_text})", "v")
     emitter.masks, emitter.upright, emitter.zero_masked, emitter.in_factor = before
+    emitter.steps.pop(op.induction_variables[0], None)
     return text
+
+
+def _is_0_elsewhere(load: kernel.LoadOp) -> bool:
+    """Whether a load gives 0 where it reads nothing."""
+    if load.mask is None or load.other is None:
+        return True
+    value = load.other
+    while isinstance(value.owner, kernel.BroadcastOp):
+        value = value.owner.operands[0]
+    return isinstance(value.owner, elem.ConstantOp) and value.owner.value == 0
 
 
 def _place(emitter: KernelEmitter, loop: kernel.LoopOp, first: str | None) -> None:
@@ -184,6 +196,8 @@ def _place(emitter: KernelEmitter, loop: kernel.LoopOp, first: str | None) -> No
     points = emitter.names[variable] = emitter.bind(text, variable.name_hint or "k")
     emitter.real[variable] = (loop.lanes, 1) if place == 0 else (1, loop.lanes)
     emitter.mask(loop.dim, points, limits, loop)
+    if first is not None and lower == 0 and not emitter.hoisting.loops:
+        emitter.steps[variable] = Steps(first, emitter.lane_text(loop.lanes, place), loop.lanes, upper)
 
 
 def _turned(emitter: KernelEmitter, op: kernel.ContractOp, factor: SSAValue) -> kernel.LoopOp | None:

@@ -31,6 +31,7 @@ from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_places import is_defined_in, shared_places
 from cuesta.targets.triton.emit_reduce import accumulator_for
 from cuesta.targets.triton.emit_row_loads import Tile
+from cuesta.targets.triton.emit_steps import Steps, split_by_steps
 from cuesta.targets.triton.emit_together import Together
 from cuesta.targets.triton.emit_types import constant_text, number_text, pointer_text
 from cuesta.targets.triton.emit_whole import Whole, whole_program
@@ -82,6 +83,8 @@ class KernelEmitter:
         """The lane axes that are along the rows here for once: of a right factor, the contracted one."""
         self.products: dict[SSAValue, kernel.ContractOp] = {}
         """Sums that are written when they are added to something, with that for what they begin from."""
+        self.steps: dict[SSAValue, Steps] = {}
+        """Of the contractions that are being written, the points of their loops."""
         self.in_factor = False
         """Whether a factor of a product is being written."""
         self.hoisting = Hoisting()
@@ -306,6 +309,8 @@ class KernelEmitter:
 
     def index(self, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> tuple[str, Shape]:
         """The text of an index expression, and its shape."""
+        if (split := split_by_steps(self, e, operands)) is not None:
+            return split.whole, split.shape
         names = [self.names[operand] for operand in operands]
         shape = self.joint([self.real_of(operand) for operand in operands])
         if self.has_products:  # what two products read is one load, whichever of its axes each sums along

@@ -25,6 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from cuesta.dialects import kernel, sym
 from cuesta.dialects.sym.nodes import Expr, sum_of_terms
 from cuesta.targets.triton.emit_index import index_text
+from cuesta.targets.triton.emit_steps import split_by_steps
 from cuesta.targets.triton.emit_within import is_checked, moved
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def pointers_to_columns(emitter: KernelEmitter, op: Access, width: int) -> str:
 def _parts(emitter: KernelEmitter, op: Access) -> tuple[str, str]:
     """The text of a pointer that has been computed, and of the distance from there."""
     pointer, offset = emitter.names[op.pointer], op.offset
+    if not is_checked(op) and (split := split_by_steps(emitter, offset, op.indices)) is not None:
+        return (pointer if split.same == "0" else moved(pointer, split.same)), split.rest
     whole = pointer, emitter.index(offset, op.indices)[0]
     if not isinstance(offset, Expr) or is_checked(op):
         return whole

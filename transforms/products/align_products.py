@@ -40,7 +40,15 @@ from cuesta.dialects.layout import (
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import remove, through_views
 from cuesta.dialects.loops.writing import BodyWriter, read_only_where, type_of_positions
-from cuesta.transforms.products.products import Product, computed, producer_of, products_of, static
+from cuesta.transforms.products.products import (
+    Product,
+    computed,
+    producer_of,
+    products_of,
+    static,
+    types_of_convolutions,
+)
+from cuesta.transforms.products.widen_channels import gains_by_channels, widen_channels
 
 _TILE = 128
 """Rows and columns of a product that a processor computes at a time.
@@ -73,7 +81,8 @@ Source: a definition: the order of `Product.sizes`.
 
 
 class AlignProductsPass(ModulePass):
-    """mm(a, b) -> mm(a', b'), of which the result is a part, where a' and b' are a and b with zeros around them.
+    """mm(a, b) -> mm(a', b'), of which the result is a part, where a' and b' are a and b with zeros around them. So,
+    too, of a convolution of few channels (`widen_channels.py`).
 
     Reassociates: a library adds up in another order. Infinities and NaN come out the same: what is added is 0 · 0. Near
     misses: sizes that are multiples of vectors; f32, whose products take no vectors; a product so small, or factors so
@@ -84,8 +93,16 @@ class AlignProductsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = machine_of(op)
-        for product in products_of(entry_block(op), tf32=False):
+        for product in products_of(entry_block(op), tf32=False, convolutions=types_of_convolutions(tf32=False)):
             if not traits_of(product.result).blocks:
+                continue
+            if product.windows is not None:
+                if not traits_of(product.result).contractions:
+                    continue
+                if (reason := gains_by_channels(product, machine)) is not None:
+                    no_match(product.call, f"keeps its channels: {reason}")
+                else:
+                    widen_channels(product)
                 continue
             change = _change_of(product, machine)
             if not change.longer:

@@ -31,12 +31,12 @@ from cuesta.transforms.products.reduced_products import Reduced, reduced, reduce
 @dataclass(frozen=True)
 class ChooseProductsPass(ModulePass):
     """mm(a, b), and a pointwise nest that reads it  ->  one nest that sums and goes on, where that is predicted to be
-    clearly faster; what only gives a factor may be done where the factor is read. So, too, of a convolution whose
-    windows do not overlap, which is a product: y[n, o, p] = Σ_k x[n, c, p · step + a] · w[o, c, a].
+    clearly faster; what only gives a factor may be done where the factor is read. So, too, of a convolution, which is a
+    product: y[n, o, p] = Σ_k x[n, c, p · step + a · gap − margin] · w[o, c, a], and 0 where there is no such element.
 
     Reassociates, and what follows takes the sum before it is rounded. Near misses: a product that nothing surrounds; a
-    nest with a schedule of its own; a device without matrix units; a convolution with padding, with groups, whose
-    windows overlap, or whose images do not lie along them.
+    nest with a schedule of its own; a device without matrix units; a convolution with groups, or whose images do not
+    lie along its windows.
     """
 
     name = "choose-products"

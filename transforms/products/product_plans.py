@@ -44,6 +44,38 @@ Source: `make bench-products ARGS=--fused` on an H100.
 """
 
 
+ADDRESS = 1.3
+"""Instructions for an access to an image whose windows overlap, its address and whether it is there, which nothing
+hides: of about 16.
+
+Source: fitted with `_OVERLAPPING` in `tiles.py`.
+"""
+SINGLE, LEAST_COPY = 10.0, 32
+"""The same for an access of fewer bits than a lane copies to shared memory: it goes through registers.
+
+Source: machine code of a 7 by 7 convolution of 3 channels, for sm_90: 547 instructions for 48 such accesses.
+"""
+FEW = 32
+"""The library takes for a convolution of fewer channels at least as long as for one of so many. Per row and element of
+a window it took 12 ps for 3 channels (7x7 by 2, 64x224x224 to 64), 31 for 8 (3x3, 128x256x256 to 64), 12 for 32 (3x3).
+
+Source: calls of cuDNN, bf16, channels last, on an H100.
+"""
+
+
+DEEP, OF_DEEP = 2300, 0.82
+"""From so many points of a sum on the library takes this part of what is estimated for windows that overlap.
+
+Source: `make bench-convolved`, and calls of cuDNN, on an H100: 256, 480 and 512 channels, 3x3, took 0.65 to 1.04 of it.
+"""
+ROW = 2.0
+"""How often the library moves images and results of one dimension besides: it copies them to channels first, and back.
+16x256x1024 to 256, windows of 3, took it 66 us or more; as many products of images take it 12.
+
+Source: `make bench-convolved` on an H100.
+"""
+
+
 @struct
 class Plan:
     """How a product is computed in one nest, and what that is thought to take, and apart, in microseconds."""
@@ -65,7 +97,7 @@ def plan_of(product: Product, machine: Machine) -> Plan | None:
     """The best way to compute a product in one nest with what is around it; None where nothing is."""
     if product.consumer is None and not product.producers:
         return None
-    library = LIBRARY * estimates(product.sizes, product.batch, product.bits, machine)[0][0]
+    library = _of_library(product, machine)
     after = 0.0 if product.consumer is None else time_whole(product.consumer, machine)[0]
     before = _before(product, machine)
     others = [(library + _before(one, machine)) for one in product.beside]
@@ -113,9 +145,51 @@ def _is_in_steps(product: Product, tile: dict[str, int]) -> bool:
     same reason a convolution's rows begin where vectors may; those of other products `align-products` sees to.
     """
     windows = product.windows
-    if windows is not None and (product.sizes[1] * product.bits % VECTOR or windows.run * product.bits % VECTOR):
+    if windows is not None and product.sizes[1] * product.bits % VECTOR:
+        return False
+    if windows is not None and windows.overlap:  # what its loads take is known
+        return True
+    if windows is not None and windows.run * product.bits % VECTOR:
         return False
     return product.sizes[2] % tile["depth"] == 0
+
+
+def _of_library(product: Product, machine: Machine) -> float:
+    """Microseconds that the library takes: it knows how to find the elements of windows, and not what to do with few
+    channels.
+    """
+    rows, columns, points = product.sizes
+    known = ALONE
+    if product.windows is not None:
+        known = Around(part_in_memory=_part_in_memory(product))
+        if product.windows.overlap and product.windows.channels < FEW:
+            points = points // product.windows.channels * FEW
+    found = LIBRARY * estimates((rows, columns, points), product.batch, product.bits, machine, known)[0][0]
+    if product.windows is not None and product.windows.overlap and points >= DEEP:
+        found *= OF_DEEP
+    if product.windows is not None and product.windows.overlap and len(product.windows.places) == 1:
+        copied = ROW * (_held(product.left) + _held(product.result)) + 2 * machine.launch_bytes
+        found += copied / (machine.memory_rate * machine.processors) / CLOCK
+    return found
+
+
+def _part_in_memory(product: Product) -> float:
+    """The part of the left factor's elements that memory has: windows that overlap share some."""
+    return 1.0 if product.windows is None else min(1.0, 1.0 / product.windows.times_read)
+
+
+def _addresses(product: Product) -> tuple[float, float]:
+    """The instructions for an element of each factor that find it in images and windows that overlap."""
+    if product.windows is None or not product.windows.overlap:
+        return 0.0, 0.0
+    vector = VECTOR // product.bits
+    left, right = math.gcd(product.windows.run, vector), math.gcd(product.sizes[2], vector)
+    return _address(left, product.bits), 0.0 if right == vector else _address(right, product.bits)
+
+
+def _address(together: int, bits: int) -> float:
+    """The instructions for an element, of which so many are one access."""
+    return ADDRESS / together if together * bits >= LEAST_COPY else SINGLE
 
 
 def _before(product: Product, machine: Machine) -> float:
@@ -139,8 +213,10 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
         bytes_after = max(0.0, moved / points - product.bits / 8)
         if product.is_kept:
             bytes_after += product.bits / 8
+    overlap = product.windows is not None and product.windows.overlap
+    found = overlap, _addresses(product), _part_in_memory(product)
     if not prologues:
-        return Around(after, bytes_after, sums=count, share_left=shared) if consumer is not None else ALONE
+        return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found)
     works, bits = [0.0, 0.0], [0, 0]
     for side, factor in enumerate((product.left, product.right)):
         nest = producer_at(product, factor)
@@ -148,7 +224,7 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
             size = math.prod(static(nest.sizes))
             works[side] = sum(_work_of(op) for op in nest.body.ops if isinstance(op, elem.ElementwiseOp))
             bits[side] = max(1, round(8 * sum(_held(load.source) for load in loads_of(nest)) / size))
-    return Around(after, bytes_after, (works[0], works[1]), (bits[0], bits[1]), count, shared)
+    return Around(after, bytes_after, (works[0], works[1]), (bits[0], bits[1]), count, shared, *found)
 
 
 def producer_at(product: Product, factor: SSAValue) -> loops.NestOp | None:

@@ -163,8 +163,7 @@ def product_of(
     convolutions: tuple[type[Attribute], ...] = (),
 ) -> Product | None:
     """What a call multiplies, if it is a product that a nest could compute, with at least `fewest` rows, columns and
-    points: a vector is no matrix. Of elements of the types `convolutions`, a convolution whose windows do not overlap
-    is one, too.
+    points: a vector is no matrix. Of elements of the types `convolutions`, a convolution is one, too.
     """
     names = _FACTORS.get(call.overload)
     if names is None or not call.results[0].uses or (call.overload == CONVOLUTION and not convolutions):
@@ -198,7 +197,7 @@ def product_of(
         if (consumer is None or is_kept) and strides_of(tensor_type_of(call.results[0]))[1] != 1:
             no_match(call, "is not taken for a product: channels of its result do not lie side by side")
             return None
-        made = [nest for nest in made if nest.results[0] in (left, right) and reads_in_order(nest, windows.order)]
+        made = [nest for nest in made if nest.results[0] in (left, right) and reads_in_order(nest, windows)]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
     product = Product(call, consumer, is_kept, producers, windows=windows)
     if min(product.sizes) < fewest:
@@ -365,6 +364,28 @@ def _inside(nest: loops.NestOp, sizes: Sequence[sym.IndexExpr], like: Operation,
     return found
 
 
+def _within(
+    windows: Windows,
+    index: Sequence[sym.IndexExpr],
+    axes: Sequence[SSAValue],
+    sizes: Sequence[sym.IndexExpr],
+    product: Product,
+    place: InsertPoint,
+) -> SSAValue | None:
+    """Appends whether an element of a window is one of its image, and not of the margin; None where all are."""
+    found: SSAValue | None = None
+    for one, size, before, beyond in windows.limits(index):
+        kind = type_of_positions(size + max(windows.margins))
+        position = insert(loops.IndexOp.build(sym.simplify(one, sizes), axes, kind), product.call, place)
+        for name, limit in (*((("ge", 0),) if before else ()), *((("lt", size),) if beyond else ())):
+            number = insert(elem.constant(limit, kind), product.call, place)
+            assert position is not None and number is not None
+            test = insert(elem.make(name, position, number), product.call, place)
+            both = None if found is None or test is None else elem.make("and", found, test)
+            found = test if both is None else insert(both, product.call, place)
+    return found
+
+
 def is_widening(op: Operation) -> TypeGuard[elem.ConvertOp]:
     """Whether an op converts to f32."""
     return isinstance(op, elem.ConvertOp) and op.result.type == f32
@@ -398,7 +419,9 @@ def sum_at(
     if group:
         k = sym.dim(len(axes) - 2) * group + k
     inside = InsertPoint.at_end(reduction.body)
-    left = load_in_f32(product.left, product.left_at(dims, k), axes, sizes, product.call, inside, producers)
+    place_of_left = product.left_at(dims, k)
+    there = None if product.windows is None else _within(product.windows, place_of_left, axes, sizes, product, inside)
+    left = load_in_f32(product.left, place_of_left, axes, sizes, product.call, inside, producers, there)
     right = load_in_f32(product.right, product.right_at(dims, k), axes, sizes, product.call, inside, producers)
     multiplied = insert(elem.make("mul", left, right), product.call, inside)
     assert multiplied is not None
@@ -428,14 +451,22 @@ def load_in_f32(
     like: Operation,
     place: InsertPoint,
     producers: Mapping[SSAValue, loops.NestOp] = MappingProxyType({}),
+    there: SSAValue | None = None,
 ) -> SSAValue:
-    """Appends a load of an element in f32, not through views; or what a producer does to give it."""
+    """Appends a load of an element in f32, not through views; or what a producer does to give it. It is 0, and nothing
+    is read, where `there` is false.
+    """
     source, indices = through_views(tensor, dims)
     indices = tuple(sym.simplify(index, sizes) for index in indices)
+    zero = None if there is None else insert(elem.constant(0, element_type_of(source)), like, place)
     if source in producers:
-        value = computed(producers[source], indices, axes, place)
+        value = computed(producers[source], indices, axes, place, there)
+        if there is not None and zero is not None:  # 0 is what the producer's result is there, not what it reads
+            chosen = elem.SelectOp.create(operands=(there, value, zero), result_types=(value.type,))
+            value = insert(chosen, like, place)
+            assert value is not None
     else:
-        loaded = insert(loops.LoadOp.build(source, indices, axes), like, place)
+        loaded = insert(loops.LoadOp.build(source, indices, axes, there, zero), like, place)
         assert loaded is not None
         value = loaded
     if value.type != f32:
@@ -445,23 +476,43 @@ def load_in_f32(
 
 
 def computed(
-    producer: loops.NestOp, indices: Sequence[sym.IndexExpr], axes: Sequence[SSAValue], place: InsertPoint
+    producer: loops.NestOp,
+    indices: Sequence[sym.IndexExpr],
+    axes: Sequence[SSAValue],
+    place: InsertPoint,
+    there: SSAValue | None = None,
 ) -> SSAValue:
-    """Appends a producer's body at one point; gives what it stores there."""
+    """Appends a producer's body at one point; gives what it stores there. Where `there` is false the point is beyond
+    the places of an image: what varies along these is not read, and what is given has no meaning.
+    """
     substitution = Substitution(axes)
     for variable, index in zip(producer.induction_variables, indices, strict=True):
         substitution.set_index(variable, index)
-    return cloned_value(producer.body.ops, substitution, place)
+    masked: dict[SSAValue, SSAValue] = {}
+    if there is not None:
+        masked.update((variable, there) for variable in producer.induction_variables[2:])
+    return cloned_value(producer.body.ops, substitution, place, masked)
 
 
-def cloned_value(ops: Iterable[Operation], substitution: Substitution, place: InsertPoint) -> SSAValue:
-    """Clones what leads to a store to a place; gives what would be stored, the last of several."""
+def cloned_value(
+    ops: Iterable[Operation],
+    substitution: Substitution,
+    place: InsertPoint,
+    masked: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
+) -> SSAValue:
+    """Clones what leads to a store to a place; gives what would be stored, the last of several. Loads whose place
+    depends on an index in `masked` read only where its value there is true.
+    """
     stored: SSAValue | None = None
     for op in ops:
         if isinstance(op, loops.StoreOp):
             stored = substitution.value(op.value)
-        else:
-            Rewriter.insert_op(clone_op(op, substitution), place)
+            continue
+        copy = clone_op(op, substitution)
+        Rewriter.insert_op(copy, place)
+        there = next((masked[index] for index in getattr(op, "indices", ()) if index in masked), None)
+        if there is not None and isinstance(copy, loops.LoadOp):
+            substitution.values[op.results[0]] = load_only_where(there, copy)
     assert stored is not None
     return stored
 

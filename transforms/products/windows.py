@@ -1,10 +1,11 @@
-"""Convolutions whose windows do not overlap, as products of matrices.
+"""Convolutions as products of matrices.
 
-    y[n, o, p] = Σ_k x[n, c, p · step + a] · w[o, c, a]
+    y[n, o, p] = Σ_k x[n, c, p · step + a · gap − margin] · w[o, c, a]
 
 where k counts the elements (c, a) of a window, in the order in which they lie in memory. A row of the one factor is a
 window, of which there is one for each point p of each image n, and a column of the other one the weight of a channel o.
-A window of one point is the common case: k counts channels, and steps leave points out. Nothing is decided here.
+Beyond an image is its margin, in which every element is 0: nothing is read there. Windows may overlap: the rows of the
+one factor are no matrix in memory, and it is never made. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ class Windows:
     """The sizes of what it gives: images, channels, and places along each axis."""
     steps: tuple[int, ...]
     """From a window to the next one along each axis."""
+    gaps: tuple[int, ...]
+    """From an element of a window to the next one along each axis."""
+    margins: tuple[int, ...]
+    """How far before the first element of an image the first window begins, along each axis."""
+    places: tuple[int, ...]
+    """The sizes of an image, along each axis."""
+    window: tuple[int, ...]
+    """The sizes of a window, along each axis."""
     order: tuple[int, ...]
     """The axes of the weight that the points of a sum count, the last one fastest: 1 is the channels."""
     lengths: tuple[int, ...]
@@ -52,8 +61,37 @@ class Windows:
     def left(self, dims: Sequence[sym.IndexExpr], k: sym.IndexExpr) -> list[sym.IndexExpr]:
         """The index in the images of the factor number `k` of an element."""
         _, channel, *within = self._of_point(k)
-        places = (p * step + a for p, step, a in zip(dims[2:], self.steps, within, strict=True))
-        return [dims[0], channel, *places]
+        moved = zip(dims[2:], self.steps, within, self.gaps, self.margins, strict=True)
+        return [dims[0], channel, *(p * step + a * gap - margin for p, step, a, gap, margin in moved)]
+
+    def limits(self, index: Sequence[sym.IndexExpr]) -> list[tuple[sym.IndexExpr, int, bool, bool]]:
+        """Of an index that `left` gives, the places that may be none of an image, with the size of that axis, and
+        whether they may lie before its first element, and beyond its last.
+        """
+        found: list[tuple[sym.IndexExpr, int, bool, bool]] = []
+        for axis, size in enumerate(self.places):
+            last = (self.result[axis + 2] - 1) * self.steps[axis] + (self.window[axis] - 1) * self.gaps[axis]
+            before, beyond = self.margins[axis] > 0, last - self.margins[axis] >= size
+            if before or beyond:
+                found.append((index[axis + 2], size, before, beyond))
+        return found
+
+    @property
+    def times_read(self) -> float:
+        """How often an element of an image is read, about."""
+        rows, _, points = self.sizes
+        return rows * points / (self.result[0] * self.channels * math.prod(self.places))
+
+    @property
+    def overlap(self) -> bool:
+        """Whether windows share elements, leave some out between their own, or reach beyond the images."""
+        lists = zip(self.window, self.steps, self.gaps, self.margins, strict=True)
+        return any(size > step or (size > 1 and gap > 1) or margin > 0 for size, step, gap, margin in lists)
+
+    @property
+    def channels(self) -> int:
+        """Of an image."""
+        return math.prod(self.lengths) // math.prod(self.window)
 
     def right(self, dims: Sequence[sym.IndexExpr], k: sym.IndexExpr) -> list[sym.IndexExpr]:
         """The index in the weight of the factor number `k` of an element."""
@@ -108,32 +146,36 @@ def windows_of(call: loops.ExternOp) -> Windows | str:
     if len(lists) < 3 or any(len(one) != rank - 2 for one in lists):
         return "its arguments are no numbers for each axis"
     steps = tuple(one for one in lists[0] if isinstance(one, int))
-    if len(steps) < rank - 2 or any(one != 0 for one in lists[1]):
-        return "its images are padded"
-    if any(size > step for size, step in zip(window, steps, strict=True)):
-        return "its windows overlap"
-    if any(size > 1 and gap != 1 for size, gap in zip(window, lists[2], strict=True)):
-        return "its windows have gaps"
+    margins, gaps = (tuple(one for one in given if isinstance(one, int)) for given in lists[1:])
+    if any(len(one) < rank - 2 for one in (steps, margins, gaps)):
+        return "its arguments are no numbers for each axis"
     of_image, of_weight = strides_of(image), strides_of(weight)
     axes = [axis for axis in range(1, rank) if sizes[axis] > 1]
     strides = [stride for axis in axes if isinstance(stride := of_image[axis], int)]
     if len(strides) < len(axes):
         return "only the call knows how its images lie"
-    order = [axis for _, axis in sorted(zip(strides, axes, strict=True), reverse=True)]
+    # Along an axis of one place, what lies side by side is no question.
+    flat = [every[0][axis] == 1 for axis in axes]
+    order = [axis for _, _, axis in sorted(zip(flat, strides, axes, strict=True), reverse=True)]
     if order and of_image[order[-1]] != 1:
         return "the elements of a window do not lie side by side"
     if order and of_weight[order[-1]] != 1:
         return "its weight does not lie as its images do"
+    if order and order[-1] > 1 and gaps[order[-1] - 2] != 1:
+        return "its windows have gaps, and their elements do not lie side by side"
     lengths = tuple(sizes[axis] for axis in order)
-    return Windows(made, steps, tuple(order), lengths, _run(call, steps, order, lengths))
+    run = _run(call, steps, margins, order, lengths)
+    return Windows(made, steps, gaps, margins, every[0][2:], window, tuple(order), lengths, run)
 
 
-def _run(call: loops.ExternOp, steps: Sequence[int], order: Sequence[int], lengths: Sequence[int]) -> int:
+def _run(
+    call: loops.ExternOp, steps: Sequence[int], margins: Sequence[int], order: Sequence[int], lengths: Sequence[int]
+) -> int:
     """The `run` of windows whose points go along `order`, the last one of which lies side by side."""
     if not order:
         return 1
     last = order[-1]
-    found = [lengths[-1], *([steps[last - 2]] if last > 1 else [])]
+    found = [lengths[-1], *([steps[last - 2], margins[last - 2]] if last > 1 else [])]
     for value in call.operands[:2]:
         kind = tensor_type_of(value)
         axes = [axis for axis, size in enumerate(sizes_of(kind)) if size != 1 and axis != last]
@@ -185,19 +227,28 @@ def _points(tensor: SSAValue) -> int:
     return math.prod(size for size in sizes_of(tensor_type_of(tensor)) if isinstance(size, int))
 
 
-def reads_in_order(nest: loops.NestOp, order: Sequence[int]) -> bool:
+def reads_in_order(nest: loops.NestOp, windows: Windows) -> bool:
     """Whether what a nest reads, point by point of a factor, lies side by side along the last of the axes of a window,
-    or does not vary along it.
+    or does not vary along it; and, of windows that overlap, begins where the vectors of the factor would.
     """
-    if not order:
+    if not windows.order:
         return False
     substitution = Substitution(nest.induction_variables)
-    loads = loads_of(nest)
-    found = [
-        _step(load.source, substitution.expressions(load.map.results, load.indices), nest.sizes, order[-1])
-        for load in loads
-    ]
-    return all(step in (0, 1) for step in found)
+    for load in loads_of(nest):
+        index = substitution.expressions(load.map.results, load.indices)
+        step = _step(load.source, index, nest.sizes, windows.order[-1])
+        if step == 0:
+            continue
+        if step != 1 or (windows.overlap and side_by_side(load.source, windows.run) < windows.run):
+            return False
+    return True
 
 
-__all__ = ["CONVOLUTION", "VECTOR", "Windows", "lies_across", "reads_in_order", "windows_of"]
+def side_by_side(tensor: SSAValue, run: int) -> int:
+    """Of elements that lie side by side in memory, how many begin at a multiple of as many: a divisor of `run`."""
+    kind = tensor_type_of(tensor)
+    axes = zip(sizes_of(kind), strides_of(kind), strict=True)
+    return math.gcd(run, *(step for size, step in axes if size != 1 and isinstance(step, int) and step != 1))
+
+
+__all__ = ["CONVOLUTION", "VECTOR", "Windows", "lies_across", "reads_in_order", "side_by_side", "windows_of"]
