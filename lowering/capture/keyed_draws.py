@@ -68,7 +68,7 @@ def is_draw(node: Node) -> bool:
 
 
 def _sizes_of(draw: Node) -> Sequence[Any] | None:
-    """The sizes of a draw, as a call takes them: symbols are nodes. `decompositions.py` draws as large as an `expand`."""
+    """The sizes of a draw, with nodes for symbols: `decompositions.py` draws as large as an `expand`."""
     value: torch.Tensor = draw.meta["val"]
     if all(type(size) is int for size in value.shape):
         return list(value.shape)
