@@ -64,7 +64,18 @@ def is_draw(node: Node) -> bool:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.dtype != torch.bool:
         return False
-    return isinstance(p, int | float) and 0 <= p <= 1 and value.is_contiguous()
+    return isinstance(p, int | float) and 0 <= p <= 1 and value.is_contiguous() and _sizes_of(node) is not None
+
+
+def _sizes_of(draw: Node) -> Sequence[Any] | None:
+    """The sizes of a draw, with nodes for symbols: `decompositions.py` draws as large as an `expand`."""
+    value: torch.Tensor = draw.meta["val"]
+    if all(type(size) is int for size in value.shape):
+        return list(value.shape)
+    source = draw.args[0]
+    if isinstance(source, Node) and source.target is torch.ops.aten.expand.default:
+        return cast("Sequence[Any]", source.args[1])
+    return None
 
 
 def has_key(node: Node) -> bool:
@@ -101,7 +112,7 @@ class Keys:
             self.draws += 1
             with self.graph.inserting_before(draw):
                 p: Any = draw.args[1]
-                arguments = (key, list(value.shape), float(p), self.draws)
+                arguments = (key, _sizes_of(draw), float(p), self.draws)
                 keyed = self.graph.call_function(ops.bernoulli.default, arguments)
             keyed.meta = {**draw.meta, "val": torch.empty(value.shape, dtype=torch.bool, device=value.device)}
         draw.replace_all_uses_with(keyed)

@@ -13,13 +13,14 @@ partitioner does the rest.
 A draw of random numbers that lies between is drawn again: it becomes a function of a key, which is one number and is
 saved (`keyed_draws.py`).
 
-Two rewrites of the joint graph, each a law:
+Three rewrites of the joint graph, each a law:
 
     a softmax     is written out in its reductions, which are saved: exp(x - m) / l, and in the backward pass
                   exp(x - (m + log(l))), which divides nothing
     exchange      Σ_j p[i, j] · (Σ_d g[i, d] · v[j, d]) = Σ_d g[i, d] · (Σ_j p[i, j] · v[j, d]): what a softmax's
                   gradient subtracts is a sum over what has been computed, not over the scores. So it is where the
                   weights are a product of p and other factors (a mask, a scale), which h is multiplied by, too
+    take out      p · h - p · t = p · (h - t): one multiplication less, and p is only ever a factor
 
 What is computed again is a rounding apart from what it was: nobody may ask whether it is equal to something.
 """
@@ -335,6 +336,28 @@ def _exchange(graph: Graph, last: Node, forward: set[Node]) -> None:
                 new = write(_aten.view.default, new, list(_value(total).shape))
             total.replace_all_uses_with(new)
             graph.erase_node(total)
+            _take_out(graph, new)
+
+
+def _take_out(graph: Graph, total: Node) -> None:
+    """g · p - p · total -> p · (g - total)"""
+    for product in [one for one in total.users if one.target is _aten.mul.Tensor]:
+        p = next((one for one in product.args[:2] if isinstance(one, Node) and one is not total), None)
+        for difference in list(product.users):
+            if difference.target is not _aten.sub.Tensor or difference.kwargs or difference.args[1] is not product:
+                continue
+            first = difference.args[0]
+            if not isinstance(first, Node) or first.target is not _aten.mul.Tensor or p not in first.args[:2]:
+                continue
+            given = first.args[1] if first.args[0] is p else first.args[0]
+            write = _Writer(graph, difference)
+            new = write(_aten.mul.Tensor, p, write(_aten.sub.Tensor, given, total))
+            if _value(new).shape != _value(difference).shape or _value(new).dtype != _value(difference).dtype:
+                continue
+            difference.replace_all_uses_with(new)
+            for old in (difference, product, first):
+                if not old.users:
+                    graph.erase_node(old)
 
 
 def _factors(node: object, size: int) -> Counter[object] | None:

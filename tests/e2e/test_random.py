@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 import cuesta
 from tests.support.differential import compiled_of
@@ -80,6 +81,47 @@ def test_philox_on_the_cpu_forward_and_backward() -> None:
     assert torch.equal(compiled(x), y)
     assert not torch.equal(compiled(x), y)
     assert all(set(record.fallbacks) <= {"aten.randint.low"} for record in cuesta.records[-2:])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_checkpoints_draw_again_by_key(dynamic: bool) -> None:
+    """What is in a checkpoint draws the same again: of a key, which alone is saved."""
+
+    def layer(x: Tensor) -> Tensor:
+        return functional.dropout(torch.sin(x), 0.4, True)
+
+    def function(x: Tensor) -> Any:
+        return checkpoint(layer, x, use_reentrant=False)
+
+    compiled = compiled_of(function, dynamic=dynamic, **PHILOX)
+    for sizes in ((40, 53), (7, 64)):
+        x = torch.rand(sizes, dtype=torch.float64).add_(0.1).requires_grad_()
+        y = compiled(x)
+        saved = [one for one in y.grad_fn.saved_tensors if one is not x]
+        assert [(one.dtype, one.numel()) for one in saved] == [(torch.int64, 1)]
+        (gradient,) = torch.autograd.grad(y.sum(), x)
+        mask = (y != 0) / 0.6
+        assert abs(float(mask.mean()) - 1) < 0.15
+        torch.testing.assert_close(y, torch.sin(x) * mask)
+        torch.testing.assert_close(gradient, torch.cos(x) * mask)
+        assert not torch.equal(compiled(x) != 0, y != 0)
+    assert all(record.kernels == 1 for record in cuesta.records[-2:])
+
+
+def test_gradients_of_dropped_attention_in_a_checkpoint() -> None:
+    """By differences, with the same seed at every point."""
+
+    def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return functional.dropout((q @ k.mT).softmax(-1), 0.3, True) @ v
+
+    compiled = compiled_of(lambda *inputs: checkpoint(attention, *inputs, use_reentrant=False), **PHILOX)
+
+    def seeded(*inputs: Tensor) -> Tensor:
+        torch.manual_seed(4)
+        return compiled(*inputs)
+
+    inputs = [torch.randn(sizes, dtype=torch.float64).requires_grad_() for sizes in ((2, 5, 3), (2, 7, 3), (2, 7, 4))]
+    assert torch.autograd.gradcheck(seeded, inputs)
 
 
 def test_philox_with_symbolic_sizes() -> None:

@@ -209,6 +209,16 @@ def test_the_sum_of_a_gradient_is_not_of_scores_that_were_dropped(function: Atte
     assert summed.meta["val"].shape == (6, ROWS, WIDTH)
 
 
+@pytest.mark.parametrize("function", [plain, with_dropout])
+def test_weights_are_only_ever_factors(function: Attention) -> None:
+    """The gradient of a softmax is p · (h - t), not p · h - p · t: what is rounded as a product may be approximate."""
+    _, (_, backward), _, _ = captured(function, everywhere)
+    (total,) = backward.graph.find_nodes(op="call_function", target=torch.ops.aten.sum.dim_IntList)
+    (difference,) = [user for view in total.users for user in view.users]
+    assert difference.target is torch.ops.aten.sub.Tensor
+    assert [user.target for user in difference.users] == [torch.ops.aten.mul.Tensor]
+
+
 def test_draws_of_a_forward_pass_alone_get_keys_between_products() -> None:
     """Others stay: a kernel of their own makes four numbers of a call."""
 

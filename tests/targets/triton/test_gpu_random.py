@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 
 import cuesta
+from benchmarks.attention import P, case_of, error_of, key_of
+from benchmarks.attention_cases import Dropped
+from cuesta.targets.reference.keyed_draws import bernoulli
 from cuesta.targets.reference.random_numbers import philox
 
 pytest.importorskip("triton")
@@ -93,3 +97,22 @@ def test_eagers_own_stream_when_asked_for() -> None:
     ours = function(x)
     torch.manual_seed(4)
     assert torch.equal(ours, torch.rand_like(x) * 2)
+
+
+@pytest.mark.parametrize("length", [512, 777])
+def test_dropout_between_products_is_drawn_again(length: int) -> None:
+    """By the key that is saved: result and gradients are those of one mask, which nobody stores."""
+    case = replace(case_of("causal+dropout", length, 64, batch=2), heads=3)
+    inputs = [one.requires_grad_() for one in case.inputs("cuda")]
+    result = compiled(case)(*inputs)
+    saved: Any = getattr(result.grad_fn, "saved_tensors")  # noqa: B009
+    assert all(one.numel() < 2 * 3 * length * length for one in saved)
+    mask = bernoulli(key_of(result), [2, 3, length, length], 1 - P, 1)
+    given = torch.randn_like(result)
+    ours = [result, *torch.autograd.grad(result, inputs, given)]
+    told = replace(case, weights=Dropped(P, mask))
+    for kind, bound in ((torch.float32, 4e-3), (torch.bfloat16, 8e-3)):
+        leaves = [one.detach().to(kind).requires_grad_() for one in inputs]
+        expected = told(*leaves)
+        theirs = [expected, *torch.autograd.grad(expected, leaves, given.to(kind))]
+        assert all(error_of(one, other) < bound for one, other in zip(ours, theirs, strict=True))
