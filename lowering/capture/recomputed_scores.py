@@ -350,7 +350,7 @@ def _take_out(graph: Graph, total: Node) -> None:
             if not isinstance(first, Node) or first.target is not _aten.mul.Tensor or p not in first.args[:2]:
                 continue
             given = first.args[1] if first.args[0] is p else first.args[0]
-            write = _Writer(graph, difference)
+            write = NodeWriter(graph, difference)
             new = write(_aten.mul.Tensor, p, write(_aten.sub.Tensor, given, total))
             if _value(new).shape != _value(difference).shape or _value(new).dtype != _value(difference).dtype:
                 continue
