@@ -293,10 +293,6 @@ REFUSED: dict[str, tuple[Function, tuple[Tensor, Tensor]]] = {
         lambda x, w: F.conv2d(x, w, stride=2).relu(),
         (last(2, 32, 8, 8), weight(32, 32, 2, 2).contiguous()),
     ),
-    "the library adds its bias": (
-        lambda x, w: F.conv2d(x.relu(), w, w.flatten()[:32].contiguous()),
-        (last(2, 32, 8, 8), weight(32, 32, 1, 1)),
-    ),
     "it stores, or reads, along something else": (
         lambda x, w: F.conv2d(x, w).relu().contiguous(),
         (last(2, 32, 7, 7), weight(32, 32, 1, 1)),
