@@ -1,6 +1,4 @@
-"""Pooling on a CUDA device, through Triton's interpreter: max pooling's index, of several NaN in a window, of windows
-of -inf; what is made of what is pooled.
-"""
+"""Pooling on a CUDA device, through Triton's interpreter: max pooling's index, and what is made of what is pooled."""
 
 from __future__ import annotations
 
