@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import loops, sym
@@ -60,7 +60,8 @@ def row_local(loads: Sequence[loops.LoadOp], sizes: Sequence[sym.IndexExpr], par
 
     Law: when two accesses of one nest both walk a tensor in row-major order as their points go by, then what a parallel
     point p touches is the same consecutive run of elements for both. So it is when the first walks every element once,
-    in whatever order, and along some axes of the tensor the indices of both are the `parallel` outermost variables.
+    in whatever order, and along some axes of the tensor the indices of both are the `parallel` outermost variables;
+    then all of the run is there when the loops around the first are done, and nothing in these may read another element.
     """
     if any(load.mask is not None for load in loads):
         return "a read is masked"
@@ -68,11 +69,13 @@ def row_local(loads: Sequence[loops.LoadOp], sizes: Sequence[sym.IndexExpr], par
     walked = first.walks_once(loads[0], sizes)
     if walked is None:
         return "the first read does not walk the producer's result once"
-    in_order = first.walks_in_order(loads[0], sizes)
+    in_order, around = first.walks_in_order(loads[0], sizes), set(_loops_around(loads[0]))
     for load in loads[1:]:
         space = Space(load)
-        if in_order and space.walks_in_order(load, sizes):
+        if (in_order and space.walks_in_order(load, sizes)) or _same_access(load, loads[0]):
             continue
+        if not around.isdisjoint(_loops_around(load)):
+            return "a read in the loops around the first one is of another element, which may come later"
         read = space.expressions(load)
         if read is None:
             return "a read is a gather"
@@ -126,6 +129,14 @@ def absorb(
         replace_all_uses(result, consumer.results[kept + result.index])
     remove(producer)
     return consumer
+
+
+def _loops_around(load: loops.LoadOp) -> Iterator[Operation]:
+    """The loops in its nest that a load is in, the innermost first."""
+    op = load.parent_op()
+    while op is not None and not isinstance(op, loops.NestOp):
+        yield op
+        op = op.parent_op()
 
 
 def _same_access(a: loops.LoadOp, b: loops.LoadOp) -> bool:

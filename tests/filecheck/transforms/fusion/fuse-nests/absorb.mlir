@@ -212,3 +212,55 @@ func.func @main(%x : tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<16xf32>) {
   }
   func.return %a, %y : tensor<4x4xf32>, tensor<16xf32>
 }
+
+// -----
+
+// Near miss: the loop that would compute an element reads another one of the row, which comes later.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %a = loops.nest (%i : 4, %j : 8)
+// CHECK:        %y = loops.nest (%i : 4)
+// CHECK-NEXT:     %s = loops.reduce sum (%j : 8) {
+// CHECK-NEXT:       %v = loops.load %a[%i, %j]
+// CHECK-NEXT:       %u = loops.load %a[%i, (%j + 7) mod 8]
+func.func @main(%x : tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
+  %a = loops.nest (%i : 4, %j : 8) outs(%o : tensor<4x8xf32>) {
+    %v = loops.load %x[%i, %j] : tensor<4x8xf32>
+    %w = elem.exp %v : f32
+    loops.store %w, %o[%i, %j] : tensor<4x8xf32>
+  }
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %s = loops.reduce sum (%j : 8) {
+      %v = loops.load %a[%i, %j] : tensor<4x8xf32>
+      %u = loops.load %a[%i, (%j + 7) mod 8] : tensor<4x8xf32>
+      %w = elem.mul %u, %v : f32
+      loops.yield %w : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<4xf32>
+  }
+  func.return %a, %y : tensor<4x8xf32>, tensor<4xf32>
+}
+
+// -----
+
+// It may read it when the loop is done.
+// CHECK:      func.func @main
+// CHECK-NEXT:   %y, %a = loops.nest (%i : 4)
+func.func @main(%x : tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %a = loops.nest (%i : 4, %j : 8) outs(%o : tensor<4x8xf32>) {
+    %v = loops.load %x[%i, %j] : tensor<4x8xf32>
+    %w = elem.exp %v : f32
+    loops.store %w, %o[%i, %j] : tensor<4x8xf32>
+  }
+  %y = loops.nest (%i : 4) outs(%o : tensor<4x8xf32>) {
+    %s = loops.reduce sum (%j : 8) {
+      %v = loops.load %a[%i, %j] : tensor<4x8xf32>
+      loops.yield %v : f32
+    } : f32
+    loops.for (%j : 8) {
+      %u = loops.load %a[%i, (%j + 7) mod 8] : tensor<4x8xf32>
+      %w = elem.div %u, %s : f32
+      loops.store %w, %o[%i, %j] : tensor<4x8xf32>
+    }
+  }
+  func.return %a, %y : tensor<4x8xf32>, tensor<4x8xf32>
+}
