@@ -334,7 +334,17 @@ def test_graphs_that_another_holds_are_in_the_key(folder: Path) -> None:
 
 LIGHT = tuple(
     f"cuesta.dialects.core{name}"
-    for name in ("", ".deadline", ".devices", ".extension", ".process_lock", ".random_words", ".setting", ".structs")
+    for name in (
+        "",
+        ".deadline",
+        ".devices",
+        ".extension",
+        ".keyed_draws",
+        ".process_lock",
+        ".random_words",
+        ".setting",
+        ".structs",
+    )
 )
 """What looks up targets and extensions, names calls, or waits for LLVM, and imports nothing of the compiler's."""
 
