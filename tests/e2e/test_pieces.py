@@ -98,7 +98,7 @@ def test_where_a_part_begins_as_only_the_data_knows() -> None:
     """torch 2.11 asks it of every slice of what has such a size, and checks that it is no negative number."""
 
     def function(x: Tensor) -> tuple[Any, ...]:
-        row = (x * 2)[x.argmax().item() // 5]
+        row = (x * 2)[int(x.argmax().item()) // 5]
         found = (x > 0).nonzero()[:, 0]
         return row * 2, row.storage_offset() + 1, found[1:3], found[1:3].storage_offset()
 
