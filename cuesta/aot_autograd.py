@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 
 def captured(
@@ -13,14 +16,14 @@ def captured(
 ) -> Callable[..., Any]:
     """What AOTAutograd makes of a graph, given compilers, a partitioner and decompositions.
 
-    Source: `AotAutograd` of torch/_dynamo/backends/common.py, which does the same and imports, for a log of
-    TorchInductor's, its scheduler: 60 ms of a cold start.
-    """
-    from functorch.compile import aot_module_simplified  # pyright: ignore[reportPrivateImportUsage]  # documented there
-    from torch._dynamo import config, disable
-    from torch._dynamo.utils import counters
-    from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
+    It counts the sizes of tensor subclasses among the results before it traces a graph, of those that are symbols. What
+    a decomposition asks meanwhile may tell that a symbol is a number, after which there are fewer than it has counted:
+    results would be taken for others. Then it is asked again, and knows from the start. A number stays one, so there is
+    an end to that.
 
+    Source: `create_subclass_meta` and `unwrap_tensor_subclasses` of
+    torch/_functorch/_aot_autograd/subclass_utils.py.
+    """
     from cuesta.lowering.capture.dynamo_graph import (
         copy_what_is_resolved,
         expand_nothing_by_views,
@@ -32,6 +35,70 @@ def captured(
     copy_negative_results(gm)
     expand_nothing_by_views(gm)
     gather_where_a_tensor_says(gm)
+    environment = _symbols_of_subclasses(gm, example_inputs)
+    while environment is not None:
+        known = _count_numbers(environment)
+        try:
+            return _captured(gm, example_inputs, _settings_while(environment, known, settings))
+        except Exception:
+            if _count_numbers(environment) == known:
+                raise
+    return _captured(gm, example_inputs, settings)
+
+
+class _Learned(Exception):
+    """A size has become a number since AOTAutograd has counted sizes."""
+
+
+def _symbols_of_subclasses(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> ShapeEnv | None:
+    """Where the symbols of a graph are kept that is given tensor subclasses, or gives some; None of any other graph."""
+    from torch._guards import detect_fake_mode
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    from cuesta.lowering.capture.dynamo_graph import value_of
+
+    results = map(value_of, gm.graph.output_node().all_input_nodes)
+    if not any(is_traceable_wrapper_subclass(one) for one in (*example_inputs, *results)):
+        return None
+    mode = detect_fake_mode(example_inputs)
+    return None if mode is None else mode.shape_env
+
+
+def _count_numbers(environment: ShapeEnv) -> int:
+    """How many symbols are known to be numbers."""
+    return sum(bool(said.is_number) for said in environment.replacements.values())
+
+
+def _settings_while(environment: ShapeEnv, known: int, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Settings of which nothing is called once there are more numbers than `known`: all would be thrown away."""
+
+    def only_while(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any, **options: Any) -> Any:
+            if _count_numbers(environment) != known:
+                raise _Learned
+            return function(*arguments, **options)
+
+        return called
+
+    return {
+        name: only_while(value) if name in ("fw_compiler", "inference_compiler", "partition_fn") else value
+        for name, value in settings.items()
+    }
+
+
+def _captured(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """What AOTAutograd makes of a graph when it is asked once.
+
+    Source: `AotAutograd` of torch/_dynamo/backends/common.py, which does the same and imports, for a log of
+    TorchInductor's, its scheduler: 60 ms of a cold start.
+    """
+    from functorch.compile import aot_module_simplified  # pyright: ignore[reportPrivateImportUsage]  # documented there
+    from torch._dynamo import config, disable
+    from torch._dynamo.utils import counters
+    from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
+
     if any(
         isinstance(value, list | tuple | dict) for value in example_inputs
     ):  # of compiled autograd; it flattens them

@@ -2,6 +2,7 @@
 
 from cuesta.dialects.host.eager import (
     EAGER_OPS,
+    NO_NUMBER,
     OBJECT,
     BindOp,
     CallOp,
@@ -38,6 +39,7 @@ __all__ = [
     "AS_COMPLEX",
     "EAGER_OPS",
     "HOST",
+    "NO_NUMBER",
     "OBJECT",
     "AllocOp",
     "BindOp",

@@ -221,14 +221,19 @@ class FunctionOp(PlainOperation):
             raise VerifyException("host.function names a part of the program")
 
 
-STEPS = ("item", "size", "stride", "divide")
-"""From an object towards a number in it: an element of a tuple, a size or a stride of a tensor, a quotient."""
+STEPS = ("item", "size", "stride", "divide", "storage_offset")
+"""From an object towards a number in it: an element of a tuple, a size or a stride of a tensor, a quotient, and where a
+tensor begins in its storage."""
+
+NO_NUMBER = ("storage_offset",)
+"""Steps of which there is one kind only. Where a pair is asked for, the number is 0."""
 
 
 class BindOp(PlainOperation):
     """Gives a symbol its value: a number that is found in an object by some steps, each of a kind and with a number.
 
-    `host.bind u0 = %v size 0` is the first size of a tensor, `item 1 size 0` that of the second of a tuple.
+    `host.bind u0 = %v size 0` is the first size of a tensor, `item 1 size 0` that of the second of a tuple,
+    `storage_offset` where a tensor begins in its storage, counted in elements.
     """
 
     name = "host.bind"
@@ -254,6 +259,8 @@ class BindOp(PlainOperation):
             kind, number = pair if len(pair) == 2 else (None, None)
             if not isinstance(kind, StringAttr) or kind.data not in STEPS or not isinstance(number, IntegerAttr):
                 raise VerifyException(f"host.bind: a step is one of {', '.join(STEPS)} and a number")
+            if kind.data in NO_NUMBER and number.value.data:
+                raise VerifyException(f"host.bind: there is no {kind.data} {number.value.data}")
             found.append((kind.data, number.value.data))
         return tuple(found)
 
@@ -265,7 +272,7 @@ class BindOp(PlainOperation):
         operand = parser.parse_unresolved_operand()
         steps: list[tuple[str, int]] = []
         while (kind := parser.parse_optional_identifier()) is not None:
-            steps.append((kind, parser.parse_integer()))
+            steps.append((kind, 0 if kind in NO_NUMBER else parser.parse_integer()))
         parser.parse_punctuation(":")
         return cls.build(symbol, parser.resolve_operand(operand, parser.parse_type()), steps)
 
@@ -273,7 +280,8 @@ class BindOp(PlainOperation):
         """Prints the symbol, the object and the steps."""
         printer.print_string(f" {self.symbol} = ")
         printer.print_ssa_value(self.operands[0])
-        printer.print_string("".join(f" {kind} {number}" for kind, number in self.steps) + " : ")
+        steps = [f" {kind}" if kind in NO_NUMBER else f" {kind} {number}" for kind, number in self.steps]
+        printer.print_string("".join(steps) + " : ")
         printer.print_attribute(self.operands[0].type)
 
     def verify_(self) -> None:

@@ -96,6 +96,8 @@ class _Importer:
         self.symbols = Symbols(node.meta.get("val") for node in gm.graph.nodes if node.op == "placeholder")
         self.bound: set[str] = set()
         """The symbols that have a value."""
+        self.read = {str(symbol) for node in gm.graph.nodes for symbol in free_symbols(node.meta.get("val"))}
+        """The symbols in sizes, strides and numbers. Few graphs ask where a tensor begins: it knows."""
         self.constants: dict[str, tuple[SSAValue, Any]] = {}
         self.bodies: dict[tuple[str, bool], SSAValue] = {}
         self.operators: dict[str, SSAValue] = {}
@@ -267,8 +269,9 @@ class _Importer:
             self.ops.append(host.FreeOp.build(self.temporaries))
             self.temporaries = []
         for symbol, way in bindings_of(node).items():
-            if symbol.is_integer:
-                self.bind(str(symbol), value, _steps(way))
+            steps = _steps(way) if symbol.is_integer else None
+            if steps is not None and (str(symbol) in self.read or not _is_beginning(steps)):
+                self.bind(str(symbol), value, steps)
         self.check(node, value)
         location = location_of_node(node)
         if location is not None:
@@ -413,6 +416,8 @@ def _steps(way: Any) -> list[tuple[str, int]]:
         kind = type(key).__name__
         if kind == "CallMethodKey" and key.name in ("size", "stride") and keys:
             steps.append((key.name, int(keys.pop(0).idx)))
+        elif kind == "CallMethodKey" and key.name in host.NO_NUMBER:
+            steps.append((key.name, 0))
         elif isinstance(key, pytree.SequenceKey):
             steps.append(("item", int(key.idx)))
         elif kind == "DivideByKey" and isinstance(key.divisor, int):
@@ -422,6 +427,11 @@ def _steps(way: Any) -> list[tuple[str, int]]:
         else:
             raise UnsupportedExpressionError(f"a size that is found by {key}")
     return steps
+
+
+def _is_beginning(steps: Sequence[tuple[str, int]]) -> bool:
+    """Whether a number is where a tensor begins in its storage."""
+    return bool(steps) and steps[-1][0] == "storage_offset"
 
 
 def _operator_behind(node: Node) -> str:

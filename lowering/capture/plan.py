@@ -221,14 +221,10 @@ def _changed_by(node: Node) -> list[Node]:
 
 
 def bindings_of(node: Node) -> dict[Any, Any]:
-    """The symbols that stand for sizes of a call's result, and the way from the result to each.
-
-    Where a view begins is not asked of anybody: a tensor knows.
+    """The symbols that stand for sizes of a call's result, and for where it begins in its storage; and the way from the
+    result to each.
     """
-    found: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
-    bindings = {
-        symbol: way for symbol, way in found.items() if not (way and getattr(way[-1], "name", None) == "storage_offset")
-    }
+    bindings: dict[Any, Any] = node.meta.get("unbacked_bindings") or {}
     if not bindings:
         return {}
     from torch.fx.experimental.symbolic_shapes import resolve_unbacked_bindings
@@ -238,8 +234,19 @@ def bindings_of(node: Node) -> dict[Any, Any]:
 
 def shape_env_of(node: Node) -> ShapeEnv | None:
     """The environment of the symbols in what a call gives."""
-    found = [number.node.shape_env for number in _symbolic_numbers(node.meta.get("val"))]
+    value = node.meta.get("val")
+    found = [number.node.shape_env for number in [*_symbolic_numbers(value), *_symbolic_beginnings(value)]]
     return found[0] if found else None
+
+
+def _symbolic_beginnings(value: Any) -> list[Any]:
+    """Where tensors begin in their storages."""
+    if isinstance(value, torch.Tensor):
+        beginning = value.storage_offset() if value.layout is torch.strided else 0
+        return [beginning] if isinstance(beginning, torch.SymInt) else []
+    if isinstance(value, tuple | list):
+        return [number for one in cast("Sequence[Any]", value) for number in _symbolic_beginnings(one)]
+    return []
 
 
 def _symbolic_numbers(value: Any) -> list[Any]:

@@ -61,6 +61,8 @@ def _number(text: str, op: host.BindOp) -> str:
             text += f"[{number}]"
         elif kind == "divide":
             text = f"int({text}) // {number}"
+        elif kind in host.NO_NUMBER:
+            text += f".{kind}()"
         else:
             text += f".{kind}({number})"
     return text

@@ -69,6 +69,8 @@ def _bind(program: Program, op: host.BindOp) -> None:
                 value = value[number]
             elif kind == "divide":
                 value = int(value) // number
+            elif kind in host.NO_NUMBER:
+                value = getattr(value, kind)()
             else:
                 value = getattr(value, kind)(number)
         number = int(value)

@@ -94,6 +94,22 @@ def test_a_number_read_from_a_tensor() -> None:
     assert fallbacks() == {"aten._local_scalar_dense.default": 1} and len(cuesta.records) == 1
 
 
+def test_where_a_part_begins_as_only_the_data_knows() -> None:
+    """torch 2.11 asks it of every slice of what has such a size, and checks that it is no negative number."""
+
+    def function(x: Tensor) -> tuple[Any, ...]:
+        row = (x * 2)[int(x.argmax().item()) // 5]
+        found = (x > 0).nonzero()[:, 0]
+        return row * 2, row.storage_offset() + 1, found[1:3], found[1:3].storage_offset()
+
+    compiled, x = compiled_of(function), randn(8, 5)
+    x[3, 2], x[0, 0] = 9, 1
+    with captured_graphs() as graphs:
+        for values in (x, -x, x.flip(0).contiguous()):
+            check_call(compiled, function, values)
+    assert any("storage_offset :" in str(graph.module) for graph in graphs)
+
+
 def test_a_check_that_fails_is_an_error() -> None:
     def function(x: Tensor, i: Tensor) -> Tensor:
         n = i.max().item()

@@ -463,12 +463,33 @@ FOUND: dict[str, Case] = {
         ["base_x = numbers(45, torch.int8, b + 2, b)", "x = base_x[1:-1]", "z = x[1:]"], ["x", "z"], ["base_x"],
         ["x.add_(2)", "v4 = x.diagonal(0, 0, 1)"], "(v4, z * 2)", [(3, 4, 3)], {}, "",
     ),
+    "41000995": Case(
+        ["u = numbers(33, torch.float32, c, c).transpose(-1, -2)"], ["u"], [], ["v21 = torch.where(u > 0)[0]"],
+        "v21[11:12]", [(1, 1, 4)], {}, "", True,
+    ),
+    "41019585": Case(
+        ["z = numbers(40, torch.float32, c)"], ["z"], [],
+        ["v2 = z.unsqueeze(-1)", "v5 = v2[v2.flatten()[: v2.shape[0]] > 0]", "v6 = F.silu(v5)",
+         "v9 = v5.argmax(-2).unique()", "v6[1:].copy_(v6[:-1].clone())"],
+        "v9", [(1, 1, 3)], {"dynamic": None}, "", True,
+    ),
+    "41010136": Case(
+        ["x = Pair(numbers(19, torch.float32, c, a), numbers(19, torch.float32, c, a) + 1).requires_grad_()"],
+        ["x"], [], ["v2 = x.unfold(0, 1, 3)", "v8 = torch.slice_scatter(x, x[:1], 0, 2, 2 + 1)"], "(v2, v8 * 1)",
+        [(2, 9, 3), (2, 9, 4)], {"dynamic": True}, "all",
+    ),
+    "41010136, nested, without gradients": Case(
+        ["x = Pair(*(Pair(numbers(n, torch.float32, c, a), numbers(n, torch.float32, c, a) + 1) for n in (19, 2)))"],
+        ["x"], [], ["v2 = x.unfold(0, 1, 3)", "v8 = torch.slice_scatter(x, x[:1], 0, 2, 2 + 1)"], "(v2, v8 * 1)",
+        [(2, 9, 3)], {"dynamic": True}, "",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
 windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
-known by their sum, a part that only the data knows, views of inputs that share memory.
+known by their sum, a part that only the data knows, views of inputs that share memory, places in memory that only the
+data knows, sizes of subclasses that turn out to be numbers.
 """
 
 

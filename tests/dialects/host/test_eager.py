@@ -57,6 +57,19 @@ def test_text_and_meaning() -> None:
     assert run(module, [-x.abs(), None])[0] == 0, "no elements"
 
 
+def test_where_a_tensor_begins() -> None:
+    text = """
+host.func @main(%x : !host.object) -> (!sym.int<u0>) attributes {sym.symbols = #sym.symbols<u0 in [0, 8]>} {
+  %p = host.eager "builtins.tuple"([%x]) : (!host.object) -> !host.object
+  host.bind u0 = %p item 0 storage_offset : !host.object
+  %n = sym.value : !sym.int<u0>
+  host.return %n : !sym.int<u0>
+}
+"""
+    module = check_text(parsed(text), generic=True)
+    assert run(module, [torch.arange(8)[3:]]) == [3]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -79,6 +92,10 @@ def test_what_is_refused(old: str, new: str, message: str) -> None:
         ('"host.bind"(%x) {symbol = "u 0", steps = []} : (tensor<8xf32>) -> ()', "host.bind needs the property"),
         ('"host.bind"(%x) <{symbol = "u 0", steps = []}> : (tensor<8xf32>) -> ()', "'u 0' is no name of a symbol"),
         ('"host.bind"(%x) <{symbol = "u0", steps = [1]}> : (tensor<8xf32>) -> ()', "a step is one of"),
+        (
+            '"host.bind"(%x) <{symbol = "u0", steps = [["storage_offset", 1 : i64]]}> : (tensor<8xf32>) -> ()',
+            "there is no storage_offset 1",
+        ),
         ("host.free %n : !sym.int<4>", "host.free frees buffers, not !sym.int<4>"),
     ],
 )
