@@ -25,6 +25,7 @@ def captured(
         copy_what_is_resolved,
         expand_nothing_by_views,
         gather_where_a_tensor_says,
+        view_what_may_be_seen,
     )
     from cuesta.lowering.capture.lost_in_views import copy_negative_results
 
@@ -32,6 +33,7 @@ def captured(
     copy_negative_results(gm)
     expand_nothing_by_views(gm)
     gather_where_a_tensor_says(gm)
+    view_what_may_be_seen(gm)
     if any(
         isinstance(value, list | tuple | dict) for value in example_inputs
     ):  # of compiled autograd; it flattens them

@@ -149,6 +149,54 @@ def test_a_view_of_a_product_counts_changes_with_it(requires_grad: bool) -> None
         assert windows._version == product._version == 1
 
 
+COPIED: dict[str, Callable[[Tensor], Tensor]] = {
+    "by a reshape": lambda x: x.mT.reshape(-1),
+    "by a product": lambda x: x[None] @ x.mT[None].sin(),
+    "by a product with a vector": lambda x: x.expand(2, *x.shape) @ x[0],
+    "of a transform": lambda x: torch.func.vmap(lambda row: row.expand(3, -1).mT.reshape(-1))(x).mT.reshape(-1),
+}
+
+
+@pytest.mark.parametrize(("name", "dynamic"), [*((name, False) for name in COPIED), ("by a reshape", True)])
+def test_a_copy_that_is_returned_twice_is_one_object(name: str, dynamic: bool) -> None:
+    """A reshape that copies ends in `_unsafe_view`: what it gives is no view, and so is made anew nowhere. (PyTorch's
+    product of sizes that are symbols ends in a view.)
+    """
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        copied = COPIED[name](x)
+        return copied, copied.contiguous(), copied.to(copied.dtype), copied.view(-1)
+
+    torch._dynamo.reset()
+    x, y = (torch.arange(12.0).view(3, 4).div(8).requires_grad_() for _ in range(2))
+    expected, found = function(x), torch.compile(function, backend="cuesta", fullgraph=True, dynamic=dynamic)(y)
+    assert found[0] is found[1] is found[2] and expected[0] is expected[1] is expected[2]
+    assert owners(y, found) == owners(x, expected)
+    for one, other in zip(expected, found, strict=True):
+        torch.testing.assert_close(one, other)
+    for one in (expected, found):
+        sum(part.sin().sum() for part in one).backward()
+    torch.testing.assert_close(x.grad, y.grad)
+
+
+@pytest.mark.parametrize("requires_grad", (False, True))
+def test_an_unsafe_view_of_what_is_written_to_sees_it(requires_grad: bool) -> None:
+    """Whoever calls it says that nothing else sees what it is of, which need not be so."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        y = x * 2
+        z = torch.ops.aten._unsafe_view(y, [6])
+        y.add_(1)
+        return z * 3, y.sin()
+
+    torch._dynamo.reset()
+    x = torch.arange(6.0).view(2, 3).requires_grad_(requires_grad)
+    for one, other in zip(
+        function(x), torch.compile(function, backend="cuesta", fullgraph=True)(x), strict=True
+    ):
+        torch.testing.assert_close(one, other)
+
+
 @pytest.mark.parametrize("updated", (lambda y: y, lambda y: y + 1), ids=("by itself", "by what is computed"))
 def test_a_view_of_what_a_list_operator_updates_begins_where_the_input_does(
     updated: Callable[[Tensor], Tensor],

@@ -463,12 +463,17 @@ FOUND: dict[str, Case] = {
         ["base_x = numbers(45, torch.int8, b + 2, b)", "x = base_x[1:-1]", "z = x[1:]"], ["x", "z"], ["base_x"],
         ["x.add_(2)", "v4 = x.diagonal(0, 0, 1)"], "(v4, z * 2)", [(3, 4, 3)], {}, "",
     ),
+    "41005065": Case(
+        ["x = numbers(59, torch.float32, c).requires_grad_()"], ["x"], [],
+        ["v2 = x.unfold(0, min(2, x.shape[0]), 1)", "v4 = v2.reshape(-1)"],
+        "{'first': v4, 'rest': (v4.contiguous(), v2,)}", [(1, 1, 3)], {}, "all",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
 windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
-known by their sum, a part that only the data knows, views of inputs that share memory.
+known by their sum, a part that only the data knows, views of inputs that share memory, a copy that is returned twice.
 """
 
 
