@@ -16,12 +16,18 @@ import torch
 
 from tests.fuzz.calls import exclusions, scope
 from tests.fuzz.calls.case import Case
-from tests.fuzz.calls.draw import case_of
-from tests.fuzz.calls.evidence import has_arithmetic_said_otherwise, has_size_said_otherwise
+from tests.fuzz.calls.draw import KINDS, _is_moderate, case_of
+from tests.fuzz.calls.evidence import (
+    has_arithmetic_said_otherwise,
+    has_known_gradient,
+    has_size_said_otherwise,
+    is_computed_view,
+)
 from tests.fuzz.calls.judge import judge, verdict_with
 from tests.fuzz.calls.outcomes import Call, _cotangent
 from tests.fuzz.calls.rows import THEMES
 from tests.fuzz.calls.shrink import shrink
+from tests.fuzz.expressions import Value
 from tests.fuzz.search import Search, Worker
 from tests.fuzz.search import main as search_main
 
@@ -247,6 +253,21 @@ def test_what_is_asked_of_metadata_is_asked_of_views_of_what_was_written_to() ->
     statements = ["v = y.narrow(-1, 0, 2)", "y.imag.copy_(z)", "w = torch.view_as_real(v)"]
     case = Case(inputs, ["y", "z"], [], statements, "w", [(3, 1, 1)], {}, "all")
     assert not has_size_said_otherwise(case)
+
+
+def test_what_autograd_does_not_answer_about_ends_no_drawing() -> None:
+    """A view that was made without gradients, of what is written to with them (41002566): the process ended."""
+    x = torch.ones(3, requires_grad=True) * 2
+    with torch.no_grad():
+        view = x[1:]
+    x.mul_(2)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        _ = view.is_leaf
+    assert not any(KINDS["l"](Value("v", one, True)) for one in (view, x)) and not has_known_gradient(view)
+    assert KINDS["l"](Value("v", torch.ones(3), True)) and _is_moderate(view)
+    made = ["with torch.no_grad():", "    v = y[1:]", "y.mul_(2)"]
+    assert not is_computed_view(case_with("y = x * 2", *made, results="v", gradient=True), "output")
+    assert case_of(41002566).statements and case_of(41018025).statements
 
 
 def test_a_call_that_eager_refuses_is_no_evidence() -> None:
