@@ -108,6 +108,8 @@ def _reshaped(source: Any, size: Sequence[Any]) -> Any:
     view = torch.ops.aten.view.default
     if type(source) is not FunctionalTensor:
         return view(source, size)
+    if source.is_complex():  # of which the other has no derivative
+        return torch.ops.aten.view_copy.default(source, size)
     strides = view(source.detach(), size).stride()
     return torch.ops.aten._reshape_alias_copy.default(source, size, strides)
 

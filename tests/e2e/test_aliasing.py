@@ -153,6 +153,7 @@ def test_a_view_of_a_product_counts_changes_with_it(requires_grad: bool) -> None
 COPIED: dict[str, Callable[[Tensor], Tensor]] = {
     "by a reshape": lambda x: x.mT.reshape(-1),
     "by a product": lambda x: x[None] @ x.mT[None].sin(),
+    "of complex numbers": lambda x: torch.view_as_real(torch.complex(x, x.sin()).mT.reshape(-1)).mT.reshape(-1),
     "by a product with a vector": lambda x: x.expand(2, *x.shape) @ x[0],
     "of a transform": lambda x: torch.func.vmap(lambda row: row.expand(3, -1).mT.reshape(-1))(x).mT.reshape(-1),
 }
