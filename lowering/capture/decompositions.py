@@ -275,7 +275,7 @@ def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def unsafe_view(self: Tensor, size: Sequence[int | torch.SymInt], stride: Any = None) -> Tensor:
-    """A view; that nothing else sees its input matters to autograd only. `whole_operators.py` makes one of two names."""
+    """A view; that nothing else sees its input matters to autograd only. (`whole_operators.py` calls two so.)"""
     import torch
 
     return torch.ops.aten.view.default(self, size)

@@ -5,10 +5,10 @@ ours call the operator's own overload instead: its derivative is PyTorch's, and 
 which `lowering/aten/upsampling.py` has a rule. Where sizes are symbols, PyTorch's kernels do what they did.
 
 A product of tensors is taken apart by a kernel in Python that is there for symbols; where sizes are numbers, the one in
-C++ gives the same nodes in a third of the time. It ends in `_unsafe_view`, as `reshape` does where it copies: functional
-tensors remember a view and autograd none, so that a view of a product would be made anew of another tensor. Here it is
-`_reshape_alias_copy`, a view to neither, as in eager: what is returned twice is one object. The table makes `view` of
-it, for nothing else sees its input.
+C++ gives the same nodes in a third of the time. It ends in `_unsafe_view`, as `reshape` does where it copies:
+functional tensors remember a view and autograd none, so that a view of a product would be made anew of another tensor.
+Here it is `_reshape_alias_copy`, a view to neither, as in eager: what is returned twice is one object. The table makes
+`view` of it, for nothing else sees its input.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _exchange() -> None:
 
 
 def _reshaped(source: Any, size: Sequence[Any]) -> Any:
-    """`_unsafe_view`. The parts of subclasses of tensors come here by themselves; transforms of functions know views."""
+    """`_unsafe_view`. The parts of subclasses of tensors come here by themselves; transforms know views alone."""
     import torch
     from torch._subclasses.functional_tensor import FunctionalTensor
 

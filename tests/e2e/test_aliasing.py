@@ -220,9 +220,7 @@ def test_an_unsafe_view_of_what_is_written_to_sees_it(requires_grad: bool) -> No
 
     torch._dynamo.reset()
     x = torch.arange(6.0).view(2, 3).requires_grad_(requires_grad)
-    for one, other in zip(
-        function(x), torch.compile(function, backend="cuesta", fullgraph=True)(x), strict=True
-    ):
+    for one, other in zip(function(x), torch.compile(function, backend="cuesta", fullgraph=True)(x), strict=True):
         torch.testing.assert_close(one, other)
 
 

@@ -3,7 +3,8 @@
     python -m tests.fuzz.search --programs 20000 --workers 14 --seed 1
 
 A program is a function of its seed. Workers are processes; one that ends or hangs is a finding. What is found is made
-smaller and printed as a script. What PyTorch's own `aot_eager` does, too, is counted apart ("capture"), and so is what eager has no kernel for ("beyond eager").
+smaller and printed as a script. What PyTorch's own `aot_eager` does, too, is counted apart ("capture"), and so
+is what eager has no kernel for ("beyond eager").
 """
 
 from __future__ import annotations

@@ -345,7 +345,7 @@ def test_what_eager_has_no_kernel_for_is_beyond_it(name: str, monkeypatch: pytes
     assert verdict_with(BEYOND[name], "broken").kind == "refused"
 
 
-NO_KERNEL = '"flip_cpu" not implemented for \'Float8_e4m3fn\''
+NO_KERNEL = "\"flip_cpu\" not implemented for 'Float8_e4m3fn'"
 
 
 @pytest.mark.parametrize(
