@@ -28,6 +28,7 @@ def captured(
         copy_what_is_resolved,
         expand_nothing_by_views,
         gather_where_a_tensor_says,
+        view_what_may_be_seen,
     )
     from cuesta.lowering.capture.lost_in_views import copy_negative_results
 
@@ -35,6 +36,7 @@ def captured(
     copy_negative_results(gm)
     expand_nothing_by_views(gm)
     gather_where_a_tensor_says(gm)
+    view_what_may_be_seen(gm)
     environment = _symbols_of_subclasses(gm, example_inputs)
     while environment is not None:
         known = _count_numbers(environment)

@@ -175,6 +175,7 @@ def _own_decompositions() -> DecompositionTable:
         aten.t.default: transpose_matrix,
         aten.transpose.int: transpose,
         aten._unsafe_view.default: unsafe_view,
+        aten._reshape_alias_copy.default: unsafe_view,
         # A view that says of its memory that it means the other sign. Machine code reads memory.
         aten._neg_view.default: aten.neg.default,
         aten._efficientzerotensor.default: aten.zeros.default,
@@ -273,8 +274,8 @@ def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
     return torch.ops.aten.permute.default(self, order)
 
 
-def unsafe_view(self: Tensor, size: Sequence[int | torch.SymInt]) -> Tensor:
-    """A view; that nothing else sees its input matters to autograd only."""
+def unsafe_view(self: Tensor, size: Sequence[int | torch.SymInt], stride: Any = None) -> Tensor:
+    """A view; that nothing else sees its input matters to autograd only. (`whole_operators.py` calls two so.)"""
     import torch
 
     return torch.ops.aten.view.default(self, size)

@@ -476,6 +476,18 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
             module.recompile()
 
 
+def view_what_may_be_seen(gm: GraphModule) -> None:
+    """_unsafe_view(x, …) -> view(x, …), in place: whoever calls it may go on to write to x, whatever its name says."""
+    found = [node for node in gm.graph.nodes if node.op == "call_function" and node.target in _UNSAFE_VIEWS]
+    for node in found:
+        node.target = torch.ops.aten.view.default
+    if found:
+        gm.recompile()
+
+
+_UNSAFE_VIEWS: Final = (torch.ops.aten._unsafe_view, torch.ops.aten._unsafe_view.default)
+
+
 def memory_of(tensor: torch.Tensor) -> int:
     """The storage of a tensor, as a number that tells it apart."""
     return tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]

@@ -5,8 +5,10 @@ ours call the operator's own overload instead: its derivative is PyTorch's, and 
 which `lowering/aten/upsampling.py` has a rule. Where sizes are symbols, PyTorch's kernels do what they did.
 
 A product of tensors is taken apart by a kernel in Python that is there for symbols; where sizes are numbers, the one in
-C++ gives the same nodes in a third of the time. It ends in `_unsafe_view`, which functional tensors remember as a view
-and autograd as none, so that a view of a product would be made anew of another tensor: it is `view`, as in Python.
+C++ gives the same nodes in a third of the time. It ends in `_unsafe_view`, as `reshape` does where it copies:
+functional tensors remember a view and autograd none, so that a view of a product would be made anew of another tensor.
+Here it is `_reshape_alias_copy`, a view to neither, as in eager: what is returned twice is one object. The table makes
+`view` of it, for nothing else sees its input.
 """
 
 from __future__ import annotations
@@ -91,11 +93,25 @@ def _exchange() -> None:
         _forget_dispatch(product)
         reshaped = torch.ops.aten._unsafe_view.default
         _kept.append((reshaped, reshaped.py_kernels.copy()))
-        reshaped.py_kernels[DispatchKey.Autograd] = torch.ops.aten.view.default
+        reshaped.py_kernels[DispatchKey.Autograd] = _reshaped
         _forget_dispatch(reshaped)
     except BaseException:
         _put_back()
         raise
+
+
+def _reshaped(source: Any, size: Sequence[Any]) -> Any:
+    """`_unsafe_view`. The parts of subclasses of tensors come here by themselves; transforms know views alone."""
+    import torch
+    from torch._subclasses.functional_tensor import FunctionalTensor
+
+    view = torch.ops.aten.view.default
+    if type(source) is not FunctionalTensor:
+        return view(source, size)
+    if source.is_complex():  # of which the other has no derivative
+        return torch.ops.aten.view_copy.default(source, size)
+    strides = view(source.detach(), size).stride()
+    return torch.ops.aten._reshape_alias_copy.default(source, size, strides)
 
 
 def _put_back() -> None:

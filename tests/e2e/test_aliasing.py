@@ -11,6 +11,7 @@ from torch import Tensor
 from cuesta.context import make_context
 from cuesta.dialects.core.entry import entry_block
 from cuesta.pipeline import STAGES, run_pipeline
+from tests.fuzz.calls import scope
 from tests.support.levels import capture, check_levels
 
 pytestmark = pytest.mark.slow
@@ -147,6 +148,80 @@ def test_a_view_of_a_product_counts_changes_with_it(requires_grad: bool) -> None
         product, windows = run(x)
         torch.autograd.graph.increment_version(product)
         assert windows._version == product._version == 1
+
+
+COPIED: dict[str, Callable[[Tensor], Tensor]] = {
+    "by a reshape": lambda x: x.mT.reshape(-1),
+    "by a product": lambda x: x[None] @ x.mT[None].sin(),
+    "of complex numbers": lambda x: torch.view_as_real(torch.complex(x, x.sin()).mT.reshape(-1)).mT.reshape(-1),
+    "by a product with a vector": lambda x: x.expand(2, *x.shape) @ x[0],
+    "of a transform": lambda x: torch.func.vmap(lambda row: row.expand(3, -1).mT.reshape(-1))(x).mT.reshape(-1),
+}
+
+
+@pytest.mark.parametrize(("name", "dynamic"), [*((name, False) for name in COPIED), ("by a reshape", True)])
+def test_a_copy_that_is_returned_twice_is_one_object(name: str, dynamic: bool) -> None:
+    """A reshape that copies ends in `_unsafe_view`: what it gives is no view, and so is made anew nowhere. (PyTorch's
+    product of sizes that are symbols ends in a view.)
+    """
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        copied = COPIED[name](x)
+        return copied, copied.contiguous(), copied.to(copied.dtype), copied.view(-1)
+
+    torch._dynamo.reset()
+    x, y = (torch.arange(12.0).view(3, 4).div(8).requires_grad_() for _ in range(2))
+    expected, found = function(x), torch.compile(function, backend="cuesta", fullgraph=True, dynamic=dynamic)(y)
+    assert found[0] is found[1] is found[2] and expected[0] is expected[1] is expected[2]
+    assert owners(y, found) == owners(x, expected)
+    for one, other in zip(expected, found, strict=True):
+        torch.testing.assert_close(one, other)
+    for one in (expected, found):
+        sum(part.sin().sum() for part in one).backward()
+    torch.testing.assert_close(x.grad, y.grad)
+
+
+WRITABLE: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
+    "a reshape and a part": lambda x: ((y := x.mT.reshape(-1)), y[1:]),
+    "two parts of a reshape": lambda x: ((y := x.mT.sin().reshape(2, -1))[:, 1:], y[0]),
+    "a product and its transpose": lambda x: ((y := x[None] @ x.mT[None]), y.mT),
+    "of a scan": lambda x: ((y := scope.running(lambda a, b: a + b, x)), y.T),
+}
+
+
+@pytest.mark.parametrize("written", (0, 1))
+@pytest.mark.parametrize("name", WRITABLE)
+def test_what_shares_memory_with_another_result_may_be_written_to(name: str, written: int) -> None:
+    """Autograd lets nobody write to a view that a function of its own has made: the base is none (41009840)."""
+    torch._dynamo.reset()
+    function, compiled = WRITABLE[name], torch.compile(WRITABLE[name], backend="cuesta", fullgraph=True)
+    seen: list[list[Tensor]] = []
+    for run in (function, compiled):
+        x = torch.arange(12.0).view(3, 4).div(8).requires_grad_()
+        results = run(x)
+        results[written].mul_(3)
+        assert results[0]._version == results[1]._version == 1
+        sum(one.sin().sum() for one in results).backward()
+        assert x.grad is not None
+        seen.append([*results, x.grad])
+    for one, other in zip(*seen, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("requires_grad", (False, True))
+def test_an_unsafe_view_of_what_is_written_to_sees_it(requires_grad: bool) -> None:
+    """Whoever calls it says that nothing else sees what it is of, which need not be so."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        y = x * 2
+        z = torch.ops.aten._unsafe_view(y, [6])
+        y.add_(1)
+        return z * 3, y.sin()
+
+    torch._dynamo.reset()
+    x = torch.arange(6.0).view(2, 3).requires_grad_(requires_grad)
+    for one, other in zip(function(x), torch.compile(function, backend="cuesta", fullgraph=True)(x), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("updated", (lambda y: y, lambda y: y + 1), ids=("by itself", "by what is computed"))

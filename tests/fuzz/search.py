@@ -3,7 +3,8 @@
     python -m tests.fuzz.search --programs 20000 --workers 14 --seed 1
 
 A program is a function of its seed. Workers are processes; one that ends or hangs is a finding. What is found is made
-smaller and printed as a script. What PyTorch's own `aot_eager` does, too, is counted apart ("capture").
+smaller and printed as a script. What PyTorch's own `aot_eager` does, too, is counted apart ("capture"), and so
+is what eager has no kernel for ("beyond eager").
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Report:
 
     verdicts: Counter[str] = field(default_factory=Counter[str])
     reasons: Counter[str] = field(default_factory=Counter[str])
-    """Of what was excluded, and of what PyTorch's capture does."""
+    """Of what was excluded, of what PyTorch's capture does, and of what eager has no kernel for."""
     examples: dict[str, int] = field(default_factory=dict[str, int])
     findings: list[Finding] = field(default_factory=list[Finding])
     mechanisms: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
@@ -199,7 +200,7 @@ class Search:
             if len(alike) > SHRUNK:
                 print(f"seed {seed}: again {answer['what'].splitlines()[0]}", file=sys.stderr, flush=True)
             return len(alike) <= SHRUNK
-        if kind in ("capture", "excluded"):
+        if kind in ("capture", "excluded", "beyond eager"):
             reason = f"{kind}: {answer['mechanism']}"
             report.reasons[reason] += 1
             report.examples.setdefault(reason, seed)

@@ -16,12 +16,18 @@ import torch
 
 from tests.fuzz.calls import exclusions, scope
 from tests.fuzz.calls.case import Case
-from tests.fuzz.calls.draw import case_of
-from tests.fuzz.calls.evidence import has_arithmetic_said_otherwise, has_size_said_otherwise
+from tests.fuzz.calls.draw import KINDS, _is_moderate, case_of
+from tests.fuzz.calls.evidence import (
+    has_arithmetic_said_otherwise,
+    has_known_gradient,
+    has_size_said_otherwise,
+    is_computed_view,
+)
 from tests.fuzz.calls.judge import judge, verdict_with
 from tests.fuzz.calls.outcomes import Call, _cotangent
 from tests.fuzz.calls.rows import THEMES
 from tests.fuzz.calls.shrink import shrink
+from tests.fuzz.expressions import Value
 from tests.fuzz.search import Search, Worker
 from tests.fuzz.search import main as search_main
 
@@ -249,6 +255,21 @@ def test_what_is_asked_of_metadata_is_asked_of_views_of_what_was_written_to() ->
     assert not has_size_said_otherwise(case)
 
 
+def test_what_autograd_does_not_answer_about_ends_no_drawing() -> None:
+    """A view that was made without gradients, of what is written to with them (41002566): the process ended."""
+    x = torch.ones(3, requires_grad=True) * 2
+    with torch.no_grad():
+        view = x[1:]
+    x.mul_(2)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        _ = view.is_leaf
+    assert not any(KINDS["l"](Value("v", one, True)) for one in (view, x)) and not has_known_gradient(view)
+    assert KINDS["l"](Value("v", torch.ones(3), True)) and _is_moderate(view)
+    made = ["with torch.no_grad():", "    v = y[1:]", "y.mul_(2)"]
+    assert not is_computed_view(case_with("y = x * 2", *made, results="v", gradient=True), "output")
+    assert case_of(41002566).statements and case_of(41018025).statements
+
+
 def test_a_call_that_eager_refuses_is_no_evidence() -> None:
     """Whatever it raises: an assertion of an operator in Python ended the process."""
     made = "decomposed.quantize_per_tensor(x.float(), 0.25, 0, -128 * (5 - x.shape[0]), 127, torch.int8)"
@@ -298,6 +319,58 @@ def test_what_dynamo_does_is_capture() -> None:
     """It makes three operators of `_foreach_lerp_`, which see each other's results where tensors overlap."""
     case = case_with("torch._foreach_lerp_([x, x], [x * 2, x.sin()], 0.5)", results="x + 1")
     assert verdict_with(case, "eager").kind == "finding" and judge(case).kind == "capture"
+
+
+def of_bytes(*statements: str, results: str, calls: str) -> Case:
+    case = case_with(*statements, results=results, calls=calls)
+    case.inputs.append("b = (x * 0.5).to(torch.float8_e4m3fn)")
+    case.arguments.append("b")
+    return case
+
+
+BEYOND: dict[str, Case] = {
+    "41003294": of_bytes(results="b.flip(0)", calls="1 3"),
+    "after an update": of_bytes("x.mul_(2)", results="b.flip(0)", calls="3 1"),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_what_eager_has_no_kernel_for_is_beyond_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = judge(BEYOND[name])
+    assert verdict.kind == "beyond eager" and "not implemented for 'Float8_e4m3fn'" in verdict.what
+    monkeypatch.setattr(torch, "compile", lambda run, **_: lambda x, b: run(x, b) if len(x) == 1 else x)
+    kinds = verdict_with(BEYOND[name], "broken").kind
+    assert kinds == "beyond eager", "there is nothing to compare it with"
+    monkeypatch.setattr(torch, "compile", lambda run, **_: run)
+    assert verdict_with(BEYOND[name], "broken").kind == "refused"
+
+
+NO_KERNEL = "\"flip_cpu\" not implemented for 'Float8_e4m3fn'"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (NotImplementedError(NO_KERNEL), "beyond eager"),
+        (RuntimeError(NO_KERNEL), "finding"),
+        (NotImplementedError("flip is not implemented"), "finding"),
+        (NotImplementedError(f"of a subclass: {NO_KERNEL}"), "finding"),
+        (IndexError("out of range"), "finding"),
+    ],
+    ids=str,
+)
+def test_only_a_kernel_that_is_not_there_is_beyond_eager(
+    error: Exception, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = case_with(f"raise {type(error).__name__}({str(error)!r})", results="x")
+    monkeypatch.setattr(torch, "compile", lambda run, **_: lambda x: x)
+    assert verdict_with(case, "broken").kind == kind
+
+
+def test_a_finding_of_another_call_is_one_where_eager_has_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = of_bytes(results="b.flip(0)", calls="3 1")
+    monkeypatch.setattr(torch, "compile", lambda run, **_: lambda x, b: b + 1 if len(x) == 1 else b)
+    assert verdict_with(case, "broken").kind == "finding"
 
 
 @pytest.mark.slow
@@ -483,13 +556,24 @@ FOUND: dict[str, Case] = {
         ["x"], [], ["v2 = x.unfold(0, 1, 3)", "v8 = torch.slice_scatter(x, x[:1], 0, 2, 2 + 1)"], "(v2, v8 * 1)",
         [(2, 9, 3)], {"dynamic": True}, "",
     ),
+    "41005065": Case(
+        ["x = numbers(59, torch.float32, c).requires_grad_()"], ["x"], [],
+        ["v2 = x.unfold(0, min(2, x.shape[0]), 1)", "v4 = v2.reshape(-1)"],
+        "{'first': v4, 'rest': (v4.contiguous(), v2,)}", [(1, 1, 3)], {}, "all",
+    ),
+    "41009840": Case(
+        ["y = numbers(78, torch.float32, c, c).requires_grad_()"], ["y"], [],
+        ["v6 = running(lambda x, y: x + y, y)", "v13 = v6.T", "torch._dynamo.graph_break()", "v13.add_(v13)"],
+        "(v6 / 3, v6)", [(1, 1, 5)], {}, "odd",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
 windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
 known by their sum, a part that only the data knows, views of inputs that share memory, places in memory that only the
-data knows, sizes of subclasses that turn out to be numbers.
+data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice, a scan and its transpose,
+which is written to.
 """
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tests.fuzz.calls.case import SIZE_NAMES, Case
-from tests.fuzz.calls.evidence import REFUSALS
+from tests.fuzz.calls.evidence import REFUSALS, is_known_leaf
 from tests.fuzz.calls.exclusions import random_values
 from tests.fuzz.calls.outcomes import Raised, outcome
 from tests.fuzz.calls.rows import THEMES, VIEWS
@@ -64,7 +64,7 @@ KINDS: dict[str, Callable[[Value], bool]] = {
     "c": lambda value: value.tensor.dtype.is_complex,
     "h": lambda value: value.tensor.dtype in (torch.float16, torch.bfloat16),
     "t": lambda value: True,
-    "l": lambda value: _real(value) and value.tensor.is_leaf,
+    "l": lambda value: _real(value) and is_known_leaf(value.tensor),
     "q": lambda value: value.exact and value.tensor.dtype in (torch.float8_e4m3fn, torch.float8_e5m2),
     "s": lambda value: value.exact and value.tensor.dtype in (torch.int8, torch.uint8),
     "d": lambda value: type(value.tensor).__name__ == "DTensor",

@@ -19,6 +19,24 @@ REFUSALS = (RuntimeError, IndexError, TypeError, ValueError, AttributeError, Ass
 """What a call that does not fit may raise. (`NotImplementedError` is a RuntimeError.)"""
 
 
+def is_known_leaf(tensor: Tensor) -> bool:
+    """Whether autograd knows a tensor as a leaf. It raises where it is asked about a view that was made without
+    gradients and whose base was written to with them.
+    """
+    try:
+        return tensor.is_leaf
+    except RuntimeError:
+        return False
+
+
+def has_known_gradient(tensor: Tensor) -> bool:
+    """Whether autograd knows what a tensor was computed of (`is_known_leaf`)."""
+    try:
+        return tensor.grad_fn is not None
+    except RuntimeError:
+        return False
+
+
 def eager_calls(case: Case, names: tuple[str, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """The arguments and the results of every operator with one of these names that a case's calls run in eager."""
     seen = _Calls(lambda func: str(getattr(func, "overloadpacket", "")).removeprefix("aten.") in names)
@@ -90,7 +108,7 @@ def is_computed_view(case: Case, name: str) -> bool:
         }
         found = [value for path, value in tree_flatten_with_path(outputs)[0] if f"output{keystr(path)}" == name]
         for value in found:
-            if isinstance(value, Tensor) and value.grad_fn is not None and value._base is not None:
+            if isinstance(value, Tensor) and has_known_gradient(value) and value._base is not None:
                 return id(value._base) not in inputs
     return False
 

@@ -33,8 +33,9 @@ with a number what reads and writes the list three times: tensors that overlap i
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`right`, `refused` (by eager and by us), `excluded` (for a reason with a name), `capture` (PyTorch's own: its
-    `aot_eager` or `eager` does the same) or `finding`.
+    """`right`, `refused` (by eager and by us), `beyond eager` (which has no kernel for a type: ours gives results),
+    `excluded` (for a reason with a name), `capture` (PyTorch's own: its `aot_eager` or `eager` does the same) or
+    `finding`.
     """
 
     kind: str
@@ -75,8 +76,9 @@ def verdict_with(case: Case, backend: str, corrected: Callable[[], Any] | None =
     """
     verdicts = list(_verdicts(case, backend, corrected=corrected))
     finding = next((one for one in verdicts if one.kind == "finding"), None)
+    beyond = next((one for one in verdicts if one.kind == "beyond eager"), None)
     refused = any(one.kind == "refused" for one in verdicts)
-    return finding or Verdict("refused" if refused else "right")
+    return finding or beyond or Verdict("refused" if refused else "right")
 
 
 def _captured(case: Case) -> Iterator[frozenset[str]]:
@@ -119,6 +121,8 @@ def _verdict(call: Call, compiled: Callable[..., Any], unit: float, where: str) 
     expected, actual = call.eager, call.compiled(compiled)
     if isinstance(expected, Raised) and isinstance(actual, Raised):
         return Verdict("refused")
+    if isinstance(expected, Raised) and has_no_kernel(expected.error):
+        return Verdict("beyond eager", f"{where}eager {expected}")
     if isinstance(expected, Raised):
         return Verdict("finding", f"{where}no error, but eager {expected}", frozenset(["no error"]))
     if isinstance(actual, Raised):
@@ -127,6 +131,13 @@ def _verdict(call: Call, compiled: Callable[..., Any], unit: float, where: str) 
     if problems:
         return Verdict("finding", where + "\n".join(problems), _aspects(problems), tuple(problems))
     return Verdict("right")
+
+
+def has_no_kernel(error: BaseException) -> bool:
+    """Whether eager raises because an operator has no kernel for a type, as its dispatch on types says it. What was
+    written to before is no evidence: eager stopped in the middle.
+    """
+    return type(error) is NotImplementedError and re.match(r'"\w+" not implemented for \'\w+\'', str(error)) is not None
 
 
 def _aspects(problems: Sequence[str]) -> frozenset[str]:
