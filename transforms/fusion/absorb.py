@@ -61,7 +61,8 @@ def row_local(loads: Sequence[loops.LoadOp], sizes: Sequence[sym.IndexExpr], par
     Law: when two accesses of one nest both walk a tensor in row-major order as their points go by, then what a parallel
     point p touches is the same consecutive run of elements for both. So it is when the first walks every element once,
     in whatever order, and along some axes of the tensor the indices of both are the `parallel` outermost variables;
-    then all of the run is there when the loops around the first are done, and nothing in these may read another element.
+    then all of the run is there when the loops around the first are done, and nothing in these may read another
+    element.
     """
     if any(load.mask is not None for load in loads):
         return "a read is masked"
