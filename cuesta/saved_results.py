@@ -7,8 +7,7 @@ reports their strides, and then AOTAutograd hands the backward pass example inpu
 from __future__ import annotations
 
 import operator
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.record import GraphKind, Strides
@@ -77,13 +76,8 @@ def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
     count = visible_results(kind) if kind == "forward" else 0
     seen = results if count is None else results[:count]
     detached = dict[torch.fx.Node, torch.fx.Node]()
-    without_base = _without_base() if kind == "forward" else range(0)
-    memories = Counter(_memory_of(one) for one in dict.fromkeys(results) if isinstance(one, torch.fx.Node))
     for position, result in enumerate(seen):
-        if not isinstance(result, torch.fx.Node):
-            continue
-        is_made_here = position in without_base and is_view(result) and _memory_of(result).op != "placeholder"
-        if _is_of_detached(result) or (is_made_here and memories[_memory_of(result)] > 1):
+        if isinstance(result, torch.fx.Node) and _is_of_detached(result):
             if result not in detached:  # what is returned twice is one tensor
                 with graph.graph.inserting_before(output):
                     detached[result] = graph.graph.call_function(aten.detach.default, (result,))
@@ -103,33 +97,6 @@ def is_view(node: torch.fx.Node) -> bool:
     """
     call: Any = node.args[0] if node.target is operator.getitem else node
     return bool(getattr(call.target, "is_view", False))
-
-
-def _memory_of(node: torch.fx.Node) -> torch.fx.Node:
-    """What it is a view of, in the end."""
-    while is_view(node):
-        node = cast("torch.fx.Node", node.args[0])
-    return node
-
-
-def _without_base() -> Collection[int]:
-    """The places of a forward graph's results that have a gradient and are no views to AOTAutograd: it returns them as
-    they are, and makes the views of them anew.
-    """
-    from torch._guards import TracingContext
-
-    context = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    if metadata is None or has_subclasses(metadata):  # the parts of a subclass are results of their own
-        return range(0)
-    first = tokens_of(metadata) + metadata.num_mutated_inp_runtime_indices
-    bases = first + len(metadata.output_info)
-    own = {
-        place
-        for place, info in enumerate(metadata.output_info, first)
-        if info.output_type.name == "non_alias" and info.requires_grad
-    }
-    return own | set(range(bases, bases + metadata.num_intermediate_bases))
 
 
 def _is_of_detached(node: torch.fx.Node) -> bool:

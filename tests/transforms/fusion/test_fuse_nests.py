@@ -40,6 +40,9 @@ def test_a_pair_that_could_be_merged_in_two_ways_has_two_reasons() -> None:
         "nest %y (absorb.mlir:N) does not fuse with nest %a (absorb.mlir:N): "
         "the consumer reads what other parallel points of the producer store; "
         "to compute it at its first read: the first read does not walk the producer's result once",
+        "nest %y (absorb.mlir:N) does not fuse with nest %a (absorb.mlir:N): the parallel domains differ; "
+        "to compute it at its first read: a read in the loops around the first one is of another element, which may "
+        "come later",
     ]
 
 
