@@ -19,7 +19,7 @@ from benchmarks.ddp_rank import Span, common, device_lines, length, merged, rela
 TINY = "--devices cpu --processes 2 --skip-inductor --models mlp --layers 2 --width 16 --batch 4 --rounds 1 --steps 1"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_processes_on_the_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "ddp.json"
     ddp.main([*TINY.split(), "--seconds", "240", "--profile", "--json", str(path)])

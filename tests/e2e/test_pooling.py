@@ -61,7 +61,7 @@ WINDOWS = [(3, 1, 1, 1), (3, 2, 1, 1), (2, 2, 0, 1), (3, 2, 1, 2), (5, 1, 2, 1)]
     [
         (1, WINDOWS[0]),
         (2, WINDOWS[1]),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in product([1, 2, 3], WINDOWS)),
+        *(pytest.param(*each, marks=pytest.mark.thorough) for each in product([1, 2, 3], WINDOWS)),
     ],
 )
 def test_of_several_nan_the_last_counts(rank: int, window: tuple[int, int, int, int]) -> None:
