@@ -19,6 +19,8 @@ from cuesta.dialects.core.locations import print_text
 from cuesta.lowering.capture import rows_in_parts as passes
 from tests.support.triton_interpreter import interpreted_cuda, to_host
 
+pytestmark = pytest.mark.slow  # 30 s together
+
 ROWS, WIDTH, COLUMNS = 256, 16, 512
 PARTS = 4
 Loss = Callable[[Tensor, Tensor, Tensor], Any]
