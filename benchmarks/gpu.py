@@ -228,6 +228,11 @@ class Run:
 # --- Tables -----------------------------------------------------------------------------------------------------------
 
 
+def number(value: float | None, size: int, digits: int = 2) -> str:
+    """A number of a table, in so many characters; a line where there is none."""
+    return "-".rjust(size) if value is None else f"{value:{size}.{digits}f}"
+
+
 def ratio(row: Row, one: str, other: str) -> float | None:
     """One time over another."""
     a, b = row.get(f"{one}_ms"), row.get(f"{other}_ms")
@@ -248,10 +253,6 @@ def table(rows: Mapping[str, Row]) -> list[str]:
         "  tuned: ms  of copy  vs ind tuned  graphs: ms  vs ind graphs"
     ]
     for name, row in rows.items():
-
-        def number(value: float | None, size: int, digits: int = 2) -> str:
-            return "-".rjust(size) if value is None else f"{value:{size}.{digits}f}"
-
         text = f"{name:{width}} {number(row.get('cuesta_ms'), 6, 3)} {number(ratio(row, 'copy', 'cuesta'), 8)} "
         text += f"{number(ratio(row, 'copy', 'inductor'), 12)} {number(ratio(row, 'inductor', 'cuesta'), 7)} "
         text += f"{number(ratio(row, 'eager', 'cuesta'), 9)} {row.get('kernels', '-'):>8} "

@@ -5,6 +5,7 @@ Units: milliseconds, unless it says otherwise.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import statistics
 import warnings
@@ -305,9 +306,15 @@ def serve(connection: Connection, sides: tuple[str, ...], texts: str | None) -> 
         "launch costs": lambda _: launch_costs(sides),
         "host times": lambda _: host_times(sides, compiled, "cuda"),
     }
-    while (request := connection.recv()) is not None:
-        verb, name = request
-        try:
-            connection.send(verbs[verb](name))
-        except Exception as error:  # noqa: BLE001 - told, and the next case is tried
-            connection.send({"error": f"{type(error).__name__}: {error}"[:ERROR]})
+    answer(connection, verbs)
+
+
+def answer(connection: Connection, verbs: Mapping[str, Callable[[str], Result]]) -> None:
+    """Answers requests (verb, case) until there are no more, or nobody asks any longer."""
+    with contextlib.suppress(EOFError):
+        while (request := connection.recv()) is not None:
+            verb, name = request
+            try:
+                connection.send(verbs[verb](name))
+            except Exception as error:  # noqa: BLE001 - told, and the next case is tried
+                connection.send({"error": f"{type(error).__name__}: {error}"[:ERROR]})

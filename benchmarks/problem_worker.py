@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from benchmarks.case import Case, Prepared, Step
-from benchmarks.gpu_worker import ERROR, compiled, device_times
+from benchmarks.gpu_worker import ERROR, answer, compiled, device_times
 from benchmarks.timing import in_turns, large_copy_bandwidth
 
 SEED = 2024
@@ -379,10 +379,4 @@ def serve(
         "measure": worker.measure,
         "bandwidth": lambda _: worker.bandwidth(),
     }
-    with contextlib.suppress(EOFError):
-        while (request := connection.recv()) is not None:
-            verb, name = request
-            try:
-                connection.send(verbs[verb](name))
-            except Exception as error:  # noqa: BLE001 - told, and the next problem is tried
-                connection.send({"error": f"{type(error).__name__}: {error}"[:ERROR]})
+    answer(connection, verbs)

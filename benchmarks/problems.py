@@ -27,7 +27,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from benchmarks.gpu import MOST_PROCESSES, Process, Row, Run, better, failed, ratio
+from benchmarks.gpu import MOST_PROCESSES, Process, Row, Run, better, failed, number, ratio
 from benchmarks.problem_worker import FLOORS, Memory, problems_of, serve
 
 MEASURING = 1.0
@@ -119,10 +119,6 @@ def table(rows: Mapping[str, Row]) -> list[str]:
     columns = "      ms vs eager   vs TI of both of copy  called: vs eager  vs TI  kernels calls  compile s: ours    TI"
     lines = [" " * width + columns]
     for name, row in rows.items():
-
-        def number(value: float | None, size: int, digits: int = 2) -> str:
-            return "-".rjust(size) if value is None else f"{value:{size}.{digits}f}"
-
         text = f"{name:{width}} {number(row.get('cuesta_ms'), 7, 3)} {number(ratio(row, 'eager', 'cuesta'), 8)} "
         text += f"{number(ratio(row, 'inductor', 'cuesta'), 7)} {number(better(row), 7)} "
         text += f"{number(ratio(row, 'copy', 'cuesta'), 7)} {number(ratio(row, 'eager_called', 'cuesta_called'), 17)} "

@@ -9,7 +9,6 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from cuesta.dialects import elem, loops
-from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.core.rewriting import apply_patterns, no_match
 
 
@@ -102,11 +101,11 @@ def _is_known_before(value: SSAValue, compared: SSAValue) -> bool:
         value = value.owner.operands[0]
     if isinstance(value.owner, elem.ConstantOp):
         return True
-    if not isinstance(value.owner, loops.LoadOp):
-        return False
-    read = fingerprint(value.owner, by_identity=True)
-    loads = (one.owner for one in _made_of(compared) if isinstance(one.owner, loops.LoadOp))
-    return any(fingerprint(load, by_identity=True) == read for load in loads)
+    read = value.owner
+    return isinstance(read, loops.LoadOp) and any(
+        isinstance(one.owner, loops.LoadOp) and one.owner.map is read.map and one.owner.operands == read.operands
+        for one in _made_of(compared)
+    )
 
 
 def _made_of(value: SSAValue) -> set[SSAValue]:

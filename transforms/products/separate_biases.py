@@ -109,9 +109,9 @@ def obstacle(call: loops.ExternOp) -> str | None:
         return "the result is not of floats of 16 or 32 bits"
     if traits_of(result).free_biases:
         return "the library adds the bias for nothing"
-    followed = [isinstance(use.operation, loops.LoadOp) for use in result.uses]
     if call.overload == _CONVOLUTION:
         return None  # whoever sees the sum, it is written by a kernel of its own: by eager's, or by ours
+    followed = [isinstance(use.operation, loops.LoadOp) for use in result.uses]
     if not (followed and all(followed)):
         return "who is no nest sees the sum"
     if element_type_of(result) != f32:

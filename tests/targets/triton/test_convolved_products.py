@@ -205,18 +205,16 @@ def captured(function: Function, inputs: Sequence[Tensor]) -> ModuleOp:
     return program
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_nest_means_the_same(name: str, always: None) -> None:
-    program = captured(CASES[name][0], inputs_of(name))
+def check_the_nest(function: Function, inputs: Sequence[Tensor]) -> None:
+    """Whether no call is left, and the reference interpreter says the same before and after."""
+    program = captured(function, inputs)
     before, after = until(program, "spread-rows"), until(program, "choose-products")
     assert calls_in(before) and not calls_in(after)
     check_equivalent(before, after, exact=False)
 
 
-@pytest.mark.slow  # the interpreter takes seconds for a kernel
-@pytest.mark.parametrize("name", CASES)
-def test_numerics(name: str, always: None) -> None:
-    function, inputs = CASES[name][0], inputs_of(name)
+def check_the_kernel(name: str, function: Function, inputs: Sequence[Tensor]) -> None:
+    """Whether no call is left, and Triton's interpreter is as near to float64 as eager."""
     with torch.no_grad(), interpreted_cuda() as programs:
         actual = compiled(function)(*copy.deepcopy(inputs))
     (program,) = programs
@@ -225,6 +223,17 @@ def test_numerics(name: str, always: None) -> None:
     for position, triple in enumerate(zip(*map(as_tuple, (actual, expected, truth)), strict=True)):
         found = compare(f"{name} {position}", *triple)
         assert found.passes, str(found)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_nest_means_the_same(name: str, always: None) -> None:
+    check_the_nest(CASES[name][0], inputs_of(name))
+
+
+@pytest.mark.slow  # the interpreter takes seconds for a kernel
+@pytest.mark.parametrize("name", CASES)
+def test_numerics(name: str, always: None) -> None:
+    check_the_kernel(name, CASES[name][0], inputs_of(name))
 
 
 @pytest.mark.slow

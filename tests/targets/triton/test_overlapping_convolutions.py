@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Sequence
 
@@ -22,11 +21,18 @@ from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.pipeline import CHECK_BOUNDS, default_stages, run_pipeline
 from cuesta.targets.reference import check_equivalent
 from cuesta.targets.triton.emit_module import emit_module
-from cuesta.testing import compare
 from cuesta.transforms.products import product_plans, widen_channels
-from tests.support.triton_interpreter import interpreted_cuda, parse
+from tests.support.triton_interpreter import parse
 from tests.support.triton_kernels import kernels_in, texts_of
-from tests.targets.triton.test_convolved_products import as_tuple, calls_in, captured, compiled, last, until, weight
+from tests.targets.triton.test_convolved_products import (
+    calls_in,
+    captured,
+    check_the_kernel,
+    check_the_nest,
+    last,
+    until,
+    weight,
+)
 
 pytest.importorskip("triton")
 
@@ -164,24 +170,13 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_nest_means_the_same(name: str, always: None) -> None:
-    program = captured(CASES[name][0], inputs_of(name))
-    before, after = until(program, "spread-rows"), until(program, "choose-products")
-    assert calls_in(before) and not calls_in(after)
-    check_equivalent(before, after, exact=False)
+    check_the_nest(CASES[name][0], inputs_of(name))
 
 
 @pytest.mark.slow  # the interpreter takes seconds for a kernel
 @pytest.mark.parametrize("name", CASES)
 def test_numerics(name: str, always: None) -> None:
-    function, inputs = CASES[name][0], inputs_of(name)
-    with torch.no_grad(), interpreted_cuda() as programs:
-        actual = compiled(function)(*copy.deepcopy(inputs))
-    (program,) = programs
-    assert not calls_in(until(program, "choose-products"))
-    expected, truth = function(*inputs), function(*(one.double() for one in inputs))
-    for position, triple in enumerate(zip(*map(as_tuple, (actual, expected, truth)), strict=True)):
-        found = compare(f"{name} {position}", *triple)
-        assert found.passes, str(found)
+    check_the_kernel(name, CASES[name][0], inputs_of(name))
 
 
 @pytest.mark.slow  # Triton compiles
