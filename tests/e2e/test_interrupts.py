@@ -40,21 +40,20 @@ class Interrupt:
     """What Ctrl-C does, by an alarm, so many seconds after we have begun to compile a graph, or to wait for LLVM.
 
     PyTorch's own capture does not take interrupts well: one in some hundred leaves a mode on, or ends the process.
+    One that would come there waits until we are at work again.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
     def __call__(self, _: int, frame: FrameType | None) -> None:
-        while frame is not None:
-            if str(frame.f_globals.get("__name__")) in OURS and frame.f_code.co_name in ("compile_graph", "complete"):
-                if not self.seconds:
-                    raise KeyboardInterrupt
-                signal.setitimer(signal.ITIMER_REAL, self.seconds)
-                self.seconds = 0.0
-                return
-            frame = frame.f_back
-        signal.setitimer(signal.ITIMER_REAL, 2e-4)
+        if not is_ours(frame):
+            signal.setitimer(signal.ITIMER_REAL, 2e-4)
+        elif self.seconds:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+            self.seconds = 0.0
+        else:
+            raise KeyboardInterrupt
 
     def stops(self, function: Callable[[], object]) -> bool:
         """Whether it came while the function ran."""
@@ -84,6 +83,16 @@ def one_thread() -> Iterator[None]:
 def program(x: Tensor, number: float) -> Tensor:
     rows = torch.arange(20) % 7
     return torch.softmax(F.gelu(x + number) @ x.T, -1).sum(0) * 2 + x.T[rows].sum(1, keepdim=True)
+
+
+def is_ours(frame: FrameType | None) -> bool:
+    """Whether we were called, and have not returned: nothing of PyTorch's capture runs but what called us."""
+    while frame is not None:
+        name, code = str(frame.f_globals.get("__name__")), frame.f_code
+        if code is OurPart.__call__.__code__ or (name in OURS and code.co_name in ("compile_graph", "complete")):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class OurPart:
