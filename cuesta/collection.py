@@ -63,9 +63,11 @@ def _end(_: Any) -> None:
     global _compiling
     if _compiling:
         _compiling = False
-        if _paused == 1 and _was_enabled and _collected_afterwards():
-            gc.collect(1)
-        _go_on()
+        try:
+            if _paused == 1 and _was_enabled and _collected_afterwards():
+                gc.collect(1)
+        finally:  # an interrupt during a collection comes right after it
+            _go_on()
 
 
 def _collected_afterwards() -> bool:

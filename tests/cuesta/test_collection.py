@@ -75,6 +75,22 @@ def test_a_collector_that_is_off_stays_off_and_an_error_changes_nothing() -> Non
     assert gc.isenabled()
 
 
+def test_an_interrupt_at_the_end_leaves_the_collector_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes when the collection that ends a compilation is over; Dynamo's own count of compilations is not at stake."""
+
+    def collect(_: int) -> int:
+        raise KeyboardInterrupt
+
+    pause_while_compiling()
+    hooks: Any = torch._dynamo.callback.callback_handler
+    hooks.run_start_callbacks(None)
+    assert not gc.isenabled()
+    monkeypatch.setattr(gc, "collect", collect)
+    with pytest.raises(KeyboardInterrupt), torch._dynamo.config.patch(run_gc_after_compile=True):
+        hooks.run_end_callbacks(None)
+    assert gc.isenabled()
+
+
 @pytest.mark.parametrize("afterwards", [True, False])
 def test_what_is_young_is_looked_at_once(afterwards: bool) -> None:
     """Dynamo collects after it has compiled, if it is told to; all that it could look at has been looked at."""
