@@ -76,7 +76,7 @@ def test_a_collector_that_is_off_stays_off_and_an_error_changes_nothing() -> Non
 
 
 def test_an_interrupt_at_the_end_leaves_the_collector_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes when the collection that ends a compilation is over; Dynamo's own count of compilations is not at stake."""
+    """It comes when the collection that ends a compilation is over. Dynamo's own count is not at stake."""
 
     def collect(_: int) -> int:
         raise KeyboardInterrupt

@@ -10,7 +10,8 @@ reductions are listed as the builder would write them, and those that are equal 
     time of a point ~ max(bytes from memory, bytes from the second cache, loads, instructions), each at its own rate
 
 The same goes for neighbours along the lanes' axis, `beside` of which a lane has: what they read is one row of
-neighbours, which is loaded in vectors (`targets/triton/emit_neighbours.py`), and masked and converted once.
+neighbours, which is loaded in vectors (`targets/triton/emit_neighbours.py`), and masked and converted once. Where
+windows overlap along that axis alone, a program has such neighbours and slides nowhere (`beside_alone`).
 
 Large windows side by side (`are_beside`) share nothing. There a lane has a window to itself: neighbouring lanes read
 the rest of a cache line a little later, and nothing has to be brought together. A thread has one lane only, or
@@ -182,8 +183,9 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule | None:
     if slide is None:
         root.axes = axes
         return None
-    rest = [axis for axis in root.axes if axis != slide.axis]
-    written = [ParallelAxis(slide.axis, tile=slide.points)]
+    slid = [slide.axis] if slide.points > 1 else []
+    rest = [axis for axis in root.axes if axis not in slid]
+    written = [ParallelAxis(axis, tile=slide.points) for axis in slid]
     beside = next((fewer for fewer in BESIDE if fewer <= min(beside, MOST_WRITTEN // slide.points)), 1)
     within = None
     if beside > 1:
@@ -192,7 +194,7 @@ def choose(analysis: NestAnalysis, machine: Machine) -> Schedule | None:
         if size % beside:
             group = sym.dim(last) % analysis.sizes[last] if len(rest) > 1 else sym.dim(last)
             within = group * beside + sym.dim(written[-1].axis), size
-    root.axes = [slide.axis, *rest]
+    root.axes = [*slid, *rest]
     lane = flatten_axes(analysis, root, rest)
     return Schedule(
         [ParallelAxis(lane, loop=True, tile=WARPS * WARP), *written],
@@ -334,12 +336,33 @@ def best_slide(analysis: NestAnalysis, machine: Machine, wanted: int | None, bes
                 waste = -(-size // distance) * distance / size
                 found.append((slid.time(waste, machine), ops, Slide(axis, distance)))
     if not found:
-        return None
+        return beside_alone(analysis, machine, beside) if wanted is None else None
     least, ops, slide = min(found, key=lambda one: (one[0], one[2].points))
     if ops < LONG:
         return slide
     as_fast = [one for one in found if one[0] <= AS_FAST * least]
     return min(as_fast, key=lambda one: (one[1], one[0]))[2]
+
+
+def beside_alone(analysis: NestAnalysis, machine: Machine, beside: int) -> Slide | None:
+    """No distance at all along the first axis, where `beside` neighbours along the lanes' axis share loads still: rows
+    of windows that overlap in one dimension only. Each of four windows of 8 loads 8 elements, in instructions whose
+    lanes lie four apart; together they load 11, in vectors.
+    """
+    axes = analysis.root.axes
+    points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in axes)
+    if beside == 1 or points < WARPS * WARP * beside * machine.processors * WAVES:
+        return None
+    apart = together = 0
+    for loop in analysis.root.walk():
+        inner = [] if loop is analysis.root else loop.axes
+        for access in loop.accesses:
+            if access.width and not access.is_store and access.varies >> axes[-1] & 1:
+                apart += beside * len(set(addresses(analysis, access, inner, axes[-1], 1)))
+                together += len(set(addresses(analysis, access, inner, axes[-1], beside)))
+    slide = Slide(axes[0], 1)
+    ops = beside * written_ops(analysis, cost(analysis, slide.axis, 1), slide.axis)
+    return slide if together < SHARED * apart and ops <= MOST_OPS else None
 
 
 def written_ops(analysis: NestAnalysis, slid: Cost, axis: int) -> float:
