@@ -247,6 +247,22 @@ def test_zeros_that_eager_negates_in_vectors_are_excused(monkeypatch: pytest.Mon
     assert judge(case).kind == "finding", "zeros are no excuse for other numbers"
 
 
+@pytest.mark.parametrize(
+    ("results", "kind"),
+    [("torch.view_as_real(torch.polar(x, x) * (1 - 2j)).flatten()", "excluded"), ("(x * 2)[1:]", "excluded"),
+     ("x[1:]", "right"), ("x * 2", "right")],
+)  # fmt: skip
+def test_views_of_what_is_computed_need_not_say_so(results: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """51005525, 51012192: that they are views, eager reads as a number."""
+    case = case_with(f"v = {results}", "w = v * v._is_view()", results="w")
+    assert judge(case).kind == kind
+    for off in (0, 1):  # as where no tensor says it; and more than that
+        broken = lambda run, backend, n=off, **_: lambda x: run(x) * 0 + n if backend == "cuesta" else run(x)  # noqa: E731
+        monkeypatch.setattr(torch, "compile", broken)
+        expected = "finding" if off or kind == "right" else "excluded"
+        assert judge(case).kind == (expected if off or results != "x * 2" else "right")
+
+
 def test_what_is_asked_of_metadata_is_asked_of_views_of_what_was_written_to() -> None:
     """Fakes of such with their history are none (21500010): the process ended."""
     inputs = ["y = numbers(39, torch.complex64, a, a)", "z = numbers(24, torch.bfloat16).requires_grad_()"]
