@@ -14,7 +14,15 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.dynamo_graph import may_meet, memory_of, name_of, overlaps, tensors_of, value_of, written_by
+from cuesta.lowering.capture.dynamo_graph import (
+    may_meet,
+    memory_of,
+    name_of,
+    overlaps,
+    tensors_of,
+    value_of,
+    written_by,
+)
 
 
 def lost_gradient(gm: GraphModule) -> str | None:

@@ -525,13 +525,19 @@ FOUND: dict[str, Case] = {
         ["v2 = x.unfold(0, min(2, x.shape[0]), 1)", "v4 = v2.reshape(-1)"],
         "{'first': v4, 'rest': (v4.contiguous(), v2,)}", [(1, 1, 3)], {}, "all",
     ),
+    "51000444": Case(
+        ["u = numbers(33, torch.float32, a)"], ["u"], [], ["v = torch.where(u > 0)[0]", "w = v.select(0, 2)"],
+        "torch.select_scatter(v, w + 1, 0, 1)", [(9, 1, 1), (2, 1, 1)], {}, "", True,
+    ),
+    "51006891": case_with("v = torch.func.jacfwd(lambda x: x * x)(x.as_strided((2, 2), (1, 1), 0))", results="v"),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
 windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
 known by their sum, a part that only the data knows, views of inputs that share memory, places in memory that only the
-data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice.
+data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice, derivatives where elements
+are one.
 """
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from functorch.compile import min_cut_rematerialization_partition
 from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map_only
 
@@ -50,16 +51,15 @@ class _WithKernels(Interpreter):
         said, made = n.meta["val"], self.call_function(n.target, *given)
         if isinstance(said, Tensor):
             return made.to(said.dtype)
-        return [value.to(like.dtype) if isinstance(value, Tensor) else value for value, like in zip(made, said)]
+        pairs = zip(made, said, strict=True)
+        return [value.to(like.dtype) if isinstance(value, Tensor) else value for value, like in pairs]
 
 
 def _widened(value: Tensor) -> Tensor:
     return value.float() if value.dtype in EIGHT_BITS else value
 
 
-def outcomes(
-    case: Case, backend: Backend, corrected: Callable[[], Any] | None = None
-) -> Iterator[tuple[Call, Any]]:
+def outcomes(case: Case, backend: Backend, corrected: Callable[[], Any] | None = None) -> Iterator[tuple[Call, Any]]:
     """The calls of a case, all through one compiled function, and what each leaves behind. Eager may be `corrected`."""
     torch._dynamo.reset()
     # Who differentiates twice may not donate buffers, says PyTorch.
@@ -72,9 +72,9 @@ def outcomes(
 
 
 def explained(ours: Sequence[tuple[Call, Any]], theirs: Sequence[tuple[Call, Any]], unit: float) -> frozenset[str]:
-    """What is off about what `ours` leaves behind, and is the same in `theirs` wherever it is off: an error, or none, or
-    names of results. Numbers are to be those of the witness, but for what nudged runs differ by; what float64 says of
-    eager's is no excuse. Where eager raises, all is to be the same.
+    """What is off about what `ours` leaves behind, and is the same in `theirs` wherever it is off: an error, or none,
+    or names of results. Numbers are to be those of the witness, but for what nudged runs differ by; what float64 says
+    of eager's is no excuse. Where eager raises, all is to be the same.
     """
     from tests.fuzz.calls.judge import aspects_off, differences
 
@@ -97,7 +97,7 @@ def _judged_by(call: Call, witness: Results) -> Call:
     """The call, with what a witness leaves behind in the place of eager's results, and nudged runs as far from it."""
     judged = Call(call.program, call.make, call.sizes, call.backward)
     runs = {name: [] if isinstance(call.eager, Raised) else getattr(call, name) for name in ("nudged", "nudged_halves")}
-    moved = {name: [_moved(run, call.eager, witness) for run in found] for name, found in runs.items()}
+    moved = {name: [_moved(run, cast("Any", call.eager), witness) for run in found] for name, found in runs.items()}
     judged.__dict__.update(moved, eager=witness, truth=None, reads_digits=call.reads_digits)
     return judged
 
@@ -106,7 +106,8 @@ def _moved(run: Any, eager: Results, witness: Results) -> Results:
     """A nudged run's numbers, as far from the witness's as they are from eager's."""
     moved: Results = {}
     for name, value in run.items() if isinstance(run, dict) else ():
-        there, here = eager.get(name), witness.get(name)
+        there: Any = eager.get(name)
+        here: Any = witness.get(name)
         tensors = [one for one in (value, there, here) if isinstance(one, Tensor)]
         if len(tensors) == 3 and len({(one.shape, one.dtype) for one in tensors}) == 1 and value.dtype != torch.bool:
             wide = torch.complex128 if value.is_complex() else torch.float64
