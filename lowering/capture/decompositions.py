@@ -22,7 +22,7 @@ from cuesta.dialects.core.extension import Lowering, active
 from cuesta.lowering.capture import insertions, quantization
 from cuesta.lowering.capture.corrections import index_fill, put, select, take, unless_eager_refuses, vector_norm
 from cuesta.lowering.capture.gradients import masked_scatter_backward, weight_norm_backward
-from cuesta.lowering.capture.histograms import histc
+from cuesta.lowering.capture.histograms import bincount, histc
 from cuesta.lowering.capture.trilinear import trilinear
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ def _own_decompositions() -> DecompositionTable:
         },
         aten._amp_foreach_non_finite_check_and_unscale.default: unscale,
         aten.index_add.default: index_add,
+        aten.bincount.default: bincount,
         aten.histc.default: histc,
         aten.take.default: take,
         aten.put.default: put,

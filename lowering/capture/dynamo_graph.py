@@ -56,7 +56,7 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
                 return f"{name_of(node)} writes to tensors that overlap"
             if len(written) > 1 and _reads_what_it_wrote(node, written):
                 return f"{name_of(node)} writes to tensors that overlap with what it reads next"
-            if any(_overlaps(one) for tensor in written for one in _views_behind(tensor)):
+            if any(overlaps(one) for tensor in written for one in _views_behind(tensor)):
                 return f"{name_of(node)} writes to a tensor of which several elements are one number in memory"
             if any(map(_is_of_windows_with_gaps, written)):
                 return f"{name_of(node)} writes to windows that leave elements out"
@@ -94,7 +94,7 @@ def _is_copied_as_it_lies(node: Node) -> bool:
     first = node.args[0] if node.args else node.kwargs.get("input", node.kwargs.get("self"))
     for tensor in tensors_of(first) if isinstance(first, Node) else ():
         laid = zip(tensor.stride(), tensor.shape, strict=True)
-        if not any(_is_known(step == 0) and _is_several(size) for step, size in laid) and _overlaps(tensor):
+        if not any(_is_known(step == 0) and _is_several(size) for step, size in laid) and overlaps(tensor):
             return True
     return False
 
@@ -279,7 +279,7 @@ def _has_memory(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided
 
 
-def _overlaps(tensor: torch.Tensor) -> bool:
+def overlaps(tensor: torch.Tensor) -> bool:
     """Whether elements are one: along a dim with a stride of 0, or because a dim steps to within what the dims of
     smaller strides extend over. (What interlaces there, and does not meet, counts as well.) Where that depends on
     symbols, what holds in this call is guarded.

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -35,6 +36,48 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
     part = torch.where(finite, part, 0).to(torch.int64).reshape(-1)  # so that nothing else is wrong with it
     counted = aten.new_ones(self, [1]).expand(part.shape)
     return aten.scatter_add.default(aten.new_zeros(self, [bins]), 0, part, counted)
+
+
+def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """Itself, where PyTorch's metadata promise the type that eager gives. Of nothing they promise that of the weights,
+    and eager gives int64; and those of torch 2.11 promise that of the numbers, so that a count gives only the size.
+
+    bincount(x, w, n)  ->  scatter_add(zeros(size(bincount(x, n))), 0, x, w)
+
+    Source: aten/src/ATen/native/SummaryOps.cpp.
+    """
+    import torch
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    aten = torch.ops.aten
+    numbers = self.dtype
+    if self.dim() != 1 or numbers == torch.bool or numbers.is_floating_point or numbers.is_complex:
+        return NotImplemented
+    if statically_known_true(self.shape[0] == 0) and statically_known_true(minlength >= 0):
+        return aten.full.default([minlength], 0, dtype=torch.int64, device=self.device)
+    if _counts_are_promised():
+        return NotImplemented
+    places = self if numbers == torch.int64 else aten._to_copy.default(self, dtype=torch.int64)
+    if weights is None:
+        return NotImplemented if places is self else aten.bincount.default(places, None, minlength)
+    if weights.dim() != 1 or not statically_known_true(weights.shape[0] == self.shape[0]):
+        return NotImplemented
+    kind = torch.float32 if weights.dtype == torch.float32 else torch.float64
+    size = aten.bincount.default(places, None, minlength).shape[0]
+    zeros = aten.full.default([size], 0, dtype=kind, device=self.device)
+    return aten.scatter_add.default(zeros, 0, places, weights.to(kind))
+
+
+@functools.cache
+def _counts_are_promised() -> bool:
+    """Whether PyTorch's metadata know that counts are whole numbers of 64 bits."""
+    import torch
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    from torch.utils._python_dispatch import _disable_current_modes  # pyright: ignore[reportPrivateUsage]
+
+    with _disable_current_modes(), FakeTensorMode(shape_env=ShapeEnv()):
+        return torch.ops.aten.bincount.default(torch.empty(2, dtype=torch.int32)).dtype == torch.int64
 
 
 def counts(node: Node) -> tuple[Graph, list[Node]] | None:
@@ -72,7 +115,7 @@ def counts(node: Node) -> tuple[Graph, list[Node]] | None:
 
     kinds = {torch.float32: torch.float32, None: torch.int64}
     if value.dtype != kinds.get(None if weights is None else weights.meta["val"].dtype, torch.float64):
-        return None  # torch 2.11 promises the type of the numbers, which is not what eager gives
+        return None
     graph, given = Graph(), [x] if weights is None else [x, weights]
     inputs: list[Node] = []
     for source in given:

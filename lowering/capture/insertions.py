@@ -52,8 +52,8 @@ def diagonal_scatter(self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, 
 
 def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A slice of one. PyTorch's own decomposition, a choice by comparison, would forget of which storage `self` is a
-    part, broadcast what is inserted, and write nothing where there is no such place. At a place that only the data
-    knows, itself: eager looks whether there is one.
+    part, broadcast what is inserted, and write nothing where there is no such place. Where only the data knows the
+    place, or whether there is one, itself: eager looks.
 
     Errors: eager's IndexError and RuntimeError.
     """
@@ -65,7 +65,7 @@ def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     place = canonicalize_dim(self.dim(), dim)
     size = self.shape[place]
-    if is_only_known_to_data(index):
+    if is_only_known_to_data(index) or _may_be_beside(index, size):
         _need_size(src, [extent for axis, extent in enumerate(self.shape) if axis != place])
         whole = _with_a_place_each(self)
         return NotImplemented if whole is self else aten.select_scatter.default(whole, src, dim, index)
@@ -83,6 +83,14 @@ def is_only_known_to_data(number: int | torch.SymInt) -> bool:
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
     return type(number) is not int and bool(free_unbacked_symbols(number))
+
+
+def _may_be_beside(index: int | torch.SymInt, size: int | torch.SymInt) -> bool:
+    """Whether the data may say of a place that it is not one of so many."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    is_there = statically_known_true(index < size) and statically_known_true(index >= -size)
+    return is_only_known_to_data(size) and not is_there
 
 
 def _with_a_place_each(self: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What AOTAutograd forgets of tensors that share memory: a bit, a type, a gradient, a place.
+"""What AOTAutograd forgets of tensors that share memory: a bit, a type, a gradient, a derivative, a place.
 
 It makes results that are views anew when a graph has run, and updates in place before. Where that loses something,
 eager runs the graph, or a result gets memory of its own.
@@ -14,7 +14,15 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.dynamo_graph import may_meet, memory_of, name_of, tensors_of, value_of, written_by
+from cuesta.lowering.capture.dynamo_graph import (
+    may_meet,
+    memory_of,
+    name_of,
+    overlaps,
+    tensors_of,
+    value_of,
+    written_by,
+)
 
 
 def lost_gradient(gm: GraphModule) -> str | None:
@@ -37,6 +45,31 @@ def lost_gradient(gm: GraphModule) -> str | None:
             if any(names[memory] > 1 for memory in _storages(list(written_by(node)))):
                 return f"{name_of(node)} writes to a tensor with a gradient that shares memory"
     return None
+
+
+def lost_place_of_a_derivative(gm: GraphModule) -> str | None:
+    """The forward derivative (`jvp`, `jacfwd`), if there is one, by a tensor of which several elements are one number
+    in memory. Eager copies a tangent to where the elements of such a tensor lie: those of one place have the derivative
+    that was written last. AOTAutograd makes a value of the copy, and each has its own.
+
+    Source: `set_fw_grad` of torch/csrc/autograd/autograd_meta.cpp.
+    """
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            if node.op == "call_function" and name_of(node) == "_make_dual":
+                primal = node.args[0] if node.args else node.kwargs.get("tensor")
+                value = _innermost(value_of(primal)) if isinstance(primal, Node) else None
+                if isinstance(value, torch.Tensor) and overlaps(value):
+                    return f"{name_of(node)} derives by a tensor of which several elements are one number in memory"
+    return None
+
+
+def _innermost(value: object) -> object:
+    """What a tensor of `torch.func` stands for, through all levels."""
+    functorch: Any = getattr(torch._C, "_functorch")  # noqa: B009  # pyright: ignore[reportPrivateUsage]
+    while isinstance(value, torch.Tensor) and functorch.is_functorch_wrapped_tensor(value):
+        value = functorch.get_unwrapped(value)
+    return value
 
 
 def _given(node: Node) -> Iterator[torch.Tensor]:

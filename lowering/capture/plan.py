@@ -62,11 +62,24 @@ def _is_opaque(node: Node, unsayable: set[Node]) -> bool:
     if isinstance(target, OpOverload):
         if node.meta.get("unbacked_bindings") or _is_given_objects(node, cast("Any", target)):
             return True
+        if target in (torch.ops.aten.select.int, torch.ops.aten.select_scatter.default) and _may_not_be_there(node):
+            return True
     elif isinstance(target, HigherOrderOperator):
         return target is not _WITH_EFFECTS or not isinstance(node.args[1], OpOverload)
     else:
         return not (target is operator.getitem or _is_number(value))
     return bool(unsayable) and (_is_unsayable(value) or not unsayable.isdisjoint(node.all_input_nodes))
+
+
+def _may_not_be_there(node: Node) -> bool:
+    """Whether only the data knows if there is a place that is read or inserted into: eager looks."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+
+    source, *_, dim, index = (cast("Any", one.meta["val"] if isinstance(one, Node) else one) for one in node.args)
+    size = source.shape[dim] if source.dim() else 0
+    if isinstance(size, int) or not free_unbacked_symbols(size):
+        return False
+    return not (statically_known_true(index < size) and statically_known_true(index >= -size))
 
 
 def _is_given_objects(node: Node, target: OpOverload[..., Any]) -> bool:

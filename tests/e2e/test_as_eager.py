@@ -287,6 +287,32 @@ def test_an_update_that_eager_does(name: str) -> None:
     check(lambda x: x[1].add_(1) * 2, torch.ones(1, 4).expand(3, 4))
 
 
+DERIVED: dict[str, Callable[[Tensor], Any]] = {
+    "jvp": lambda x: torch.func.jvp(lambda x: (x * x).sum(-1), (x,), (torch.arange(15.0).view(3, 5),)),
+    "jacfwd": lambda x: torch.func.jacfwd(lambda x: x.sin().cumsum(0))(x),
+    "hessian": lambda x: torch.func.hessian(lambda x: (x * x * x).sum())(x),
+}
+
+
+@LEFT_TO_EAGER
+@pytest.mark.filterwarnings("ignore:.*performance drop because we have not yet implemented the batching rule")
+@pytest.mark.parametrize("name", DERIVED)
+def test_a_forward_derivative_by_what_shares_elements(name: str) -> None:
+    """Eager writes tangents to where the elements lie, and of those of one place one is left."""
+    x = torch.arange(1.0, 36.0)
+    for strides in ((1, 1), (2, 1), (5, 1), (7, 1)):
+        cuesta.clear_records()
+        torch._dynamo.reset()
+        given = x.as_strided((3, 5), strides, 1)
+        have, want = compiled_of(DERIVED[name])(given), DERIVED[name](given)
+        torch.testing.assert_close(have, want)
+        assert bool(cuesta.records) == (strides[0] >= 5)
+    by_one = DERIVED[name](x.as_strided((3, 5), (1, 1), 1).contiguous())
+    given = DERIVED[name](x.as_strided((3, 5), (1, 1), 1))
+    pairs = zip(*(one if isinstance(one, tuple) else (one,) for one in (given, by_one)), strict=True)
+    assert not all(torch.allclose(one, other) for one, other in pairs), "eager has mended it: generate it"
+
+
 def _with_gaps(write: Callable[[Tensor], Any]) -> Callable[[Tensor], Tensor]:
     def function(x: Tensor) -> Tensor:
         doubled = x * 2

@@ -423,6 +423,21 @@ def test_random_numbers_that_nothing_uses() -> None:
         assert all(map(torch.equal, result, undrawn))
 
 
+def test_a_view_of_what_is_computed_is_a_tensor_of_its_own() -> None:
+    """A name for memory that nothing else has a name for. Where the base is returned, it is a view of it."""
+
+    def function(x: Tensor) -> Tensor:
+        return (x * 2)[1:]
+
+    x = torch.ones(2, 4)
+    assert function(x)._is_view() and not ours(function, x)._is_view()
+    torch._dynamo.reset()
+    base, view = ours(lambda x: ((y := x * 2), y[1:]), x)
+    assert view._base is base
+    torch._dynamo.reset()
+    assert ours(lambda x: x[1:], x)._base is x
+
+
 def test_filling_memory_is_decided_when_compiled() -> None:
     compiled = compiled_of(lambda: torch.empty(3))
     before = deterministic.fill_uninitialized_memory

@@ -94,6 +94,27 @@ def test_a_number_read_from_a_tensor() -> None:
     assert fallbacks() == {"aten._local_scalar_dense.default": 1} and len(cuesta.records) == 1
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.where(x > 0)[0].select(0, 2) + 1,
+        lambda x: (x > 0).nonzero().T.select(-1, -3) * 2,
+        lambda x: torch.select_scatter((found := torch.where(x > 0)[0]), found.sum(), 0, 2) + 1,
+        lambda x: torch.select_scatter((found := torch.where(x > 0)[0]), found.sum(), 0, -3),
+    ],
+    ids=["read", "read from the end", "inserted", "inserted from the end"],
+)
+def test_a_place_of_which_only_the_data_knows_whether_it_is_there(function: Callable[..., Any]) -> None:
+    """Eager looks: what is generated would read and write beside the memory."""
+    compiled = compiled_of(function)
+    for x in (torch.tensor([1.0, -1, 2, 3]), torch.ones(9)):
+        check_call(compiled, function, x)
+    for x in (torch.tensor([1.0, -1, 2, -3]), -torch.ones(4)):
+        for call in (function, compiled):
+            with pytest.raises(IndexError, match=r"select\(\): index -?\d out of range for tensor of size"):
+                call(x)
+
+
 def test_where_a_part_begins_as_only_the_data_knows() -> None:
     """torch 2.11 asks it of every slice of what has such a size, and checks that it is no negative number."""
 

@@ -187,10 +187,6 @@ COUNTS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
 }
 
 
-@pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
-    reason="its fake promises counts of the type of the numbers: the call is eager's, and is not what was promised",
-)
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
 def test_counts(name: str, dtype: torch.dtype) -> None:
@@ -205,8 +201,11 @@ def test_counts(name: str, dtype: torch.dtype) -> None:
                 x = torch.randint(0, 100, (size,)).to(dtype)
                 for have, want in zip(compiled(x), function(x), strict=True):
                     torch.testing.assert_close(have, want)
-            assert dynamic or torch.equal(compiled(x[:0])[0], function(x[:0])[0])
-    assert {one for record in cuesta.records for one in record.fallbacks} == {"aten._local_scalar_dense.default"}
+            called = {one for record in cuesta.records for one in record.fallbacks}
+            assert called == {"aten._local_scalar_dense.default"}
+            for have, want in zip(compiled(x[:0]), function(x[:0]), strict=True):  # int64, whatever the weights are
+                torch.testing.assert_close(have, want)
+            cuesta.clear_records()
 
 
 def test_counts_that_eager_refuses() -> None:

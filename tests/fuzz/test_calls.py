@@ -247,6 +247,22 @@ def test_zeros_that_eager_negates_in_vectors_are_excused(monkeypatch: pytest.Mon
     assert judge(case).kind == "finding", "zeros are no excuse for other numbers"
 
 
+@pytest.mark.parametrize(
+    ("results", "kind"),
+    [("torch.view_as_real(torch.polar(x, x) * (1 - 2j)).flatten()", "excluded"), ("(x * 2)[1:]", "excluded"),
+     ("x[1:]", "right"), ("x * 2", "right")],
+)  # fmt: skip
+def test_views_of_what_is_computed_need_not_say_so(results: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """51005525, 51012192: that they are views, eager reads as a number."""
+    case = case_with(f"v = {results}", "w = v * v._is_view()", results="w")
+    assert judge(case).kind == kind
+    for off in (0, 1):  # as where no tensor says it; and more than that
+        broken = lambda run, backend, n=off, **_: lambda x: run(x) * 0 + n if backend == "cuesta" else run(x)  # noqa: E731
+        monkeypatch.setattr(torch, "compile", broken)
+        expected = "finding" if off or kind == "right" else "excluded"
+        assert judge(case).kind == (expected if off or results != "x * 2" else "right")
+
+
 def test_what_is_asked_of_metadata_is_asked_of_views_of_what_was_written_to() -> None:
     """Fakes of such with their history are none (21500010): the process ended."""
     inputs = ["y = numbers(39, torch.complex64, a, a)", "z = numbers(24, torch.bfloat16).requires_grad_()"]
@@ -509,13 +525,19 @@ FOUND: dict[str, Case] = {
         ["v2 = x.unfold(0, min(2, x.shape[0]), 1)", "v4 = v2.reshape(-1)"],
         "{'first': v4, 'rest': (v4.contiguous(), v2,)}", [(1, 1, 3)], {}, "all",
     ),
+    "51000444": Case(
+        ["u = numbers(33, torch.float32, a)"], ["u"], [], ["v = torch.where(u > 0)[0]", "w = v.select(0, 2)"],
+        "torch.select_scatter(v, w + 1, 0, 1)", [(9, 1, 1), (2, 1, 1)], {}, "", True,
+    ),
+    "51006891": case_with("v = torch.func.jacfwd(lambda x: x * x)(x.as_strided((2, 2), (1, 1), 0))", results="v"),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
 windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
 known by their sum, a part that only the data knows, views of inputs that share memory, places in memory that only the
-data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice.
+data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice, derivatives where elements
+are one.
 """
 
 

@@ -50,7 +50,7 @@ class Case:
 
     def functions(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """`inputs` and `program`, made anew: nothing has been compiled from their code."""
-        scope = names()
+        scope: dict[str, Any] = {**names(), "__name__": "__main__"}  # as in a script: Dynamo asks functions for it
         exec(compile(self.source, f"<case {self.seed}>", "exec"), scope)
         return scope["inputs"], scope["program"]
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch._subclasses import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves, tree_map_only
 
@@ -148,6 +149,32 @@ class _Calls(TorchDispatchMode):
         if self.wanted(func):
             self.found.append((func, args, named, result))
         return result
+
+
+class NoViews(TorchFunctionMode):
+    """No tensor says that it is a view; what those that do are views of is remembered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bases: list[Any] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func is not Tensor._is_view or not result:
+            return result
+        self.bases.append(args[0]._base)
+        return False
+
+
+def asks_views_of_what_is_computed(case: Case) -> bool:
+    """Whether a program asks tensors if they are views, and all that are, are views of what it computes."""
+    asked = NoViews()
+    for values in _results(case, asked):
+        given = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
+        inputs = {id(base) for one in given for base in (one, one._base)}
+        if any(id(base) in inputs for base in asked.bases):
+            return False
+    return bool(asked.bases)
 
 
 class SignedZeros(TorchDispatchMode):

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from tests.fuzz.calls import scope
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.evidence import (
+    NoViews,
     SignedZeros,
+    asks_views_of_what_is_computed,
     eager_calls,
     has_arithmetic_said_otherwise,
     has_size_said_otherwise,
@@ -55,6 +57,14 @@ def _is_of_zeros_that_are_negated(case: Case, what: str) -> bool:
     return ": values: " in what and verdict_with(case, "cuesta", SignedZeros).kind != "finding"
 
 
+def _is_asked_of_views(case: Case, what: str) -> bool:
+    """Whether all is as in eager once eager's views of what is computed say that they are none."""
+    from tests.fuzz.calls.judge import verdict_with
+
+    asks = "._is_view()" in case.source and asks_views_of_what_is_computed(case)
+    return asks and verdict_with(case, "cuesta", NoViews).kind in ("right", "refused")
+
+
 def _is_a_view_twice(case: Case, what: str) -> bool:
     twice = re.findall(r"(output\S*) is: None, eager [\"'](output\S*?)[\"']$", what, re.MULTILINE)
     return (
@@ -94,6 +104,8 @@ EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
     ("what has the negative bit is a result of its own", _is_of_the_negative_bit),
     # Its vectors subtract them from 0: +0 of +0 (docs/differences.md).
     ("eager's negation of complex zeros depends on how many there are", _is_of_zeros_that_are_negated),
+    # Its base is not kept, or never computed (docs/differences.md).
+    ("a view of what is computed is a tensor of its own", _is_asked_of_views),
     # docs/differences.md
     ("AOTAutograd makes a view of what is computed anew wherever it is returned", _is_a_view_twice),
     # Its columns lie one after the other in eager; torch's fake says rows (torch 2.13).

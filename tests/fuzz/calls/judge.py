@@ -21,6 +21,7 @@ from cuesta.testing import compare
 from tests.fuzz.calls import exclusions
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.outcomes import Call, Make, Raised, Results, captured_numbers, donated_buffers
+from tests.fuzz.calls.witnesses import Backend, explained, has_no_kernel, outcomes, with_kernels
 from tests.support.differential import difference
 
 SPREAD = 4.0
@@ -70,7 +71,7 @@ def judge(case: Case) -> Verdict:
     return verdict
 
 
-def verdict_with(case: Case, backend: str, corrected: Callable[[], Any] | None = None) -> Verdict:
+def verdict_with(case: Case, backend: Backend, corrected: Callable[[], Any] | None = None) -> Verdict:
     """The verdict on a case with any backend, before anything is excused: on the first call with which something is
     off. Eager may be `corrected` by a mode.
     """
@@ -82,43 +83,42 @@ def verdict_with(case: Case, backend: str, corrected: Callable[[], Any] | None =
 
 
 def _captured(case: Case) -> Iterator[frozenset[str]]:
-    """What is off in the hands of backends that compile nothing, more and more of it."""
-    captured: frozenset[str] = frozenset()
+    """What is off, and the same in the hands of backends that compile nothing, more and more of it."""
+    unit = narrowest(case.source)
+    ours, captured = list(outcomes(case, "cuesta")), frozenset[str]()
     for backend in CAPTURE:
-        captured |= _aspects_of_all_calls(case, backend)
-        if case.backward and "error" in captured:  # it may be of the backward pass, and hide what is off before
-            captured |= _aspects_of_all_calls(replace(case, backward=""), backend)
+        theirs = list(outcomes(case, backend))
+        errors = [made.error for _, made in theirs if isinstance(made, Raised)]
+        captured |= explained(ours, theirs, unit)
+        if case.backward and errors:  # they may be of the backward pass, and hide what is off before
+            forward = replace(case, backward="")
+            captured |= explained(list(outcomes(forward, "cuesta")), list(outcomes(forward, backend)), unit)
         yield captured
+        if any(map(has_no_kernel, errors)):
+            captured |= explained(ours, list(outcomes(case, with_kernels)), unit)
+            yield captured
     if "while_loop(" in case.source:  # its gradient asks how often it ran: otherwise nothing of it is captured
         with torch._dynamo.config.patch(capture_scalar_outputs=True):
-            yield captured | _aspects_of_all_calls(case, "aot_eager")
+            yield captured | explained(ours, list(outcomes(case, "aot_eager")), unit)
 
 
-def _aspects_of_all_calls(case: Case, backend: str) -> frozenset[str]:
-    """What is off about any call: an error in a later one may be what ours raises."""
-    return frozenset().union(*(one.aspects for one in _verdicts(case, backend, every=True)))
+def aspects_off(call: Call, actual: Any, unit: float) -> frozenset[str]:
+    """What is off about what a call leaves behind: `error`, `no error`, or names of results."""
+    return _verdict(call, actual, unit, "").aspects
 
 
-def _verdicts(
-    case: Case, backend: str, every: bool = False, corrected: Callable[[], Any] | None = None
-) -> Iterator[Verdict]:
-    """The verdicts on the calls of a case, up to the first finding, or on `every` one."""
-    torch._dynamo.reset()
-    # Who differentiates twice may not donate buffers, says PyTorch.
-    with donated_buffers(case.backward != "twice"), captured_numbers(case.captures):
-        make, program = case.functions()
-        compiled = torch.compile(program, backend=backend, **case.settings)
-        for number, sizes in enumerate(case.calls):
-            where = f"call {number} of {sizes}: " if number else ""
-            call = Call(program, make, sizes, case.backward, corrected)
-            verdict = _verdict(call, compiled, narrowest(case.source), where)
-            yield verdict
-            if verdict.kind == "finding" and not every:
-                return
+def _verdicts(case: Case, backend: Backend, corrected: Callable[[], Any] | None = None) -> Iterator[Verdict]:
+    """The verdicts on the calls of a case, up to the first finding."""
+    for number, (call, actual) in enumerate(outcomes(case, backend, corrected)):
+        where = f"call {number} of {call.sizes}: " if number else ""
+        verdict = _verdict(call, actual, narrowest(case.source), where)
+        yield verdict
+        if verdict.kind == "finding":
+            return
 
 
-def _verdict(call: Call, compiled: Callable[..., Any], unit: float, where: str) -> Verdict:
-    expected, actual = call.eager, call.compiled(compiled)
+def _verdict(call: Call, actual: Any, unit: float, where: str) -> Verdict:
+    expected = call.eager
     if isinstance(expected, Raised) and isinstance(actual, Raised):
         return Verdict("refused")
     if isinstance(expected, Raised) and has_no_kernel(expected.error):
@@ -131,13 +131,6 @@ def _verdict(call: Call, compiled: Callable[..., Any], unit: float, where: str) 
     if problems:
         return Verdict("finding", where + "\n".join(problems), _aspects(problems), tuple(problems))
     return Verdict("right")
-
-
-def has_no_kernel(error: BaseException) -> bool:
-    """Whether eager raises because an operator has no kernel for a type, as its dispatch on types says it. What was
-    written to before is no evidence: eager stopped in the middle.
-    """
-    return type(error) is NotImplementedError and re.match(r'"\w+" not implemented for \'\w+\'', str(error)) is not None
 
 
 def _aspects(problems: Sequence[str]) -> frozenset[str]:

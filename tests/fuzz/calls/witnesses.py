@@ -1,0 +1,118 @@
+"""PyTorch's own capture as a witness: where it leaves behind what ours does, nothing of that is a fault of ours.
+
+`aot_eager` runs what AOTAutograd makes of a program, and ends where that asks eager for a kernel that the program did
+not: `torch._foreach_mul_` takes 8 bits, `_foreach_mul`, which is made of it, does not. `with_kernels` is `aot_eager`
+with those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+import torch
+from functorch.compile import min_cut_rematerialization_partition
+from torch import Tensor
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch.fx import GraphModule, Interpreter, Node
+from torch.utils._pytree import tree_map_only
+
+from tests.fuzz.calls.case import Case
+from tests.fuzz.calls.outcomes import Call, Raised, Results, captured_numbers, donated_buffers
+
+Backend = str | Callable[..., Any]
+EIGHT_BITS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+
+
+def has_no_kernel(error: BaseException) -> bool:
+    """Whether eager raises because an operator has no kernel for a type, as its dispatch on types says it. What was
+    written to before is no evidence: eager stopped in the middle.
+    """
+    return type(error) is NotImplementedError and re.match(r'"\w+" not implemented for \'\w+\'', str(error)) is not None
+
+
+def with_kernels(gm: GraphModule, inputs: Any, **_: Any) -> Callable[..., Any]:
+    """A backend: AOTAutograd's graphs, node by node in eager; numbers of 8 bits are of 32 where eager has no kernel."""
+    compiler = lambda graph, _: make_boxed_func(_WithKernels(graph).run)  # noqa: E731 - what AOTAutograd calls
+    settings = {"partition_fn": min_cut_rematerialization_partition, "keep_inference_input_mutations": True}
+    return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, **settings)(gm, inputs)
+
+
+class _WithKernels(Interpreter):
+    def run_node(self, n: Node) -> Any:
+        try:
+            return super().run_node(n)
+        except NotImplementedError as error:
+            if not has_no_kernel(error) or n.op != "call_function":
+                raise
+        given = tree_map_only(Tensor, _widened, self.fetch_args_kwargs_from_env(n))
+        said, made = n.meta["val"], self.call_function(n.target, *given)
+        if isinstance(said, Tensor):
+            return made.to(said.dtype)
+        pairs = zip(made, said, strict=True)
+        return [value.to(like.dtype) if isinstance(value, Tensor) else value for value, like in pairs]
+
+
+def _widened(value: Tensor) -> Tensor:
+    return value.float() if value.dtype in EIGHT_BITS else value
+
+
+def outcomes(case: Case, backend: Backend, corrected: Callable[[], Any] | None = None) -> Iterator[tuple[Call, Any]]:
+    """The calls of a case, all through one compiled function, and what each leaves behind. Eager may be `corrected`."""
+    torch._dynamo.reset()
+    # Who differentiates twice may not donate buffers, says PyTorch.
+    with donated_buffers(case.backward != "twice"), captured_numbers(case.captures):
+        make, program = case.functions()
+        compiled: Any = torch.compile(program, backend=backend, **case.settings)
+        for sizes in case.calls:
+            call = Call(program, make, sizes, case.backward, corrected)
+            yield call, call.compiled(compiled)
+
+
+def explained(ours: Sequence[tuple[Call, Any]], theirs: Sequence[tuple[Call, Any]], unit: float) -> frozenset[str]:
+    """What is off about what `ours` leaves behind, and is the same in `theirs` wherever it is off: an error, or none,
+    or names of results. Numbers are to be those of the witness, but for what nudged runs differ by; what float64 says
+    of eager's is no excuse. Where eager raises, all is to be the same.
+    """
+    from tests.fuzz.calls.judge import aspects_off, differences
+
+    same, other = set[str](), set[str]()
+    for (call, one), (_, witness) in zip(ours, theirs, strict=True):
+        off = aspects_off(call, one, unit)
+        if not off:
+            continue
+        if isinstance(one, Raised) or isinstance(witness, Raised):
+            (same if isinstance(one, Raised) and isinstance(witness, Raised) else other).update(off)
+            continue
+        apart = {problem.split(": ", 1)[0] for problem in differences(one, _judged_by(call, witness), unit)}
+        unlike = off if apart and isinstance(call.eager, Raised) else off & apart
+        same |= off - unlike
+        other |= unlike
+    return frozenset(same - other)
+
+
+def _judged_by(call: Call, witness: Results) -> Call:
+    """The call, with what a witness leaves behind in the place of eager's results, and nudged runs as far from it."""
+    judged = Call(call.program, call.make, call.sizes, call.backward)
+    runs = {name: [] if isinstance(call.eager, Raised) else getattr(call, name) for name in ("nudged", "nudged_halves")}
+    moved = {name: [_moved(run, cast("Any", call.eager), witness) for run in found] for name, found in runs.items()}
+    judged.__dict__.update(moved, eager=witness, truth=None, reads_digits=call.reads_digits)
+    return judged
+
+
+def _moved(run: Any, eager: Results, witness: Results) -> Results:
+    """A nudged run's numbers, as far from the witness's as they are from eager's."""
+    moved: Results = {}
+    for name, value in run.items() if isinstance(run, dict) else ():
+        there: Any = eager.get(name)
+        here: Any = witness.get(name)
+        tensors = [one for one in (value, there, here) if isinstance(one, Tensor)]
+        if len(tensors) == 3 and len({(one.shape, one.dtype) for one in tensors}) == 1 and value.dtype != torch.bool:
+            wide = torch.complex128 if value.is_complex() else torch.float64
+            moved[name] = here.to(wide) + (value.to(wide) - there.to(wide))
+    return moved
+
+
+__all__ = ["Backend", "explained", "has_no_kernel", "outcomes", "with_kernels"]

@@ -1,0 +1,91 @@
+"""What PyTorch's own capture leaves behind, as a witness: it excuses what it does itself, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.fuzz.calls.case import Case
+from tests.fuzz.calls.judge import judge, verdict_with
+from tests.fuzz.calls.witnesses import with_kernels
+from tests.fuzz.test_calls import case_with
+
+SCALED = "torch._foreach_mul_([z, z.to(torch.float8_e4m3fn)], 0.5)"
+VERSIONS = Case(
+    ["z = distributed(numbers(6, torch.float32, c), 0)"], ["z"], [], [SCALED, "v = F.elu(z.sum())"], "(v, v.T)",
+    [(1, 1, 2)],
+)  # fmt: skip
+"""41018479: of what a DTensor is made of, a view counts changes with its base wherever AOTAutograd traced it."""
+
+
+def test_what_aot_eager_ends_before_is_asked_of_it_with_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verdict_with(VERSIONS, "aot_eager").aspects == {"error"}
+    ours, theirs = verdict_with(VERSIONS, "cuesta"), verdict_with(VERSIONS, with_kernels)
+    assert ours.problems == theirs.problems == ("output[1]._local_tensor version: True, eager False",)
+    assert judge(VERSIONS).kind == "capture"
+    compile = torch.compile
+
+    def doubled(run: Any, backend: Any, **settings: Any) -> Callable[..., Any]:
+        compiled = compile(run, backend=backend, **settings)
+        return (lambda z: [one * 2 for one in compiled(z)]) if backend == "cuesta" else compiled
+
+    monkeypatch.setattr(torch, "compile", doubled)
+    assert judge(VERSIONS).kind == "finding"
+
+
+def test_eight_bits_are_computed_in_32_where_eager_has_no_kernel() -> None:
+    statements = [
+        "v = (x * 0.5).to(torch.float8_e4m3fn)",
+        "w = [v.clone(), v.t()]",
+        "torch._foreach_mul_(w, 3)",
+        "w[1].t()[:1].fill_(1)",
+    ]
+    case = Case(["x = numbers(6, torch.float32, a, b)"], ["x"], [], statements, "(w, v.float())", [(3, 4, 1)])
+    assert verdict_with(case, "aot_eager").aspects == verdict_with(case, "cuesta").aspects == {"error"}
+    assert verdict_with(case, with_kernels).kind == "right" and judge(case).kind == "capture"
+
+
+def _no_kernel(x: Tensor) -> Tensor:
+    raise NotImplementedError("\"mul_cpu\" not implemented for 'Float8_e4m3fn'")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "aot_eager", "kind"),
+    [
+        (lambda x: x * 2, lambda x: x * 2, _no_kernel, "capture"),
+        (lambda x: x * 3, lambda x: x * 2, _no_kernel, "finding"),
+        (lambda x: x * 2, lambda x: x * 2, lambda x: x, "finding"),
+        (lambda x: x * 2, _no_kernel, _no_kernel, "finding"),
+        (_no_kernel, lambda x: x * 2, lambda x: x, "finding"),
+    ],
+    ids=["the same", "other numbers", "where nothing is lacking", "no witness", "an error of ours"],
+)
+def test_a_witness_excuses_what_it_does_itself(
+    ours: Any, theirs: Any, aot_eager: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backends: dict[Any, Any] = {"cuesta": ours, with_kernels: theirs, "aot_eager": aot_eager, "eager": lambda x: x}
+    monkeypatch.setattr(torch, "compile", lambda _, backend, **__: backends[backend])
+    assert judge(case_with(results="x + 1")).kind == kind
+
+
+def test_all_is_to_be_the_same_where_eager_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_with("y = x[5]", results="x + 1")
+    for other, kind in ((1, "capture"), (2, "finding")):
+        aot_eager = lambda x, n=other: x + n  # noqa: E731
+        backends: dict[Any, Any] = {"cuesta": lambda x: x + 1, "aot_eager": aot_eager, "eager": aot_eager}
+        monkeypatch.setattr(torch, "compile", lambda _, backend, made=backends, **__: made[backend])
+        assert judge(case).kind == kind
+
+
+def test_a_witness_may_differ_by_as_much_as_eager_nudged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """e^(30 sin x) has a digit less than its argument: what is off may be off so much from the witness's."""
+    case = case_with("v = torch.exp(x.sin() * 30 - 30)", results="v")
+    for digits, kind in ((1, "capture"), (4000, "finding")):
+        factors = {"cuesta": 2 + digits * 2e-6, "aot_eager": 2, "eager": 1}
+        compile = lambda run, backend, all=factors, **_: lambda x: run(x) * all[backend]  # noqa: E731
+        monkeypatch.setattr(torch, "compile", compile)
+        assert judge(case).kind == kind
