@@ -68,6 +68,7 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
         update_of_shared_elements,
     )
     from cuesta.lowering.capture.lost_in_views import (
+        lost_base,
         lost_bit_of_a_part,
         lost_conjugate,
         lost_gradient,
@@ -80,7 +81,7 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     start = perf_counter()
     reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost_gradient(gm)
     reason = reason or lost_place(gm) or lost_bit_of_a_part(gm) or lost_negative_bit(gm) or lost_conjugate(gm)
-    reason = reason or lost_type(gm)
+    reason = reason or lost_type(gm) or lost_base(gm)
     if reason is not None:
         warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
         return run_in_eager(gm)
