@@ -180,6 +180,29 @@ def test_a_copy_that_is_returned_twice_is_one_object(name: str, dynamic: bool) -
     torch.testing.assert_close(x.grad, y.grad)
 
 
+OF_SIZES_THAT_DATA_KNOWS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
+    "a permutation that changes nothing": lambda x: ((y := x.nonzero() % 3).permute(0, 1), y),
+    "transposed, and a part": lambda x: ((y := x.nonzero() % 3), y.T, y[:, 1:]),
+    "in another shape": lambda x: ((y := x.nonzero() % 3).view(y.shape), y),
+}
+
+
+@pytest.mark.parametrize("name", OF_SIZES_THAT_DATA_KNOWS)
+def test_memory_of_a_size_that_only_the_data_knows_is_shared(name: str) -> None:
+    """The stride beside it is max(u, 1), which is u where there is an element (51012526)."""
+    function = OF_SIZES_THAT_DATA_KNOWS[name]
+    for count in (5, 1, 0):
+        torch._dynamo.reset()
+        x = torch.arange(6.0).view(2, 3).flip(0).clamp(max=count) * (torch.arange(6).view(2, 3) < count)
+        expected = function(x)
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            found = torch.compile(function, backend="cuesta", fullgraph=True)(x)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+        assert owners(x, found) == owners(x, expected)
+        if len(expected[0]) > 1:
+            assert [one.stride() for one in found] == [one.stride() for one in expected]
+
+
 @pytest.mark.parametrize("requires_grad", (False, True))
 def test_an_unsafe_view_of_what_is_written_to_sees_it(requires_grad: bool) -> None:
     """Whoever calls it says that nothing else sees what it is of, which need not be so."""
