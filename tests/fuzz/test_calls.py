@@ -509,13 +509,33 @@ FOUND: dict[str, Case] = {
         ["v2 = x.unfold(0, min(2, x.shape[0]), 1)", "v4 = v2.reshape(-1)"],
         "{'first': v4, 'rest': (v4.contiguous(), v2,)}", [(1, 1, 3)], {}, "all",
     ),
+    "51011337": Case(
+        ["x = numbers(94, torch.float8_e5m2, b, c).requires_grad_()"], ["x"], [], [], "torch.softmax(x, 1)",
+        [(1, 0, 1)], {}, "all",
+    ),
+    "51012041": Case(
+        ["x = numbers(91, torch.bfloat16, b, b)"], ["x"], [], ["torch._foreach_addcmul_([x], [x], [x], 0.5)"],
+        "decomposed.quantize_per_tensor(x.float(), 0.25, 1, -128, 127, torch.int8)", [(1, 5, 1), (1, 40, 1)], {}, "",
+    ),
+    "51012526": Case(
+        ["x = numbers(72, torch.float32, a, b)"], ["x"], [], ["v3 = x.nonzero() % 3", "v4 = v3.permute(0, 1)"],
+        "(v4, v4, v3)", [(1, 2, 1)], {}, "", True,
+    ),
+    "41014649": Case(
+        ["x = numbers(1, torch.float32, b).requires_grad_()", "u = numbers(2, torch.float32, b)"], ["x", "u"], [],
+        ["v2 = x * -1.5", "v7 = v2[: len(x)]", "torch._dynamo.graph_break()", "v7.add_(v7)", "v9 = v2.var(-1)",
+         "v15 = u.sin() + v9", "v16 = v15.expand(2, *v15.shape)", "torch._dynamo.graph_break()", "v15.mul_(3)"],
+        "(v16 + 1, v9)", [(6, 4, 2)], {}, "all",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
 windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
 known by their sum, a part that only the data knows, views of inputs that share memory, places in memory that only the
-data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice.
+data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice,
+a formula of floats of 8 bits, a level that hangs on a last digit, strides of sizes that only the data knows, a view of a
+result beside inputs that share memory.
 """
 
 
