@@ -509,6 +509,11 @@ FOUND: dict[str, Case] = {
         ["v2 = x.unfold(0, min(2, x.shape[0]), 1)", "v4 = v2.reshape(-1)"],
         "{'first': v4, 'rest': (v4.contiguous(), v2,)}", [(1, 1, 3)], {}, "all",
     ),
+    "41009840": Case(
+        ["y = numbers(78, torch.float32, c, c).requires_grad_()"], ["y"], [],
+        ["v6 = running(lambda x, y: x + y, y)", "v13 = v6.T", "torch._dynamo.graph_break()", "v13.add_(v13)"],
+        "(v6 / 3, v6)", [(1, 1, 5)], {}, "odd",
+    ),
     "51011337": Case(
         ["x = numbers(94, torch.float8_e5m2, b, c).requires_grad_()"], ["x"], [], [], "torch.softmax(x, 1)",
         [(1, 0, 1)], {}, "all",
@@ -534,8 +539,8 @@ gradients of NaN, a view of an input that begins elsewhere, what is inserted int
 windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
 known by their sum, a part that only the data knows, views of inputs that share memory, places in memory that only the
 data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice,
-a formula of floats of 8 bits, a level that hangs on a last digit, strides of sizes that only the data knows, a view of a
-result beside inputs that share memory.
+a scan and its transpose, which is written to, a formula of floats of 8 bits, a level that hangs on a last digit,
+strides of sizes that only the data knows, a view of a result beside inputs that share memory.
 """
 
 
