@@ -56,7 +56,7 @@ class ViewOp(PlainOperation):
 
     @property
     def is_alias(self) -> bool:
-        """Whether it lies in its source's memory with just the strides that its type says, where it has elements at all.
+        """Whether it lies in its source's memory with just the strides that its type says, where it has elements.
         Any other is a copy.
         """
         result_type = tensor_type_of(self.result)

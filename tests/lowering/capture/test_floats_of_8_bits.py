@@ -1,4 +1,4 @@
-"""Formulas on floats of 8 bits: those that compute stay the operator that eager has, those that move are taken apart."""
+"""Formulas on floats of 8 bits: those that compute stay the operator that eager has, those that move are applied."""
 
 from __future__ import annotations
 
