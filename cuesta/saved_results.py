@@ -79,10 +79,10 @@ def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
     count = visible_results(kind) if kind == "forward" else 0
     seen = results if count is None else results[:count]
     detached = dict[torch.fx.Node, torch.fx.Node]()
-    bases = _bases() if kind == "forward" else frozenset[int]()
+    bases = {id(seen[place]) for place in _bases() if place < len(seen)} if kind == "forward" else set[int]()
     for position, result in enumerate(seen):
         if isinstance(result, torch.fx.Node) and (
-            _is_of_detached(result) or (position in bases and is_view(result) and not _is_of_input(result))
+            _is_of_detached(result) or (id(result) in bases and is_view(result) and not _is_of_input(result))
         ):
             if result not in detached:  # what is returned twice is one tensor
                 with graph.graph.inserting_before(output):
