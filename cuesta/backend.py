@@ -67,21 +67,11 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
         update_beside_bits,
         update_of_shared_elements,
     )
-    from cuesta.lowering.capture.lost_in_views import (
-        lost_bit_of_a_part,
-        lost_conjugate,
-        lost_gradient,
-        lost_negative_bit,
-        lost_place,
-        lost_place_of_a_derivative,
-        lost_type,
-    )
+    from cuesta.lowering.capture.lost_in_views import lost
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     start = perf_counter()
-    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost_gradient(gm)
-    reason = reason or lost_place(gm) or lost_bit_of_a_part(gm) or lost_negative_bit(gm) or lost_conjugate(gm)
-    reason = reason or lost_type(gm) or lost_place_of_a_derivative(gm)
+    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost(gm)
     if reason is not None:
         warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
         return run_in_eager(gm)

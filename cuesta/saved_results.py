@@ -7,7 +7,7 @@ reports their strides, and then AOTAutograd hands the backward pass example inpu
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.record import GraphKind, Strides
@@ -66,6 +66,9 @@ def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
     """detach(x) -> alias(x), in place, but for results that a user sees beside gradients: such a one, or what is a view
     of it, is no view of x, which would have its gradient. What is saved is read only, and where nothing has a gradient
     nobody can tell.
+
+    A result that AOTAutograd makes other results of is detached where it is a view of what the graph computes: autograd
+    lets nobody write to a view that a function of its own made, nor to views of it.
     """
     import torch
 
@@ -76,8 +79,11 @@ def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
     count = visible_results(kind) if kind == "forward" else 0
     seen = results if count is None else results[:count]
     detached = dict[torch.fx.Node, torch.fx.Node]()
+    bases = {id(seen[place]) for place in _bases() if place < len(seen)} if kind == "forward" else set[int]()
     for position, result in enumerate(seen):
-        if isinstance(result, torch.fx.Node) and _is_of_detached(result):
+        if isinstance(result, torch.fx.Node) and (
+            _is_of_detached(result) or (id(result) in bases and is_view(result) and not _is_of_input(result))
+        ):
             if result not in detached:  # what is returned twice is one tensor
                 with graph.graph.inserting_before(output):
                     detached[result] = graph.graph.call_function(aten.detach.default, (result,))
@@ -97,6 +103,31 @@ def is_view(node: torch.fx.Node) -> bool:
     """
     call: Any = node.args[0] if node.target is operator.getitem else node
     return bool(getattr(call.target, "is_view", False))
+
+
+def _bases() -> Collection[int]:
+    """The places of a forward graph's results that AOTAutograd makes other results of, as views."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None or has_subclasses(metadata):  # the parts of a subclass are results of their own
+        return ()
+    first = tokens_of(metadata) + metadata.num_mutated_inp_runtime_indices
+    last = first + len(metadata.output_info)
+    of_results = {
+        first + info.base_idx
+        for info in metadata.output_info
+        if info.output_type.name == "alias_of_intermediate_base_is_user_output" and info.base_idx is not None
+    }
+    return of_results.union(range(last, last + metadata.num_intermediate_bases))
+
+
+def _is_of_input(node: torch.fx.Node) -> bool:
+    """Whether it is an input of the graph, or a view of one."""
+    while is_view(node):
+        node = cast("torch.fx.Node", node.args[0])
+    return node.op == "placeholder"
 
 
 def _is_of_detached(node: torch.fx.Node) -> bool:

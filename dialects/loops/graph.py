@@ -56,7 +56,9 @@ class ViewOp(PlainOperation):
 
     @property
     def is_alias(self) -> bool:
-        """Whether it lies in its source's memory with just the strides that its type says. Any other is a copy."""
+        """Whether it lies in its source's memory with just the strides that its type says, where it has elements.
+        Any other is a copy.
+        """
         result_type = tensor_type_of(self.result)
         sizes = sizes_of(result_type)
         if 0 in sizes:
@@ -65,8 +67,9 @@ class ViewOp(PlainOperation):
         if found is None:
             return False
         promised = zip(sizes, found[0], strides_of(result_type), strict=True)
-        # Strides that are symbols may be one number in two spellings: s·((t − 1) // 2) is −s + s·((t + 1) // 2).
-        return all(size == 1 or sym.prove_equal(a, b, ()) for size, a, b in promised)
+        # Strides that are symbols may be one number in two spellings: s·((t − 1) // 2) is −s + s·((t + 1) // 2); and
+        # max(u, 1) is u where u is a size.
+        return all(size == 1 or sym.prove_equal(a, b, sizes) for size, a, b in promised)
 
     @classmethod
     def parse(cls, parser: Parser) -> ViewOp:

@@ -246,7 +246,7 @@ def _obstacle(op: AtenCall) -> str | None:
         computable, own = _traits_of(value_type)
         if not computable:
             moved = kind_of(value_type.element_type) == "s" and traits_of_device(own).floats_of_8_bits
-            if not moved or op.overload not in _MOVES:
+            if not moved or op.overload not in MOVES:
                 return f"there is no arithmetic on {value_type.element_type}"
         if device is None:
             device = own
@@ -255,7 +255,7 @@ def _obstacle(op: AtenCall) -> str | None:
     return None
 
 
-_MOVES: Final = frozenset(
+MOVES: Final = frozenset(
     (
         *views.RULES,
         *indexing.RULES,

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from cuesta.dialects.core.extension import Lowering, active
 from cuesta.lowering.capture import insertions, quantization
 from cuesta.lowering.capture.corrections import index_fill, put, select, take, unless_eager_refuses, vector_norm
+from cuesta.lowering.capture.floats_of_8_bits import whole_where_it_computes
 from cuesta.lowering.capture.gradients import masked_scatter_backward, weight_norm_backward
 from cuesta.lowering.capture.histograms import bincount, histc
 from cuesta.lowering.capture.trilinear import trilinear
@@ -136,7 +137,7 @@ def _table(with_quantized: bool) -> DecompositionTable:
     table |= {one: unless_eager_refuses(one, table[one]) for one in map(_overload, TYPED_ALIKE) if one in table}
     table.update(_own_decompositions())
     table.update(quantization.decompositions(exported=with_quantized))
-    return table
+    return {overload: whole_where_it_computes(overload, formula) for overload, formula in table.items()}
 
 
 def _unless_refused(formula: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ eager runs the graph, or a result gets memory of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -96,18 +96,43 @@ def lost_place(gm: GraphModule) -> str | None:
 
     Source: `create_synthetic_base_metadata` of torch/_functorch/_aot_autograd/input_output_analysis.py.
     """
+    shared = _shared_and_written(gm)
+    for node in gm.graph.output_node().all_input_nodes if shared else ():
+        if any(memory in shared for memory in _storages([node])):
+            return f"{node.name} is a view of an input that shares memory with another, which is written to"
+    return None
+
+
+def lost_base(gm: GraphModule) -> str | None:
+    """The result, if there is one, that shares computed memory with another and has a gradient, where inputs share
+    elements and one of them is written to: x.add_(x); v = y.sin(); return x, v, v.expand(2, n) for a y that x is a view
+    of. AOTAutograd makes the view anew of the result with a number, which it has taken for an input's: of another.
+
+    Near miss: inputs that are known to be parts of one memory without a common element.
+
+    Source: `create_synthetic_base_metadata` of torch/_functorch/_aot_autograd/input_output_analysis.py (`base_idx`).
+    """
+    if not _shared_and_written(gm):
+        return None
+    given = set(_storages(gm.graph.find_nodes(op="placeholder")))
+    results = [(node, one) for node in gm.graph.output_node().all_input_nodes for one in tensors_of(node)]
+    counts = Counter(memory_of(one) for _, one in results)
+    for node, one in results:
+        if one.requires_grad and counts[memory_of(one)] > 1 and memory_of(one) not in given:
+            return f"{node.name} shares memory with another result, where an input that shares memory is written to"
+    return None
+
+
+def _shared_and_written(gm: GraphModule) -> set[int]:
+    """The storages of inputs that may have elements in common and of which one is written to."""
     inputs = [tensor for node in gm.graph.find_nodes(op="placeholder") for tensor in tensors_of(node)]
     shared = {memory for memory, count in Counter(map(memory_of, inputs)).items() if count > 1}
     if not shared:
-        return None
+        return shared
     nodes = [node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
     calls = [node for node in nodes if node.op in ("call_method", "call_function")]
     shared &= set(_storages([one for node in calls for one in written_by(node)]))
-    for node in gm.graph.output_node().all_input_nodes if shared else ():
-        for memory in _storages([node]):
-            if memory in shared and may_meet([one for one in inputs if memory_of(one) == memory]):
-                return f"{node.name} is a view of an input that shares memory with another, which is written to"
-    return None
+    return {memory for memory in shared if may_meet([one for one in inputs if memory_of(one) == memory])}
 
 
 def lost_negative_bit(gm: GraphModule) -> str | None:
@@ -202,3 +227,20 @@ def _negative_results(gm: GraphModule) -> list[tuple[Node, torch.Tensor, bool]]:
 def _storages(nodes: Sequence[Node]) -> list[int]:
     """The storages of their tensors."""
     return [memory_of(tensor) for node in nodes for tensor in tensors_of(node)]
+
+
+_LOST: Sequence[Callable[[GraphModule], str | None]] = (
+    lost_gradient,
+    lost_place,
+    lost_bit_of_a_part,
+    lost_negative_bit,
+    lost_conjugate,
+    lost_type,
+    lost_place_of_a_derivative,
+    lost_base,
+)
+
+
+def lost(gm: GraphModule) -> str | None:
+    """Why eager is to run a Dynamo graph: the first that is lost in it, if anything is."""
+    return next((reason for find in _LOST if (reason := find(gm)) is not None), None)

@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+import cuesta
 from cuesta.context import make_context
 from cuesta.dialects.core.entry import entry_block
 from cuesta.pipeline import STAGES, run_pipeline
+from tests.fuzz.calls import scope
 from tests.support.levels import capture, check_levels
 
 pytestmark = pytest.mark.slow
@@ -178,6 +180,75 @@ def test_a_copy_that_is_returned_twice_is_one_object(name: str, dynamic: bool) -
     for one in (expected, found):
         torch.stack([part.sin().sum() for part in one]).sum().backward()
     torch.testing.assert_close(x.grad, y.grad)
+
+
+WRITABLE: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
+    "a reshape and a part": lambda x: ((y := x.mT.reshape(-1)), y[1:]),
+    "two parts of a reshape": lambda x: ((y := x.mT.sin().reshape(2, -1))[:, 1:], y[0]),
+    "a product and its transpose": lambda x: ((y := x[None] @ x.mT[None]), y.mT),
+    "of a scan": lambda x: ((y := scope.running(lambda a, b: a + b, x)), y.T),
+}
+
+
+@pytest.mark.parametrize("written", (0, 1))
+@pytest.mark.parametrize("name", WRITABLE)
+def test_what_shares_memory_with_another_result_may_be_written_to(name: str, written: int) -> None:
+    """Autograd lets nobody write to a view that a function of its own has made: the base is none (41009840)."""
+    torch._dynamo.reset()
+    function, compiled = WRITABLE[name], torch.compile(WRITABLE[name], backend="cuesta", fullgraph=True)
+    seen: list[list[Tensor]] = []
+    for run in (function, compiled):
+        x = torch.arange(12.0).view(3, 4).div(8).requires_grad_()
+        results = run(x)
+        results[written].mul_(3)
+        assert results[0]._version == results[1]._version == 1
+        sum(one.sin().sum() for one in results).backward()
+        assert x.grad is not None
+        seen.append([*results, x.grad])
+    for one, other in zip(*seen, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+DETACHED: dict[str, tuple[Callable[[Tensor], tuple[Tensor, ...]], int]] = {
+    "parts of a view": (lambda x: ((y := x.mT.sin().reshape(2, -1))[:, 1:], y[0]), 1),
+    "parts of what is no view": (lambda x: ((y := x @ x.mT).view(-1), y[0]), 0),
+    "a view and what it is of": (lambda x: ((y := x.sin()), y.mT), 0),
+    "a view alone": (lambda x: (x.mT.sin().reshape(2, -1),), 0),
+    "a view of what is saved": (lambda x: ((y := (x @ x.mT)[None].squeeze(0)).mT, (y.sin() @ y.mT).sum()), 0),
+}
+
+
+@pytest.mark.parametrize("name", DETACHED)
+def test_only_views_that_results_are_made_of_are_detached(name: str) -> None:
+    """That is a call of eager's in a forward pass, and costs."""
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    function, calls = DETACHED[name]
+    torch.compile(function, backend="cuesta", fullgraph=True)(torch.ones(3, 4).requires_grad_())
+    assert cuesta.records[0].fallbacks["aten.detach.default"] == calls
+
+
+OF_SIZES_THAT_DATA_KNOWS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
+    "a permutation that changes nothing": lambda x: ((y := x.nonzero() % 3).permute(0, 1), y),
+    "transposed, and a part": lambda x: ((y := x.nonzero() % 3), y.T, y[:, 1:]),
+    "in another shape": lambda x: ((y := x.nonzero() % 3).view(y.shape), y),
+}
+
+
+@pytest.mark.parametrize("name", OF_SIZES_THAT_DATA_KNOWS)
+def test_memory_of_a_size_that_only_the_data_knows_is_shared(name: str) -> None:
+    """The stride beside it is max(u, 1), which is u where there is an element (51012526)."""
+    function = OF_SIZES_THAT_DATA_KNOWS[name]
+    for count in (5, 1, 0):
+        torch._dynamo.reset()
+        x = torch.arange(6.0).view(2, 3).flip(0).clamp(max=count) * (torch.arange(6).view(2, 3) < count)
+        expected = function(x)
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            found = torch.compile(function, backend="cuesta", fullgraph=True)(x)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+        assert owners(x, found) == owners(x, expected)
+        if len(expected[0]) > 1:
+            assert [one.stride() for one in found] == [one.stride() for one in expected]
 
 
 @pytest.mark.parametrize("requires_grad", (False, True))

@@ -381,6 +381,34 @@ def test_a_view_of_an_input_that_shares_memory(name: str, dynamic: bool | None) 
         assert bool(cuesta.records) == (apart or name == "nothing written")
 
 
+BESIDE_SHARED: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, ...]]] = {
+    "expanded": lambda x, y: (x.add_(x), y.var(), v := y.sin(), v.expand(2, len(v)))[1:],
+    "both views": lambda x, y: (x.add_(x), y.var(), (v := y.sin()).view(-1, 1), v[1:])[1:],
+    "detached": lambda x, y: (x.add_(x), y.var(), v := y.sin(), v.detach())[1:],
+    "apart": lambda x, y: (x.add_(x), y.var(), y.sin(), y.cos()[1:])[1:],
+    "nothing written": lambda x, y: (x.var(), v := y.sin(), v.expand(2, len(v))),
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*shares memory with another result")
+@pytest.mark.parametrize("name", BESIDE_SHARED)
+def test_a_view_of_a_result_beside_inputs_that_share_memory(name: str) -> None:
+    """AOTAutograd would make the view of another result (41014649)."""
+    function = BESIDE_SHARED[name]
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    outcomes: list[Any] = []
+    for call in (function, torch.compile(function, backend="cuesta", fullgraph=True)):
+        x = torch.arange(6.0).requires_grad_()
+        y = x * 0.3
+        results = call(y[:4], y)
+        (gradient,) = torch.autograd.grad(sum(one.sum() for one in results if one.requires_grad), x)
+        owner = results[1].untyped_storage().data_ptr()
+        outcomes.append(([one.detach() for one in results], gradient, results[2].untyped_storage().data_ptr() == owner))
+    torch.testing.assert_close(*outcomes)
+    assert bool(cuesta.records) == (name in ("apart", "nothing written"))
+
+
 @LEFT_TO_EAGER
 @pytest.mark.parametrize("dynamic", (None, True))
 def test_an_update_of_rows_that_meet(dynamic: bool | None) -> None:

@@ -249,3 +249,23 @@ def test_products_of_integers_stay_with_the_library() -> None:
     torch.testing.assert_close(compiled_of(scaled)(a, b.t(), ONE), scaled(a, b.t(), ONE))
     record = list(cuesta.records)[-1]
     assert (record.kernels, record.library_calls, dict(record.fallbacks)) == (1, 1, {})
+
+
+STEPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "quantised": lambda x: decomposed.quantize_per_tensor(torch.addcmul(x, x, x, value=0.5).float(), 0.25, 1, *INT8),
+    "fake": lambda x: torch.fake_quantize_per_tensor_affine((x * 0.7).float(), 0.125, 0, -128, 127),
+    "rounded": lambda x: (x * 0.7).float().div(0.25).round(),
+    "cut off": lambda x: (x * x * 0.5 + x).to(torch.int32),
+    "its floor": lambda x: (x * 0.7).floor() + x,
+    "a remainder": lambda x: (x * 0.7 + x) % 1,
+    "floats of 8 bits": lambda x: (x * 0.7 + x).to(torch.float8_e4m3fn).float(),
+}
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=str)
+@pytest.mark.parametrize("name", STEPS)
+def test_a_level_hangs_on_what_eager_rounds(name: str, dtype: torch.dtype) -> None:
+    """In chains of 16 bits only what is stored is rounded, and whatever a whole level hangs on (51012041)."""
+    function = STEPS[name]
+    x = torch.randn(20_000, generator=torch.Generator().manual_seed(0)).to(dtype)
+    assert torch.equal(torch.compile(function, backend="cuesta", fullgraph=True)(x), function(x))

@@ -530,14 +530,39 @@ FOUND: dict[str, Case] = {
         "torch.select_scatter(v, w + 1, 0, 1)", [(9, 1, 1), (2, 1, 1)], {}, "", True,
     ),
     "51006891": case_with("v = torch.func.jacfwd(lambda x: x * x)(x.as_strided((2, 2), (1, 1), 0))", results="v"),
+    "41009840": Case(
+        ["y = numbers(78, torch.float32, c, c).requires_grad_()"], ["y"], [],
+        ["v6 = running(lambda x, y: x + y, y)", "v13 = v6.T", "torch._dynamo.graph_break()", "v13.add_(v13)"],
+        "(v6 / 3, v6)", [(1, 1, 5)], {}, "odd",
+    ),
+    "51011337": Case(
+        ["x = numbers(94, torch.float8_e5m2, b, c).requires_grad_()"], ["x"], [], [], "torch.softmax(x, 1)",
+        [(1, 0, 1)], {}, "all",
+    ),
+    "51012041": Case(
+        ["x = numbers(91, torch.bfloat16, b, b)"], ["x"], [], ["torch._foreach_addcmul_([x], [x], [x], 0.5)"],
+        "decomposed.quantize_per_tensor(x.float(), 0.25, 1, -128, 127, torch.int8)", [(1, 5, 1), (1, 40, 1)], {}, "",
+    ),
+    "51012526": Case(
+        ["x = numbers(72, torch.float32, a, b)"], ["x"], [], ["v3 = x.nonzero() % 3", "v4 = v3.permute(0, 1)"],
+        "(v4, v4, v3)", [(1, 2, 1)], {}, "", True,
+    ),
+    "41014649": Case(
+        ["x = numbers(1, torch.float32, b).requires_grad_()", "u = numbers(2, torch.float32, b)"], ["x", "u"], [],
+        ["v2 = x * -1.5", "v7 = v2[: len(x)]", "torch._dynamo.graph_break()", "v7.add_(v7)", "v9 = v2.var(-1)",
+         "v15 = u.sin() + v9", "v16 = v15.expand(2, *v15.shape)", "torch._dynamo.graph_break()", "v15.mul_(3)"],
+        "(v16 + 1, v9)", [(6, 4, 2)], {}, "all",
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
 gradients of NaN, a view of an input that begins elsewhere, what is inserted into a part with a bit, parts with a bit,
 windows that leave out elements, also of subclasses, lists of subclasses that overlap, sizes of a subclass that are
 known by their sum, a part that only the data knows, views of inputs that share memory, places in memory that only the
-data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice, derivatives where elements
-are one.
+data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice,
+a scan and its transpose, which is written to, a formula of floats of 8 bits, a level that hangs on a last digit,
+strides of sizes that only the data knows, a view of a result beside inputs that share memory, derivatives where
+elements are one.
 """
 
 

@@ -21,7 +21,8 @@ class ElideRounding(RewritePattern):
     A value is one number in a nest: x + (0 - x) is 0, and some x is max x. Near misses: what is read back, rounded,
     from where the nest stored it; a nest that compares such a value with another, which may come of the rounded one, or
     that gives others the greatest or least of such values: a gradient asks which elements are equal to that. What a
-    value is made of was there before it: comparing it with that asks for nothing.
+    value is made of was there before it: comparing it with that asks for nothing. And a nest that makes whole numbers,
+    floats of 8 bits or bits of such values: between two levels the last digit of a value decides about a whole level.
     """
 
     def __init__(self) -> None:
@@ -48,7 +49,7 @@ class ElideRounding(RewritePattern):
                 no_match(op, "the nest reads it back where it is stored, rounded")
                 return
             if self.asks_which(loops.enclosing_nest(op)):
-                no_match(op, "the nest compares rounded values, or gives others their greatest or least")
+                no_match(op, "the nest compares or quantises rounded values, or gives others their greatest or least")
                 return
             if isinstance(source, Float32Type):
                 rewriter.replace(op, (), [inner.operands[0]])
@@ -70,13 +71,16 @@ def is_read_back(value: SSAValue) -> bool:
 
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_STEPS = frozenset({"ceil", "floor", "fmod", "round", "trunc"})
 
 
 def asks_which(nest: loops.NestOp) -> bool:
-    """Whether a nest compares rounded values with others, or gives others the greatest or least of such values: then
-    all of them have to be what they are in memory.
+    """Whether a nest compares rounded values with others, takes steps of them, or gives others the greatest or least of
+    such values: then all of them have to be what they are in memory.
     """
     for op in nest.walk():
+        if is_step(op) and any(map(_is_of_rounded, op.operands)):
+            return True
         if isinstance(op, elem.TableOp) and op.row.name in _COMPARISONS:
             one, other = op.operands
             if any(_is_rounded(p) and not _is_known_before(q, p) for p, q in ((one, other), (other, one))):
@@ -87,6 +91,17 @@ def asks_which(nest: loops.NestOp) -> bool:
             if is_read and _is_of_rounded(op.yielded):
                 return True
     return False
+
+
+def is_step(op: Operation) -> bool:
+    """Whether an op makes a whole level of an operand, which its last digit may decide about: a whole number (a
+    remainder, too, is made of one), an integer, a float of 8 bits, or the bits that it consists of.
+    """
+    if isinstance(op, elem.ConvertOp):
+        return elem.kind_of(op.operands[0].type) == "f" and elem.kind_of(op.result.type) in "ius"
+    if isinstance(op, elem.BitcastOp):
+        return elem.kind_of(op.operands[0].type) == "f"
+    return isinstance(op, elem.TableOp) and op.row.name in _STEPS and elem.kind_of(op.operands[0].type) == "f"
 
 
 def _is_rounded(value: SSAValue) -> bool:

@@ -355,3 +355,89 @@ func.func @main(%x : tensor<4x8xbf16>) -> tensor<4x8xf32> {
   }
   func.return %z : tensor<4x8xf32>
 }
+
+// -----
+
+// Near miss: whole numbers are made of a rounded value, and one level more or less hangs on its last digit. Then all of
+// the nest are rounded, as what else is made of it.
+// CHECK:      func.func @main
+// CHECK:        elem.convert %{{.*}} : f32 to bf16
+// CHECK-NEXT:   %[[W:.*]] = elem.convert %{{.*}} : bf16 to f32
+// CHECK-NEXT:   %[[M:.*]] = elem.mul %[[W]], %{{.*}}
+// CHECK-NEXT:   elem.round %[[M]]
+func.func @main(%x : tensor<4xbf16>) -> tensor<4xi8> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xi8>) {
+    %four = elem.constant 4.0 : f32
+    %a = loops.load %x[%i] : tensor<4xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %v = elem.sqrt %b : f32
+    %w = elem.convert %v : f32 to bf16
+    %r = elem.convert %w : bf16 to f32
+    %m = elem.mul %r, %four : f32
+    %t = elem.round %m : f32
+    %q = elem.convert %t : f32 to i8
+    loops.store %q, %o[%i] : tensor<4xi8>
+  }
+  func.return %y : tensor<4xi8>
+}
+
+// -----
+
+// Near miss: the same of floats of 8 bits, and of bits.
+// CHECK:      func.func @main
+// CHECK:        %r = elem.convert %{{.*}} : bf16 to f32
+// CHECK-NEXT:   elem.convert %r : f32 to f8E4M3FN
+// CHECK:      func.func @main
+// CHECK:        %r = elem.convert %{{.*}} : bf16 to f32
+// CHECK-NEXT:   elem.bitcast %r : f32 to i32
+func.func @main(%x : tensor<4xbf16>) -> tensor<4xf8E4M3FN> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xf8E4M3FN>) {
+    %a = loops.load %x[%i] : tensor<4xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %v = elem.sqrt %b : f32
+    %w = elem.convert %v : f32 to bf16
+    %r = elem.convert %w : bf16 to f32
+    %q = elem.convert %r : f32 to f8E4M3FN
+    loops.store %q, %o[%i] : tensor<4xf8E4M3FN>
+  }
+  func.return %y : tensor<4xf8E4M3FN>
+}
+
+// -----
+
+func.func @main(%x : tensor<4xbf16>) -> tensor<4xi32> {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xi32>) {
+    %a = loops.load %x[%i] : tensor<4xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %v = elem.sqrt %b : f32
+    %w = elem.convert %v : f32 to bf16
+    %r = elem.convert %w : bf16 to f32
+    %q = elem.bitcast %r : f32 to i32
+    loops.store %q, %o[%i] : tensor<4xi32>
+  }
+  func.return %y : tensor<4xi32>
+}
+
+// -----
+
+// Whole numbers that are made of what nothing has rounded ask for nothing.
+// CHECK:      func.func @main
+// CHECK:        %v = elem.sqrt
+// CHECK-NEXT:   %m = elem.mul %v, %v
+// CHECK:        elem.round %b
+func.func @main(%x : tensor<4xbf16>) -> (tensor<4xbf16>, tensor<4xi8>) {
+  %y, %z = loops.nest (%i : 4) outs(%o : tensor<4xbf16>, %p : tensor<4xi8>) {
+    %a = loops.load %x[%i] : tensor<4xbf16>
+    %b = elem.convert %a : bf16 to f32
+    %v = elem.sqrt %b : f32
+    %w = elem.convert %v : f32 to bf16
+    %r = elem.convert %w : bf16 to f32
+    %m = elem.mul %r, %r : f32
+    %n = elem.convert %m : f32 to bf16
+    loops.store %n, %o[%i] : tensor<4xbf16>
+    %t = elem.round %b : f32
+    %q = elem.convert %t : f32 to i8
+    loops.store %q, %p[%i] : tensor<4xi8>
+  }
+  func.return %y, %z : tensor<4xbf16>, tensor<4xi8>
+}
