@@ -553,6 +553,10 @@ FOUND: dict[str, Case] = {
          "v15 = u.sin() + v9", "v16 = v15.expand(2, *v15.shape)", "torch._dynamo.graph_break()", "v15.mul_(3)"],
         "(v16 + 1, v9)", [(6, 4, 2)], {}, "all",
     ),
+    "61000222": Case(
+        ["x = odd(numbers(35, torch.float32, c, b))", "y = numbers(26, torch.int8, c, b)"], ["x", "y"], [],
+        ["v = x.sinh()", "w = v[:1] * 2"], "(v < torch.minimum(x, y), w)", [(2, 0, 17)],
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
@@ -562,7 +566,7 @@ known by their sum, a part that only the data knows, views of inputs that share 
 data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice,
 a scan and its transpose, which is written to, a formula of floats of 8 bits, a level that hangs on a last digit,
 strides of sizes that only the data knows, a view of a result beside inputs that share memory, derivatives where
-elements are one.
+elements are one, rows without an element.
 """
 
 

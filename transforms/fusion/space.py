@@ -58,6 +58,8 @@ class Space:
             return all(
                 expression == axis or size == 1 for expression, axis, size in zip(expressions, axes, sizes, strict=True)
             )
+        if self.volume == 0:
+            return False  # without an element any two walks are one, of tensors of other sizes, too
         touched = sym.simplify(sym.linearize(expressions, sizes), self.sizes)
         return touched == sym.simplify(sym.linearize(axes, self.sizes), self.sizes)
 

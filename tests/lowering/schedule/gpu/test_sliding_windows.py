@@ -401,7 +401,7 @@ def rows(kind: str, element: str, size: int, padding: int, images: tuple[int, in
     return module
 
 
-ROWS = [
+ROWS: list[Any] = [
     ("sum", "f32", 8, 4, (40, 256)),  # 257 windows, as of average pooling
     ("maximum", "f32", 5, 2, (33, 64)),
     ("sum", "bf16", 3, 1, (70, 130)),
@@ -427,11 +427,12 @@ def test_windows_that_overlap_along_the_lanes_only(case: Any) -> None:
 
 def test_rows_without_a_common_element_are_no_reason() -> None:
     """Nor are windows too large to be written out, or so few that processors were idle."""
-    for case in (
+    cases: list[Any] = [
         ("sum", "f32", 4, 0, (400, 256), 4),
         ("sum", "f32", 65, 0, (400, 256)),
         ("sum", "f32", 8, 4, (4, 256)),
-    ):
+    ]
+    for case in cases:
         module = rows(*case)
         run_pipeline(make_context(), module, [LOWERING], verify_each=True)
         assert any(isinstance(op, kernel.ReduceOp) for op in module.walk()), case

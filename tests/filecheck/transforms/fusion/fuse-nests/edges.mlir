@@ -170,3 +170,27 @@ func.func @main(%x : tensor<f32>, %y : tensor<?xf32, #aten.layout<sizes = [s0]>>
   }
   func.return %a, %b : tensor<f32>, tensor<?xf32, #aten.layout<sizes = [s0]>>
 }
+
+// -----
+
+// Rows without an element are as many as one such row, and are not kept by the nest of that one: their other reader walks all of them.
+// CHECK:      func.func @main
+// CHECK-NOT:  loops.nest (%i : 1, %j : 0) outs(%{{.*}}: tensor<1x0xf32>, %
+func.func @main(%x : tensor<17x0xf32>) -> (tensor<1x0xf32>, tensor<17x0xf32>) {
+  %a = loops.nest (%i : 17, %j : 0) outs(%o : tensor<17x0xf32>) {
+    %l = loops.load %x[%i, %j] : tensor<17x0xf32>
+    %e = elem.exp %l : f32
+    loops.store %e, %o[%i, %j] : tensor<17x0xf32>
+  }
+  %b = loops.nest (%i : 1, %j : 0) outs(%o : tensor<1x0xf32>) {
+    %l = loops.load %a[0, %j] : tensor<17x0xf32>
+    %e = elem.tanh %l : f32
+    loops.store %e, %o[%i, %j] : tensor<1x0xf32>
+  }
+  %c = loops.nest (%i : 17, %j : 0) outs(%o : tensor<17x0xf32>) {
+    %l = loops.load %a[%i, %j] : tensor<17x0xf32>
+    %e = elem.erf %l : f32
+    loops.store %e, %o[%i, %j] : tensor<17x0xf32>
+  }
+  func.return %b, %c : tensor<1x0xf32>, tensor<17x0xf32>
+}
