@@ -61,13 +61,24 @@ CORE = ("test_backend.py", "test_corners.py", "test_levels.py", "test_load.py", 
 """Of whole programs, what is run all the same."""
 
 
+def is_long(path: Path) -> bool:
+    """Whether every test of a file takes long."""
+    here = Path(__file__).parent
+    place = path.relative_to(here).as_posix() if path.is_relative_to(here) else ""
+    return place.startswith(LONG) and not (place.startswith("e2e/") and path.name in CORE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What is long is not even imported where nothing slow is asked for: that takes each worker seconds."""
+    wanted = re.split(r"\s+and\s+", config.option.markexpr)
+    return True if "not slow" in wanted and collection_path.suffix == ".py" and is_long(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what is long as slow."""
-    here = Path(__file__).parent
     for item in items:
-        place = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
-        if place.startswith(LONG) and not (place.startswith("e2e/") and item.path.name in CORE):
+        if is_long(item.path):
             item.add_marker(pytest.mark.slow)
 
 
