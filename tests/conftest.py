@@ -86,13 +86,15 @@ def pytest_collection_finish() -> None:
     """Takes from every test what it would spend on the collector, and on what torch measures for its own logs.
 
     All that was imported lives on: looking through it for cycles takes 0.2 s each time. And after each capture torch
-    flushes the caches of the processor, 17 ms, to log how long the guards take. Every graph it prints several times
-    over, as soon as anybody reads its trace: pytest would, of every test.
+    flushes the caches of the processor, 17 ms, to log how long the guards take, and collects. Every graph it prints
+    several times over, as soon as anybody reads its trace: pytest would, of every test.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     guards: Any = sys.modules.get("torch._dynamo.guards")
+    if "torch._dynamo" in sys.modules:
+        sys.modules["torch._dynamo"].config.run_gc_after_compile = False
     if hasattr(guards, "profile_guard_manager"):
         guards.profile_guard_manager = lambda *_: 0.0
     # A seed for a device that torch is not built for would be kept, with the lines of the stack: 1 ms each.
