@@ -97,6 +97,19 @@ def pytest_collection_finish() -> None:
         sys.modules["torch._dynamo"].config.run_gc_after_compile = False
     if hasattr(guards, "profile_guard_manager"):
         guards.profile_guard_manager = lambda *_: 0.0
+    utils: Any = sys.modules.get("torch._dynamo.utils")
+    if hasattr(utils, "_scrubbed_inductor_config_for_logging"):
+        utils._scrubbed_inductor_config_for_logging = lambda: None  # all of TorchInductor's settings as JSON, 3 ms
+    # Twice a capture AOTAutograd makes six empty tensors, each of which goes through all its modes: 4 ms.
+    rng: Any = sys.modules.get("torch._decomp.decompositions_for_rng")
+    if rng is not None and hasattr(rng, "PhiloxState"):
+        state, empty = rng.PhiloxState, sys.modules["torch"].tensor(())
+
+        def reset(self: Any) -> None:
+            self.seed = self.base_offset = empty
+            self.relative_offset, self.offset_advanced_at_least_once = 0, False
+
+        state.reset = reset
     # A seed for a device that torch is not built for would be kept, with the lines of the stack: 1 ms each.
     for name in ("cuda", "xpu", "mtia"):
         device: Any = sys.modules.get(f"torch.{name}")

@@ -1,4 +1,4 @@
-"""Processes that begin where `import torch` and Dynamo's own imports end: they are forked from one that did nothing else.
+"""Processes that begin where the imports of torch and Dynamo end: they are forked from one that did nothing else.
 
 Python takes 3.5 s for these imports, more than most tests that need a process of their own take for all the rest.
 Nothing of ours is imported in it, no variable of the environment of ours is read yet, and no thread runs.
