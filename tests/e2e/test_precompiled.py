@@ -52,7 +52,7 @@ print("xdsl" in sys.modules)
 
 def run(script: str, folder: Path, **environment: str) -> str:
     """What a script says in a process of its own."""
-    return said_by(_FUNCTION + script, str(folder), **environment)
+    return said_by(_FUNCTION + script, str(folder), environment=environment)
 
 
 @pytest.mark.slow

@@ -52,14 +52,16 @@ class Fresh:
         return self._log.read_text(errors="replace")
 
 
-def said_by(script: Path | str, *arguments: str, seconds: float = 120, **environment: str) -> str:
+def said_by(
+    script: Path | str, *arguments: str, seconds: float = 120, environment: Mapping[str, str] | None = None
+) -> str:
     """What a script says that runs to its end, with more variables in its environment.
 
     Errors: AssertionError with what it said, when it fails or takes longer.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        process = Fresh(script, arguments, environment={**os.environ, **environment}, log=log)
+        process = Fresh(script, arguments, environment={**os.environ, **(environment or {})}, log=log)
         status = process.wait(seconds)
         if status is None:
             process.kill()
