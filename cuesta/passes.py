@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -109,12 +109,19 @@ def parse_passes(
     if not specification.strip():
         return ()
     try:
-        specifications = list(parse_pipeline(specification))
+        plain = "{" not in specification
+        specifications = _without_options(specification) if plain else tuple(parse_pipeline(specification))
     except ArgSpecParseError as error:
         raise CuestaError(Diagnostic(str(error).strip())) from None
     if available is None:
         available = available_passes()
     return tuple(_make(one, available) for one in specifications)
+
+
+@lru_cache(maxsize=256)
+def _without_options(specification: str) -> tuple[ArgSpec, ...]:
+    """What such a text says. Every compilation reads the names of all stages."""
+    return tuple(parse_pipeline(specification))
 
 
 def _make(specification: ArgSpec, available: Mapping[str, Callable[[], type[ModulePass]]]) -> ModulePass:

@@ -61,13 +61,24 @@ CORE = ("test_backend.py", "test_corners.py", "test_levels.py", "test_load.py", 
 """Of whole programs, what is run all the same."""
 
 
+def is_long(path: Path) -> bool:
+    """Whether every test of a file takes long."""
+    here = Path(__file__).parent
+    place = path.relative_to(here).as_posix() if path.is_relative_to(here) else ""
+    return place.startswith(LONG) and not (place.startswith("e2e/") and path.name in CORE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What is long is not even imported where nothing slow is asked for: that takes each worker seconds."""
+    wanted = re.split(r"\s+and\s+", config.option.markexpr)
+    return True if "not slow" in wanted and collection_path.suffix == ".py" and is_long(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what is long as slow."""
-    here = Path(__file__).parent
     for item in items:
-        place = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
-        if place.startswith(LONG) and not (place.startswith("e2e/") and item.path.name in CORE):
+        if is_long(item.path):
             item.add_marker(pytest.mark.slow)
 
 
@@ -75,15 +86,30 @@ def pytest_collection_finish() -> None:
     """Takes from every test what it would spend on the collector, and on what torch measures for its own logs.
 
     All that was imported lives on: looking through it for cycles takes 0.2 s each time. And after each capture torch
-    flushes the caches of the processor, 17 ms, to log how long the guards take. Every graph it prints several times
-    over, as soon as anybody reads its trace: pytest would, of every test.
+    flushes the caches of the processor, 17 ms, to log how long the guards take, and collects. Every graph it prints
+    several times over, as soon as anybody reads its trace: pytest would, of every test.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     guards: Any = sys.modules.get("torch._dynamo.guards")
+    if "torch._dynamo" in sys.modules:
+        sys.modules["torch._dynamo"].config.run_gc_after_compile = False
     if hasattr(guards, "profile_guard_manager"):
         guards.profile_guard_manager = lambda *_: 0.0
+    utils: Any = sys.modules.get("torch._dynamo.utils")
+    if hasattr(utils, "_scrubbed_inductor_config_for_logging"):
+        utils._scrubbed_inductor_config_for_logging = lambda: None  # all of TorchInductor's settings as JSON, 3 ms
+    # Twice a capture AOTAutograd makes six empty tensors, each of which goes through all its modes: 4 ms.
+    rng: Any = sys.modules.get("torch._decomp.decompositions_for_rng")
+    if rng is not None and hasattr(rng, "PhiloxState"):
+        state, empty = rng.PhiloxState, sys.modules["torch"].tensor(())
+
+        def reset(self: Any) -> None:
+            self.seed = self.base_offset = empty
+            self.relative_offset, self.offset_advanced_at_least_once = 0, False
+
+        state.reset = reset
     # A seed for a device that torch is not built for would be kept, with the lines of the stack: 1 ms each.
     for name in ("cuda", "xpu", "mtia"):
         device: Any = sys.modules.get(f"torch.{name}")

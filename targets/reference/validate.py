@@ -71,14 +71,17 @@ class Watched:
             self._inputs = random_inputs(self._program, self._seed)
         expected = self._run(self._program) if self._results is None else self._results
         actual = self._run(program)
-        truth = expected if exact else self._run(self._program, precise=True)
+        truth: list[object] | None = expected if exact else None
         prefix = f"{pass_name}: " if pass_name else ""
         if len(expected) != len(actual):
             raise NotEquivalentError(f"{prefix}{len(expected)} results before, {len(actual)} after")
         main = entry_function(program)
         given = given_results(main)
         told = range(0) if given is None else range(given, len(actual) - len(written_arguments(main)))
-        for position, (ours, theirs, true) in enumerate(zip(expected, actual, truth, strict=True)):
+        for position, (ours, theirs) in enumerate(zip(expected, actual, strict=True)):
+            if truth is None and not _same_to_the_bit(ours, theirs):
+                truth = self._run(self._program, precise=True)  # takes as long as the two others, and is seldom asked
+            true = ours if truth is None else truth[position]
             problem = difference(ours, theirs, true, exact, told=position in told)
             if problem is not None:
                 raise NotEquivalentError(f"{prefix}result {position} is not the same: {problem}")
@@ -122,6 +125,13 @@ def difference(before: object, after: object, truth: object, exact: bool, *, tol
     wide = torch.complex128 if before.is_complex() else torch.float64
     error = (before.to(wide) - after.to(wide)).abs()
     return f"{message}; the greatest difference is {float(error.nan_to_num(0.0).max())}"
+
+
+def _same_to_the_bit(before: object, after: object) -> bool:
+    """Whether two results are the same however the truth is."""
+    if not isinstance(before, Tensor) or not isinstance(after, Tensor):
+        return True
+    return before.shape == after.shape and before.dtype is after.dtype and bool(_same_bits(before, after).all())
 
 
 def _same_bits(before: Tensor, after: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ import ast
 import fnmatch
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -158,10 +159,15 @@ def test_every_case_is_of_some_row() -> None:
 
 def variants(row: Row, case: str) -> constants.Variants:
     """A row's case as it is compiled for one machine, whatever this one is."""
-    program = constants.captured(CASES[case], "cpu", empty=True)
-    if row.device == "cuda":
-        program.module = on_cuda(program.module)
+    program = replace(captured(case, row.device), lowered={}, calls={})
     return constants.variants(row, case, program, MACHINE)
+
+
+@cache
+def captured(case: str, device: str) -> constants.Program:
+    """Many rows have a case."""
+    program = constants.captured(CASES[case], "cpu", empty=True)
+    return replace(program, module=on_cuda(program.module)) if device == "cuda" else program
 
 
 def row_of(key: str, device: str) -> Row:

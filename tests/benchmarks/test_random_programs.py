@@ -167,5 +167,10 @@ def test_small_ones_as_triton_kernels(kind: str, seeds: range) -> None:
 
 @pytest.mark.slow
 def test_every_step_is_drawn() -> None:
-    drawn = {name for kind in KINDS for seed in range(60) for name, _ in draw(kind, seed).steps}
-    assert len(drawn) > 0.8 * len(USUAL_STEPS)
+    """Most of them, by sixty programs of each kind at the latest."""
+    drawn: set[str] = set()
+    for seed in range(60):
+        drawn |= {name for kind in KINDS for name, _ in draw(kind, seed).steps}
+        if len(drawn) > 0.8 * len(USUAL_STEPS):
+            return
+    pytest.fail(f"{len(drawn)} of {len(USUAL_STEPS)} steps were drawn")

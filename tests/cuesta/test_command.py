@@ -27,6 +27,7 @@ def test_what_we_warn_of_has_no_line_of_ours(
     assert told[2] == "/model.py:3: UserWarning: the model is old"
 
 
+@pytest.mark.slow  # a process; what it does is tested above
 def test_the_program_warns_so(tmp_path: Path) -> None:
     text = tmp_path / "a.mlir"
     text.write_text(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import torch
 from torch._dynamo import funcname_cache
 
 import cuesta.backend  # noqa: F401 - which puts the table in its place
+from tests.support.fresh import said_by
 
 
 @pytest.fixture(autouse=True)
@@ -63,4 +62,4 @@ def test_a_log_that_is_on_says_the_name(log: str, tmp_path: Path) -> None:
     """In a process of its own: whoever ran before may have turned logs off."""
     script = tmp_path / "logged.py"
     script.write_text(LOGGED)
-    subprocess.run([sys.executable, str(script), log], check=True)
+    said_by(script, log)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +22,7 @@ from cuesta.caching.entry import decode, encode
 from cuesta.caching.key import sources_on_disk
 from cuesta.record import CompileRecord
 from tests.support.differential import check_call, compiled_of
+from tests.support.fresh import Fresh
 
 pytestmark = pytest.mark.slow
 
@@ -368,27 +367,26 @@ print(json.dumps({
 """
 
 
-def start() -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-W", "error::UserWarning:cuesta", "-c", PROGRAM],
-        cwd=ROOT, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+def start(log: Path) -> Fresh:
+    return Fresh(PROGRAM, environment=os.environ, log=log)
 
 
-def told(process: subprocess.Popen[str]) -> dict[str, Any]:
-    output, errors = process.communicate(timeout=120)
-    assert process.returncode == 0 and not errors, errors
-    return json.loads(output)
+def told(process: Fresh) -> dict[str, Any]:
+    status = process.wait(120)
+    said = process.said()
+    assert status == 0 and said.count("\n") == 1, f"exit status {status}; a warning, too, is one:\n{said}"
+    return json.loads(said)
 
 
 @pytest.mark.slow
-def test_a_later_process_starts_warm(folder: Path) -> None:
+def test_a_later_process_starts_warm(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Two processes compile the same at once; whichever comes later does not."""
     sources = sources_on_disk()
-    processes = [start(), start()]
+    logs = tmp_path_factory.mktemp("logs")
+    processes = [start(logs / "one"), start(logs / "two")]
     cold = [told(process) for process in processes]
     assert {path.suffix for path in folder.iterdir()} == {".graph"}
-    warm = told(start())
+    warm = told(start(logs / "warm"))
     if sources != sources_on_disk():
         pytest.skip("somebody edited the sources meanwhile")
     assert len(list(folder.iterdir())) == 3

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ import torch
 from cuesta.caching.artifacts import CuestaArtifact
 from cuesta.packages.graph import PackageError
 from cuesta.packages.precompiled import PrecompiledGraph
+from tests.support.fresh import said_by
 
 _FUNCTION = """
 import sys, torch
@@ -54,15 +52,7 @@ print("xdsl" in sys.modules)
 
 def run(script: str, folder: Path, **environment: str) -> str:
     """What a script says in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", _FUNCTION + script, str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return said_by(_FUNCTION + script, str(folder), environment=environment)
 
 
 @pytest.mark.slow

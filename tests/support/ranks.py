@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+
+from tests.support.fresh import Fresh
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,28 +33,17 @@ def run_together(
     """
     with tempfile.TemporaryDirectory() as folder:
         logs = [Path(folder) / f"{rank}.log" for rank in range(processes)]
-        running: list[subprocess.Popen[bytes]] = []
+        running: list[Fresh] = []
         try:
             for rank, log in enumerate(logs):
                 named = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
-                with log.open("wb") as file:
-                    one = subprocess.Popen(
-                        [sys.executable, "-P", str(ROOT / script), *arguments],
-                        stdout=file,
-                        stderr=subprocess.STDOUT,
-                        env={**_environment(), **(environment or {}), **named, "CUESTA_MEETING": f"{folder}/meeting"},
-                    )
-                running.append(one)
-            codes = _codes(running, monotonic() + seconds)
+                whole = {**_environment(), **(environment or {}), **named, "CUESTA_MEETING": f"{folder}/meeting"}
+                running.append(Fresh(ROOT / script, arguments, environment=whole, log=log))
+            deadline = monotonic() + seconds
+            codes = [one.wait(max(0.0, deadline - monotonic())) for one in running]
         finally:
-            for one in running:
-                one.kill()
-                one.wait()
-        said = [log.read_text(errors="replace") for log in logs]
-    ended = [
-        Ended(one.returncode if code is None else code, text)
-        for one, code, text in zip(running, codes, said, strict=True)
-    ]
+            ends = [one.kill() for one in running]
+        ended = [Ended(end or 0, one.said()) for one, end in zip(running, ends, strict=True)]
     assert None not in codes, f"not all ended in {seconds:g} s:\n" + "\n".join(one.said[-3000:] for one in ended)
     return ended
 
@@ -77,13 +68,3 @@ def torchrun(script: str, processes: int, *arguments: str, seconds: float) -> En
 def _environment() -> Mapping[str, str]:
     """One thread a process: they share the cores."""
     return {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
-def _codes(running: Sequence[subprocess.Popen[bytes]], deadline: float) -> list[int | None]:
-    codes: list[int | None] = []
-    for one in running:
-        try:
-            codes.append(one.wait(max(0.0, deadline - monotonic())))
-        except subprocess.TimeoutExpired:
-            codes.append(None)
-    return codes

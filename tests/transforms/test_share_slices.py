@@ -38,6 +38,7 @@ def of_what_was_made(x: Tensor, weight: Tensor) -> Tensor:
 CASES: list[tuple[Callable[[Tensor, Tensor], Tensor], int]] = [(recurrent, STEPS - 2), (of_what_was_made, 2)]
 
 
+@pytest.mark.slow  # between edits the text tests of `share-slices` say so of smaller programs
 @pytest.mark.parametrize(("function", "alike"), CASES)
 def test_results_are_as_of_kernels_of_their_own(function: Callable[[Tensor, Tensor], Tensor], alike: int) -> None:
     torch.manual_seed(0)

@@ -79,6 +79,7 @@ class Residual(torch.nn.Module):
         return self.relu(y)
 
 
+@pytest.mark.slow
 def test_a_residual_network_is_known_by_lines_backward_too() -> None:
     lines = explained_lines(torch.nn.Sequential(Residual(), Residual()))
     assert {Path(one.file).name for one in lines} == {HERE}

@@ -88,6 +88,7 @@ def test_the_second_time_nothing_is_compiled(shelf: Path, compiled: list[int]) -
     assert len(compiled) == 2
 
 
+@pytest.mark.slow
 def test_a_step_of_training_is_found_again(shelf: Path, compiled: list[int]) -> None:
     model, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
     first, second = (kept(model, x, training=True) for _ in range(2))
@@ -95,6 +96,7 @@ def test_a_step_of_training_is_found_again(shelf: Path, compiled: list[int]) -> 
     assert replace(second, kept_since="") == first and model.weight.grad is None
 
 
+@pytest.mark.slow
 def test_another_question_is_another_answer(shelf: Path, compiled: list[int]) -> None:
     kept(tangent, X)
     kept(tangent, X.repeat(2, 1))
@@ -106,6 +108,7 @@ def test_another_question_is_another_answer(shelf: Path, compiled: list[int]) ->
     assert moved.graphs[0].sources[0].line == another_line.__code__.co_firstlineno + 1
 
 
+@pytest.mark.slow
 def test_a_program_that_goes_on_otherwise_is_found_out(shelf: Path, compiled: list[int]) -> None:
     first, again = (kept(branching, X) for _ in range(2))
     assert len(compiled) == len(first.graphs) == 2
@@ -159,6 +162,7 @@ def test_what_is_damaged_is_not_taken(shelf: Path, compiled: list[int]) -> None:
     assert len(compiled) == 5
 
 
+@pytest.mark.slow
 def test_what_others_can_write_is_not_taken(shelf: Path, compiled: list[int]) -> None:
     kept(tangent, X)
     (file,) = shelf.iterdir()

@@ -26,6 +26,11 @@ ROWS, KEYS, WIDTH = 96, 80, 32
 Attention = Callable[[Tensor, Tensor, Tensor], Any]
 
 
+def of_which_one_is_quick(first: Attention, *others: Attention) -> list[Any]:
+    """The first is run between edits, all of them by `make test`."""
+    return [first, *(pytest.param(one, marks=pytest.mark.slow, id=one.__name__) for one in others)]
+
+
 @pytest.fixture(autouse=True)
 def matrix_units(monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU has none; the graphs are the same."""
@@ -122,7 +127,7 @@ def sigmoids(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.sigmoid(q @ k.transpose(-2, -1)) @ v
 
 
-@pytest.mark.parametrize("function", [plain, in_f32, sigmoids])
+@pytest.mark.parametrize("function", of_which_one_is_quick(plain, in_f32, sigmoids))
 def test_graphs_mean_the_same_and_save_no_scores(function: Attention) -> None:
     found, (forward, backward), before, after = captured(function)
     assert found == 1
@@ -174,7 +179,9 @@ def two_layers(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return with_dropout(with_dropout(q, k, v).repeat(1, 1, 2, 1)[:, :, :ROWS], k, v)
 
 
-@pytest.mark.parametrize("function", [with_dropout, dropout_in_f32, dropped_scores, dropped_twice, two_layers])
+@pytest.mark.parametrize(
+    "function", of_which_one_is_quick(with_dropout, dropout_in_f32, dropped_scores, dropped_twice, two_layers)
+)
 def test_masks_are_drawn_again(function: Attention) -> None:
     """Of a key, which is saved: one number for all draws of a graph. The gradients are of the same masks."""
     found, (forward, backward), before, after = captured(function, everywhere)
@@ -200,7 +207,7 @@ def number_of(draw: Node) -> Any:
     return draw.args[3]
 
 
-@pytest.mark.parametrize("function", [with_dropout, dropout_in_f32, dropped_twice])
+@pytest.mark.parametrize("function", of_which_one_is_quick(with_dropout, dropout_in_f32, dropped_twice))
 def test_the_sum_of_a_gradient_is_not_of_scores_that_were_dropped(function: Attention) -> None:
     """p is multiplied by a mask and a scale, and so is its gradient: the sum of both is that of rows of `WIDTH`."""
     _, (_, backward), _, _ = captured(function, everywhere)
@@ -273,7 +280,10 @@ def few(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    "function", [weights_too, with_dropout, by_hand, normalised_along_columns, wide, sorted_weights, of_a_layer, few]
+    "function",
+    of_which_one_is_quick(
+        weights_too, with_dropout, by_hand, normalised_along_columns, wide, sorted_weights, of_a_layer, few
+    ),
 )
 def test_what_had_better_be_saved_is(function: Attention) -> None:
     found, _, before, after = captured(function)

@@ -1,18 +1,18 @@
 // RUN: cuesta-opt %s -p align-products --split-input-file
 
-// Three channels are four, of which the last one is 0: a stem.
-// CHECK:      loops.nest (%{{.*}} : 64, %[[C:.*]] : 4, %{{.*}} : 224, %{{.*}} : 224)
+// Three channels are four, of which the last one is 0: a stem, of small images with large windows (of large images: test_overlapping_convolutions.py).
+// CHECK:      loops.nest (%{{.*}} : 32, %[[C:.*]] : 4, %{{.*}} : 56, %{{.*}} : 56)
 // CHECK:      loops.load %x[{{.*}}] if %{{.*}} else
-// CHECK:      loops.nest (%{{.*}} : 64, %{{.*}} : 4, %{{.*}} : 7, %{{.*}} : 7)
-// CHECK:      loops.extern pure "aten.convolution.default"({{.*}}tensor<64x4x224x224xbf16, #aten.layout<strides = [200704, 1, 896, 4], device = "cuda:0">>, tensor<64x4x7x7xbf16
-func.func @main(%x : tensor<64x3x224x224xbf16, #aten.layout<strides = [150528, 1, 672, 3], device = "cuda:0">>, %w : tensor<64x3x7x7xbf16, #aten.layout<strides = [147, 1, 21, 3], device = "cuda:0">>) -> tensor<64x64x112x112xbf16, #aten.layout<strides = [802816, 1, 7168, 64], device = "cuda:0">> {
-  %m = loops.extern pure "aten.convolution.default"(%x, %w, none, [2, 2], [3, 3], [1, 1], false, [0, 0], 1) : (tensor<64x3x224x224xbf16, #aten.layout<strides = [150528, 1, 672, 3], device = "cuda:0">>, tensor<64x3x7x7xbf16, #aten.layout<strides = [147, 1, 21, 3], device = "cuda:0">>) -> tensor<64x64x112x112xbf16, #aten.layout<strides = [802816, 1, 7168, 64], device = "cuda:0">>
-  %y = loops.nest (%n : 64, %c : 64, %i : 112, %j : 112) outs(%o : tensor<64x64x112x112xbf16, #aten.layout<strides = [802816, 1, 7168, 64], device = "cuda:0">>) {
-    %0 = loops.load %m[%n, %c, %i, %j] : tensor<64x64x112x112xbf16, #aten.layout<strides = [802816, 1, 7168, 64], device = "cuda:0">>
+// CHECK:      loops.nest (%{{.*}} : 16, %{{.*}} : 4, %{{.*}} : 15, %{{.*}} : 15)
+// CHECK:      loops.extern pure "aten.convolution.default"({{.*}}tensor<32x4x56x56xbf16, #aten.layout<strides = [12544, 1, 224, 4], device = "cuda:0">>, tensor<16x4x15x15xbf16
+func.func @main(%x : tensor<32x3x56x56xbf16, #aten.layout<strides = [9408, 1, 168, 3], device = "cuda:0">>, %w : tensor<16x3x15x15xbf16, #aten.layout<strides = [675, 1, 45, 3], device = "cuda:0">>) -> tensor<32x16x28x28xbf16, #aten.layout<strides = [12544, 1, 448, 16], device = "cuda:0">> {
+  %m = loops.extern pure "aten.convolution.default"(%x, %w, none, [2, 2], [7, 7], [1, 1], false, [0, 0], 1) : (tensor<32x3x56x56xbf16, #aten.layout<strides = [9408, 1, 168, 3], device = "cuda:0">>, tensor<16x3x15x15xbf16, #aten.layout<strides = [675, 1, 45, 3], device = "cuda:0">>) -> tensor<32x16x28x28xbf16, #aten.layout<strides = [12544, 1, 448, 16], device = "cuda:0">>
+  %y = loops.nest (%n : 32, %c : 16, %i : 28, %j : 28) outs(%o : tensor<32x16x28x28xbf16, #aten.layout<strides = [12544, 1, 448, 16], device = "cuda:0">>) {
+    %0 = loops.load %m[%n, %c, %i, %j] : tensor<32x16x28x28xbf16, #aten.layout<strides = [12544, 1, 448, 16], device = "cuda:0">>
     %1 = elem.neg %0 : bf16
-    loops.store %1, %o[%n, %c, %i, %j] : tensor<64x64x112x112xbf16, #aten.layout<strides = [802816, 1, 7168, 64], device = "cuda:0">>
+    loops.store %1, %o[%n, %c, %i, %j] : tensor<32x16x28x28xbf16, #aten.layout<strides = [12544, 1, 448, 16], device = "cuda:0">>
   }
-  func.return %y : tensor<64x64x112x112xbf16, #aten.layout<strides = [802816, 1, 7168, 64], device = "cuda:0">>
+  func.return %y : tensor<32x16x28x28xbf16, #aten.layout<strides = [12544, 1, 448, 16], device = "cuda:0">>
 }
 
 // -----
