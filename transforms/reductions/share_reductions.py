@@ -28,19 +28,12 @@ from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.layout import device_of, element_type_of, sizes_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove
-from cuesta.dialects.loops.writing import BodyWriter, leading_to, type_of_positions
+from cuesta.dialects.loops.writing import leading_to
 from cuesta.transforms.dce import clean_block
 from cuesta.transforms.devices import DEVICE, traits_for
 from cuesta.transforms.loops.separate_points import is_apart, separate
-from cuesta.transforms.reductions.concatenations import Concatenation, concatenation_of, size_along
+from cuesta.transforms.loops.concatenations import Concatenation, concatenation_of, join, size_along
 from cuesta.transforms.reductions.sharing_cost import Site, Work, pays
-
-_MASKED = 4
-"""So many parts of a result are told apart by masks; more are written one after another.
-
-Source: a definition: as `aten.cat` is lowered.
-"""
-
 
 @dataclass(frozen=True)
 class ShareReductionsPass(ModulePass):
@@ -334,76 +327,9 @@ class _Shared:
             if number in self.first:
                 known, pieces = position, [self.first[number]]
         pieces += [self.of(part, reader) for part in parts[known:]]
-        found = pieces[0] if len(pieces) == 1 else _join(pieces, reader)
+        found = pieces[0] if len(pieces) == 1 else join(pieces, reader.place, reader.nest)
         self.first[number] = found
         return found
-
-
-def _join(pieces: Sequence[Sequence[SSAValue]], reader: _Reader) -> Sequence[SSAValue]:
-    """Reductions of parts side by side, each of several values."""
-    axis, nest = reader.place, reader.nest
-    starts = [0]
-    for piece in pieces:
-        starts.append(starts[-1] + size_along(piece[0], axis))
-    sizes = [*nest.sizes[:axis], starts[-1], *nest.sizes[axis + 1 :]]
-    device = device_of(tensor_type_of(nest.results[0]))
-    outs = [tensor_type(sizes, element_type_of(one), device=device) for one in pieces[0]]
-    many = len(pieces) > _MASKED
-    made = loops.NestOp.build([*sizes[:axis], *sizes[axis + 1 :]] if many else sizes, outs)
-    made.location = nest.location
-    if many:
-        _write_one_after_the_other(made, pieces, starts, axis)
-    else:
-        _choose_by_masks(made, pieces, starts, axis)
-    Rewriter.insert_op(made, InsertPoint.before(nest))
-    return made.results
-
-
-def _write_one_after_the_other(
-    made: loops.NestOp, pieces: Sequence[Sequence[SSAValue]], starts: Sequence[int], axis: int
-) -> None:
-    outer = made.induction_variables
-    for piece, start in zip(pieces, starts, strict=False):
-        loop = loops.ForOp.build([size_along(piece[0], axis)])
-        loop.location = made.location
-        made.body.add_op(loop)
-        places = [*outer[:axis], loop.induction_variables[0], *outer[axis:]]
-        writer = BodyWriter(loop.body, made)
-        for source, handle in zip(piece, made.handles, strict=True):
-            _store(writer, writer.load(source, places), handle, places, _shifted(places, axis, start))
-
-
-def _choose_by_masks(
-    made: loops.NestOp, pieces: Sequence[Sequence[SSAValue]], starts: Sequence[int], axis: int
-) -> None:
-    writer, places = BodyWriter(made.body, made), made.induction_variables
-    kind = type_of_positions(starts[-1])
-    index = writer.number(sym.dim(0), [places[axis]], kind)
-    values: list[SSAValue] = [writer.constant(0, element_type_of(one)) for one in pieces[0]]
-    for number in reversed(range(len(pieces))):
-        masks = [writer.make("ge", index, writer.constant(starts[number], kind))] if number else []
-        if number + 1 < len(pieces):
-            masks.append(writer.make("lt", index, writer.constant(starts[number + 1], kind)))
-        mask = masks[0] if len(masks) == 1 else writer.make("and", *masks)
-        there = _shifted(places, axis, -starts[number])
-        values = [
-            writer.add(loops.LoadOp.build(source, there, places, mask, other))
-            for source, other in zip(pieces[number], values, strict=True)
-        ]
-    for value, handle in zip(values, made.handles, strict=True):
-        _store(writer, value, handle, places, _shifted(places, axis, 0))
-
-
-def _shifted(places: Sequence[SSAValue], axis: int, shift: int) -> list[sym.IndexExpr]:
-    return [sym.dim(k) + shift if k == axis else sym.dim(k) for k in range(len(places))]
-
-
-def _store(
-    writer: BodyWriter, value: SSAValue, handle: SSAValue, places: Sequence[SSAValue], target: list[sym.IndexExpr]
-) -> None:
-    store = loops.StoreOp.build(value, handle, target, places)
-    store.location = writer.location
-    writer.block.add_op(store)
 
 
 __all__ = ["ShareReductionsPass"]

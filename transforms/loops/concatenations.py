@@ -1,20 +1,28 @@
-"""What a nest joins along an axis: the parts of a concatenation, read off its body."""
+"""Nests that join tensors along an axis: the parts of a concatenation, read off a body; and such a nest, written."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem.base import TableOp
-from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.layout import device_of, element_type_of, sizes_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import stores_of
+from cuesta.dialects.loops.writing import BodyWriter
+
+MOST_SELECTED = 4
+"""So many parts are told apart by masks, which consumers can inline; more are written one after another.
+
+Source: a choice, as `aten.cat` is lowered (`lowering/aten/indexing.py`).
+"""
 
 _Interval = tuple[int, int]
-_Piece = tuple[int, SSAValue]
 
 
 @struct
@@ -200,4 +208,73 @@ def _interval(mask: SSAValue, places: Sequence[SSAValue]) -> tuple[int, _Interva
     return axis, ((number, _FAR) if name == "ge" else (-_FAR, number))
 
 
-__all__ = ["Concatenation", "concatenation_of", "size_along"]
+def join(pieces: Sequence[Sequence[SSAValue]], axis: int, before: loops.NestOp) -> Sequence[SSAValue]:
+    """A nest that joins tensors along an axis, several at each place, before another nest: the result for the first of
+    each piece, and so on. Requires: sizes along the axis are numbers.
+    """
+    starts = [0]
+    for piece in pieces:
+        starts.append(starts[-1] + size_along(piece[0], axis))
+    around = sizes_of(tensor_type_of(pieces[0][0]))
+    sizes = [*around[:axis], starts[-1], *around[axis + 1 :]]
+    outs = [
+        tensor_type(sizes, element_type_of(one), device=device_of(tensor_type_of(one))) for one in pieces[0]
+    ]
+    many = len(pieces) > MOST_SELECTED
+    made = loops.NestOp.build([*sizes[:axis], *sizes[axis + 1 :]] if many else sizes, outs)
+    made.location = before.location
+    if many:
+        _write_one_after_the_other(made, pieces, starts, axis)
+    else:
+        _choose_by_masks(made, pieces, starts, axis)
+    Rewriter.insert_op(made, InsertPoint.before(before))
+    return made.results
+
+
+def _write_one_after_the_other(
+    made: loops.NestOp, pieces: Sequence[Sequence[SSAValue]], starts: Sequence[int], axis: int
+) -> None:
+    outer = made.induction_variables
+    for piece, start in zip(pieces, starts, strict=False):
+        loop = loops.ForOp.build([size_along(piece[0], axis)])
+        loop.location = made.location
+        made.body.add_op(loop)
+        places = [*outer[:axis], loop.induction_variables[0], *outer[axis:]]
+        writer = BodyWriter(loop.body, made)
+        for source, handle in zip(piece, made.handles, strict=True):
+            _store(writer, writer.load(source, places), handle, places, _shifted(places, axis, start))
+
+
+def _choose_by_masks(
+    made: loops.NestOp, pieces: Sequence[Sequence[SSAValue]], starts: Sequence[int], axis: int
+) -> None:
+    writer, places = BodyWriter(made.body, made), made.induction_variables
+    index = writer.number(sym.dim(0), [places[axis]], i64)
+    values: list[SSAValue] = [writer.constant(0, element_type_of(one)) for one in pieces[0]]
+    for number in reversed(range(len(pieces))):
+        masks = [writer.make("ge", index, writer.constant(starts[number], i64))] if number else []
+        if number + 1 < len(pieces):
+            masks.append(writer.make("lt", index, writer.constant(starts[number + 1], i64)))
+        mask = masks[0] if len(masks) == 1 else writer.make("and", *masks)
+        there = _shifted(places, axis, -starts[number])
+        values = [
+            writer.add(loops.LoadOp.build(source, there, places, mask, other))
+            for source, other in zip(pieces[number], values, strict=True)
+        ]
+    for value, handle in zip(values, made.handles, strict=True):
+        _store(writer, value, handle, places, _shifted(places, axis, 0))
+
+
+def _shifted(places: Sequence[SSAValue], axis: int, shift: int) -> list[sym.IndexExpr]:
+    return [sym.dim(k) + shift if k == axis else sym.dim(k) for k in range(len(places))]
+
+
+def _store(
+    writer: BodyWriter, value: SSAValue, handle: SSAValue, places: Sequence[SSAValue], target: list[sym.IndexExpr]
+) -> None:
+    store = loops.StoreOp.build(value, handle, target, places)
+    store.location = writer.location
+    writer.block.add_op(store)
+
+
+__all__ = ["MOST_SELECTED", "Concatenation", "concatenation_of", "join", "size_along"]
