@@ -96,9 +96,7 @@ class _Fusion:
     siblings: Siblings = field(default_factory=Siblings)
     calls: list[int] = field(default_factory=list[int])
     transient: dict[loops.NestOp, bool] = field(default_factory=dict[loops.NestOp, bool])
-    early: dict[loops.NestOp, tuple[Operation, int]] = field(
-        default_factory=dict[loops.NestOp, tuple[Operation, int]]
-    )
+    early: dict[loops.NestOp, tuple[Operation, int]] = field(default_factory=dict[loops.NestOp, tuple[Operation, int]])
     """Of a producer an op that reads it early, and as which operand: its first one, when it was looked for."""
     remarks: list[str] = field(default_factory=list[str])
     moves: tuple[Move, ...] = field(default_factory=lambda: active().fusions)
@@ -211,10 +209,10 @@ class _Fusion:
         if isinstance(self.facts.values(producer), dict) or volume(consumer.sizes) == 1:
             return False
         place = self.order[consumer]
-        known, position = self.early.get(producer, (None, 0))
-        if known is not None and _reads_at(known, position, producer):
-            if self.order.get(top_level_nest(known), place) < place:  # an op that was erased stands nowhere
-                return True
+        known, position = self.early.get(producer, (producer, 0))
+        # An op that was erased stands nowhere.
+        if _reads_at(known, position, producer) and self.order.get(top_level_nest(known), place) < place:
+            return True
         uses = [use for result in producer.results for use in islice(result.uses, _MOST_USES + 1)]
         if len(uses) > _MOST_USES:
             return True

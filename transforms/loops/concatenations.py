@@ -217,9 +217,7 @@ def join(pieces: Sequence[Sequence[SSAValue]], axis: int, before: loops.NestOp) 
         starts.append(starts[-1] + size_along(piece[0], axis))
     around = sizes_of(tensor_type_of(pieces[0][0]))
     sizes = [*around[:axis], starts[-1], *around[axis + 1 :]]
-    outs = [
-        tensor_type(sizes, element_type_of(one), device=device_of(tensor_type_of(one))) for one in pieces[0]
-    ]
+    outs = [tensor_type(sizes, element_type_of(one), device=device_of(tensor_type_of(one))) for one in pieces[0]]
     many = len(pieces) > MOST_SELECTED
     made = loops.NestOp.build([*sizes[:axis], *sizes[axis + 1 :]] if many else sizes, outs)
     made.location = before.location

@@ -27,13 +27,14 @@ from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.layout import device_of, element_type_of, sizes_of, tensor_type, tensor_type_of
-from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove
+from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of
 from cuesta.dialects.loops.writing import leading_to
 from cuesta.transforms.dce import clean_block
 from cuesta.transforms.devices import DEVICE, traits_for
-from cuesta.transforms.loops.separate_points import is_apart, separate
 from cuesta.transforms.loops.concatenations import Concatenation, concatenation_of, join, size_along
+from cuesta.transforms.loops.separate_points import is_apart, separate
 from cuesta.transforms.reductions.sharing_cost import Site, Work, pays
+
 
 @dataclass(frozen=True)
 class ShareReductionsPass(ModulePass):
@@ -87,9 +88,7 @@ class ShareReductionsPass(ModulePass):
         return pays(sites, machine, blocks=traits_for(readers[0].nest, self.target).blocks)
 
 
-def _fresh(
-    tensor: SSAValue, axis: int, joined: dict[SSAValue, Concatenation], known: set[SSAValue]
-) -> list[SSAValue]:
+def _fresh(tensor: SSAValue, axis: int, joined: dict[SSAValue, Concatenation], known: set[SSAValue]) -> list[SSAValue]:
     """Those of the parts of a tensor, and of theirs, that are not known yet; now they are."""
     if tensor in known:
         return []
