@@ -186,7 +186,10 @@ class _Fusion:
         for source, producer in sorted(candidates, key=lambda pair: self.order[pair[1]], reverse=True):
             if source in refused:
                 continue
-            if not asked and producer is not nearest and self.stays_apart(producer, consumer):
+            if not asked and (
+                self.would_be_stored(producer, consumer, source)
+                or (producer is not nearest and self.stays_apart(producer, consumer))
+            ):
                 refused.update(producer.results)
                 continue
             outcome = self.fuse_as_extensions_say(producer, consumer, source, sites) if self.moves else None
@@ -197,6 +200,14 @@ class _Fusion:
             self.refuse(consumer, producer, outcome)
             refused.update(producer.results)
         return None
+
+    def would_be_stored(self, producer: loops.NestOp, consumer: loops.NestOp, source: SSAValue) -> bool:
+        """Whether `fuse` is sure to refuse a pair as the consumer is computed where it is read, and its producer cannot
+        be: found without looking at every access.
+        """
+        if isinstance(self.facts.values(producer), dict) or is_much_smaller(consumer, source):
+            return False
+        return self.is_to_be_inlined(consumer)
 
     def stays_apart(self, producer: loops.NestOp, consumer: loops.NestOp) -> bool:
         """Whether `fuse` is sure to refuse a pair, without its reason: the producer cannot be computed at a read, and
