@@ -19,7 +19,7 @@ from cuesta.dialects.loops.writing import BodyWriter
 MOST_SELECTED = 4
 """So many parts are told apart by masks, which consumers can inline; more are written one after another.
 
-Source: a choice, as `aten.cat` is lowered (`lowering/aten/indexing.py`).
+Source: a choice, for `aten.cat` too (`lowering/aten/indexing.py`).
 """
 
 _Interval = tuple[int, int]
