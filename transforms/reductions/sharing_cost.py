@@ -1,7 +1,8 @@
 """Whether reducing the parts of concatenations once is less work than reducing every concatenation.
 
-On a GPU in bytes, as `gpu_cost.py` counts them: a nest as it is costs its best as whole rows, in parts, or shared by
-programs that meet; apart, what is not reduced yet, what comes after, and two more launches. On a processor in accesses,
+On a GPU in bytes, as `gpu_cost.py` counts them: a nest as it is costs its best as whole rows or in parts; apart, what
+is not reduced yet, what comes after, and two more launches. It must not cost more than programs that meet, either,
+which only rows that lie in order can, as those of a convolution's result may or may not. On a processor in accesses,
 where a stage after the first finds its row in a cache, and a nest more costs what waking the other threads does.
 """
 
@@ -16,10 +17,9 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import byte_width
-from cuesta.dialects.loops.surgery import loads_of, stores_of
-from cuesta.transforms.fusion.cost import body_cost
-from cuesta.transforms.reductions import gpu_cost
-from cuesta.transforms.reductions.when import TILE, WORTH
+from cuesta.dialects.loops.surgery import all_ops, loads_of, stores_of
+from cuesta.transforms.fusion.cost import arithmetic_cost
+from cuesta.transforms.reductions import gpu_cost, when
 
 
 @struct
@@ -60,7 +60,7 @@ class Work:
             loop is not None,
             loop is not None and any(load.source is tensor for load in loads_of(loop)),
             0 if loop is None else sum(byte_width(store.target) for store in stores_of(loop)),
-            body_cost(nest).arithmetic,
+            sum(arithmetic_cost(op) for stage in (*reductions, *([loop] if loop else [])) for op in all_ops(stage)),
         )
 
     @property
@@ -86,11 +86,14 @@ def pays(sites: Sequence[Site], machine: Machine, *, blocks: bool) -> bool:
     """Whether it is less work for all nests together. `blocks`: they are for a GPU."""
     of_whole, of_shared = (_gpu_whole, _gpu_shared) if blocks else (_cpu_whole, _cpu_shared)
     before = sum(of_whole(site.work, machine) for site in sites)
-    return sum(of_shared(site, machine) for site in sites) <= WORTH * before
+    after = sum(of_shared(site, machine) for site in sites)
+    if blocks and after > sum(_gpu_meeting(site.work, machine) for site in sites):
+        return False
+    return after <= when.WORTH * before
 
 
-def _gpu_whole(work: Work, machine: Machine) -> float:
-    rows = gpu_cost.Rows(
+def _rows(work: Work) -> gpu_cost.Rows:
+    return gpu_cost.Rows(
         work.rows,
         work.points,
         work.rows * work.points,
@@ -101,10 +104,18 @@ def _gpu_whole(work: Work, machine: Machine) -> float:
         work=work.arithmetic,
         later=work.stages - 1,
     )
-    costs = [gpu_cost.of_whole_rows(rows, machine), gpu_cost.of_parts(rows, machine)]
-    if work.after:
-        costs.append(gpu_cost.of_meeting(rows, math.ceil(work.points / TILE), machine))
-    return min(costs)
+
+
+def _gpu_whole(work: Work, machine: Machine) -> float:
+    rows = _rows(work)
+    return min(gpu_cost.of_whole_rows(rows, machine), gpu_cost.of_parts(rows, machine))
+
+
+def _gpu_meeting(work: Work, machine: Machine) -> float:
+    """Infinite where nothing comes after the reductions: such programs do not meet."""
+    if not work.after:
+        return math.inf
+    return gpu_cost.of_meeting(_rows(work), math.ceil(work.points / when.TILE), machine)
 
 
 def _gpu_shared(site: Site, machine: Machine) -> float:
