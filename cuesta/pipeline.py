@@ -54,6 +54,8 @@ STAGES: tuple[Stage, ...] = (
     Stage("eliminate-views", "reads go through views, so that views cost nothing and hide nothing from fusion"),
     Stage("cse", "layers share masks, positions and casts; merge them before fusion copies them apart"),
     Stage("dce", "what only views kept alive goes, and with it users that would hold fusion back"),
+    Stage("nest-concatenations", "of many parts none is masked, so fusion could not take them in; of two both are"),
+    Stage("share-reductions", "equal layers are one by now, and no concatenation is part of what reads it yet"),
     Stage(
         "separate-biases", "what reads a library's result is a nest now; a kernel that follows adds the bias as well"
     ),

@@ -25,14 +25,12 @@ from cuesta.lowering.aten.pointwise import broadcast_indices
 from cuesta.lowering.aten.scalar import Scalar
 from cuesta.lowering.aten.storages import keeping_storage
 from cuesta.lowering.aten.view_maps import position_from_start, slice_start
+from cuesta.transforms.loops.concatenations import MOST_SELECTED
 
 IndexList = list[sym.IndexExpr]
 
 PieceOf = Callable[[LoopBuilder, Nest], tuple[Scalar | None, IndexList]]
 """Where an index of the result lies in the piece, and whether it does; None: always."""
-
-MOST_SELECTED = 4
-"""So many inputs of `cat` are told apart by masks, which consumers can inline; more are written one after another."""
 
 _MOST_SIDE_BY_SIDE = 4
 """So many inputs of a single column are written by one point, which `unroll` of fusion can go on from."""

@@ -16,6 +16,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
@@ -95,6 +96,8 @@ class _Fusion:
     siblings: Siblings = field(default_factory=Siblings)
     calls: list[int] = field(default_factory=list[int])
     transient: dict[loops.NestOp, bool] = field(default_factory=dict[loops.NestOp, bool])
+    early: dict[loops.NestOp, tuple[Operation, int]] = field(default_factory=dict[loops.NestOp, tuple[Operation, int]])
+    """Of a producer an op that reads it early, and as which operand: its first one, when it was looked for."""
     remarks: list[str] = field(default_factory=list[str])
     moves: tuple[Move, ...] = field(default_factory=lambda: active().fusions)
 
@@ -160,27 +163,73 @@ class _Fusion:
 
     def fuse_producers_into(self, consumer: loops.NestOp) -> loops.NestOp:
         refused: set[SSAValue] = set()
-        while True:
-            sites = self.facts.sites(consumer)
-            candidates = {
-                source: producer
-                for source in sites
-                if isinstance(producer := source.owner, loops.NestOp)
-                and source not in refused
-                and producer is not consumer
-                and not producer.operands  # what is updated is complete when all points are done
-            }
-            if not candidates:
-                return consumer
-            source, producer = max(candidates.items(), key=lambda candidate: self.order[candidate[1]])
+        while (fused := self.fuse_a_producer_into(consumer, refused)) is not None:
+            consumer = fused
+        return consumer
+
+    def fuse_a_producer_into(self, consumer: loops.NestOp, refused: set[SSAValue]) -> loops.NestOp | None:
+        """The nest to go on with after a move on the consumer and the nearest of its producers with which there is one;
+        None when there is none. What stays apart joins `refused`.
+        """
+        sites = self.facts.sites(consumer)
+        owners = [source.owner for source in sites if isinstance(source.owner, Operation)]
+        nearest = max(owners, key=self.order.__getitem__, default=None)
+        candidates = [
+            (source, producer)
+            for source in sites
+            if isinstance(producer := source.owner, loops.NestOp)
+            and source not in refused
+            and producer is not consumer
+            and not producer.operands  # what is updated is complete when all points are done
+        ]
+        asked = bool(self.moves) or self.explain or active_trace() is not None
+        for source, producer in sorted(candidates, key=lambda pair: self.order[pair[1]], reverse=True):
+            if source in refused:
+                continue
+            if not asked and (
+                self.would_be_stored(producer, consumer, source)
+                or (producer is not nearest and self.stays_apart(producer, consumer))
+            ):
+                refused.update(producer.results)
+                continue
             outcome = self.fuse_as_extensions_say(producer, consumer, source, sites) if self.moves else None
             if outcome is None:
                 outcome = self.fuse(producer, consumer, source, sites)
-            if isinstance(outcome, str):
-                self.refuse(consumer, producer, outcome)
-                refused.update(producer.results)
-            else:
-                consumer = outcome
+            if not isinstance(outcome, str):
+                return outcome
+            self.refuse(consumer, producer, outcome)
+            refused.update(producer.results)
+        return None
+
+    def would_be_stored(self, producer: loops.NestOp, consumer: loops.NestOp, source: SSAValue) -> bool:
+        """Whether `fuse` is sure to refuse a pair as the consumer is computed where it is read, and its producer cannot
+        be: found without looking at every access.
+        """
+        if isinstance(self.facts.values(producer), dict) or is_much_smaller(consumer, source):
+            return False
+        return self.is_to_be_inlined(consumer)
+
+    def stays_apart(self, producer: loops.NestOp, consumer: loops.NestOp) -> bool:
+        """Whether `fuse` is sure to refuse a pair, without its reason: the producer cannot be computed at a read, and
+        where it stands something that the consumer reads is not there yet, nor is the consumer its first reader.
+
+        Of a long sum, each partial one is offered all that the last one refused: pairs are as many as the cube of the
+        terms, and are not looked at one by one.
+        Requires: the producer is not the nearest of all that the consumer reads.
+        """
+        if isinstance(self.facts.values(producer), dict) or volume(consumer.sizes) == 1:
+            return False
+        place = self.order[consumer]
+        known, position = self.early.get(producer, (producer, 0))
+        # An op that was erased stands nowhere.
+        if _reads_at(known, position, producer) and self.order.get(top_level_nest(known), place) < place:
+            return True
+        uses = [use for result in producer.results for use in islice(result.uses, _MOST_USES + 1)]
+        if len(uses) > _MOST_USES:
+            return True
+        first = min(uses, key=lambda use: self.order[top_level_nest(use.operation)])
+        self.early[producer] = first.operation, first.index
+        return self.order[top_level_nest(first.operation)] < place
 
     def fuse_as_extensions_say(
         self,
@@ -454,6 +503,12 @@ class _Fusion:
             if isinstance(owner, Operation) and owner is not producer and self.order[owner] >= position:
                 return False
         return True
+
+
+def _reads_at(op: Operation, position: int, producer: loops.NestOp) -> bool:
+    """Whether an op, which may be erased by now, still reads what a nest gives as that operand."""
+    operands = op.operands
+    return position < len(operands) and operands[position].owner is producer
 
 
 def _starves(producer: loops.NestOp, consumer: loops.NestOp) -> bool:

@@ -55,8 +55,8 @@ class SeparatePointsPass(ModulePass):
         for nest in every:
             if isinstance(nest, loops.NestOp) and nest.results and traits_for(nest, self.target).blocks:
                 loop = nest.body.last_op
-                if isinstance(loop, loops.ForOp) and _reads_or_writes_images(loop) and _is_apart(nest, loop):
-                    _separate(nest, loop)
+                if isinstance(loop, loops.ForOp) and _reads_or_writes_images(loop) and is_apart(nest, loop):
+                    separate(nest, loop)
 
 
 def _reads_or_writes_images(loop: loops.ForOp) -> bool:
@@ -64,7 +64,7 @@ def _reads_or_writes_images(loop: loops.ForOp) -> bool:
     return any(len(sizes_of(tensor_type_of(tensor))) in (4, 5) for tensor in tensors)
 
 
-def _is_apart(nest: loops.NestOp, loop: loops.ForOp) -> bool:
+def is_apart(nest: loops.NestOp, loop: loops.ForOp) -> bool:
     """Whether the loop needs no more of the rest of the nest than its values, and the rest nothing of the loop."""
     rest = [op for op in ops_of(nest.body) if op is not loop]
     if not any(isinstance(op, loops.ReduceOp) for op in rest):
@@ -82,7 +82,8 @@ def _is_apart(nest: loops.NestOp, loop: loops.ForOp) -> bool:
     return not any(store.target in ours for op in rest for store in stores_of(op))
 
 
-def _separate(nest: loops.NestOp, loop: loops.ForOp) -> None:
+def separate(nest: loops.NestOp, loop: loops.ForOp) -> loops.NestOp:
+    """Makes two nests of one, and gives that of the rows. Requires: `is_apart(nest, loop)`."""
     rest = [op for op in ops_of(nest.body) if op is not loop]
     own = {result for op in rest for result in op.results}
     needed = dict.fromkeys(value for op in loop.walk() for value in op.operands if value in own)
@@ -128,6 +129,7 @@ def _separate(nest: loops.NestOp, loop: loops.ForOp) -> None:
         found[handle].name_hint = result.name_hint
         replace_all_uses(result, found[handle])
     remove(nest)
+    return rows
 
 
 @struct
@@ -181,4 +183,4 @@ def _is_of_reduction(value: SSAValue, ops: Sequence[Operation]) -> bool:
     return any(isinstance(op, loops.ReduceOp) for op in leading_to(value, ops))
 
 
-__all__ = ["SeparatePointsPass"]
+__all__ = ["SeparatePointsPass", "is_apart", "separate"]
