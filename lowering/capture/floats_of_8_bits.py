@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from torch._ops import OpOverload
@@ -46,7 +46,7 @@ def _has_8_bits(value: Any) -> bool:
 
     if isinstance(value, torch.Tensor):
         return value.dtype.is_floating_point and value.dtype.itemsize == 1
-    return isinstance(value, list | tuple) and any(map(_has_8_bits, value))
+    return isinstance(value, list | tuple) and any(map(_has_8_bits, cast("list[object]", value)))
 
 
 def _mode() -> Any:
@@ -59,7 +59,7 @@ def _mode() -> Any:
         computed: str | None = None
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            named = kwargs or {}
+            named: dict[str, Any] = kwargs or {}
             if any(map(_has_8_bits, (*args, *named.values()))) and not func.is_view and _name_of(func) not in MOVES:
                 self.computed = _name_of(func)
                 raise TypeError(f"{self.computed} computes with floats of 8 bits")
