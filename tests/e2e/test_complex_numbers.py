@@ -108,8 +108,19 @@ def test_every_formula_at_the_edges(function: Callable[..., Any], dtype: torch.d
     compiled, sums = compiled_of(function), "alpha" in function.__code__.co_consts or 3 in function.__code__.co_consts
     for actual, expected in zip(_tree(compiled(z, w)), _tree(function(z, w)), strict=True):
         if not sums:
+            actual = torch.where(_within_digits_of_the_modulus(actual, expected), expected, actual)
             torch.testing.assert_close(actual, expected, equal_nan=True, rtol=1e-5, atol=1e-40)
     assert set(list(cuesta.records)[-1].fallbacks) <= ONLY_NAMES
+
+
+def _within_digits_of_the_modulus(actual: Tensor, expected: Tensor) -> Tensor:
+    """Where two parts of numbers, or real numbers, differ by a few of the last digits of the greater part: eager's
+    z**-2 of 1e-30 + 1e-30j has a real part of 1.5e43 beside an imaginary one of 5e59, ours has none.
+    """
+    if not expected.is_floating_point() or expected.shape[-1:] != (2,):
+        return torch.zeros_like(expected, dtype=torch.bool)
+    greater = expected.abs().amax(-1, keepdim=True)
+    return (actual - expected).abs() <= 4 * torch.finfo(expected.dtype).eps * greater
 
 
 def test_functions_near_the_ends_of_the_range() -> None:
