@@ -77,7 +77,7 @@ def test_programs(name: str, tmp_path: Path) -> None:
     ("name", "step"),
     [(name, step) for name in models.MODELS for step in ("inference", "training")]
     if WHOLE
-    else [("resnet", "inference"), pytest.param("gpt2", "training", marks=pytest.mark.thorough)],
+    else [pytest.param(*one, marks=pytest.mark.thorough) for one in (("resnet", "inference"), ("gpt2", "training"))],
 )
 def test_demo_model(name: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")

@@ -118,7 +118,7 @@ def test_every_layer_reads_each_feature_once_for_its_points() -> None:
 
 @pytest.mark.parametrize("grown", [False, True])
 def test_no_stage_changes_what_is_computed(grown: bool) -> None:
-    block, x = _block(4 if grown else 5, grown=grown)
+    block, x = _block(3, grown=grown)
     for captured in capture(block, x):
         _busy_machine(captured.module)
         check_levels(captured, reenter_at_levels=False)
