@@ -2,6 +2,9 @@
 
 torch's own libgomp is called, so there is one thread pool, no oversubscription, and `torch.set_num_threads` is honoured
 (it is read at run time). Where torch has none (macOS), the loop is serial.
+
+A region always has all threads, and those without a part do nothing: libgomp ends the threads that a smaller team has
+no use for, and starts them again for the next larger one (for teams of 4 and 2 in turns 20 times the time of 4 alone).
 """
 
 from __future__ import annotations
@@ -28,17 +31,23 @@ declare i32 @omp_get_num_threads() nounwind
 declare i32 @omp_get_max_threads() nounwind
 declare i32 @omp_in_parallel() nounwind
 
-; What one thread does: its contiguous share of [0, n). OpenMP may start fewer threads than were asked for.
+; What one thread does: its contiguous share of [0, n), if it is one of the first `used`. OpenMP may start fewer threads.
 define internal void @cuesta.parallel_for.thread(ptr %region) {{
   %fn = load ptr, ptr %region
   %args.place = getelementptr inbounds i8, ptr %region, i64 8
   %args = load ptr, ptr %args.place
   %n.place = getelementptr inbounds i8, ptr %region, i64 16
   %n = load i64, ptr %n.place
+  %used.place = getelementptr inbounds i8, ptr %region, i64 24
+  %used = load i64, ptr %used.place
   %thread = call i32 @omp_get_thread_num()
   %threads = call i32 @omp_get_num_threads()
   %t = zext nneg i32 %thread to i64
-  %count = zext nneg i32 %threads to i64
+  %started = zext nneg i32 %threads to i64
+  %count = call i64 @llvm.umin.i64(i64 %started, i64 %used)
+  %idle = icmp uge i64 %t, %count
+  br i1 %idle, label %done, label %share
+share:
   %quotient = udiv i64 %n, %count
   %remainder = urem i64 %n, %count
   %extra = call i64 @llvm.umin.i64(i64 %t, i64 %remainder)
@@ -73,14 +82,15 @@ parallel:
   %chunks = add i64 %full, 1
   %limit = zext nneg i32 %max to i64
   %used = call i64 @llvm.umin.i64(i64 %chunks, i64 %limit)
-  %threads = trunc i64 %used to i32
-  %region = alloca {{ ptr, ptr, i64 }}
+  %region = alloca {{ ptr, ptr, i64, i64 }}
   store ptr %fn, ptr %region
   %args.place = getelementptr inbounds i8, ptr %region, i64 8
   store ptr %args, ptr %args.place
   %n.place = getelementptr inbounds i8, ptr %region, i64 16
   store i64 %n, ptr %n.place
-  call void @GOMP_parallel(ptr @cuesta.parallel_for.thread, ptr %region, i32 %threads, i32 0)
+  %used.place = getelementptr inbounds i8, ptr %region, i64 24
+  store i64 %used, ptr %used.place
+  call void @GOMP_parallel(ptr @cuesta.parallel_for.thread, ptr %region, i32 0, i32 0)
   ret void
 serial:
 {_RUN_DIRECTLY}"""
