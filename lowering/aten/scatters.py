@@ -346,6 +346,10 @@ def _index_put(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     shared = broadcast_sizes([sizes_of_value(index) for index in tensors])
     adjacent = indexed == list(range(indexed[0], indexed[-1] + 1))
     first = indexed[0] if adjacent else 0
+    others = [size for dim, size in enumerate(sizes) if dim not in indexed]
+    chosen = [*others[:first], *shared, *others[first:]]
+    if any(not _fits(size, there) for size, there in zip(reversed(value_sizes), reversed(chosen), strict=False)):
+        decline("whether the values fit is only known from the data")
 
     def update(outer: Sequence[sym.IndexExpr], inner: Sequence[sym.IndexExpr]) -> Update:
         rest, place = iter(outer), IndexList()
@@ -360,6 +364,11 @@ def _index_put(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
 
     kind = "sum" if op.boolean("accumulate") else "assign"
     return scatter(op, builder, Scatter(indexed, shared, kind, _of(target, builder), update, by_rows=True))
+
+
+def _fits(size: sym.IndexExpr, there: sym.IndexExpr) -> bool:
+    """Whether a dim is known to broadcast to another."""
+    return size == 1 or size == there or sym.prove_equal(size, there, ())
 
 
 def _masked_put(op: AtenCall, builder: LoopBuilder, dim: int, mask: SSAValue) -> Sequence[SSAValue]:

@@ -115,6 +115,20 @@ def test_a_place_of_which_only_the_data_knows_whether_it_is_there(function: Call
                 call(x)
 
 
+def test_values_of_which_only_the_data_knows_whether_they_fit() -> None:
+    """Eager looks: what is generated would leave some out, or read beside the memory."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.new_zeros(5).index_put((torch.where(x > 0)[0],), x[:3]) + 1
+
+    compiled = compiled_of(function)
+    check_call(compiled, function, torch.tensor([1.0, -1, 2, -3, 4]))
+    for x in (torch.tensor([-1.0, 1, 1, -1, -1]), torch.ones(5)):
+        for call in (function, compiled):
+            with pytest.raises(RuntimeError, match="shape mismatch"):
+                call(x)
+
+
 def test_where_a_part_begins_as_only_the_data_knows() -> None:
     """torch 2.11 asks it of every slice of what has such a size, and checks that it is no negative number."""
 
