@@ -31,7 +31,7 @@ declare i32 @omp_get_num_threads() nounwind
 declare i32 @omp_get_max_threads() nounwind
 declare i32 @omp_in_parallel() nounwind
 
-; What one thread does: its contiguous share of [0, n), if it is one of the first `used`. OpenMP may start fewer threads.
+; What one thread does: its contiguous share of [0, n), if it is of the first `used`. OpenMP may start fewer threads.
 define internal void @cuesta.parallel_for.thread(ptr %region) {{
   %fn = load ptr, ptr %region
   %args.place = getelementptr inbounds i8, ptr %region, i64 8
