@@ -19,6 +19,7 @@ from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import all_ops, loads_of, stores_of
 from cuesta.transforms.fusion.cost import arithmetic_cost
+from cuesta.transforms.fusion.space import volume
 from cuesta.transforms.reductions import gpu_cost, when
 
 
@@ -142,8 +143,8 @@ def _cpu_shared(site: Site, machine: Machine) -> float:
 
 
 def _number(sizes: Sequence[sym.IndexExpr]) -> int | None:
-    numbers = [size for size in sizes if isinstance(size, int)]
-    return math.prod(numbers) if len(numbers) == len(sizes) else None
+    points = volume(sizes)
+    return points if isinstance(points, int) else None
 
 
 __all__ = ["Site", "Work", "pays"]

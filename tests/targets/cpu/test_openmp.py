@@ -128,7 +128,7 @@ def test_set_num_threads_is_honoured_at_run_time() -> None:
 @pytest.mark.skipif(not openmp.has_threads() or sys.platform != "linux", reason="this torch has no libgomp")
 @pytest.mark.usefixtures("two_threads")
 def test_no_thread_ends_as_a_loop_has_fewer_parts() -> None:
-    """libgomp ends those that a smaller team has no use for: starting them again took 20 times as long as the rest."""
+    """libgomp ends those that a smaller team has no use for, and starts them again for the next that has."""
     loaded = load()
     torch.set_num_threads(4)
     assert len(visit(loaded, 8, 1)) == 4
