@@ -19,7 +19,7 @@ from cuesta.transforms.fusion import fuse_nests
 from tests.support.dense_blocks import DenseBlock
 from tests.support.random_programs import program
 
-FILTERS = ("stays_apart", "would_be_stored")
+FILTERS: tuple[str, ...] = ("stays_apart", "would_be_stored")
 BEFORE = [stage.label for stage in STAGES].index("fuse-nests")
 
 
@@ -43,7 +43,7 @@ def fused(module: ModuleOp) -> str:
 @pytest.mark.slow
 def test_what_is_fused_is_the_same_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = [one for seed in range(400, 430) for one in of_seed(seed)] + of_a_block(4)
-    fired = dict.fromkeys(FILTERS, 0)
+    fired: dict[str, int] = dict.fromkeys(FILTERS, 0)
     found: list[list[str]] = []
     for asks in (True, False):
         with monkeypatch.context() as patch:
