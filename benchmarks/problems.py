@@ -7,7 +7,8 @@ arguments) and `get_inputs()` (those of its forward pass). Each is run in eager,
 
 Models run without gradients, in the mode in which their constructors leave them, with random weights from a fixed seed.
 Processes compile and check beside each other, as many as the device's memory holds; then each problem is measured, all
-sides in turns, while nothing else runs. Cuesta's results are held to eager's in f32 without TF32.
+sides in turns, while nothing else runs. Cuesta's results are held to eager's in f32 without TF32: they are as near as
+eager's own are, or as those of operands that are rounded to TF32, where PyTorch's settings let libraries take it.
 
 Times are medians on the device, with cold caches (`ms`); where they are short, also from call to result (`called`).
 Means are geometric, by the part of the name before the first underscore; `of both` is the better of eager and

@@ -65,6 +65,30 @@ def select(self: Tensor, dim: int, index: int) -> Tensor:
     return NotImplemented
 
 
+def int_mm(self: Tensor, mat2: Tensor) -> Tensor:
+    """The same of matrices whose rows or columns lie one after the other: of others, as those of one column that is
+    transposed or of windows, eager's library on a CPU gives what lay in memory (oneDNN, torch 2.13).
+    """
+    import torch
+
+    given = (self, mat2)
+    laid = [one if _lies_plainly(one) else one.clone(memory_format=torch.contiguous_format) for one in given]
+    if self.ndim != 2 or mat2.ndim != 2 or all(one is other for one, other in zip(given, laid, strict=True)):
+        return NotImplemented
+    return torch.ops.aten._int_mm.default(*laid)
+
+
+def _lies_plainly(matrix: Tensor) -> bool:
+    """Whether the rows or the columns of a matrix are known to lie apart, each in one piece."""
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    if matrix.ndim != 2:
+        return True
+    (rows, columns), (down, right) = matrix.shape, matrix.stride()
+    in_rows = guard_or_false(right == 1) and guard_or_false(down >= columns)
+    return in_rows or (guard_or_false(down == 1) and guard_or_false(right >= rows) and guard_or_false(right > 1))
+
+
 def index_fill(self: Tensor, dim: int, index: Tensor, value: float | Tensor) -> Tensor:
     """PyTorch's of torch 2.11 copies in place where results do not lie as `self`: AOTAutograd refuses the graph."""
     import torch

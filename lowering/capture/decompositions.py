@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
 from cuesta.lowering.capture import insertions, quantization
-from cuesta.lowering.capture.corrections import index_fill, put, select, take, unless_eager_refuses, vector_norm
+from cuesta.lowering.capture.corrections import index_fill, int_mm, put, select, take, unless_eager_refuses, vector_norm
 from cuesta.lowering.capture.floats_of_8_bits import whole_where_it_computes
 from cuesta.lowering.capture.gradients import masked_scatter_backward, weight_norm_backward
 from cuesta.lowering.capture.histograms import bincount, histc
@@ -217,6 +217,7 @@ def _own_decompositions() -> DecompositionTable:
         aten.linalg_vector_norm.default: vector_norm,
         aten.select.int: select,
         aten.index_fill.int_Scalar: index_fill,
+        aten._int_mm.default: int_mm,
         **{
             overload: copy_of(view)
             for overload, view in (

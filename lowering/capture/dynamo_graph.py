@@ -56,7 +56,7 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
                 return f"{name_of(node)} writes to tensors that overlap"
             if len(written) > 1 and _reads_what_it_wrote(node, written):
                 return f"{name_of(node)} writes to tensors that overlap with what it reads next"
-            if any(overlaps(one) for tensor in written for one in _views_behind(tensor)):
+            if any(overlaps(one) for tensor in written for one in views_behind(tensor)):
                 return f"{name_of(node)} writes to a tensor of which several elements are one number in memory"
             if any(map(_is_of_windows_with_gaps, written)):
                 return f"{name_of(node)} writes to windows that leave elements out"
@@ -232,7 +232,7 @@ def _is_known(fact: Any) -> bool:
     return statically_known_true(fact)
 
 
-def _views_behind(node: Node) -> Iterator[torch.Tensor]:
+def views_behind(node: Node) -> Iterator[torch.Tensor]:
     """A tensor, what it is a view of, and so on."""
     memory: object = None
     while isinstance(tensor := value_of(node), torch.Tensor) and _has_memory(tensor):
@@ -295,6 +295,20 @@ def overlaps(tensor: torch.Tensor) -> bool:
             return True
         extent = extent + step * (size - 1)
     return False
+
+
+def fills_memory(tensor: torch.Tensor) -> bool:
+    """Whether its elements are known to lie one after the other, from the start of its memory on, in any order of dims.
+    """
+    if not _is_known(tensor.storage_offset() == 0):
+        return False
+    extent: Any = 1
+    pairs = [pair for pair in zip(tensor.stride(), tensor.shape, strict=True) if not _is_known(pair[1] == 1)]
+    for step, size in sorted(pairs, key=lambda pair: _now(pair[0])):
+        if not _is_known(step == extent):
+            return False
+        extent = extent * size
+    return True
 
 
 def _now(number: Any) -> int:

@@ -1,4 +1,4 @@
-"""What AOTAutograd forgets of tensors that share memory: a bit, a type, a gradient, a derivative, a place.
+"""What AOTAutograd forgets of tensors that share memory: a bit, a type, a gradient, a derivative, a place, a dim.
 
 It makes results that are views anew when a graph has run, and updates in place before. Where that loses something,
 eager runs the graph, or a result gets memory of its own.
@@ -15,12 +15,14 @@ from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from cuesta.lowering.capture.dynamo_graph import (
+    fills_memory,
     may_meet,
     memory_of,
     name_of,
     overlaps,
     tensors_of,
     value_of,
+    views_behind,
     written_by,
 )
 
@@ -135,6 +137,64 @@ def _shared_and_written(gm: GraphModule) -> set[int]:
     return {memory for memory in shared if may_meet([one for one in inputs if memory_of(one) == memory])}
 
 
+def lost_layout(gm: GraphModule) -> str | None:
+    """The call of somebody's operator, if there is one, that writes to a view of a tensor that was updated before it and
+    does not fill its memory from the start on: x = y[..., 1]; x.add_(1); library.shift_(x[0]). AOTAutograd computes the
+    update anew, densely, and makes the view of that by its place in the old memory: beside the new one.
+
+    Near miss: what fills its memory, whose update lies alike.
+
+    Source: `write_view_information_to_args` of torch/_higher_order_ops/auto_functionalize.py.
+    """
+    for module in gm.modules():
+        updated = set[int]()
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            if node.op not in ("call_method", "call_function"):
+                continue
+            written = list(written_by(node))
+            if _is_somebodys(node):
+                for one in written:
+                    root = next(reversed(list(views_behind(one))), None)
+                    if root is not None and memory_of(root) in updated and not fills_memory(root):
+                        return f"{name_of(node)} writes to a view of what was updated, which does not fill its memory"
+            updated.update(_storages(written))
+    return None
+
+
+def _is_somebodys(node: Node) -> bool:
+    """Whether it calls an operator that is not PyTorch's own."""
+    target: Any = node.target
+    name = target.name() if isinstance(target, torch._ops.OpOverload) else getattr(target, "_qualified_op_name", "aten::")
+    return name.partition("::")[0] not in ("aten", "prims", "_c10d_functional")
+
+
+def lost_rank(gm: GraphModule) -> str | None:
+    """The call of `squeeze`, if there is one, of a dim of which only the data knows whether its size is 1. PyTorch takes
+    it for another, and the result for one of so many dims, also where it learns of the 1 later.
+
+    Near miss: a size that PyTorch guards, as it does with those of inputs.
+    """
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            if node.op not in ("call_method", "call_function") or name_of(node).partition(".")[0] != "squeeze":
+                continue
+            source, result = next(_given(node), None), value_of(node)
+            if source is None or not isinstance(result, torch.Tensor):
+                continue
+            dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+            chosen = range(source.dim()) if dims is None else dims if isinstance(dims, Sequence) else (dims,)
+            sizes: list[Any] = [source.shape[cast("int", dim)] for dim in chosen] if source.dim() else []
+            ones = sum(statically_known_true(size == 1) for size in sizes)
+            unknown = (size for size in sizes if not statically_known_true(size == 1))
+            if any(free_unbacked_symbols(one) and not statically_known_true(one > 1) for one in unknown):
+                return f"{node.name} is of a size of which only the data knows whether it is 1"
+            if result.dim() != source.dim() - ones:
+                return f"{node.name} is of a size that turned out to be 1"
+    return None
+
+
 def lost_negative_bit(gm: GraphModule) -> str | None:
     """The result, if there is one, with a negative bit that AOTAutograd forgets when it makes the view anew of its
     base's memory: where a size of any view of that memory is a symbol, or several results share what is computed.
@@ -238,6 +298,8 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_type,
     lost_place_of_a_derivative,
     lost_base,
+    lost_layout,
+    lost_rank,
 )
 
 

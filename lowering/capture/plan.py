@@ -11,7 +11,7 @@ last.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -62,7 +62,7 @@ def _is_opaque(node: Node, unsayable: set[Node]) -> bool:
     if isinstance(target, OpOverload):
         if node.meta.get("unbacked_bindings") or _is_given_objects(node, cast("Any", target)):
             return True
-        if target in (torch.ops.aten.select.int, torch.ops.aten.select_scatter.default) and _may_not_be_there(node):
+        if (may_be_refused := _LOOKED_AT.get(target)) is not None and may_be_refused(node):
             return True
     elif isinstance(target, HigherOrderOperator):
         return target is not _WITH_EFFECTS or not isinstance(node.args[1], OpOverload)
@@ -80,6 +80,31 @@ def _may_not_be_there(node: Node) -> bool:
     if isinstance(size, int) or not free_unbacked_symbols(size):
         return False
     return not (statically_known_true(index < size) and statically_known_true(index >= -size))
+
+
+def _may_not_fit(node: Node) -> bool:
+    """Whether only the data knows if what is inserted has the size of its place: eager looks."""
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
+
+    given = [cast("Any", one.meta["val"] if isinstance(one, Node) else one) for one in node.args]
+    whole, part, dim, start, end, step = [*given, *(0, None, None, 1)[len(given) - 2 :]]
+    if not any(map(free_unbacked_symbols, (*whole.shape, *part.shape, start, end))):
+        return False
+    size = whole.shape[dim]
+    start, end = (0 if start is None else start), (size if end is None or statically_known_true(end >= size) else end)
+    if not (statically_known_true(start >= 0) and statically_known_true(end >= start)):
+        return True
+    sizes = [*whole.shape]
+    sizes[dim] = (end - start + step - 1) // step
+    return len(sizes) != part.dim() or not all(map(statically_known_true, (a == b for a, b in zip(sizes, part.shape))))
+
+
+_LOOKED_AT: Final[Mapping[object, Callable[[Node], bool]]] = {
+    torch.ops.aten.select.int: _may_not_be_there,
+    torch.ops.aten.select_scatter.default: _may_not_be_there,
+    torch.ops.aten.slice_scatter.default: _may_not_fit,
+}
+"""Operators that may refuse what only the data knows, and when they may."""
 
 
 def _is_given_objects(node: Node, target: OpOverload[..., Any]) -> bool:

@@ -11,7 +11,17 @@ import pytest
 import torch
 
 from benchmarks import problem_worker, problems
-from benchmarks.problem_worker import Memory, Worker, case_of, check, distances, loaded, memory_of, problems_of
+from benchmarks.problem_worker import (
+    Memory,
+    Worker,
+    case_of,
+    check,
+    distances,
+    loaded,
+    memory_of,
+    problems_of,
+    rounded_to_tf32,
+)
 
 SUM = """
 import torch
@@ -118,6 +128,16 @@ def test_results_are_held_to_eager_s_distance_or_a_part_of_the_largest_number() 
         check([torch.tensor([1.0, torch.nan, torch.nan, torch.inf])], exact[:1], [0.0], 1e-4)
     with pytest.raises(AssertionError, match=r"\(3,\), not \(4,\)"):
         check([torch.ones(3)], exact[:1], [0.0], 1e-4)
+
+
+def test_numbers_are_rounded_to_tf32() -> None:
+    step = 2.0**-10
+    given = [1 + step / 2, 1 + step / 2 - 2**-23, -1 - step / 2, 1 + step, 0.0, torch.inf, -torch.inf, 2.0**-126]
+    expected = [1 + step, 1.0, -1 - step, 1 + step, 0.0, torch.inf, -torch.inf, 2.0**-126]
+    assert rounded_to_tf32(torch.tensor(given)).tolist() == expected
+    assert rounded_to_tf32(torch.tensor([torch.nan])).isnan().all()
+    whole = torch.tensor([4097])
+    assert rounded_to_tf32(whole) is whole
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])

@@ -225,6 +225,13 @@ def test_fake_quantization_of_what_is_no_number() -> None:
     check(lambda x: torch.ops.aten.fake_quantize_per_tensor_affine_cachemask(x, 0.05, 3, *LEVELS), x, truth=False)
 
 
+@pytest.mark.parametrize("sizes, strides", [((4, 1), (1, 1)), ((4, 17), (1, 1)), ((3, 3), (3, 1)), ((1, 4), (4, 1))])
+def test_products_of_integers_that_lie_oddly(sizes: tuple[int, int], strides: tuple[int, int]) -> None:
+    x = integers(100, 2).flatten().as_strided(sizes, strides)
+    product = compiled_of(lambda x: aten._int_mm(x, x.t()))(x)
+    assert torch.equal(product, (x.long() @ x.long().t()).int())
+
+
 @pytest.mark.slow
 def test_products_of_integers_stay_with_the_library() -> None:
     def integer(a: Tensor, b: Tensor, s: Tensor) -> Tensor:

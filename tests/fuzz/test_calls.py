@@ -247,6 +247,14 @@ def test_zeros_that_eager_negates_in_vectors_are_excused(monkeypatch: pytest.Mon
     assert judge(case).kind == "finding", "zeros are no excuse for other numbers"
 
 
+def test_products_of_integers_that_eager_misreads_are_excused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """63001068; a processor on which eager reads them as they lie is right as it is."""
+    case = Case(["x = numbers(77, torch.int8, a, 1)"], ["x"], [], ["v = torch._int_mm(x, x.t())"], "v", [(5, 1, 1)])
+    assert judge(case).kind in ("right", "excluded")
+    monkeypatch.setattr(torch, "compile", lambda run, backend, **_: lambda x: run(x) + 77 * (backend == "cuesta"))
+    assert judge(case).kind == "finding", "what eager misreads is no excuse for other numbers"
+
+
 @pytest.mark.parametrize(
     ("results", "kind"),
     [("torch.view_as_real(torch.polar(x, x) * (1 - 2j)).flatten()", "excluded"), ("(x * 2)[1:]", "excluded"),
@@ -557,6 +565,21 @@ FOUND: dict[str, Case] = {
         ["x = odd(numbers(35, torch.float32, c, b))", "y = numbers(26, torch.int8, c, b)"], ["x", "y"], [],
         ["v = x.sinh()", "w = v[:1] * 2"], "(v < torch.minimum(x, y), w)", [(2, 0, 17)],
     ),
+    "63001538": Case(
+        ["y = numbers(25, torch.bfloat16, b)", "u = numbers(26, torch.float64, a, b, 2)[..., 1]"], ["y", "u"], [],
+        ["v3 = u.squeeze(0)", "v3[: y.shape[0]].add_(y[: v3.shape[0]])", "fuzz.shift_(v3, 0.5)"], "y.unsqueeze(0)",
+        [(1, 1, 1), (1, 5, 1)], {}, "",
+    ),
+    "63002201": Case(
+        ["x = numbers(17, torch.float32, a)", "z = numbers(4, torch.float32, a).requires_grad_()"], ["x", "z"], [],
+        ["v1 = z[x > 0]", "v7 = v1.squeeze(0)", "v9 = v1.reshape(1, 1)"], "v7 * v7.sum().item()", [(3, 1, 1)], {},
+        "all", True,
+    ),
+    "what is inserted is too long, as only the data knows": Case(
+        ["x = numbers(33, torch.float32, c)"], ["x"], [],
+        ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
+        [(1, 1, 4), (1, 1, 3)], {}, "", True,
+    ),
 }  # fmt: skip
 """What searches found, made small: out of bounds, a graph that AOTAutograd refuses, no error where eager raises, a view
 in memory of its own, an error where a bit is saved, a gradient without what a list's update did,
@@ -566,7 +589,8 @@ known by their sum, a part that only the data knows, views of inputs that share 
 data knows, sizes of subclasses that turn out to be numbers, a copy that is returned twice,
 a scan and its transpose, which is written to, a formula of floats of 8 bits, a level that hangs on a last digit,
 strides of sizes that only the data knows, a view of a result beside inputs that share memory, derivatives where
-elements are one, rows without an element.
+elements are one, rows without an element, a view of what was updated and does not fill its memory, a dim that only the
+data knows, what does not fit, as only the data knows.
 """
 
 

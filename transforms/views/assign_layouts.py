@@ -25,6 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.entry import entry_block, entry_function, given_results, symbol_ranges
+from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import Laid, active_trace, no_match
 from cuesta.dialects.layout import (
@@ -89,7 +90,7 @@ class _Images:
     """The images of a program, and what each way to lay them out costs, in bytes. The label 1 is channels last."""
 
     def __init__(self, module: ModuleOp, convolutions: Mapping[loops.ExternOp, Convolution]) -> None:
-        self.ranges = symbol_ranges(module)
+        self.ranges, self.machine = symbol_ranges(module), machine_of(module)
         self.convolutions = convolutions
         self.blocks = any(traits_of(one.result).blocks for one in convolutions.values() if is_tensor(one.result))
         self.given = given_results(entry_function(module))
@@ -157,7 +158,7 @@ class _Images:
         given_last = dict.fromkeys(one for one in convolution.images if convolution.is_backward and _is_last(one))
         if not all(image in given_last or _has_choice(image) for image in convolution.images):
             return
-        rate = channels_first_costs(convolution)
+        rate = channels_first_costs(convolution, self.machine)
         if rate is None:
             no_match(call, "nobody knows what channels last would cost the library")
             return

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from cuesta.dialects import loops
 from cuesta.dialects.aten import Argument
+from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import element_type_of, is_tensor, sizes_of, tensor_type_of, traits_of
 
@@ -121,6 +122,11 @@ _VOLUMES_ON_GPU: Final = {"plain": 2.5, "pointwise": 0.0, "depthwise": -36.0, "t
 
 Source: as above: plain 2.8, 76; depthwise -89, -36; transposed 7.2, 467.
 """
+_MEMORY_RATE = 11.9
+"""The `memory_rate` of the GPU on which the costs above were measured.
+
+Source: that of the reference machine, times what large copies reach on an H100 (2.77 TB/s) of an H200's (4.2 TB/s).
+"""
 _COLOURS = 4
 """The most channels of an image as it comes.
 
@@ -163,9 +169,12 @@ class Convolution:
         return None
 
 
-def channels_first_costs(convolution: Convolution) -> float | None:
+def channels_first_costs(convolution: Convolution, machine: Machine) -> float | None:
     """What a convolution costs more when images are channels first, in bytes for each byte that it reads and writes;
     below 0 when it costs less. None when nobody has measured that.
+
+    Libraries' copies and kernels take on a GPU of faster memory what they take on another: that memory moves more
+    meanwhile.
 
     Of the gradients that a backward pass computes on a GPU each is taken for half of both. On a processor it keeps its
     layout: most networks would gain 2 to 8 %, but norms of concatenations lose more (decision 030).
@@ -178,17 +187,23 @@ def channels_first_costs(convolution: Convolution) -> float | None:
     if traits_of(convolution.result).blocks:
         if not half and not isinstance(element, Float32Type):
             return None
-        if len(sizes_of(tensor_type_of(convolution.result))) == 5:
-            rate = _VOLUMES_ON_GPU.get(kind)
-            return None if rate is None else rate * convolution.passes
-        forward, backward = _rates_of((_HALF_ON_GPU if half else _GPU)[kind], convolution)
-        if not convolution.is_backward:
-            return _of_colours(convolution, half=half) if kind == "plain" and _has_few(convolution.image) else forward
-        if kind == "depthwise" and not half and convolution.of_weight and _window(convolution) >= _LARGE_WINDOW:
-            return _LARGE_WINDOW_WEIGHT + backward * (convolution.passes - 1) / 2
-        return backward * convolution.passes / 2
+        rate = _rate_on_gpu(kind, convolution, half=half)
+        return None if rate is None else rate * (machine.memory_rate / _MEMORY_RATE)
     # What libraries have no kernel for gives its result channels first.
     return _CPU[kind] if isinstance(element, Float32Type | BFloat16Type) and not convolution.is_backward else None
+
+
+def _rate_on_gpu(kind: str, convolution: Convolution, *, half: bool) -> float | None:
+    """The same on the GPU on which it was measured."""
+    if len(sizes_of(tensor_type_of(convolution.result))) == 5:
+        rate = _VOLUMES_ON_GPU.get(kind)
+        return None if rate is None else rate * convolution.passes
+    forward, backward = _rates_of((_HALF_ON_GPU if half else _GPU)[kind], convolution)
+    if not convolution.is_backward:
+        return _of_colours(convolution, half=half) if kind == "plain" and _has_few(convolution.image) else forward
+    if kind == "depthwise" and not half and convolution.of_weight and _window(convolution) >= _LARGE_WINDOW:
+        return _LARGE_WINDOW_WEIGHT + backward * (convolution.passes - 1) / 2
+    return backward * convolution.passes / 2
 
 
 def _rates_of(rates: _Rates, convolution: Convolution) -> tuple[float, float]:

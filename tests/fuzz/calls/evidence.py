@@ -191,6 +191,17 @@ class SignedZeros(TorchDispatchMode):
         return func(*args).copy_(negated)
 
 
+class PlainIntegers(TorchDispatchMode):
+    """`_int_mm` reads its matrices from copies in rows."""
+
+    supports_higher_order_operators = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._int_mm.default and not any(hasattr(one, "__tensor_flatten__") for one in types):
+            args = tuple(one.clone(memory_format=torch.contiguous_format) for one in args)
+        return func(*args, **(kwargs or {}))
+
+
 def lies_row_major(value: Any) -> bool:
     """Whether a tensor is contiguous; what is none is so, too."""
     return not isinstance(value, Tensor) or value.is_contiguous()

@@ -7,8 +7,11 @@ import pytest
 from cuesta.context import make_context
 from cuesta.dialects import loops
 from cuesta.dialects.core.locations import CuestaParser
+from cuesta.dialects.core.machine import Machine
+from cuesta.transforms.views import convolution_costs
 from cuesta.transforms.views.convolution_costs import Convolution, channels_first_costs, kind_of_convolution
 
+MEASURED = Machine.of({"memory_rate": convolution_costs._MEMORY_RATE})
 PASSES = {"none": "", "both": ", [true, true, false]", "weight": ", [false, true, false]"}
 
 
@@ -22,6 +25,7 @@ def cost_of(
     groups: int = 1,
     gradients: str = "none",
     device: str = "cuda:0",
+    machine: Machine = MEASURED,
 ) -> tuple[str | None, float | None]:
     """The kind of a convolution of images of 32 x 32 points, and what channels first costs more."""
     size = 32 // stride
@@ -49,7 +53,7 @@ def cost_of(
     (extern,) = (op for op in module.walk() if isinstance(op, loops.ExternOp))
     convolution = Convolution.of(extern)
     assert convolution is not None
-    return kind_of_convolution(convolution), channels_first_costs(convolution)
+    return kind_of_convolution(convolution), channels_first_costs(convolution, machine)
 
 
 def test_what_a_kind_of_call_costs_depends_on_its_type() -> None:
@@ -58,6 +62,12 @@ def test_what_a_kind_of_call_costs_depends_on_its_type() -> None:
     assert cost_of(64, 64, 2, stride=2) == ("patches", 1.5)
     kind, cost = cost_of(64, 64, 3, "bf16", groups=4)
     assert kind == "grouped" and cost is not None and cost < 0  # channels first is faster
+
+
+def test_faster_memory_moves_more_meanwhile() -> None:
+    faster = Machine.of({"memory_rate": 2 * MEASURED.memory_rate})
+    assert cost_of(64, 64, 3, machine=faster) == ("plain", 4.0)
+    assert cost_of(64, 64, 3, device="cpu", machine=faster) == cost_of(64, 64, 3, device="cpu")
 
 
 @pytest.mark.parametrize("channels, out", [(64, 7), (3, 64)])
