@@ -249,8 +249,9 @@ def test_zeros_that_eager_negates_in_vectors_are_excused(monkeypatch: pytest.Mon
 
 def test_products_of_integers_that_eager_misreads_are_excused(monkeypatch: pytest.MonkeyPatch) -> None:
     """63001068; a processor on which eager reads them as they lie is right as it is."""
-    case = Case(["x = numbers(77, torch.int8, a, 1)"], ["x"], [], ["v = torch._int_mm(x, x.t())"], "v", [(5, 1, 1)])
-    assert judge(case).kind in ("right", "excluded")
+    made, product = "x = numbers(77, torch.int8, a, b)", ["v = torch._int_mm(x, x.t())"]
+    assert judge(Case([made], ["x"], [], product, "v", [(5, 1, 1)])).kind in ("right", "excluded")
+    case = Case([made], ["x"], [], product, "v", [(5, 3, 1)])  # which eager reads rightly
     monkeypatch.setattr(torch, "compile", lambda run, backend, **_: lambda x: run(x) + 77 * (backend == "cuesta"))
     assert judge(case).kind == "finding", "what eager misreads is no excuse for other numbers"
 
