@@ -49,6 +49,29 @@ def lost_gradient(gm: GraphModule) -> str | None:
     return None
 
 
+def lost_leaf(gm: GraphModule) -> str | None:
+    """The use, if there is one, of a view that was made without gradients of what has one: with torch.no_grad(): y =
+    x[1:]; return y * 2. Eager takes the view for a leaf: results have a gradient, which ends there. AOTAutograd gives
+    computed ones none, and lets that of views go on to x (torch 2.13).
+
+    Near miss: a use without gradients.
+
+    Source: `as_view` of torch/csrc/autograd/VariableTypeUtils.h.
+    """
+    recorded = torch.is_grad_enabled()
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            if name_of(node) == "_set_grad_enabled":
+                recorded = bool(node.args[0])
+            for one in node.all_input_nodes if recorded and node.op in ("call_method", "call_function") else ():
+                value = value_of(one)
+                if one.op == "placeholder" or not isinstance(value, torch.Tensor) or not value.requires_grad:
+                    continue
+                if value.grad_fn is None and value._base is not None:
+                    return f"{one.name} is a view that was made without gradients, and {name_of(node)} has some"
+    return None
+
+
 def lost_place_of_a_derivative(gm: GraphModule) -> str | None:
     """The forward derivative (`jvp`, `jacfwd`), if there is one, by a tensor of which several elements are one number
     in memory. Eager copies a tangent to where the elements of such a tensor lie: those of one place have the derivative
@@ -206,18 +229,20 @@ def lost_negative_bit(gm: GraphModule) -> str | None:
     return None
 
 
-def lost_conjugate(gm: GraphModule) -> str | None:
-    """The result, if there is one, that lies in the memory of an input with the conjugate bit and has none, where a
-    size of any view of it is a symbol: AOTAutograd makes it anew of the input, with the input's bit.
+def lost_bit_of_an_input(gm: GraphModule) -> str | None:
+    """The result, if there is one, that lies in the memory of an input with the negative or the conjugate bit and has
+    not that bit, where a size of any view of it is a symbol: AOTAutograd makes it anew of the input, with the input's
+    bit.
 
     Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils.py.
     """
     given = [one for node in gm.graph.find_nodes(op="placeholder") for one in tensors_of(node)]
-    conjugates = {memory_of(one) for one in given if one.is_conj()}
-    for node in gm.graph.output_node().all_input_nodes if conjugates else ():
-        for value in tensors_of(node):
-            if not value.is_conj() and memory_of(value) in conjugates and _has_symbolic_views(gm, value):
-                return f"{node.name} is returned, which views an input with the conjugate bit, of sizes that change"
+    for name, has_bit in (("negative", torch.Tensor.is_neg), ("conjugate", torch.Tensor.is_conj)):
+        with_bit = {memory_of(one) for one in given if has_bit(one)}
+        for node in gm.graph.output_node().all_input_nodes if with_bit else ():
+            for value in tensors_of(node):
+                if not has_bit(value) and memory_of(value) in with_bit and _has_symbolic_views(gm, value):
+                    return f"{node.name} is returned, which views an input with the {name} bit, of sizes that change"
     return None
 
 
@@ -270,7 +295,8 @@ def copy_negative_results(gm: GraphModule) -> None:
             continue
         with gm.graph.inserting_before(output):
             copy = gm.graph.call_function(torch.clone, (node,))
-        copy.meta = {name: value for name, value in node.meta.items() if name != "example_value"}
+        # A size that the node finds in the data is not found again.
+        copy.meta = {name: one for name, one in node.meta.items() if name not in ("example_value", "unbacked_bindings")}
         copy.meta["example_value"] = value.clone()
         output.replace_input_with(node, copy)
         gm.recompile()
@@ -294,12 +320,13 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_place,
     lost_bit_of_a_part,
     lost_negative_bit,
-    lost_conjugate,
+    lost_bit_of_an_input,
     lost_type,
     lost_place_of_a_derivative,
     lost_base,
     lost_layout,
     lost_rank,
+    lost_leaf,
 )
 
 

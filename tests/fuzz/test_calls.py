@@ -576,6 +576,20 @@ FOUND: dict[str, Case] = {
         ["v1 = z[x > 0]", "v7 = v1.squeeze(0)", "v9 = v1.reshape(1, 1)"], "v7 * v7.sum().item()", [(3, 1, 1)], {},
         "all", True,
     ),
+    "65001015": Case(
+        ["z = torch._neg_view(numbers(11, torch.int64, c))"], ["z"], [], ["v5 = z.repeat_interleave(z[:1] % 3, 0)"],
+        "v5", [(1, 1, 1), (1, 1, 4)], {"dynamic": None}, "", True,
+    ),
+    "65002545": Case(
+        ["x = torch._neg_view(numbers(82, torch.complex64, b, a))"], ["x"], [],
+        ["v1 = x.conj().imag", "v2 = v1.reshape(-1)"], "(v2, v1.detach())", [(1, 1, 1), (1, 2, 1)], {"dynamic": None},
+    ),
+    "65001493": Case(
+        ["y = numbers(15, torch.float32, c).requires_grad_()"], ["y"], [],
+        ["v3 = F.silu(y)", "torch._dynamo.graph_break()", "with torch.no_grad():", "    v10 = v3.view(-1)",
+         "v13 = v10.select(-1, 0)"],
+        "(y.logsumexp(-1), v13.contiguous(), v10 * 2)", [(1, 1, 4)], {}, "all",
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -591,7 +605,8 @@ data knows, sizes of subclasses that turn out to be numbers, a copy that is retu
 a scan and its transpose, which is written to, a formula of floats of 8 bits, a level that hangs on a last digit,
 strides of sizes that only the data knows, a view of a result beside inputs that share memory, derivatives where
 elements are one, rows without an element, a view of what was updated and does not fill its memory, a dim that only the
-data knows, what does not fit, as only the data knows.
+data knows, what does not fit, as only the data knows, a copy of what finds its size, parts of an input with a bit, a
+view that was made without gradients.
 """
 
 
