@@ -67,9 +67,19 @@ def lost_leaf(gm: GraphModule) -> str | None:
                 value = value_of(one)
                 if one.op == "placeholder" or not isinstance(value, torch.Tensor) or not value.requires_grad:
                     continue
-                if value.grad_fn is None and value._base is not None:
+                if value._base is not None and _is_leaf(value):
                     return f"{one.name} is a view that was made without gradients, and {name_of(node)} has some"
     return None
+
+
+def _is_leaf(tensor: torch.Tensor) -> bool:
+    """Whether autograd knows a tensor as a leaf. Of a view whose base was written to since it may refuse to say: eager
+    does as well, where the tensor is used.
+    """
+    try:
+        return tensor.grad_fn is None
+    except RuntimeError:
+        return False
 
 
 def lost_place_of_a_derivative(gm: GraphModule) -> str | None:
