@@ -29,6 +29,7 @@ from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import sizes_of
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis, analyse, byte_width, tensor_type_of
 from cuesta.dialects.loops.merge_axes import merge_axes
+from cuesta.dialects.loops.walks import leaders
 from cuesta.transforms.tilings.space import WARP, Tiling, has_tilings, refinements, tilings
 
 Group = tuple[tuple[int, int], ...]
@@ -194,6 +195,12 @@ class TileCosts:
         self.uses: dict[Loop, list[_Use]] = {
             loop: [_Use(access, loop, self) for access in loop.accesses if access.width] for loop in self.root.walk()
         }
+        self.along: dict[Loop, Loop] = {}
+        """Of reductions that go over their points with one before them, that one."""
+        for loop in self.root.walk():
+            number = {inner.op: inner for inner in loop.loops}
+            for other, first in leaders(number).items():
+                self.along[number[other]] = number[first]
 
     def held(self, tensor: SSAValue) -> int:
         """The bytes of a tensor."""
@@ -249,6 +256,9 @@ class TileCosts:
         return time_of(self.counts(choices), self.machine)
 
 
+_NOTHING: frozenset[Any] = frozenset()
+
+
 class _Counting:
     """The counts of one tiling."""
 
@@ -286,6 +296,8 @@ class _Counting:
         self.most = self.outer
         self.touched: dict[SSAValue, int] = {}
         self.seen: set[Any] = set()
+        self.read: dict[Loop, frozenset[Any]] = {}
+        """What is read in a walk over the points of a loop, and of those that go along with it."""
         self.near = NEAR / max(1, min(64 // self.warps, -(-programs // self.machine.processors)))
 
     def counts(self) -> Counts:
@@ -306,10 +318,13 @@ class _Counting:
         self.most = max(self.most, lanes)
         pointers = values = 0.0
         waits = False
+        first = costs.along.get(loop, loop)
+        read = self.read.get(first, _NOTHING)
+        self.read[first] = read | {use.key for use in costs.uses[loop]}
         for use in costs.uses[loop]:
-            if persistent and not use.stored and use.key in self.seen:
+            if not use.stored and use.key in (self.seen if persistent else read):
                 continue
-            waits = True
+            waits = first is loop
             padded, single = self.count(use, tiles, around, times)
             values += padded / threads
             pointers += single / threads
