@@ -106,6 +106,7 @@ class _Space:
         points = max((self.volume(leaf.axes) for leaf in leaves), default=1)
         self.goes_alone = points <= ALONE
         self.longest = min(power_of_two(points), SCANNED if any(leaf.running for leaf in leaves) else LARGEST)
+        self.shared = _shared(analysis)
         self.can_have_rows = not any(inner.loops for inner in root.loops)
 
     def volume(self, axes: Sequence[int]) -> int:
@@ -121,7 +122,9 @@ class _Space:
             for lanes in dict.fromkeys(min(lanes, self.most(along)) for lanes in (512, 1024, 2048)):
                 if lanes > 1:
                     yield self.with_warps({"along": along, "lanes": lanes})
-        for across, along, height, lanes in self.rectangles():
+        single = [one for one in self.candidates if one]
+        shared = [one for one in self.shared if one not in single]
+        for across, along, height, lanes in self.rectangles([*single, *shared]):
             yield self.with_warps({"along": along, "lanes": lanes, "across": across, "height": height})
 
     def of_loops(self) -> Iterator[Tiling]:
@@ -137,7 +140,7 @@ class _Space:
                         yield self.with_warps({"along": along, "rows": rows, "lanes": lanes})
                 rows *= 2 if rows > 1 else 4
         if self.can_have_rows and self.goes_alone:
-            for across, along, height, rows in self.rectangles():
+            for across, along, height, rows in self.rectangles([one for one in self.candidates if one]):
                 yield self.with_warps({"along": along, "rows": rows, "lanes": 1, "across": across, "height": height})
 
     def own_lanes(self, rows: int) -> list[int]:
@@ -149,12 +152,13 @@ class _Space:
             found.add(1)
         return sorted(lanes for lanes in found if lanes * rows > 1)
 
-    def rectangles(self) -> Iterator[tuple[int, int, int, int]]:
-        """Tiles of two dimensions, where accesses disagree about which axis is contiguous."""
-        single = [one for one in self.candidates if one]
-        for along in single:
-            for across in single:
-                if across <= along:
+    def rectangles(self, every: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+        """Tiles of two dimensions, the other one along one of these axes: where accesses disagree about which axis is
+        contiguous, or something is the same for all its points.
+        """
+        for along in (one for one in self.candidates if one):
+            for across in every:
+                if across == along or (across < along and across in self.candidates):
                     continue
                 wide, high = self.most(along), self.most(across)
                 for height, lanes in ((32, 32), (64, 64), (16, 64), (64, 16), (32, 128), (128, 32)):
@@ -196,6 +200,16 @@ def _contiguous(analysis: NestAnalysis) -> list[int]:
     axes = analysis.root.axes
     accesses = [access for access in analysis.accesses.values() if access.width]
     found = [k for k in range(1, len(axes) + 1) if k == 1 or any(_stride(one, axes[-k]) == 1 for one in accesses)]
+    return found[:CONTIGUOUS]
+
+
+def _shared(analysis: NestAnalysis) -> list[int]:
+    """The parallel axes along which something that varies is the same for all points, counted from the last: where rows
+    do not begin where vectors may, it is loaded element by element, and in a tile of several rows once for all of them.
+    """
+    axes = analysis.root.axes
+    loads = [access for access in analysis.accesses.values() if access.width and not access.is_store and access.varies]
+    found = [k for k in range(1, len(axes) + 1) if any(not one.varies >> axes[-k] & 1 for one in loads)]
     return found[:CONTIGUOUS]
 
 
