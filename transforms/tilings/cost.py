@@ -54,6 +54,13 @@ FEWEST_REGISTERS = 20
 
 Source: a guess; what is fitted is added to it.
 """
+FILLING = 8
+"""Warps of a processor that compute in turns, at least, where each of its steps waits for the one before it. Of fewer,
+as there are where few columns are scanned by a warp each, steps take as long.
+
+Source: a definition: a processor has four schedulers, and a float add takes four clocks; a warp has some steps of two
+columns at a time.
+"""
 NEAR = 192 << 10
 """Bytes of the first-level cache that programs of a processor share.
 
@@ -543,12 +550,14 @@ def time_of(counts: Counts, machine: Machine, facts: Coefficients | None = None)
     processors = machine.processors
     busy = min(1.0, c.programs / processors)
     own = busy * processors
+    at_work = max(1.0, min(resident, c.programs / processors)) * c.warps
+    issued = min(1.0, at_work / FILLING) if c.scans else 1.0
     terms = (
         (c.memory + c.again * f.again) / (machine.memory_rate * processors),
         c.cache / (f.cache * own),
         c.loads / (f.loads * own),
         c.lines / (f.lines * own),
-        ((c.work + f.digit * c.digits) / f.work + c.shuffles / f.shuffles + c.scans / f.scans) / own,
+        ((c.work + f.digit * c.digits) / f.work + c.shuffles / f.shuffles + c.scans / f.scans) / (own * issued),
         max(1.0, c.programs / (processors * resident))
         * (c.steps * f.step + c.single_steps * f.single_step + c.meets * f.meet + c.crossing * f.crossing + f.program),
     )
