@@ -195,7 +195,7 @@ def _addresses(product: Product) -> tuple[float, float]:
 
 
 def _address(together: int, bits: int, single: float) -> float:
-    """The instructions for an element, of which so many are one access; or `single`, where it goes through registers."""
+    """The instructions for an element, of which so many are one access; `single` where it goes through registers."""
     return ADDRESS / together if together * bits >= LEAST_COPY else single
 
 

@@ -30,11 +30,9 @@ from cuesta.dialects.layout import sizes_of
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis, analyse, byte_width, tensor_type_of
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.dialects.loops.walks import leaders
+from cuesta.transforms.tilings.accesses import Axes, Group, Shape, Use, pieces
 from cuesta.transforms.tilings.space import WARP, Tiling, has_tilings, refinements, tilings
 
-Group = tuple[tuple[int, int], ...]
-"""One dimension of a tile: axes and how many lanes go along each, the innermost first."""
-Axes = tuple[int, ...]
 Around = tuple[tuple[int, int, int], ...]
 """What a program goes through step by step: axes, how many points a step is, and how many steps."""
 
@@ -151,81 +149,6 @@ class Counts:
     """Places that a thread loads or stores in one step."""
 
 
-class _Use:
-    """An access, as a tiling looks at it."""
-
-    __slots__ = ("_common", "data", "key", "moves", "sizes", "source", "start", "stored", "touched", "width")
-
-    def __init__(self, access: Access, loop: Loop, costs: TileCosts) -> None:
-        self.sizes = sizes = costs.sizes
-        op = access.op
-        self.width = width = access.width
-        self.stored = access.is_store
-        assert isinstance(op, loops.LoadOp | loops.TensorWriteOp)
-        self.source: SSAValue = op.source if isinstance(op, loops.LoadOp) else op.target
-        strides = [costs.stride(access, axis) for axis in range(len(sizes))]
-        self.data = [axis for axis, stride in enumerate(strides) if stride is None]
-        self.moves = [0 if stride is None else abs(stride) * width for stride in strides]
-        self.key = self.source, *(self.moves[axis] for axis in (*costs.axes, *loop.axes))
-        start = sym.substitute(access.address, [0] * len(sizes))
-        self.start = start * width if isinstance(start, int) else 1
-        self._common: dict[tuple[Axes, ...], int] = {}
-        held = costs.held(self.source)
-        self.touched = min(
-            held, math.prod(size for size, stride in zip(sizes, strides, strict=True) if stride != 0) * width
-        )
-
-    def common(self, tile: tuple[Axes, ...]) -> int:
-        """What divides every place, in bytes, where a run of neighbours begins that lanes go along: those of a tile
-        whose dimensions go along so many axes each, as if they were one. In memory these may be one as well; if not,
-        neighbours end with each row, wherever lanes are then.
-        """
-        found = self._common.get(tile)
-        if found is None:
-            found, joined = self.start, set[int]()
-            for axes in tile:
-                expected, left = self.width, len(axes)
-                while left and axes[left - 1] not in self.data and self.moves[axes[left - 1]] == expected:
-                    left -= 1
-                    joined.add(axes[left])
-                    expected *= self.sizes[axes[left]]
-                if 0 < left < len(axes):
-                    found = math.gcd(found, expected)
-            others = (move for axis, move in enumerate(self.moves) if axis not in joined)
-            found = self._common[tile] = math.gcd(found, *(move for move in others if move not in (0, self.width)))
-        return found
-
-
-@struct
-class _Shape:
-    """What the lanes of a tile find of a use: bytes of a vector; lanes; lanes that data lead; bytes from lane to lane,
-    and lanes; the same by dimension, with the nearest; and whether runs of neighbours begin at sectors.
-    """
-
-    vector: int
-    padded: int
-    scattered: int
-    steps: tuple[tuple[int, int], ...]
-    groups: tuple[tuple[float, Group], ...]
-    aligned: bool
-
-    @property
-    def nearest(self) -> int:
-        """The axis along which lanes go first; -1 without one."""
-        return min(self.groups, default=(0.0, ((-1, 1),)))[1][0][0]
-
-
-def _pieces(use: _Use, aligned: bool, steps: Sequence[tuple[int, int]], scattered: int, size: int) -> float:
-    """The pieces of `size` bytes that lanes touch, which `steps` tell: bytes from lane to lane, and lanes."""
-    run, runs, width = use.width, scattered, use.width
-    for step, lanes in steps:
-        if step <= run or (step < size and runs == scattered):
-            run += (lanes - 1) * step
-        else:
-            runs *= lanes
-    return runs * max(1.0, run / size) if aligned else runs * (1.0 + (run - width) / size)
-
-
 class TileCosts:
     """The costs of the tilings of one nest, whose axes are merged."""
 
@@ -237,8 +160,8 @@ class TileCosts:
         self.axes = list(analysis.root.axes)
         self.middle = [size // 2 for size in self.sizes]
         self._held: dict[SSAValue, int] = {}
-        self.uses: dict[Loop, list[_Use]] = {
-            loop: [_Use(access, loop, self) for access in loop.accesses if access.width] for loop in self.root.walk()
+        self.uses: dict[Loop, list[Use]] = {
+            loop: [Use(access, loop, self) for access in loop.accesses if access.width] for loop in self.root.walk()
         }
         self.along: dict[Loop, Loop] = {}
         """Of reductions that go over their points with one before them, that one."""
@@ -378,11 +301,9 @@ class _Counting:
         first = costs.along.get(loop, loop)
         read = self.read.get(first, _NOTHING)
         self.read[first] = read | {use.key for use in costs.uses[loop]}
-        counted = [
-            use for use in costs.uses[loop] if use.stored or use.key not in (self.seen if persistent else read)
-        ]
+        counted = [use for use in costs.uses[loop] if use.stored or use.key not in (self.seen if persistent else read)]
         shapes = [self.shape(use, tiles) for use in counted]
-        widest = {axis: 1 for axis in range(len(costs.sizes))}
+        widest: dict[int, int] = {}
         for use, shape in zip(counted, shapes, strict=True):
             widest[shape.nearest] = max(widest.get(shape.nearest, 1), shape.vector // use.width)
         for use, shape in zip(counted, shapes, strict=True):
@@ -420,7 +341,7 @@ class _Counting:
             self.walk(inner, [*tiles, group], within, times * rounds, lanes * own, rounds == 1)
             self.exchange(inner, [*tiles, group], times, rounds, lanes, own)
 
-    def shape(self, use: _Use, tiles: list[Group]) -> _Shape:
+    def shape(self, use: Use, tiles: list[Group]) -> Shape:
         """What the lanes of a tile find."""
         moves, width = use.moves, use.width
         scattered, padded, contiguous = 1, 1, width
@@ -446,9 +367,9 @@ class _Counting:
         steps.sort()
         groups.sort()
         aligned = common % self.machine.sector == 0
-        return _Shape(max(width, vector), padded, scattered, tuple(steps), tuple(groups), aligned)
+        return Shape(max(width, vector), padded, scattered, tuple(steps), tuple(groups), aligned)
 
-    def count(self, use: _Use, shape: _Shape, together: int, around: Around, times: int) -> tuple[int, float]:
+    def count(self, use: Use, shape: Shape, together: int, around: Around, times: int) -> tuple[int, float]:
         """Counts an access of which a thread has so many neighbours; gives its lanes, and how many threads access them.
         A thread has as many neighbours of everything as the widest vector has, wherever these lie.
         """
@@ -479,8 +400,8 @@ class _Counting:
                     of_warp.append((move, min(lanes, left)))
                 left = -(-left // lanes)
         of_warp.sort()
-        self.lines += total * max(1.0, single / WARP) * _pieces(use, aligned, of_warp, loose, machine.segment)
-        once = _pieces(use, aligned, steps, scattered, machine.sector)
+        self.lines += total * max(1.0, single / WARP) * pieces(use, aligned, of_warp, loose, machine.segment)
+        once = pieces(use, aligned, steps, scattered, machine.sector)
         every = times * once
         if around and every > once:
             # What the innermost steps touch is held until they are done, and then what those around them touch.
@@ -491,7 +412,7 @@ class _Counting:
                 again //= points
                 if move := moves[axis]:
                     steps = sorted([*steps, (move * each, points)])
-                held = _pieces(use, aligned, steps, scattered, machine.sector)
+                held = pieces(use, aligned, steps, scattered, machine.sector)
                 if held * machine.sector > self.near:
                     break
                 every = min(every, again * held)
@@ -503,9 +424,9 @@ class _Counting:
         those before it in its warp came to, for each piece of its points that lies side by side; then what every piece
         of every warp came to, which each reads. Threads go along what is nearest first, and then along the rest.
         """
-        shapes = [self.shape(use, tiles) for use in self.costs.uses[loop]]
-        vector = max((shape.vector // use.width for use, shape in zip(self.costs.uses[loop], shapes, strict=True)), default=1)
-        inner = any(shape.groups and shape.groups[0][1] is tiles[-1] for shape in shapes)
+        found = [(use, self.shape(use, tiles)) for use in self.costs.uses[loop]]
+        vector = max((shape.vector // use.width for use, shape in found), default=1)
+        inner = any(shape.groups[0][1] is tiles[-1] for _, shape in found)
         if inner:
             piece, beside = min(vector, own), 1
             along = min(self.threads, max(1, own // piece))

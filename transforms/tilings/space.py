@@ -53,8 +53,8 @@ WARP = 32
 Source: a definition (CUDA).
 """
 PIECE = 64
-"""Elements of a row that is scanned, or of a piece of it, at least. Of rows of 17 and 65 f32 tiles of 8 elements of many
-rows are thought the best, and took 1.9 and 2.0 times the best.
+"""Elements of a row that is scanned, or of a piece of it, at least. Of rows of 17 and 65 f32 tiles of 8 elements of
+many rows are thought the best, and took 1.9 and 2.0 times the best.
 
 Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
 """
