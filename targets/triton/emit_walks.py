@@ -35,7 +35,8 @@ class Walk:
         self.emitter = emitter
         self.own = accumulator_for(emitter, op)
         self.others: dict[kernel.ReduceOp, Accumulator] = {}
-        if emitter.is_whole(op) or emitter.together is not None or not _is_written_as_loops(emitter, op):
+        particular = emitter.together is not None or emitter.has_products or emitter.hoisting.loops
+        if particular or emitter.is_whole(op) or not _is_written_as_loops(emitter, op):
             return
         read = _read_by(op)
 
