@@ -36,13 +36,13 @@ def together_with(first: Operation, is_alike: Test, is_free: Test, writes: type[
     needed = set[Operation]()
     other = first.next_op
     while other is not None and not any(isinstance(inner, writes) for inner in other.walk()):
-        owners = {value.owner for inner in other.walk() for value in inner.operands}
+        owners = _owners(other)
         if not late.isdisjoint(owners):
             late.add(other)
         elif is_alike(other):
             others.append(other)
             late.add(other)
-            needed.update(one for one in owners if one in free)
+            needed.update(owners & free.keys())
         elif is_free(other):
             free[other] = None
         else:
@@ -50,8 +50,14 @@ def together_with(first: Operation, is_alike: Test, is_free: Test, writes: type[
         other = other.next_op
     for op in reversed(free):
         if op in needed:
-            needed.update(value.owner for value in op.operands if value.owner in free)
+            needed.update(_owners(op) & free.keys())
     return Together(tuple(others), tuple(op for op in free if op in needed))
+
+
+def _owners(op: Operation) -> set[Operation]:
+    """The ops that give what an op, or one in it, needs."""
+    every = (value.owner for inner in op.walk() for value in inner.operands)
+    return {owner for owner in every if isinstance(owner, Operation)}
 
 
 __all__ = ["Together", "together_with"]

@@ -74,9 +74,10 @@ class Walk:
         for other, accumulator in self.others.items():
             for old, new in zip(op.induction_variables, other.induction_variables, strict=True):
                 emitter.names[new] = emitter.names[old]
-                for facts in (emitter.real, emitter.single_tiles):
-                    if old in facts:
-                        facts[new] = facts[old]
+                if old in emitter.real:
+                    emitter.real[new] = emitter.real[old]
+                if old in emitter.single_tiles:
+                    emitter.single_tiles[new] = emitter.single_tiles[old]
             emitter.block(other.body)
             accumulator.take(other)
 
