@@ -150,3 +150,10 @@ def test_backwards_is_one_nest(axis: int, parts: bool, monkeypatch: pytest.Monke
     assert parts or len(kernels) == 1
     assert all(kernel.source.count("tl.store") == 1 for kernel in kernels if not parts)
     assert_compiles(kernels)
+
+
+def test_places_are_scanned_in_addresses_and_stored_in_64_bits() -> None:
+    """An i64 goes from lane to lane in two moves."""
+    (text,) = texts_of(parse(scan("last_argmax", "f32", (40, 300), 1)))
+    assert "tl.int32)" in text.source and "tl.int64)" in text.source.split("associative_scan", 1)[1]
+    assert "tl.int64" not in text.source.split("associative_scan", 1)[0]
