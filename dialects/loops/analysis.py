@@ -68,6 +68,8 @@ class Loop:
     """The weight of the elementwise ops of one point, inner loops apart; a float add weighs 1."""
     running: float = 0.0
     """The weight of a step of the running values of a scan."""
+    values: int = 1
+    """How many values a running value is made of, at most: an extreme has its place with it."""
 
     def walk(self) -> Iterator[Loop]:
         """This loop and every loop in it, outer ones first."""
@@ -206,6 +208,7 @@ class _Analyser:
                 weight = _RUNNING_WEIGHTS.get(op.kind, 1.0)
                 loop.work += weight
                 loop.running += weight
+                loop.values = max(loop.values, len(op.results))
             elif not isinstance(op, loops.YieldOp | loops.CarryOp | loops.MeetOp):
                 raise CuestaError(Diagnostic.on(op, "has no lowering to a kernel"))
 

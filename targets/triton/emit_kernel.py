@@ -29,11 +29,12 @@ from cuesta.targets.triton.emit_index import index_text, operand_text
 from cuesta.targets.triton.emit_meet import emit_meeting
 from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_places import is_defined_in, shared_places
-from cuesta.targets.triton.emit_reduce import accumulator_for
+from cuesta.targets.triton.emit_reduce import Accumulator
 from cuesta.targets.triton.emit_row_loads import Tile
 from cuesta.targets.triton.emit_steps import Steps, split_by_steps
 from cuesta.targets.triton.emit_together import Together
 from cuesta.targets.triton.emit_types import constant_text, number_text, pointer_text
+from cuesta.targets.triton.emit_walks import Walk
 from cuesta.targets.triton.emit_whole import Whole, whole_program
 
 _RESERVED = ("tl", "triton", "libdevice", "functions", "quick", "float", "range")
@@ -69,6 +70,8 @@ class KernelEmitter:
         self.initials: dict[kernel.LoopOp, list[tuple[str, str]]] = {}
         """For scans that are being written: what they carry, and what that is before the first point."""
         self.single_tiles: dict[SSAValue, Tile] = {}
+        self.walked: dict[kernel.ReduceOp, Accumulator] = {}
+        """Reductions that were written with one before them."""
         self.carried: dict[kernel.CombineOp, str] = {}
         """For elements that a scan carries, what they are called."""
         every = list(func.walk())
@@ -406,11 +409,13 @@ class KernelEmitter:
 
     def loop(self, op: kernel.LoopOp) -> list[tuple[str, Shape]]:
         """Emits a `kernel.for` or `kernel.reduce`; gives the names and shapes of its results."""
+        if isinstance(op, kernel.ReduceOp) and (known := self.walked.pop(op, None)) is not None:
+            return known.results
+        walk = Walk(self, op) if isinstance(op, kernel.ReduceOp) else None
         self.settle(op)
-        accumulator = accumulator_for(self, op) if isinstance(op, kernel.ReduceOp) else None
         if self.is_whole(op):
-            self.axis(op, 0, accumulator and accumulator.take_whole)
-            return accumulator.results if accumulator else []
+            self.axis(op, 0, walk and walk.own.take_whole)
+            return walk.own.results if walk else []
         carried = carried_by(self, op)
         for one in carried:
             one.begin()
@@ -418,17 +423,14 @@ class KernelEmitter:
         body: list[str] = []
         outer = self.scopes[-1]
         outer.lines, before = body, outer.lines
-        self.axis(op, 0, accumulator and accumulator.take)
+        self.axis(op, 0, walk and walk.take)
         outer.lines = before
-        for name, text in accumulator.initial() if accumulator else self.initials.pop(op, ()):
+        for name, text in walk.initial() if walk else self.initials.pop(op, ()):
             self.line(f"{name} = {text}")
         outer.lines += body
         for one in carried:
             one.end()
-        if accumulator is None:
-            return []
-        accumulator.finish()
-        return accumulator.results
+        return walk.finish() if walk else []
 
     def is_whole(self, op: kernel.LoopOp) -> bool:
         """Whether a loop is one tile and no more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, Operation
 
 from cuesta.dialects import kernel
@@ -31,7 +31,7 @@ def running(emitter: KernelEmitter, op: Operation) -> None:
     function = f"functions.{_FUNCTIONS.get(op.kind, op.kind)}"
     value, real = f"tl.cast({emitter.name(op.value)}, {dtype_text(scalar)})", emitter.real_of(op.value)
     place, place_shape = position_text(emitter, scan)
-    values = [value, f"tl.cast({place}, tl.int64)"] if indexed else [value]
+    values = [value, f"tl.cast({place}, {emitter.integer})"] if indexed else [value]
     if scan.lanes == 1:
         shape = real or emitter.joint([place_shape]) or (1,) * emitter.rank
         carried = _carried(emitter, op, scan, shape, scalar)
@@ -50,7 +50,7 @@ def running(emitter: KernelEmitter, op: Operation) -> None:
     if mask is not None and len(scan.induction_variables) > 1:
         if indexed:
             fail(op, "lanes along an inner axis of a scan, some of them not active")
-        values = [f"tl.where({mask}, {values[0]}, {_identities(op, scalar)[0]})"]
+        values = [f"tl.where({mask}, {values[0]}, {_identities(emitter, op, scalar)[0]})"]
     values = [emitter.bind(text, "v") for text in values]
     given = f"({', '.join(values)})" if indexed else values[0]
     results = [emitter.fresh("scanned") for _ in values]
@@ -76,6 +76,9 @@ def running(emitter: KernelEmitter, op: Operation) -> None:
 
 
 def _define(emitter: KernelEmitter, op: kernel.RunningOp, names: list[str], shape: Shape) -> None:
+    """Names the results. A place is an i64; as wide as addresses it goes from lane to lane in half as many moves."""
+    if len(names) > 1 and not emitter.wide:
+        names[1] = emitter.bind(f"{names[1]}.to(tl.int64)", "place")
     for result, name in zip(op.results, names, strict=True):
         emitter.names[result], emitter.real[result] = name, shape
 
@@ -84,14 +87,14 @@ def _carried(
     emitter: KernelEmitter, op: kernel.RunningOp, scan: kernel.ScanOp, shape: Shape, scalar: Attribute
 ) -> list[str]:
     """Names for what is carried, which are set before the scan."""
-    texts = _identities(op, scalar)
+    texts = _identities(emitter, op, scalar)
     names = [emitter.fresh("carried") for _ in texts]
     for name, text in zip(names, texts, strict=True):
         emitter.initials.setdefault(scan, []).append((name, filled(text, shape) if shape else text))
     return names
 
 
-def _identities(op: kernel.RunningOp, scalar: Attribute) -> list[str]:
+def _identities(emitter: KernelEmitter, op: kernel.RunningOp, scalar: Attribute) -> list[str]:
     """What there is before the first point."""
     first = constant_text(identity(op.kind, scalar), scalar)
-    return [first, constant_text(0, i64)] if len(op.results) > 1 else [first]
+    return [first, constant_text(0, i64 if emitter.wide else i32)] if len(op.results) > 1 else [first]

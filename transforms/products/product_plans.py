@@ -55,6 +55,12 @@ SINGLE, LEAST_COPY = 10.0, 32
 
 Source: machine code of a 7 by 7 convolution of 3 channels, for sm_90: 547 instructions for 48 such accesses.
 """
+ACROSS = 16.0
+"""The same where images lie channels first: neighbours are then rows of the factor, so a thread has few rows, and finds
+for each of its elements which one of a window that is.
+
+Source: machine code of windows of 7, 3 and 5 along one axis, for sm_90: 12.8, 15.8 and 19.4 of a loop of 64 and 32.
+"""
 FEW = 32
 """The library takes for a convolution of fewer channels at least as long as for one of so many. Per row and element of
 a window it took 12 ps for 3 channels (7x7 by 2, 64x224x224 to 64), 31 for 8 (3x3, 128x256x256 to 64), 12 for 32 (3x3).
@@ -184,12 +190,13 @@ def _addresses(product: Product) -> tuple[float, float]:
         return 0.0, 0.0
     vector = VECTOR // product.bits
     left, right = math.gcd(product.windows.run, vector), math.gcd(product.sizes[2], vector)
-    return _address(left, product.bits), 0.0 if right == vector else _address(right, product.bits)
+    single = ACROSS if product.windows.lies_along_places else SINGLE
+    return _address(left, product.bits, single), 0.0 if right == vector else _address(right, product.bits, SINGLE)
 
 
-def _address(together: int, bits: int) -> float:
-    """The instructions for an element, of which so many are one access."""
-    return ADDRESS / together if together * bits >= LEAST_COPY else SINGLE
+def _address(together: int, bits: int, single: float) -> float:
+    """The instructions for an element, of which so many are one access; `single` where it goes through registers."""
+    return ADDRESS / together if together * bits >= LEAST_COPY else single
 
 
 def _before(product: Product, machine: Machine) -> float:
@@ -214,7 +221,8 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
         if product.is_kept:
             bytes_after += product.bits / 8
     overlap = product.windows is not None and product.windows.overlap
-    found = overlap, _addresses(product), _part_in_memory(product)
+    addresses = _addresses(product)
+    found = overlap, addresses, _part_in_memory(product), max(addresses) >= SINGLE
     if not prologues:
         return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found)
     works, bits = [0.0, 0.0], [0, 0]

@@ -149,6 +149,10 @@ class Around:
     """Whether it is a convolution whose windows overlap."""
     addresses: tuple[float, float] = (0.0, 0.0)
     part_in_memory: float = 1.0
+    in_turns: bool = False
+    """Whether elements go through registers on their way to shared memory: none are on it while matrix units work, and
+    every step waits for its own.
+    """
 
 
 ALONE = Around()
@@ -236,7 +240,8 @@ def _clocks(
     registers = 32 * warps * wanted
     together = max(1, min(machine.shared // held, _REGISTERS // registers, 8))
     after = height * width * (around.after / machine.instruction_rate + around.bytes_after / machine.cache_rate)
-    alone = pace.start + _LATENCY + steps * max(step, pace.latency / (stages - 1))
+    waits = step + pace.latency if around.in_turns else max(step, pace.latency / (stages - 1))
+    alone = pace.start + _LATENCY + steps * waits
     each = -(-programs // machine.processors)
     rounds = -(-each // together)
     found = max(rounds * alone, each * (steps * step) + rounds * pace.start)

@@ -93,6 +93,11 @@ class Windows:
         """Of an image."""
         return math.prod(self.lengths) // math.prod(self.window)
 
+    @property
+    def lies_along_places(self) -> bool:
+        """Whether it is along an axis of the images that elements lie side by side, and not along channels."""
+        return bool(self.order) and self.order[-1] > 1
+
     def right(self, dims: Sequence[sym.IndexExpr], k: sym.IndexExpr) -> list[sym.IndexExpr]:
         """The index in the weight of the factor number `k` of an element."""
         return [dims[1], *self._of_point(k)[1:]]

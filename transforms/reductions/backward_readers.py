@@ -31,6 +31,7 @@ def turn_readers(nest: loops.NestOp) -> None:
         position = _scanned(nest, handle)
         if position is None:
             continue
+        _read_through_copies(result)
         readers: dict[loops.NestOp, list[loops.LoadOp]] = {}
         for use in result.uses:
             load = use.operation
@@ -57,6 +58,44 @@ def _scanned(nest: loops.NestOp, handle: SSAValue) -> int | None:
         if len(dims) == 1 and result == sym.dim(*dims) and store.indices[next(iter(dims))] is point:
             return position
     return None
+
+
+def _read_through_copies(scanned: SSAValue) -> None:
+    """load(copy of t)[i] -> load t[what the copy read there], of copies of what is scanned, whatever order they are in.
+
+    A copy that is turned stores backwards, and then who reads it backwards would find what other points store: a
+    gradient of a sum from the end is one of the beginning, through two copies.
+    """
+    pending = [use.operation for use in scanned.uses]
+    while pending:
+        copy = pending.pop().parent_op()
+        if not isinstance(copy, loops.NestOp) or len(copy.results) != 1 or copy.operands:
+            continue
+        first, *rest = ops_of(copy.body)
+        store = rest[0] if len(rest) == 1 else None
+        if not isinstance(first, loops.LoadOp) or first.rest or not isinstance(store, loops.StoreOp) or store.rest:
+            continue
+        own = [store.indices[dim] for result in store.map.results for dim in sym.dims_of(result)]
+        if store.value is not first.result or own != list(copy.induction_variables):
+            continue
+        if list(store.map.results) != [sym.dim(axis) for axis in range(len(own))]:
+            continue
+        for read in list(copy.results[0].uses):
+            load = read.operation
+            if not isinstance(load, loops.LoadOp):
+                continue
+            there = dict(zip(own, load.map.results, strict=True))
+            place = [sym.substitute(one, [there[index] for index in first.indices]) for one in first.map.results]
+            mask, other = load.rest if load.rest else (None, None)
+            new = loops.LoadOp.build(scanned, place, load.indices, mask, other)
+            new.location = load.location
+            Rewriter.insert_op([new], InsertPoint.before(load))
+            new.result.name_hint = load.result.name_hint
+            replace_all_uses(load.result, new.result)
+            remove(load)
+            pending.append(new)
+        if not copy.results[0].uses:
+            remove(copy)
 
 
 def _backwards(load: loops.LoadOp, position: int, reader: loops.NestOp) -> SSAValue | None:

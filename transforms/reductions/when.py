@@ -23,6 +23,7 @@ from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.analysis import Access, NestAnalysis, analyse
 from cuesta.dialects.loops.split_axes import step
 from cuesta.dialects.loops.surgery import loads_of
+from cuesta.dialects.loops.walks import leaders
 from cuesta.transforms import thresholds
 from cuesta.transforms.reductions import gpu_cost
 from cuesta.transforms.reductions.cooperation import can_cooperate
@@ -322,7 +323,7 @@ class _Facts:
             large, least, many = min(large, SCATTERED), min(least, SCATTERED_LEAST), 2 * MANY_PROGRAMS
         again = done_again(self.nest)
         stages = [op for op in self.nest.body.ops if isinstance(op, loops.DomainOp) and op not in again]
-        if strips and not places and sum(bool(self.large(stage)) for stage in stages) > 1:
+        if strips and not places and len(self.walks(stages)) > 1:
             large = min(large, KEPT_SCATTERED if scattered else KEPT)
         if self.points < large:
             return _Points()
@@ -392,10 +393,10 @@ class _Facts:
     def rows(self, stages: Sequence[loops.DomainOp], programs: int, machine: Machine, *, strips: bool) -> gpu_cost.Rows:
         """The nest, as the cost model sees it."""
         elements = self.around * self.points
-        reading = [stage for stage in stages if self.large(stage)]
+        reading = self.walks(stages)
         after = [stage for stage in stages if not isinstance(stage, loops.ReduceOp)]
         members = {member.reduction for member in self.members}
-        tensors = {load.source: access.width for stage in reading for load, access in self.large(stage)}
+        tensors = {load.source: access.width for stage in stages for load, access in self.large(stage)}
         readers = Counter(tensor for stage in reading for tensor in {load.source for load, _ in self.large(stage)})
         stored = [
             (stage, access)
@@ -421,6 +422,11 @@ class _Facts:
             self.touched(machine) if strips else self.sharing(machine),
             sum(isinstance(stage, loops.ReduceOp) and stage not in members for stage in stages),
         )
+
+    def walks(self, stages: Sequence[loops.DomainOp]) -> list[loops.DomainOp]:
+        """The stages that read a large tensor, without those that are done in the loop of one before them."""
+        along = leaders(stages)
+        return [stage for stage in stages if self.large(stage) and stage not in along]
 
     def sharing(self, machine: Machine) -> int:
         """How many rows share a sector of what is read: groups of a few channels that lie side by side. Each of them

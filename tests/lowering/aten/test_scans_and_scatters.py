@@ -175,3 +175,20 @@ def test_an_index_out_of_range_raises(lower, position):
 def test_symbolic_sizes(lower):
     x, index = torch.randn(5, 6), torch.randint(0, 5, (5, 6))
     lower(lambda x, i: (x.cumsum(1), x.scatter_add(0, i, x), x.index_put((i[:, 0],), x)), x, index, dynamic=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"])
+def test_a_scan_of_one_point_is_no_scan(lower, name, dtype):
+    if name == "logcumsumexp" and not dtype.is_floating_point:
+        return
+    x = values(dtype, 4, 1, 3)
+    if dtype.is_floating_point:
+        x[0, 0] = torch.tensor([torch.nan, -torch.inf, -0.0])
+    assert "scan" not in str(lower.call(f"{name}.default", x, 1))
+
+
+def test_a_sum_of_a_negative_zero_is_zero(lower):
+    x = torch.tensor([[-0.0]])
+    lower.call("cumsum.default", x, 1)
+    assert not torch.signbit(x.cumsum(1)).any(), "as in eager"

@@ -17,6 +17,7 @@ from tests.support.triton_kernels import assert_compiles, texts_of
 pytest.importorskip("triton")
 pytestmark = pytest.mark.slow
 
+ON_DEVICE = ', #aten.layout<device = "cuda:0">'
 SUM_ULPS = 200.0
 """The reference adds up in float64; a sum of 3000 numbers in f32, one after the other, is this much worse at most."""
 
@@ -150,3 +151,11 @@ def test_backwards_is_one_nest(axis: int, parts: bool, monkeypatch: pytest.Monke
     assert parts or len(kernels) == 1
     assert all(kernel.source.count("tl.store") == 1 for kernel in kernels if not parts)
     assert_compiles(kernels)
+
+
+def test_places_are_scanned_in_addresses_and_stored_in_64_bits() -> None:
+    """An i64 goes from lane to lane in two moves."""
+    program = scan("last_argmax", "f32", (40, 300), 1).replace("xf32>", f"xf32{ON_DEVICE}>")
+    (text,) = texts_of(parse(program.replace("xi64>", f"xi64{ON_DEVICE}>")))
+    assert "tl.int32)" in text.source and "tl.int64)" in text.source.split("associative_scan", 1)[1]
+    assert "tl.int64" not in text.source.split("associative_scan", 1)[0]

@@ -200,7 +200,100 @@ def test_time_is_at_least_that_of_memory() -> None:
         assert 1 < ideal < whole
 
 
-@pytest.mark.parametrize("text", [rows("24x40", "%i, %j", 2), rows("40x24", "%j, %i"), rows("7x129", "%i, %j", 2)])
+def biased(height: int, width: int, rows: int = 1) -> str:
+    """Rows, to each of which the same rows are added."""
+    x, b = f"tensor<{height}x{width}xf32{PLAIN}>", f"tensor<{width}xf32{PLAIN}>"
+    adds = "\n".join(
+        f"%w{k} = loops.load %b{k}[%j] : {b}\n %v{k + 1} = elem.add %v{k}, %w{k} : f32" for k in range(rows)
+    )
+    return f"""
+    func.func @main(%x : {x}, {", ".join(f"%b{k} : {b}" for k in range(rows))}) -> {x} {{
+      %y = loops.nest (%i : {height}, %j : {width}) outs(%o : {x}) {{
+        %v0 = loops.load %x[%i, %j] : {x}
+        {adds}
+        loops.store %v{rows}, %o[%i, %j] : {x}
+      }}
+      func.return %y : {x}
+    }}"""
+
+
+def running(kind: str, points: int, columns: int, *, down: bool) -> str:
+    """Running values of columns, or of rows."""
+    sizes, place = (f"{points}x{columns}", "%j, %i") if down else (f"{columns}x{points}", "%i, %j")
+    x, y = f"tensor<{sizes}xf32{PLAIN}>", f"tensor<{sizes}xi64{PLAIN}>"
+    places = ("%r, %k", f"loops.store %k, %p[{place}] : {y}") if "arg" in kind else ("%r", "")
+    results = ("%y, %z", f"%o : {x}, %p : {y}", f"{x}, {y}") if "arg" in kind else ("%y", f"%o : {x}", x)
+    return f"""
+    func.func @main(%x : {x}) -> ({results[2]}) {{
+      {results[0]} = loops.nest (%i : {columns}) outs({results[1]}) {{
+        loops.scan (%j : {points}) {{
+          %v = loops.load %x[{place}] : {x}
+          {places[0]} = loops.running {kind} %v : f32
+          loops.store %r, %o[{place}] : {x}
+          {places[1]}
+        }}
+      }}
+      func.return {results[0]} : {results[2]}
+    }}"""
+
+
+def test_rows_that_are_one_piece_are_read_in_vectors_and_what_they_share_is_not() -> None:
+    """`%b[%i mod 1367]` ends where a row does, within a vector of four."""
+    odd, even = (counts(analysed(parse(biased(4096, width))), along=0, lanes=1024, warps=4) for width in (1367, 1368))
+    assert odd.loads == pytest.approx(4096 * 1367 * (2 / 4 + 1))
+    assert even.loads == pytest.approx(4096 * 1368 * 3 / 4)
+    # The threads have four neighbours of everything: what is no vector is found in four loads, each in all lines of the
+    # warp, of which there are five where they begin anywhere.
+    assert odd.lines == pytest.approx(4096 * 1367 * (2 / 32 + 5 / 32), rel=0.02)
+
+
+def test_tiles_of_rows_share_what_rows_share() -> None:
+    analysis = analysed(parse(biased(65536, 1367, 4)))
+    usual = usual_tiling(analysis, REFERENCE)
+    assert usual is not None and "height" not in usual
+    found = cheapest(analysis, REFERENCE, usual)
+    assert found["height"] >= 8 and found["along"] == 1
+    costs = TileCosts(analysis, REFERENCE)
+    assert costs.time(found) < 0.8 * costs.time(usual)
+    even = analysed(parse(biased(65536, 1368, 4)))
+    usual = usual_tiling(even, REFERENCE)
+    assert usual is not None and cheapest(even, REFERENCE, usual) == usual
+
+
+def test_threads_scan_columns_by_themselves_where_there_are_enough() -> None:
+    for kind in ("sum", "last_argmax"):
+        analysis = analysed(parse(running(kind, 512, 126528, down=True)))
+        usual = usual_tiling(analysis, REFERENCE)
+        assert usual is not None
+        found, costs = cheapest(analysis, REFERENCE, usual), TileCosts(analysis, REFERENCE)
+        assert found["rows"] >= 32 * found["warps"] and found["lanes"] <= 64
+        assert costs.counts(found).scans * 4 < costs.counts(usual).scans
+    for text in (running("sum", 1024, 4887, down=True), running("sum", 17, 9437175, down=False)):
+        few = analysed(parse(text))
+        usual = usual_tiling(few, REFERENCE)
+        assert usual is not None and cheapest(few, REFERENCE, usual) == usual
+
+
+def test_steps_of_scans_are_those_of_the_machine_code() -> None:
+    """Of 64 f32 of a thread that has them alone 124 additions; of 32 of one that shares 256 points of a column with
+    seven, each of which stands between others, 419, and as many selections and loads besides.
+    """
+    analysis = analysed(parse(running("sum", 512, 65536, down=True)))
+    alone = counts(analysis, along=1, rows=128, lanes=16, warps=1)
+    shared = counts(analysis, along=1, rows=32, lanes=256, warps=8)
+    elements = 512 * 65536
+    assert alone.scans / elements == pytest.approx(2 * 2)
+    assert (alone.meets, shared.meets > 0) == (0, True)
+    assert 6 < shared.scans / alone.scans < 16
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(rows("24x40", "%i, %j", 2), rows("40x24", "%j, %i"), rows("7x129", "%i, %j", 2), biased(19, 37)),
+        *(running("sum", 37, 66, down=True), running("last_argmax", 20, 70, down=True)),
+    ],
+)
 def test_every_tiling_means_the_same(text: str) -> None:
     module = parse(text)
     analysis = analysed(module)

@@ -88,3 +88,64 @@ func.func @main(%x : tensor<8x40xf32>) -> tensor<8x40xf32> {
   }
   func.return %y : tensor<8x40xf32>
 }
+
+// -----
+
+// A copy that comes backwards is read backwards: that is what the scan stores. The copy itself is returned, and turned.
+// CHECK:      %y = loops.nest (%i : 8, %k : 40)
+// CHECK-NEXT:   loops.load %t[%i, %k]
+// CHECK-NEXT:   loops.store %{{.*}}, %o[%i, -%k + 39]
+// CHECK:      %z = loops.nest (%i : 8, %k : 40)
+// CHECK-NEXT:   loops.load %t[%i, %k]
+// CHECK-NEXT:   loops.store %{{.*}}, %o[%i, %k]
+func.func @main(%x : tensor<8x40xf32>) -> (tensor<8x40xf32>, tensor<8x40xf32>) {
+  %t = loops.nest (%i : 8) outs(%o : tensor<8x40xf32>) {
+    loops.scan (%j : 40) {
+      %a = loops.load %x[%i, %j] : tensor<8x40xf32>
+      %r = loops.running sum %a : f32
+      loops.store %r, %o[%i, %j] : tensor<8x40xf32>
+    }
+  }
+  %y = loops.nest (%i : 8, %k : 40) outs(%o : tensor<8x40xf32>) {
+    %s = loops.load %t[%i, -%k + 39] : tensor<8x40xf32>
+    loops.store %s, %o[%i, %k] : tensor<8x40xf32>
+  }
+  %z = loops.nest (%i : 8, %k : 40) outs(%o : tensor<8x40xf32>) {
+    %s = loops.load %y[%i, -%k + 39] : tensor<8x40xf32>
+    loops.store %s, %o[%i, %k] : tensor<8x40xf32>
+  }
+  func.return %y, %z : tensor<8x40xf32>, tensor<8x40xf32>
+}
+
+// -----
+
+// Near miss: a copy of a part, which is read where there is a place, and three copies one after the other.
+// CHECK-NOT:  loops.load %y
+// CHECK:      %w = loops.nest (%i : 8, %k : 40)
+// CHECK:      loops.load %t[%i, -%k + 30] if
+func.func @main(%x : tensor<8x40xf32>) -> tensor<8x40xf32> {
+  %t = loops.nest (%i : 8) outs(%o : tensor<8x40xf32>) {
+    loops.scan (%j : 40) {
+      %a = loops.load %x[%i, %j] : tensor<8x40xf32>
+      %r = loops.running sum %a : f32
+      loops.store %r, %o[%i, %j] : tensor<8x40xf32>
+    }
+  }
+  %y = loops.nest (%i : 8, %k : 31) outs(%o : tensor<8x31xf32>) {
+    %s = loops.load %t[%i, -%k + 30] : tensor<8x40xf32>
+    loops.store %s, %o[%i, %k] : tensor<8x31xf32>
+  }
+  %z = loops.nest (%i : 8, %k : 31) outs(%o : tensor<8x31xf32>) {
+    %s = loops.load %y[%i, %k] : tensor<8x31xf32>
+    loops.store %s, %o[%i, %k] : tensor<8x31xf32>
+  }
+  %w = loops.nest (%i : 8, %k : 40) outs(%o : tensor<8x40xf32>) {
+    %n = loops.index [%k] : i64
+    %c = elem.constant 31 : i64
+    %m = elem.lt %n, %c : i64
+    %e = elem.constant 5.0 : f32
+    %s = loops.load %z[%i, %k] if %m else %e : tensor<8x31xf32>
+    loops.store %s, %o[%i, %k] : tensor<8x40xf32>
+  }
+  func.return %w : tensor<8x40xf32>
+}
