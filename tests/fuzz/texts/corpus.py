@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -24,7 +22,11 @@ from cuesta.options import Options
 from cuesta.record import CompileRecord
 from cuesta.staging import run_stages
 from tests.fuzz.texts import operators
+from tests.support.fresh import Module, said_by
 from tests.support.triton_interpreter import on_cuda
+
+WRITING = 3600.0
+"""Seconds that a process has for all texts."""
 
 
 def _scatter(x: Tensor, i: Tensor) -> Tensor:
@@ -227,8 +229,7 @@ def corpus(root: Path, every: int = 1) -> list[Path]:
     """
     if not root.is_dir():
         root.mkdir(parents=True)
-        command = [sys.executable, "-m", "tests.fuzz.texts.corpus", str(root), str(every)]
-        subprocess.run(command, check=True, env=dict(os.environ))
+        said_by(Module("tests.fuzz.texts.corpus"), str(root), str(every), seconds=WRITING)
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("*.mlir")):
         found.setdefault(path.read_text(), path)
