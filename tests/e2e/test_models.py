@@ -24,8 +24,19 @@ def models() -> Any:
     return models
 
 
-@pytest.mark.parametrize("step", ["inference", "training"])
-@pytest.mark.parametrize("name", NAMES)
+ALONE = ("llama", "resnet")
+"""Of these also the program without a backward pass; of the others, and of a second with dropout, by
+`make test-thorough`.
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        *((name, "training") for name in NAMES),
+        *(pytest.param(name, "inference", marks=() if name in ALONE else pytest.mark.thorough) for name in NAMES),
+    ],
+)
 def test_model(name: str, step: str, models: Any) -> None:
     torch._dynamo.reset()
     model, inputs = getattr(models.MODELS[name], step)()
@@ -34,7 +45,7 @@ def test_model(name: str, step: str, models: Any) -> None:
         assert_close_to_float64(compiled, model, inputs)
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
+@pytest.mark.parametrize("name", ["bert", pytest.param("gpt2", marks=pytest.mark.thorough)])
 def test_training_with_dropout_and_the_same_seed(name: str, models: Any) -> None:
     torch._dynamo.reset()
     model, inputs = models.MODELS[name].training(dropout=0.1)

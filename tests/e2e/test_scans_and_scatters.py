@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -187,8 +188,17 @@ COUNTS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", COUNTS)
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+COUNTED = {("numbers", torch.int64), ("numbers", torch.uint8), ("weights", torch.int32), ("narrow weights", torch.int64)}
+"""Each function and each type; all pairs by `make test-thorough`."""
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        pytest.param(*pair, id=f"{pair[1]}-{pair[0]}", marks=() if pair in COUNTED else pytest.mark.thorough)
+        for pair in product(COUNTS, (torch.int64, torch.int32, torch.uint8))
+    ],
+)
 def test_counts(name: str, dtype: torch.dtype) -> None:
     """How many there are, only the data knows: Python reads it, and what is around it is generated."""
     cuesta.clear_records()

@@ -55,9 +55,9 @@ def test_a_few_programs(seed: int) -> None:
 
 @pytest.mark.slow
 def test_a_short_search() -> None:
-    report = Search(iter(range(1000, 1022)), workers=1, seconds=math.inf).run()
+    report = Search(iter(range(1000, 1014)), workers=1, seconds=math.inf).run()
     assert not report.findings, report.text()
-    assert report.verdicts["right"] > 15, report.text()
+    assert report.verdicts["right"] > 9, report.text()
 
 
 def test_a_program_is_a_function_of_its_seed() -> None:

@@ -116,11 +116,14 @@ def test_every_layer_reads_each_feature_once_for_its_points() -> None:
     assert all(len(read) == len(set(read)) <= 4 for read in images)
 
 
+@pytest.mark.parametrize("layers", [2, pytest.param(3, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("grown", [False, True])
-def test_no_stage_changes_what_is_computed(grown: bool) -> None:
-    block, x = _block(3, grown=grown)
+def test_no_stage_changes_what_is_computed(grown: bool, layers: int) -> None:
+    block, x = _block(layers, grown=grown)
     for captured in capture(block, x):
         _busy_machine(captured.module)
+        shared = _run_until(captured.module.clone(), "share-reductions")
+        assert _reduced(shared) < _reduced(_run_until(captured.module.clone(), "dce"))
         check_levels(captured, reenter_at_levels=False)
 
 
@@ -148,7 +151,7 @@ def test_fusion_looks_at_as_many_pairs_as_there_are_nests(device: str, monkeypat
 
 def test_the_text_of_a_layer_does_not_grow_with_those_before_it() -> None:
     lengths: list[float] = []
-    for layers in (6, 12):
+    for layers in (4, 8):
         forward, _ = _graphs(layers, "cpu", busy=False)
         lengths.append(len(list(_run_until(forward, "nest-concatenations").walk())) / layers)
     assert lengths[1] <= 1.1 * lengths[0], lengths
