@@ -178,12 +178,12 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]],
 """Each with its arguments, and whether sizes are symbols."""
 
 
-def write_corpus(root: Path, every: int = 1) -> None:
-    """Compiles every function, with dumps under `root`: for the CPU, and of the stages that a GPU's program has. One
-    text in `every` is written, here and there.
+def write_corpus(root: Path, every: int = 1, functions: int = 1) -> None:
+    """Compiles every function, or one in so many, with dumps under `root`: for the CPU, and of the stages that a GPU's
+    program has. One text in `every` is written, here and there.
     """
     Dump._program = _one_in(every)  # type: ignore[method-assign]
-    for name, (function, make, dynamic) in FUNCTIONS.items():
+    for name, (function, make, dynamic) in list(FUNCTIONS.items())[::functions]:
         torch._dynamo.reset()
         torch.manual_seed(0)
         options = {"dump": str(root / name), "cache": False}
@@ -223,13 +223,13 @@ def dumps_for_cuda(folder: Path) -> Iterator[None]:
         cuesta.compiler.compile_module = original
 
 
-def corpus(root: Path, every: int = 1) -> list[Path]:
-    """The texts of all dumps, or one in `every`, made anew in another process when `root` has none; of equal ones the
-    first.
+def corpus(root: Path, every: int = 1, functions: int = 1) -> list[Path]:
+    """The texts of all dumps, or what `write_corpus` takes of them, made anew in another process when `root` has none;
+    of equal ones the first.
     """
     if not root.is_dir():
         root.mkdir(parents=True)
-        said_by(Module("tests.fuzz.texts.corpus"), str(root), str(every), seconds=WRITING)
+        said_by(Module("tests.fuzz.texts.corpus"), str(root), str(every), str(functions), seconds=WRITING)
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("*.mlir")):
         found.setdefault(path.read_text(), path)
@@ -237,4 +237,4 @@ def corpus(root: Path, every: int = 1) -> list[Path]:
 
 
 if __name__ == "__main__":
-    write_corpus(Path(sys.argv[1]), int(sys.argv[2]))
+    write_corpus(Path(sys.argv[1]), *map(int, sys.argv[2:]))
