@@ -188,7 +188,12 @@ COUNTS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
 }
 
 
-COUNTED = {("numbers", torch.int64), ("numbers", torch.uint8), ("weights", torch.int32), ("narrow weights", torch.int64)}
+COUNTED = {
+    ("numbers", torch.int64),
+    ("numbers", torch.uint8),
+    ("weights", torch.int32),
+    ("narrow weights", torch.int64),
+}
 """Each function and each type; all pairs by `make test-thorough`."""
 
 

@@ -17,6 +17,7 @@ import runpy
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing.connection import Connection
@@ -96,17 +97,15 @@ class Piped(Fresh):
     def kill(self) -> int | None:
         status = super().kill()
         self.stdout.close()
-        try:
+        with suppress(BrokenPipeError):  # of what was not read
             self.stdin.close()
-        except BrokenPipeError:  # of what was not read
-            pass
         return status
 
 
 class _Spawned:
     """What stands in for multiprocessing's context of new interpreters."""
 
-    def Process(self, *, target: Callable[..., Any], args: Sequence[Any] = (), **settings: Any) -> BaseProcess:  # noqa: N802
+    def Process(self, *, target: Callable[..., Any], args: Sequence[Any] = (), **settings: Any) -> BaseProcess:
         return _context().Process(target=_call, args=(dict(os.environ), target, *args), **settings)
 
     def __getattr__(self, name: str) -> Any:
@@ -118,9 +117,7 @@ def spawning(method: str | None = None) -> Any:
     return _Spawned() if method == "spawn" else _GET_CONTEXT(method)
 
 
-def said_by(
-    script: Script, *arguments: str, seconds: float = 120, environment: Mapping[str, str] | None = None
-) -> str:
+def said_by(script: Script, *arguments: str, seconds: float = 120, environment: Mapping[str, str] | None = None) -> str:
     """What a script says that runs to its end, with more variables in its environment.
 
     Errors: AssertionError with what it said, when it fails or takes longer.
