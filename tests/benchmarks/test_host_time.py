@@ -97,7 +97,7 @@ def test_host_times_are_asked_of_a_process_that_lives(monkeypatch: pytest.Monkey
 @pytest.mark.slow
 def test_every_model_is_timed_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_time, "WARM_UP", 1)
-    monkeypatch.setattr(host_time, "SMALL", host_time.SMALL | {"mlp": Sizes(layers=2, width=64, batch=8)})
+    monkeypatch.setattr(host_time, "SMALL", {**host_time.SMALL, "mlp": Sizes(layers=2, width=64, batch=8)})
 
     def compiled(function: Callable[..., object], side: str) -> Callable[..., object]:
         return torch.compile(function, backend=side, dynamic=False)
