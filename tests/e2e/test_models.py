@@ -26,8 +26,8 @@ def models() -> Any:
 
 
 ALONE = ("llama", "resnet")
-"""Of these also the program without a backward pass; of the others, of a second with dropout, and with all their layers,
-by `make test-thorough`.
+"""Of these also the program without a backward pass; of the others, of a second with dropout, and with all layers, by
+`make test-thorough`.
 """
 FEW, ALL = 2, 4
 """Layers: the first and the last, or those of the demo."""
