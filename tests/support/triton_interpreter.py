@@ -80,11 +80,12 @@ def seeded(fault: str) -> Callable[[ModuleOp, Sequence[Any]], list[Any]]:
 
 
 @contextmanager
-def interpreted_cuda(*, run_it: bool = True, lowered: bool = False) -> Iterator[list[ModuleOp]]:
+def interpreted_cuda(*, run_it: bool = True, lowered: bool = False, both: bool = False) -> Iterator[list[ModuleOp]]:
     """In the `with` block, `torch.compile(..., backend="cuesta")` compiles for a CUDA device and interprets that.
 
     Gives the programs that were compiled, at the `aten` level. Without `run_it` they are not interpreted: the reference
-    interpreter says what comes of them: of the program as it was captured, or, if `lowered`, of its kernels.
+    interpreter says what comes of them: of the program as it was captured, or, if `lowered`, of its kernels. If `both`,
+    it says so as well, and the two give the same to the bit.
     """
     original = cuesta.compiler.compile_module
     programs: list[ModuleOp] = []
@@ -100,7 +101,13 @@ def interpreted_cuda(*, run_it: bool = True, lowered: bool = False) -> Iterator[
         def call(arguments: list[Any]) -> list[Any]:
             taken = [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
             arguments.clear()
-            return ask("run", host, taken) if run_it else list(run_reference(kernels if lowered else module, taken))
+            if not run_it:
+                return list(run_reference(kernels if lowered else module, taken))
+            meant = list(run_reference(kernels if lowered else module, _copies(taken))) if both else None
+            found = ask("run", host, taken)
+            if meant is not None:
+                torch.testing.assert_close(found, meant, rtol=0, atol=0, equal_nan=True)
+            return found
 
         return call
 
