@@ -124,6 +124,11 @@ def _without_options(specification: str) -> tuple[ArgSpec, ...]:
     return tuple(parse_pipeline(specification))
 
 
+@lru_cache(maxsize=256)
+def _has_required_fields(pass_type: type[ModulePass]) -> bool:
+    return bool(pass_type.required_fields())
+
+
 def _make(specification: ArgSpec, available: Mapping[str, Callable[[], type[ModulePass]]]) -> ModulePass:
     name = specification.name
     if name not in available:
@@ -132,7 +137,7 @@ def _make(specification: ArgSpec, available: Mapping[str, Callable[[], type[Modu
         raise CuestaError(Diagnostic(f"there is no pass {name}{hint}; the passes are: {', '.join(sorted(available))}"))
     pass_type = available[name]()
     # xDSL reads the types of all options, each time, which takes longer than most passes.
-    if not specification.parameters and not pass_type.required_fields():
+    if not specification.parameters and not _has_required_fields(pass_type):
         return pass_type()
     try:
         return pass_type.from_spec(specification)

@@ -24,6 +24,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, fail, veri
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block, entry_function
 from cuesta.dialects.core.extension import After, active
+from cuesta.dialects.core.operation import same_state, state_of
 from cuesta.dialects.core.whole_program import WholeProgramPass
 from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS, SLICED
 from cuesta.passes import parse_passes
@@ -281,6 +282,7 @@ def run_pipeline(
     passes = [(stage, one) for stage in stages for one in parse_passes(stage.name)]
     programs = host.programs_of(module)
     contract: Contract | None = None
+    verified: list[object] = []
     for stage, one in passes:
         before = module.clone() if keep_input is not None else None
         start = perf_counter()
@@ -291,9 +293,10 @@ def run_pipeline(
                 _run_pass(context, [module] if whole else programs, one)
                 if whole or has_part:
                     programs = host.programs_of(module)
-                if verify_each:
+                if verify_each and not same_state(now := state_of(module), verified):
                     verify_module(module)
                     verify_dominance(module)
+                    verified = now
                 contract = stage.begins or contract
                 if has_part:
                     verify_module(module)

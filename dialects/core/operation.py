@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any, Self
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
@@ -153,3 +154,26 @@ def ops_of(block: Block) -> list[Operation]:
         found.append(op)
         op = op._next_op
     return found
+
+
+def state_of(root: Operation) -> list[object]:
+    """What `root` and all in it are made of now: nothing was done to them between two states of the very same objects
+    (`same_state`). To take one costs a fraction of a fingerprint.
+    """
+    found: list[object] = []
+    for op in all_ops(root):
+        found += (op, op.parent, *op._operands, *op.successors)
+        found += [result.type for result in op.results]
+        for entries in (op.properties, op.attributes):
+            if entries:
+                found += entries
+                found += entries.values()
+        for region in op.regions:
+            for block in region.blocks:
+                found += (region, block, *[argument.type for argument in block.args])
+    return found
+
+
+def same_state(one: Sequence[object], other: Sequence[object]) -> bool:
+    """Whether two states are of the very same objects."""
+    return len(one) == len(other) and all(map(is_, one, other))

@@ -89,6 +89,7 @@ def test_what_any_call_costs_is_no_cliff() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("spawned")
 def test_a_program_that_takes_too_long_is_stopped_and_the_next_one_runs() -> None:
     run = cpu_run.Run(argparse.Namespace(threads=1, below=0.0, skip_inductor=True, program_seconds=0.0))
     try:

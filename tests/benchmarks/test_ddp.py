@@ -34,6 +34,7 @@ def test_two_processes_on_the_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("spawned")
 def test_a_rank_that_fails_ends_the_run(tmp_path: Path) -> None:
     """Its heads do not divide its width."""
     options = parsed([*TINY.replace("mlp", "gpt2").split(), "--heads", "3", "--seconds", "240"])
@@ -67,6 +68,7 @@ def test_sizes_are_replaced_where_they_are_given() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("spawned")
 def test_a_process_that_dies_or_says_nothing_ends_the_run() -> None:
     context = multiprocessing.get_context("spawn")
     for target, argument, seconds, message in (

@@ -11,7 +11,7 @@ import torch
 
 from benchmarks import gpu, host_time
 from benchmarks.gpu import Run, host_lines, side_table
-from benchmarks.training_models import made
+from benchmarks.training_models import Sizes, made
 
 
 def test_sides_take_turns_and_the_time_between_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,10 @@ def test_host_times_are_asked_of_a_process_that_lives(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_every_model_is_timed_on_the_cpu() -> None:
+def test_every_model_is_timed_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_time, "WARM_UP", 1)
+    monkeypatch.setattr(host_time, "SMALL", {**host_time.SMALL, "mlp": Sizes(layers=2, width=64, batch=8)})
+
     def compiled(function: Callable[..., object], side: str) -> Callable[..., object]:
         return torch.compile(function, backend=side, dynamic=False)
 

@@ -133,7 +133,7 @@ def test_a_case_that_fails_does_not_stop_the_rest(tmp_path: Path) -> None:
     assert results["tiny"]["problem"] is None and results["tiny"]["cuesta_ms"] > 0
 
 
-WITH_SUITE = {"swiglu-bf16", "cat-relu-scale", "softmax", "average-pool", "cross-entropy-training", "tiny"}
+WITH_SUITE = {"cat-relu-scale", "softmax", "average-pool", "cross-entropy-training", "tiny"}
 """Cases that run with the suite, beside `make test-thorough`: they are large, and the benchmark itself checks each."""
 assert {case.name for case in CASES} >= WITH_SUITE
 

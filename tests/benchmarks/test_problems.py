@@ -176,6 +176,7 @@ def test_a_problem_that_lacks_memory_is_tried_again_alone(folder: Path, monkeypa
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("spawned")
 def test_the_command(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "b_broken.py").write_text(BROKEN)
     path = tmp_path / "found.json"

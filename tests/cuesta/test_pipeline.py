@@ -6,8 +6,25 @@ from typing import Any
 
 import pytest
 
+from cuesta import pipeline
+from cuesta.context import make_context
+from cuesta.dialects.core.locations import CuestaParser, print_text
 from cuesta.opt import run_captured
-from cuesta.pipeline import STAGES, Stage, default_stages
+from cuesta.pipeline import STAGES, Stage, default_stages, run_pipeline
+
+PROGRAM = """
+func.func @main(%x : tensor<4xf32>) -> tensor<4xf32> {
+  %unused = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %a = loops.load %x[%i] : tensor<4xf32>
+    loops.store %a, %o[%i] : tensor<4xf32>
+  }
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %a = loops.load %x[%i] : tensor<4xf32>
+    %b = elem.exp %a : f32
+    loops.store %b, %o[%i] : tensor<4xf32>
+  }
+  func.return %y : tensor<4xf32>
+}"""
 
 
 @pytest.mark.parametrize(
@@ -45,3 +62,14 @@ def test_a_wrong_machine_is_a_wrong_command() -> None:
     status, _, errors = run_captured(["--machine", "lane=8"])
     assert status == 2
     assert "a machine has no lane; it has lanes" in errors
+
+
+def test_only_what_a_stage_has_touched_is_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = CuestaParser(make_context(), PROGRAM, "<test>").parse_module()
+    stages = [stage for stage in STAGES if stage.label in ("cse", "dce", "eliminate-views")]
+    verified: list[str] = []
+    monkeypatch.setattr(pipeline, "verify_module", lambda module: verified.append(print_text(module)))
+    run_pipeline(make_context(), module, stages, verify_each=True)
+    assert len(stages) == 3 and len(verified) == len(set(verified)) == 2  # at first, and without what nobody uses
+    run_pipeline(make_context(), module, stages, verify_each=True)
+    assert verified[2:] == verified[1:2]

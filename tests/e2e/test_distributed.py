@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -49,15 +50,21 @@ def test_two_processes_and_who_waits_for_one_that_died_is_told() -> None:
     assert_told_of_death(ended)
 
 
-@pytest.mark.parametrize(
-    "hows",
-    [
-        pytest.param(["fsdp", "tp"], marks=pytest.mark.slow),  # of ddp tests/benchmarks/test_ddp.py trains another
-        pytest.param(["ddp", "fsdp", "tp"], marks=pytest.mark.thorough),
-    ],
-    ids=",".join,
-)
-def test_the_example_trains_in_two_processes(hows: list[str]) -> None:
+@pytest.mark.slow
+def test_the_example_trains_in_two_processes() -> None:
+    """Of ddp `tests/benchmarks/test_ddp.py` trains another; under `torchrun`, by `make test-thorough`."""
+    hows = ["fsdp", "tp"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    arguments = ("--how", ",".join(hows), "--steps", "2")
+    ended = run_together("examples/distributed/train.py", 2, *arguments, seconds=120, environment=meeting)
+    assert_trains(Ended(max(one.code for one in ended), "".join(one.said for one in ended)), hows, 2)
+
+
+@pytest.mark.thorough
+def test_the_example_trains_under_torchrun() -> None:
+    hows = ["ddp", "fsdp", "tp"]
     ended = torchrun("examples/distributed/train.py", 2, "--how", ",".join(hows), "--steps", "2", seconds=120)
     assert_trains(ended, hows, 2)
 

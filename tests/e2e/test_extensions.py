@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 from collections.abc import Callable, Sequence
@@ -37,6 +35,7 @@ from cuesta.options import OptionError, Options
 from cuesta.pipeline import STAGES, extended_stages
 from cuesta.transforms.algebra import Law, apply, variables
 from cuesta.transforms.fusion.pair import Pair
+from tests.support.fresh import Piped
 
 pytestmark = pytest.mark.slow
 
@@ -227,19 +226,22 @@ print(round(result[0].item(), 3), cuesta.records[0].from_cache, flush=True)
 
 STARTER = """
 import os, runpy, sys
-import torch, torch._dynamo, cuesta, cuesta.compiler
+import cuesta, cuesta.compiler
 
-for line in sys.stdin:
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+sys.dont_write_bytecode = True  # Python tells bytecode's age in seconds
+
+for line in sys.stdin.buffer:
     if os.fork() == 0:
         try:
-            sys.argv = [sys.argv[1], *line.split()]
+            sys.argv = [sys.argv[1], *line.decode().split()]
             runpy.run_path(sys.argv[0], run_name="__main__")
         except BaseException as error:
             print(repr(error), flush=True)
         os._exit(0)
     os.wait()
 """
-"""Starts a process of the script for each line, with its words; importing torch takes longer than all they do."""
+"""Starts a process of the script for each line, with its words; imports take longer than all they do."""
 
 
 @pytest.mark.slow
@@ -248,17 +250,14 @@ def test_a_process_without_it_never_gets_its_programs(tmp_path: Path) -> None:
     script.write_text(textwrap.dedent(SCRIPT))
     helper.write_text("SHIFT = 5.0\n")
     environment = {**os.environ, "CUESTA_CACHE": "1", "CUESTA_CACHE_DIR": str(tmp_path / "cache")}
-    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python tells bytecode's age in seconds
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", STARTER, str(script)], env=environment, **pipes) as starter:
-        lines, told = starter.stdin, starter.stdout
-        assert lines is not None and told is not None
+    starter = Piped(STARTER, [str(script)], environment=environment, log=tmp_path / "log")
 
-        def run(*arguments: str) -> str:
-            print(*arguments, file=lines, flush=True)
-            return told.readline().strip()
+    def run(*arguments: str) -> str:
+        starter.stdin.write(" ".join(arguments).encode() + b"\n")
+        starter.stdin.flush()
+        return starter.stdout.readline().decode().strip() or starter.said()
 
+    try:
         assert run("with") == "5.0 False"
         assert run() == "1.0 False"
         assert run("with") == "5.0 True"
@@ -267,6 +266,8 @@ def test_a_process_without_it_never_gets_its_programs(tmp_path: Path) -> None:
         helper.write_text("SHIFT = 7.0\n")  # what it uses from its own folder
         assert run("with") == "14.0 False"
         assert run() == "1.0 True"
+    finally:
+        starter.kill()
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------

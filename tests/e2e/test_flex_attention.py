@@ -89,8 +89,10 @@ def check(function: Callable[..., Any], inputs: list[Tensor], *learned: Tensor, 
     assert not cuesta.statistics().fallbacks and all(record.kernels for record in cuesta.records)
 
 
-TELLING = ("both", "sums")
-"""Of these also the program without a backward pass, which is another; of all others by `make test-thorough`."""
+TRAINED = ("both", "rows of nothing", "sums", "around")
+"""Of these the gradients, too: a score's and a mask's are in them. Of the others the forward pass alone, whose program
+without a backward pass is another; all of both by `make test-thorough`.
+"""
 
 
 BOTH = [pytest.param(True, id="training"), pytest.param(False, id="inference", marks=pytest.mark.thorough)]
@@ -99,10 +101,15 @@ BOTH = [pytest.param(True, id="training"), pytest.param(False, id="inference", m
 
 @pytest.mark.parametrize(
     ("case", "training"),
-    [pytest.param(case, True, id=f"training-{case}") for case in CASES]
-    + [
-        pytest.param(case, False, id=f"inference-{case}", marks=() if case in TELLING else pytest.mark.thorough)
+    [
+        pytest.param(
+            case,
+            training,
+            id=f"{'training' if training else 'inference'}-{case}",
+            marks=() if (case in TRAINED) == training else pytest.mark.thorough,
+        )
         for case in CASES
+        for training in (True, False)
     ],
 )
 def test_as_eager(case: str, training: bool) -> None:
@@ -110,7 +117,7 @@ def test_as_eager(case: str, training: bool) -> None:
     assert len(cuesta.records) == 1 + training
 
 
-@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("training", BOTH)
 def test_groups_of_queries(training: bool) -> None:
     inputs = [one.requires_grad_(training) for one in tensors(heads=2)]
     check(lambda q, k, v: flex_attention(q, k, v, block_mask=masked(causal), enable_gqa=True), inputs)

@@ -126,7 +126,7 @@ class Whole:
     ("part", "rounds"),
     [
         (OurPart, 12),
-        pytest.param(Whole, 24, marks=pytest.mark.slow),
+        pytest.param(Whole, 12, marks=pytest.mark.slow),
         pytest.param(OurPart, 1000, marks=[pytest.mark.slow, pytest.mark.thorough]),
         pytest.param(Whole, 1000, marks=[pytest.mark.slow, pytest.mark.thorough]),
     ],

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from cuesta.testing import assert_close_to_float64
+from tests.support.demo_models import resize_models
 
 pytestmark = pytest.mark.slow
 
@@ -24,9 +25,28 @@ def models() -> Any:
     return models
 
 
-@pytest.mark.parametrize("step", ["inference", "training"])
-@pytest.mark.parametrize("name", NAMES)
-def test_model(name: str, step: str, models: Any) -> None:
+ALONE = ("llama", "resnet")
+"""Of these also the program without a backward pass; of the others, of a second with dropout, and with all layers, by
+`make test-thorough`.
+"""
+FEW, ALL = 2, 4
+"""Layers: the first and the last, or those of the demo."""
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "layers"),
+    [
+        *((name, "training", FEW) for name in NAMES),
+        *((name, "inference", FEW) for name in ALONE),
+        *(
+            pytest.param(name, step, ALL, marks=pytest.mark.thorough)
+            for name in NAMES
+            for step in ("inference", "training")
+        ),
+    ],
+)
+def test_model(name: str, step: str, layers: int, models: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    resize_models(monkeypatch, LAYERS=layers)
     torch._dynamo.reset()
     model, inputs = getattr(models.MODELS[name], step)()
     compiled = torch.compile(model, backend="cuesta", fullgraph=True)
@@ -34,8 +54,13 @@ def test_model(name: str, step: str, models: Any) -> None:
         assert_close_to_float64(compiled, model, inputs)
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_training_with_dropout_and_the_same_seed(name: str, models: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "layers"), [("bert", FEW), *(pytest.param(name, ALL, marks=pytest.mark.thorough) for name in NAMES[:2])]
+)
+def test_training_with_dropout_and_the_same_seed(
+    name: str, layers: int, models: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resize_models(monkeypatch, LAYERS=layers)
     torch._dynamo.reset()
     model, inputs = models.MODELS[name].training(dropout=0.1)
     compiled = torch.compile(model, backend="cuesta", fullgraph=True)

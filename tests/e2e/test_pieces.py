@@ -394,10 +394,11 @@ def test_every_stage(function: Callable[..., Any]) -> None:
 
 
 @pytest.mark.slow
-def test_every_dumped_text_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.thorough)])
+def test_every_dumped_text_goes_on(every: int, tmp_path: Path) -> None:
     x = randn(8, 5)
     compiled_of(masked, options={"dump": str(tmp_path)})(x)
-    assert check_dump(tmp_path) > 15
+    assert check_dump(tmp_path, every) > 15
     (folder,) = tmp_path.iterdir()
     for file in (folder / "00_aten.mlir", max(folder.glob("*.mlir"))):
         results = cuesta.load(file)(x)

@@ -63,13 +63,18 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[], tuple[Tensor, ...]], d
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "writes" else pytest.mark.slow) for name in PROGRAMS]
+    ("name", "every"),
+    [
+        *((name, 3) for name in PROGRAMS),
+        *(pytest.param(name, 1, marks=pytest.mark.thorough) for name in PROGRAMS),
+    ],
 )
-def test_programs(name: str, tmp_path: Path) -> None:
+def test_programs(name: str, every: int, tmp_path: Path) -> None:
+    """From every third text, each time from others; from all by `make test-thorough`."""
     make, inputs, options = PROGRAMS[name]
     with torch.no_grad():
         compiled(make(), tmp_path, **options)(*inputs())
-    assert check_dump(tmp_path) > 15
+    assert check_dump(tmp_path, every, list(PROGRAMS).index(name)) > 15
 
 
 @pytest.mark.slow

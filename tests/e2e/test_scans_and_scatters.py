@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -187,8 +188,22 @@ COUNTS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", COUNTS)
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+COUNTED = {
+    ("numbers", torch.int64),
+    ("numbers", torch.uint8),
+    ("weights", torch.int32),
+    ("narrow weights", torch.int64),
+}
+"""Each function and each type; all pairs by `make test-thorough`."""
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        pytest.param(*pair, id=f"{pair[1]}-{pair[0]}", marks=() if pair in COUNTED else pytest.mark.thorough)
+        for pair in product(COUNTS, (torch.int64, torch.int32, torch.uint8))
+    ],
+)
 def test_counts(name: str, dtype: torch.dtype) -> None:
     """How many there are, only the data knows: Python reads it, and what is around it is generated."""
     cuesta.clear_records()
@@ -227,12 +242,14 @@ def test_counts_that_eager_refuses() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_histograms_of_the_numbers_own_interval(dtype: torch.dtype) -> None:
     cuesta.clear_records()
-    numbers = (torch.randn(1000), torch.zeros(5), torch.linspace(-1, 1, 1001), torch.randn(50, 40).t(), torch.randn(()))
-    for x in (one.to(dtype) for one in numbers):
-        for bins in (1, 7, 100):
-            torch._dynamo.reset()
-            compiled = compiled_of(lambda x, bins=bins: (torch.histc(x, bins), torch.histc(x * 2, bins, 2, 2)))
-            assert all(map(torch.equal, compiled(x), (torch.histc(x, bins), torch.histc(x * 2, bins, 2, 2))))
+    numbers = (
+        *((torch.randn(1000), bins) for bins in (1, 7, 100)),
+        *((torch.zeros(5), 7), (torch.linspace(-1, 1, 1001), 100), (torch.randn(50, 40).t(), 7), (torch.randn(()), 1)),
+    )
+    for x, bins in ((one.to(dtype), bins) for one, bins in numbers):
+        torch._dynamo.reset()
+        compiled = compiled_of(lambda x, bins=bins: (torch.histc(x, bins), torch.histc(x * 2, bins, 2, 2)))
+        assert all(map(torch.equal, compiled(x), (torch.histc(x, bins), torch.histc(x * 2, bins, 2, 2))))
     assert not any(record.fallbacks for record in cuesta.records)
     for wrong in (torch.inf, torch.nan, -torch.inf):
         x = torch.tensor([1, wrong, 2], dtype=dtype)

@@ -15,7 +15,6 @@ import math
 import os
 import re
 import select
-import subprocess
 import sys
 import tempfile
 import threading
@@ -28,11 +27,14 @@ from typing import Any
 
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.shrink import shrink
+from tests.support.fresh import Module, Piped, Script
 
-WORKER = ("-P", "-X", "faulthandler", "-m", "tests.fuzz.calls.worker")
-"""What Python is started with."""
+WORKER: Script = Module("tests.fuzz.calls.worker")
+"""What the processes run."""
 HANG, START = 60.0, 180.0
 """Seconds after which a program is said to hang; the first of a worker waits for imports."""
+ENDING = 10.0
+"""Seconds that a process has to end after its last word."""
 SHRINK = 40.0
 """Seconds spent on making a finding smaller."""
 SHRUNK = 3
@@ -46,47 +48,42 @@ class Worker:
 
     def __init__(self, device: str, errors: Path, end: float = math.inf) -> None:
         self.device, self.errors, self.end = device, errors, end
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Piped | None = None
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
         """What the process answers; that it ended or hangs, where it does not; `unjudged` if the time is over."""
         fresh = self.process is None
         if self.process is None:
-            alone = {"OMP_NUM_THREADS": "1", "CUESTA_CACHE": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
-            self.process = subprocess.Popen(
-                [sys.executable, *WORKER, self.device],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors.open("w"), text=True,
-                env={**os.environ, **alone},
-            )  # fmt: skip
+            alone = {"OMP_NUM_THREADS": "1", "CUESTA_CACHE": "0"}
+            self.process = Piped(WORKER, [self.device], environment={**os.environ, **alone}, log=self.errors)
         process = self.process
-        assert process.stdin is not None and process.stdout is not None
         try:
-            process.stdin.write(json.dumps(question) + "\n")
+            process.stdin.write(json.dumps(question).encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError:
-            ready, answer = [process.stdout], ""
+            ready, answer = [process.stdout], b""
         else:
             most = min(START if fresh else HANG, max(0.0, self.end - time.monotonic()))
             ready, _, _ = select.select([process.stdout], [], [], most)
-            answer = process.stdout.readline() if ready else ""
+            answer = process.stdout.readline() if ready else b""
         if answer:
             return json.loads(answer)
+        ended = process.wait(ENDING) if ready else None
         self.close()
         if time.monotonic() >= self.end:
             return {"verdict": "unjudged", "what": "", "mechanism": ""}
         if not ready:
             return {"verdict": "finding", "what": f"hangs for {HANG:.0f} s", "mechanism": "hangs"}
-        said = self.errors.read_text()
+        said = process.said()
         frames = re.findall(r'File "[^"]*/([^/"]+)", line (\d+)', said)
         where = " < ".join(f"{name}:{line}" for name, line in frames[:4])
-        what = f"the process ended with {process.returncode} [{where}]"
+        what = f"the process ended with {ended} [{where}]"
         return {"verdict": "finding", "what": f"{what}\n{said[-2000:]}", "mechanism": what}
 
     def close(self) -> None:
         """Ends the process."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
             self.process = None
 
 

@@ -30,6 +30,7 @@ from tests.fuzz.calls.shrink import shrink
 from tests.fuzz.expressions import Value
 from tests.fuzz.search import Search, Worker
 from tests.fuzz.search import main as search_main
+from tests.support.fresh import said_by
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +55,9 @@ def test_a_few_programs(seed: int) -> None:
 
 @pytest.mark.slow
 def test_a_short_search() -> None:
-    report = Search(iter(range(1000, 1022)), workers=1, seconds=math.inf).run()
+    report = Search(iter(range(1000, 1014)), workers=1, seconds=math.inf).run()
     assert not report.findings, report.text()
-    assert report.verdicts["right"] > 15, report.text()
+    assert report.verdicts["right"] > 9, report.text()
 
 
 def test_a_program_is_a_function_of_its_seed() -> None:
@@ -619,7 +620,7 @@ def test_what_was_found(seed: str) -> None:
 ENDLESS = """
 import json, pathlib, sys, time
 for line in sys.stdin:
-    with pathlib.Path(sys.argv[1]).open("a") as asked:
+    with pathlib.Path(ASKED).open("a") as asked:
         asked.write(line)
     if "case" in json.loads(line):
         time.sleep(1000)
@@ -631,7 +632,9 @@ for line in sys.stdin:
 
 def test_a_search_reports_when_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     case, asked, report = case_with("v1 = x + 1", "v2 = v1 * 2", results="v2"), tmp_path / "asked", tmp_path / "r.json"
-    monkeypatch.setattr("tests.fuzz.search.WORKER", ("-c", ENDLESS.replace("CASE", repr(case.to_json())), str(asked)))
+    said_by("")  # what others are forked from takes longer to start than this search
+    script = ENDLESS.replace("CASE", repr(case.to_json())).replace("ASKED", repr(str(asked)))
+    monkeypatch.setattr("tests.fuzz.search.WORKER", script)
     monkeypatch.setattr("tests.fuzz.search.HANG", 2.5)
     monkeypatch.setattr("sys.argv", ["search", "--workers", "1", "--seconds", "1.5", "--json", str(report)])
     assert search_main() == 1

@@ -1,6 +1,6 @@
 """Random programs through packages: what a package gives, changes and differentiates is what eager does.
 
-`make test` tries 20, `make test-thorough` other 40; `make fuzz` as many as it is told.
+`make test` tries 10, `make test-thorough` other 40; `make fuzz` as many as it is told.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_a_few_programs(program: Program) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, derandomize=True, database=None, **COMMON)
+@settings(max_examples=10, derandomize=True, database=None, **COMMON)
 @given(programs())
 def test_programs(program: Program) -> None:
     check_packaged(program)

@@ -1,6 +1,6 @@
 """Hypothesis looks for a program on which compiled code is wrong.
 
-`make test` tries 20, `make test-thorough` other 40; `make fuzz` looks for as long as it is let.
+`make test` tries 12, `make test-thorough` other 40; `make fuzz` looks for as long as it is let.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def test_a_few_programs(program: Program) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, derandomize=True, database=None, **COMMON)
+@settings(max_examples=12, derandomize=True, database=None, **COMMON)
 @given(programs())
 def test_programs(program: Program) -> None:
     check_program(program)

@@ -25,9 +25,7 @@ def make_models_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes them small for one test."""
     import transformers
 
-    sizes = {"LAYERS": 1, "HIDDEN": 16, "HEADS": 4, "SEQUENCE": 3, "BATCH": 1, "VOCABULARY": 10}
-    for name, size in sizes.items():
-        monkeypatch.setattr(models, name, size)
+    resize_models(monkeypatch, LAYERS=1, HIDDEN=16, HEADS=4, SEQUENCE=3, BATCH=1, VOCABULARY=10)
     smaller = {
         "LlamaConfig": {"intermediate_size": 24},
         "ResNetConfig": {"embedding_size": 4, "hidden_sizes": [8, 12], "depths": [2, 1]},
@@ -37,3 +35,24 @@ def make_models_small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             transformers, name, lambda config=config, chosen=chosen, **given: config(**{**given, **chosen})
         )
+
+
+SETTINGS = {
+    "LAYERS": "num_hidden_layers",
+    "HIDDEN": "hidden_size",
+    "HEADS": "num_attention_heads",
+    "SEQUENCE": "max_position_embeddings",
+    "VOCABULARY": "vocab_size",
+}
+"""What configurations call a size of `examples/models.py`; they have been told when it was imported."""
+
+
+def resize_models(monkeypatch: pytest.MonkeyPatch, **sizes: int) -> None:
+    """Gives the models other sizes for one test, by the names of `examples/models.py`."""
+    for name, size in sizes.items():
+        monkeypatch.setattr(models, name, size)
+        for settings in (models.BLOCKS, models.TEXT, models.GATED):
+            if SETTINGS.get(name) in settings:
+                monkeypatch.setitem(settings, SETTINGS[name], size)
+    if "HEADS" in sizes:
+        monkeypatch.setitem(models.GATED, "num_key_value_heads", sizes["HEADS"] // 2)

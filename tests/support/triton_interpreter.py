@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import pickle
-import subprocess
-import sys
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -26,6 +28,7 @@ from cuesta.targets.reference import random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.targets.reference.program import run_and_write
 from cuesta.testing import compare
+from tests.support.fresh import Piped
 from tests.support.pickling import dumps
 
 
@@ -34,20 +37,21 @@ class InterpreterError(RuntimeError):
 
 
 @cache
-def _server() -> subprocess.Popen[bytes]:
-    path = Path(__file__).with_name("triton_server.py")
-    return subprocess.Popen([sys.executable, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def _server() -> Piped:
+    log = Path(tempfile.mkdtemp(prefix="cuesta-interpreter-")) / "log"
+    atexit.register(shutil.rmtree, log.parent, ignore_errors=True)
+    interpreted = {**os.environ, "TRITON_INTERPRET": "1"}
+    return Piped(Path(__file__).with_name("triton_server.py"), environment=interpreted, log=log)
 
 
 def ask(action: str, *request: Any) -> Any:
     """One request to the server."""
     server = _server()
-    assert server.stdin is not None and server.stdout is not None
     body = dumps((action, *request))
     server.stdin.write(len(body).to_bytes(8, "little") + body)
     server.stdin.flush()
     header = server.stdout.read(8)
-    assert header, "the interpreter's process ended"
+    assert header, f"the interpreter's process ended:\n{server.said()[-3000:]}"
     kind, answer = pickle.loads(server.stdout.read(int.from_bytes(header, "little")))
     if kind == "error":
         raise InterpreterError(answer)
@@ -76,11 +80,12 @@ def seeded(fault: str) -> Callable[[ModuleOp, Sequence[Any]], list[Any]]:
 
 
 @contextmanager
-def interpreted_cuda(*, run_it: bool = True, lowered: bool = False) -> Iterator[list[ModuleOp]]:
+def interpreted_cuda(*, run_it: bool = True, lowered: bool = False, both: bool = False) -> Iterator[list[ModuleOp]]:
     """In the `with` block, `torch.compile(..., backend="cuesta")` compiles for a CUDA device and interprets that.
 
     Gives the programs that were compiled, at the `aten` level. Without `run_it` they are not interpreted: the reference
-    interpreter says what comes of them: of the program as it was captured, or, if `lowered`, of its kernels.
+    interpreter says what comes of them: of the program as it was captured, or, if `lowered`, of its kernels. If `both`,
+    it says so as well, and the two give the same to the bit.
     """
     original = cuesta.compiler.compile_module
     programs: list[ModuleOp] = []
@@ -96,7 +101,13 @@ def interpreted_cuda(*, run_it: bool = True, lowered: bool = False) -> Iterator[
         def call(arguments: list[Any]) -> list[Any]:
             taken = [value.detach() if isinstance(value, torch.Tensor) else value for value in arguments]
             arguments.clear()
-            return ask("run", host, taken) if run_it else list(run_reference(kernels if lowered else module, taken))
+            if not run_it:
+                return list(run_reference(kernels if lowered else module, taken))
+            meant = list(run_reference(kernels if lowered else module, _copies(taken))) if both else None
+            found = ask("run", host, taken)
+            if meant is not None:
+                torch.testing.assert_close(found, meant, rtol=0, atol=0, equal_nan=True)
+            return found
 
         return call
 

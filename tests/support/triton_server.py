@@ -19,7 +19,7 @@ from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 os.environ["CUESTA_COMPILE_WORKERS"] = "0"
-if not sys.flags.safe_path:
+if sys.path[0] == str(Path(__file__).parent):
     sys.path[0] = str(Path(__file__).parents[2])
 
 import numpy

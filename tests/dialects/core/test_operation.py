@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from xdsl.dialects.builtin import StringAttr, f32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import traits_def
+from xdsl.rewriter import Rewriter
 
-from cuesta.dialects.core.operation import PlainOperation, all_ops, ops_of, replace_all_uses
+from cuesta.dialects.core.operation import PlainOperation, all_ops, ops_of, replace_all_uses, same_state, state_of
 
 
 class Plain(PlainOperation):
@@ -87,3 +90,45 @@ def test_ops_in_order() -> None:
     root = Plain.create(regions=[Region(block), Region([Block(), Block([Plain.create()])])])
     assert ops_of(block) == list(block.ops) and ops_of(Block()) == []
     assert all_ops(root) == list(root.walk()) and len(all_ops(root)) == 7
+
+
+def _exchanged(first: Operation, second: Operation) -> None:
+    first.detach()
+    block_of(second).insert_op_after(first, second)
+
+
+def _moved_out(first: Operation, second: Operation) -> None:
+    """In program order it stands where it stood."""
+    second.detach()
+    holder = block_of(first).parent_op()
+    assert holder is not None
+    block_of(holder).add_op(second)
+
+
+def block_of(op: Operation) -> Block:
+    assert op.parent is not None
+    return op.parent
+
+
+CHANGES: dict[str, Callable[[Operation, Operation], object]] = {
+    "an operand": lambda first, second: first.operands.__setitem__(0, first.operands[1]),
+    "a type": lambda first, second: Rewriter.replace_value_with_new_type(first.results[0], f32),
+    "a property": lambda first, second: first.properties.__setitem__("new", i64),
+    "an attribute": lambda first, second: second.attributes.__setitem__("new", i64),
+    "order": _exchanged,
+    "place": _moved_out,
+    "an op less": lambda first, second: second.detach(),
+    "an argument": lambda first, second: block_of(first).insert_arg(f32, 0),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_state_is_another_after_any_change(name: str) -> None:
+    inner = Block(arg_types=[i64, i64])
+    first, second = (Plain.create(operands=inner.args, result_types=[i64]) for _ in range(2))
+    inner.add_ops([first, second])
+    root = Plain.create(regions=[Region(Block([Plain.create(regions=[Region(inner)])]))])
+    before = state_of(root)
+    assert same_state(before, state_of(root))
+    CHANGES[name](first, second)
+    assert not same_state(before, state_of(root))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -24,7 +22,11 @@ from cuesta.options import Options
 from cuesta.record import CompileRecord
 from cuesta.staging import run_stages
 from tests.fuzz.texts import operators
+from tests.support.fresh import Module, said_by
 from tests.support.triton_interpreter import on_cuda
+
+WRITING = 3600.0
+"""Seconds that a process has for all texts."""
 
 
 def _scatter(x: Tensor, i: Tensor) -> Tensor:
@@ -176,12 +178,12 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]],
 """Each with its arguments, and whether sizes are symbols."""
 
 
-def write_corpus(root: Path, every: int = 1) -> None:
-    """Compiles every function, with dumps under `root`: for the CPU, and of the stages that a GPU's program has. One
-    text in `every` is written, here and there.
+def write_corpus(root: Path, every: int = 1, functions: int = 1) -> None:
+    """Compiles every function, or one in so many, with dumps under `root`: for the CPU, and of the stages that a GPU's
+    program has. One text in `every` is written, here and there.
     """
     Dump._program = _one_in(every)  # type: ignore[method-assign]
-    for name, (function, make, dynamic) in FUNCTIONS.items():
+    for name, (function, make, dynamic) in list(FUNCTIONS.items())[::functions]:
         torch._dynamo.reset()
         torch.manual_seed(0)
         options = {"dump": str(root / name), "cache": False}
@@ -221,14 +223,13 @@ def dumps_for_cuda(folder: Path) -> Iterator[None]:
         cuesta.compiler.compile_module = original
 
 
-def corpus(root: Path, every: int = 1) -> list[Path]:
-    """The texts of all dumps, or one in `every`, made anew in another process when `root` has none; of equal ones the
-    first.
+def corpus(root: Path, every: int = 1, functions: int = 1) -> list[Path]:
+    """The texts of all dumps, or what `write_corpus` takes of them, made anew in another process when `root` has none;
+    of equal ones the first.
     """
     if not root.is_dir():
         root.mkdir(parents=True)
-        command = [sys.executable, "-m", "tests.fuzz.texts.corpus", str(root), str(every)]
-        subprocess.run(command, check=True, env=dict(os.environ))
+        said_by(Module("tests.fuzz.texts.corpus"), str(root), str(every), str(functions), seconds=WRITING)
     found: dict[str, Path] = {}
     for path in sorted(root.rglob("*.mlir")):
         found.setdefault(path.read_text(), path)
@@ -236,4 +237,4 @@ def corpus(root: Path, every: int = 1) -> list[Path]:
 
 
 if __name__ == "__main__":
-    write_corpus(Path(sys.argv[1]), int(sys.argv[2]))
+    write_corpus(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import select
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -22,9 +22,12 @@ from typing import Any
 
 from tests.fuzz.texts import mutations, structured
 from tests.fuzz.texts.corpus import corpus
+from tests.support.fresh import Module, Piped
 
 HANG = 150.0
 """Seconds after which a text is said to hang. (A worker's first text waits for torch's imports.)"""
+ENDING = 10.0
+"""Seconds that a worker has to end after its last word."""
 
 
 TELL = 250
@@ -36,39 +39,33 @@ class Worker:
 
     def __init__(self, errors: Path) -> None:
         self.errors = errors
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Piped | None = None
 
     def judge(self, path: Path, seed: int) -> dict[str, Any]:
         """What the process says of a text; that it ended or hangs, where it says nothing."""
         if self.process is None:
-            self.process = subprocess.Popen(
-                [sys.executable, "-X", "faulthandler", "-m", "tests.fuzz.texts.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self.errors.open("w"),
-                text=True,
-            )
+            interpreted = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "2"}
+            self.process = Piped(Module("tests.fuzz.texts.worker"), environment=interpreted, log=self.errors)
         process = self.process
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps({"path": str(path), "seed": seed}) + "\n")
+        process.stdin.write(json.dumps({"path": str(path), "seed": seed}).encode() + b"\n")
         process.stdin.flush()
         ready, _, _ = select.select([process.stdout], [], [], HANG)
-        answer = process.stdout.readline() if ready else ""
+        answer = process.stdout.readline() if ready else b""
         if answer:
             return json.loads(answer)
+        ended = process.wait(ENDING) if ready else None
         self.close()
         if not ready:
             return {"verdict": "finding", "what": f"hangs for {HANG} s"}
-        said = self.errors.read_text()
+        said = process.said()
         frames = re.findall(r'File "[^"]*/([^/"]+)", line (\d+)', said)
         where = " < ".join(f"{name}:{line}" for name, line in frames[:4])
-        return {"verdict": "finding", "what": f"the process ended with {process.returncode}", "where": where}
+        return {"verdict": "finding", "what": f"the process ended with {ended}", "where": where}
 
     def close(self) -> None:
         """Ends the process."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
             self.process = None
 
 

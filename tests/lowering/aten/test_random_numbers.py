@@ -201,8 +201,8 @@ def test_permutations(count: int, dtype: torch.dtype) -> None:
 
 
 def test_all_permutations_are_equally_likely() -> None:
-    """Of three, each of the six a hundred times of 600, give or take four deviations."""
-    module = lowered(lambda: tuple(torch.randperm(3) for _ in range(600)), random="philox")
+    """Of three, each of the six forty times of 240, give or take four deviations."""
+    module = lowered(lambda: tuple(torch.randperm(3) for _ in range(240)), random="philox")
     torch.manual_seed(5)
     found = Counter(tuple(one.tolist()) for one in reference.run(module, []))  # type: ignore[union-attr]
-    assert len(found) == 6 and all(abs(count - 100) < 4 * (600 * 5 / 36) ** 0.5 for count in found.values())
+    assert len(found) == 6 and all(abs(count - 40) < 4 * (240 * 5 / 36) ** 0.5 for count in found.values())

@@ -82,7 +82,10 @@ def drawn(number: int) -> Case:
     )
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(number, marks=() if number in (1, 2, 4, 5) else pytest.mark.thorough) for number in range(8)],
+)
 def test_every_rewrite_keeps_what_drawn_programs_mean(number: int) -> None:
     torch.manual_seed(number)
     case = drawn(number)

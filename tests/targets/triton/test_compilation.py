@@ -24,6 +24,7 @@ from cuesta.targets.triton.compilation import (
     require_triton,
 )
 from cuesta.targets.triton.emit_launches import SCRATCH
+from tests.support.demo_models import make_models_small
 from tests.support.gpu_cases import BACKWARD, cases
 from tests.support.triton_interpreter import interpreted_cuda, on_cuda, parse, to_host
 from tests.support.triton_kernels import HOPPER, texts_of
@@ -37,6 +38,7 @@ OUR_FORMULAS = ("special", "bits", "integers int64")
 
 
 def compile_all(module: ModuleOp, *, amd: bool = True) -> int:
+    """Compiles the kernels of a program; gives how many."""
     texts = texts_of(module)
     for text in texts:
         code = compile_kernel(text, HOPPER)
@@ -109,7 +111,7 @@ def test_backward(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "dynamic", "amd"),
     [
-        ("bert", False, False),
+        pytest.param("bert", False, False, marks=pytest.mark.thorough),
         pytest.param("llama", True, False, marks=pytest.mark.thorough),
         pytest.param("bert", True, False, marks=pytest.mark.thorough),
         pytest.param("bert", False, True, marks=pytest.mark.thorough),
@@ -117,13 +119,25 @@ def test_backward(name: str) -> None:
     ],
 )
 def test_models(name: str, dynamic: bool, amd: bool) -> None:
+    assert kernels_of_training(name, dynamic=dynamic, amd=amd) >= 10
+
+
+@pytest.mark.slow
+def test_a_small_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are larger by `make test-thorough`."""
+    make_models_small(monkeypatch)
+    assert kernels_of_training("bert", dynamic=False, amd=False) >= 10
+
+
+def kernels_of_training(name: str, *, dynamic: bool, amd: bool) -> int:
+    """Compiles the kernels of a training step."""
     from examples.models import MODELS
 
     model, inputs = MODELS[name].training()
     with interpreted_cuda(run_it=False) as programs:
         loss = torch.compile(model, backend="cuesta", dynamic=dynamic)(**inputs)[0]
         loss.backward()
-    assert sum(compile_all(program, amd=amd) for program in programs) >= 10
+    return sum(compile_all(program, amd=amd) for program in programs)
 
 
 def test_a_persistent_kernel_loads_once_and_masks_only_where_needed() -> None:

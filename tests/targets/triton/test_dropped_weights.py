@@ -76,7 +76,13 @@ def gradients(function: Callable[..., Tensor], inputs: list[Tensor], kept: list[
     return [result.detach(), *torch.autograd.grad(result, leaves, given)]
 
 
-@pytest.mark.parametrize("name", CASES)
+LIKE_ANOTHER = ("plain", "window", "padded", "almost none")
+"""Masks that `test_attention_gradients.py` has too, and what others here do as well: by `make test-thorough`."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name in LIKE_ANOTHER else ()) for name in CASES]
+)
 def test_it_is_right_and_stores_neither_scores_nor_masks(name: str) -> None:
     torch.manual_seed(0)
     case = CASES[name]

@@ -25,7 +25,7 @@ pytest.importorskip("triton")
         pytest.param(1, (3, 2, 1, 2), marks=pytest.mark.slow),
         pytest.param(2, (3, 1, 1, 2), marks=pytest.mark.slow),
         pytest.param(2, (5, 1, 2, 1), marks=pytest.mark.slow),
-        pytest.param(2, (7, 2, 3, 1), marks=pytest.mark.slow),
+        pytest.param(2, (7, 2, 3, 1), marks=pytest.mark.thorough),
         pytest.param(3, (3, 2, 1, 1), marks=pytest.mark.slow),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -36,12 +37,16 @@ def _busy_machine(module: ModuleOp) -> None:
     module.attributes[ATTRIBUTE] = MachineAttr(facts)
 
 
-def _graphs(layers: int, device: str, *, grown: bool = False, side: int = _SIDE, busy: bool = True) -> list[ModuleOp]:
+@cache
+def _captured(layers: int, grown: bool, side: int) -> list[ModuleOp]:
     block, x = _block(layers, grown=grown, side=side)
+    return [graph.module for graph in lower(block, x, training=True).graphs]
+
+
+def _graphs(layers: int, device: str, *, grown: bool = False, side: int = _SIDE, busy: bool = True) -> list[ModuleOp]:
     found: list[ModuleOp] = []
-    for graph in lower(block, x, training=True).graphs:
-        module = graph.module.clone()
-        module = on_cuda(module) if device == "cuda" else module
+    for graph in _captured(layers, grown, side):
+        module = on_cuda(graph) if device == "cuda" else graph.clone()
         if busy:
             _busy_machine(module)
         found.append(module)
@@ -71,7 +76,10 @@ def _reduced(module: ModuleOp) -> int:
 
 
 @pytest.mark.parametrize("grown", [False, True])
-@pytest.mark.parametrize(("layers", "device", "side"), [(3, "cpu", 6), (12, "cpu", 6), (4, "cuda", 130)])
+@pytest.mark.parametrize(
+    ("layers", "device", "side"),
+    [(3, "cpu", 6), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((8, "cpu", 6), (4, "cuda", 130)))],
+)
 def test_each_feature_is_reduced_once(layers: int, device: str, side: int, grown: bool) -> None:
     forward = _graphs(layers, device, grown=grown, side=side)[0]
     points = _IMAGES * side * side
@@ -104,6 +112,7 @@ def test_what_nobody_shares_is_not_worth_it(blocks: bool) -> None:
     assert not pays([Site(work, fresh=1.0)] * 3, REFERENCE, blocks=blocks)
 
 
+@pytest.mark.slow
 def test_every_layer_reads_each_feature_once_for_its_points() -> None:
     forward, _ = _graphs(6, "cpu")
     fused = _run_until(forward, "dce-2")
@@ -116,14 +125,20 @@ def test_every_layer_reads_each_feature_once_for_its_points() -> None:
     assert all(len(read) == len(set(read)) <= 4 for read in images)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [2, pytest.param(3, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("grown", [False, True])
-def test_no_stage_changes_what_is_computed(grown: bool) -> None:
-    block, x = _block(3, grown=grown)
+def test_no_stage_changes_what_is_computed(grown: bool, layers: int) -> None:
+    block, x = _block(layers, grown=grown)
     for captured in capture(block, x):
         _busy_machine(captured.module)
+        if captured.kind == "forward":
+            shared = _run_until(captured.module.clone(), "share-reductions")
+            assert _reduced(shared) < _reduced(_run_until(captured.module.clone(), "dce"))
         check_levels(captured, reenter_at_levels=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_fusion_looks_at_as_many_pairs_as_there_are_nests(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at = 0
@@ -146,9 +161,10 @@ def test_fusion_looks_at_as_many_pairs_as_there_are_nests(device: str, monkeypat
     assert pairs[1] <= 1.2 * pairs[0], pairs
 
 
+@pytest.mark.slow
 def test_the_text_of_a_layer_does_not_grow_with_those_before_it() -> None:
     lengths: list[float] = []
-    for layers in (6, 12):
+    for layers in (4, 8):
         forward, _ = _graphs(layers, "cpu", busy=False)
         lengths.append(len(list(_run_until(forward, "nest-concatenations").walk())) / layers)
     assert lengths[1] <= 1.1 * lengths[0], lengths
