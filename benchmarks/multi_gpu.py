@@ -60,7 +60,8 @@ def serve(connection: Connection, rank: int, meeting: str, options: argparse.Nam
         for how in options.how:
             result[how] = measured(how, group, options)
             if rank == 0:
-                connection.send(("told", f"{how} measured"))
+                times = ", ".join(f"{side} {ms:.3f} ms" for side, ms in result[how]["ms"][how].items())
+                connection.send(("told", f"{how}: {times}"))  # known, also if the seconds end before all is
         connection.send(("result", result))
     except (Exception, SystemExit):  # noqa: BLE001 - told to whom started this process
         connection.send(("error", traceback.format_exc()[-TEXT:]))

@@ -89,11 +89,10 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
         example_inputs, arriving = still_arriving(example_inputs)
         try:
             compiled = captured(gm, example_inputs, compilers.settings())
-        except RuntimeError as error:
-            if _OVERWRITTEN not in str(error):
+        except (RuntimeError, KeyError) as error:
+            if (reason := _why_eager(error)) is None:
                 raise
-            # AOTAutograd asks for gradients at once. Eager raises where somebody does, if anybody does.
-            warnings.warn(f"cuesta runs a graph in eager: a gradient needs what is overwritten ({error})", stacklevel=3)
+            warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
             return run_in_eager(gm)
         compiled = arrived(numbers_as_said(compiled, numbers), arriving)
     if compilers.records:
@@ -103,6 +102,17 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
 
 _OVERWRITTEN = "has been modified by an inplace operation"
 """What autograd says of a value that a gradient needs and that was written to since."""
+
+
+def _why_eager(error: RuntimeError | KeyError) -> str | None:
+    """What eager can do of a graph that AOTAutograd could not capture, for this error; None if it is another."""
+    if isinstance(error, RuntimeError):
+        # AOTAutograd asks for gradients at once. Eager raises where somebody does, if anybody does.
+        return f"a gradient needs what is overwritten ({error})" if _OVERWRITTEN in str(error) else None
+    if type(error.args[0]).__name__ == "Symbol":
+        # `tensorify_python_scalars` does not find sizes of a subclass's parts that are in a float (torch 2.11, 2.13).
+        return f"a number is computed of {error}, a size that no node of the graph has"
+    return None
 
 
 def _wants_to_save() -> bool:

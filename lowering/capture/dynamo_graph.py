@@ -298,8 +298,7 @@ def overlaps(tensor: torch.Tensor) -> bool:
 
 
 def fills_memory(tensor: torch.Tensor) -> bool:
-    """Whether its elements are known to lie one after the other, from the start of its memory on, in any order of dims.
-    """
+    """Whether its elements are known to lie one after the other, from the start of its memory on, dims in any order."""
     if not _is_known(tensor.storage_offset() == 0):
         return False
     extent: Any = 1

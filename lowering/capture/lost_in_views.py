@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -171,7 +172,7 @@ def _shared_and_written(gm: GraphModule) -> set[int]:
 
 
 def lost_layout(gm: GraphModule) -> str | None:
-    """The call of somebody's operator, if there is one, that writes to a view of a tensor that was updated before it and
+    """The call of somebody's operator, if there is one, that writes to a view of a tensor that was updated before and
     does not fill its memory from the start on: x = y[..., 1]; x.add_(1); library.shift_(x[0]). AOTAutograd computes the
     update anew, densely, and makes the view of that by its place in the old memory: beside the new one.
 
@@ -197,13 +198,14 @@ def lost_layout(gm: GraphModule) -> str | None:
 def _is_somebodys(node: Node) -> bool:
     """Whether it calls an operator that is not PyTorch's own."""
     target: Any = node.target
-    name = target.name() if isinstance(target, torch._ops.OpOverload) else getattr(target, "_qualified_op_name", "aten::")
+    packet = target.overloadpacket if isinstance(target, OpOverload) else target
+    name: str = getattr(packet, "_qualified_op_name", "aten::")
     return name.partition("::")[0] not in ("aten", "prims", "_c10d_functional")
 
 
 def lost_rank(gm: GraphModule) -> str | None:
-    """The call of `squeeze`, if there is one, of a dim of which only the data knows whether its size is 1. PyTorch takes
-    it for another, and the result for one of so many dims, also where it learns of the 1 later.
+    """The call of `squeeze`, if there is one, of a dim of which only the data knows whether its size is 1. PyTorch
+    takes it for another, and the result for one of so many dims, also where it learns of the 1 later.
 
     Near miss: a size that PyTorch guards, as it does with those of inputs.
     """

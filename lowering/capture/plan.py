@@ -96,7 +96,9 @@ def _may_not_fit(node: Node) -> bool:
         return True
     sizes = [*whole.shape]
     sizes[dim] = (end - start + step - 1) // step
-    return len(sizes) != part.dim() or not all(map(statically_known_true, (a == b for a, b in zip(sizes, part.shape))))
+    if len(sizes) != part.dim():
+        return True
+    return not all(statically_known_true(one == other) for one, other in zip(sizes, part.shape, strict=True))
 
 
 _LOOKED_AT: Final[Mapping[object, Callable[[Node], bool]]] = {

@@ -591,6 +591,19 @@ FOUND: dict[str, Case] = {
          "v13 = v10.select(-1, 0)"],
         "(y.logsumexp(-1), v13.contiguous(), v10 * 2)", [(1, 1, 4)], {}, "all",
     ),
+    "66018158": Case(
+        ["x = numbers(19, torch.float32).requires_grad_()"], ["x"], [],
+        ["with torch.no_grad():", "    v1 = x.view(-1)", "v2 = v1 * x.view(-1)", "v6 = -x", "with torch.no_grad():",
+         "    x.view(-1)[0:].fill_(1)"],
+        "v6.to(torch.int32)", [(1, 1, 1)], {}, "all",
+    ),
+    "66006821": Case(
+        ["x = Pair(numbers(15, torch.float32, c, a, b), numbers(15, torch.float32, c, a, b) + 1)",
+         "z = Pair(numbers(88, torch.float32, c, a, b), numbers(88, torch.float32, c, a, b) + 1).requires_grad_()",
+         "x = dynamic(x, 0)"],
+        ["x", "z"], [], ["with torch.autocast('cpu', torch.bfloat16):", "    v2 = F.mse_loss(z, x)"], "v2",
+        [(5, 5, 7), (4, 2, 2)], {"dynamic": None}, "all",
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -607,7 +620,7 @@ a scan and its transpose, which is written to, a formula of floats of 8 bits, a 
 strides of sizes that only the data knows, a view of a result beside inputs that share memory, derivatives where
 elements are one, rows without an element, a view of what was updated and does not fill its memory, a dim that only the
 data knows, what does not fit, as only the data knows, a copy of what finds its size, parts of an input with a bit, a
-view that was made without gradients.
+view that was made without gradients, what autograd does not say of such, sizes of parts in a float.
 """
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._dynamo.exc import BackendCompilerFailed
 
 from cuesta.testing import compare
 from tests.fuzz.calls import exclusions
@@ -94,7 +95,7 @@ def _captured(case: Case) -> Iterator[frozenset[str]]:
             forward = replace(case, backward="")
             captured |= explained(list(outcomes(forward, "cuesta")), list(outcomes(forward, backend)), unit)
         yield captured
-        if any(map(has_no_kernel, errors)):
+        if any(has_no_kernel(error) or isinstance(error, BackendCompilerFailed) for error in errors):
             captured |= explained(ours, list(outcomes(case, with_kernels)), unit)
             yield captured
     if "while_loop(" in case.source:  # its gradient asks how often it ran: otherwise nothing of it is captured
@@ -189,6 +190,8 @@ def _values_off(name: str, have: Tensor, want: Tensor, call: Call, unit: float) 
     if said is None or want.dtype == torch.bool or not (_has_fraction(want) or call.reads_digits):
         return said
     runs = call.nudged if _has_fraction(want) else call.nudged_halves
+    if judged is None and unit > 1e-4 and _has_fraction(want):
+        runs = [*runs, *call.nudged_halves]  # 16 bits on the way, of which nothing else says what they are good for
     return None if _is_within(have, middle, [run.get(name) for run in runs if isinstance(run, dict)], allowed) else said
 
 

@@ -2,7 +2,7 @@
 
 `aot_eager` runs what AOTAutograd makes of a program, and ends where that asks eager for a kernel that the program did
 not: `torch._foreach_mul_` takes 8 bits, `_foreach_mul`, which is made of it, does not. `with_kernels` is `aot_eager`
-with those.
+with those, and with eager for graphs that it refuses.
 """
 
 from __future__ import annotations
@@ -34,10 +34,15 @@ def has_no_kernel(error: BaseException) -> bool:
 
 
 def with_kernels(gm: GraphModule, inputs: Any, **_: Any) -> Callable[..., Any]:
-    """A backend: AOTAutograd's graphs, node by node in eager; numbers of 8 bits are of 32 where eager has no kernel."""
+    """A backend: AOTAutograd's graphs, node by node in eager; numbers of 8 bits are of 32 where eager has no kernel. A
+    graph that AOTAutograd refuses, eager runs: the program's others say what they said.
+    """
     compiler = lambda graph, _: make_boxed_func(_WithKernels(graph).run)  # noqa: E731 - what AOTAutograd calls
     settings = {"partition_fn": min_cut_rematerialization_partition, "keep_inference_input_mutations": True}
-    return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, **settings)(gm, inputs)
+    try:
+        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, **settings)(gm, inputs)
+    except RuntimeError:
+        return gm.forward
 
 
 class _WithKernels(Interpreter):

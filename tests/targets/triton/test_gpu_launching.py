@@ -118,7 +118,7 @@ def test_out_of_memory_is_torchs_error_and_leaks_nothing() -> None:
         with pytest.raises(torch.cuda.OutOfMemoryError):
             function(large)
         gc.collect()
-        assert torch.cuda.memory_allocated() == before
+        assert torch.cuda.memory_allocated() <= before  # less, where another test's memory was still to be collected
     del large
     torch.cuda.empty_cache()
     (total, three, exponential) = function(small)

@@ -67,6 +67,7 @@ def test_what_a_kind_of_call_costs_depends_on_its_type() -> None:
 def test_faster_memory_moves_more_meanwhile() -> None:
     faster = Machine.of({"memory_rate": 2 * MEASURED.memory_rate})
     assert cost_of(64, 64, 3, machine=faster) == ("plain", 4.0)
+    assert cost_of(64, 64, 1, machine=faster) == cost_of(64, 64, 1)  # a product, of images as they lie
     assert cost_of(64, 64, 3, device="cpu", machine=faster) == cost_of(64, 64, 3, device="cpu")
 
 
