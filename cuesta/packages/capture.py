@@ -51,9 +51,9 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
     Errors: PackageError; what the compiler raises.
     """
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, update_of_shared_elements
-    from cuesta.lowering.capture.lost_in_views import lost_place_of_a_derivative
+    from cuesta.lowering.capture.lost_in_views import lost
 
-    if (shared := update_of_shared_elements(gm) or lost_place_of_a_derivative(gm)) is not None:
+    if (shared := update_of_shared_elements(gm) or lost(gm)) is not None:
         raise PackageError(f"what eager would run cannot be packaged: {shared}")
     if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in inputs):
         raise PackageError("an input has the negative or the conjugate bit: give a copy (`x.resolve_neg()`) instead")

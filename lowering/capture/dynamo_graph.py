@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import combinations, pairwise
 from typing import Any, Final, cast
 
 import torch
@@ -16,6 +15,8 @@ from torch._guards import detect_fake_mode
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from cuesta.lowering.capture.memory_ranges import is_known, is_several, known_to_meet, memory_of, overlaps
 
 _NO_WRITES: Final = frozenset(
     {
@@ -52,7 +53,7 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
             continue
         for node in module.graph.nodes:
             written = list(written_by(node)) if node.op in ("call_method", "call_function") else []
-            if len(written) > 1 and _meet([tensor for one in written for tensor in parts_of(one)]):
+            if len(written) > 1 and known_to_meet([tensor for one in written for tensor in parts_of(one)]):
                 return f"{name_of(node)} writes to tensors that overlap"
             if len(written) > 1 and _reads_what_it_wrote(node, written):
                 return f"{name_of(node)} writes to tensors that overlap with what it reads next"
@@ -78,7 +79,7 @@ def _reads_what_it_wrote(node: Node, written: Sequence[Node]) -> bool:
         for position, source in enumerate(sources):
             for tensor in parts_of(source) if isinstance(source, Node) else ():
                 earlier = [one for place, one in before.get(memory_of(tensor), ()) if place < position]
-                if any(_meet([one, tensor]) for one in earlier):
+                if any(known_to_meet([one, tensor]) for one in earlier):
                     return True
     return False
 
@@ -94,7 +95,7 @@ def _is_copied_as_it_lies(node: Node) -> bool:
     first = node.args[0] if node.args else node.kwargs.get("input", node.kwargs.get("self"))
     for tensor in tensors_of(first) if isinstance(first, Node) else ():
         laid = zip(tensor.stride(), tensor.shape, strict=True)
-        if not any(_is_known(step == 0) and _is_several(size) for step, size in laid) and overlaps(tensor):
+        if not any(is_known(step == 0) and is_several(size) for step, size in laid) and overlaps(tensor):
             return True
     return False
 
@@ -185,53 +186,6 @@ def _nodes(value: Any) -> Iterator[Node]:
             yield one
 
 
-def _meet(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether the ranges of memory of two of them are known to overlap. (Views that interlace count as such.) Where
-    sizes are symbols, neighbours in the order of the list are looked at.
-    """
-    alike: dict[int, list[torch.Tensor]] = {}
-    for tensor in tensors:
-        alike.setdefault(tensor.untyped_storage()._cdata, []).append(tensor)  # pyright: ignore[reportPrivateUsage]
-    for one in alike.values():
-        ranges = [_first_and_last(tensor) for tensor in one if _is_known(tensor.numel() > 0)]
-        if all(type(first) is int and type(last) is int for first, last in ranges):
-            ranges.sort()  # two meet where two neighbours do
-        if any(_begins_within(a, b) or _begins_within(b, a) for a, b in pairwise(ranges)):
-            return True
-    return False
-
-
-def may_meet(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether the ranges of two tensors of one memory are not known to be apart. Where that depends on symbols, what
-    holds in this call is guarded.
-    """
-    from torch.fx.experimental.symbolic_shapes import guard_or_false
-
-    ranges = [_first_and_last(tensor) for tensor in tensors if not _is_known(tensor.numel() == 0)]
-    if all(type(first) is int and type(last) is int for first, last in ranges):
-        ranges.sort()
-        return any(a[1] >= b[0] for a, b in pairwise(ranges))
-    return any(not (guard_or_false(a[1] < b[0]) or guard_or_false(b[1] < a[0])) for a, b in combinations(ranges, 2))
-
-
-def _begins_within(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:
-    return _is_known(a[0] >= b[0]) and _is_known(a[0] <= b[1])
-
-
-def _first_and_last(tensor: torch.Tensor) -> tuple[Any, Any]:
-    """The places of a tensor's first and last element in its storage."""
-    first = tensor.storage_offset()
-    return first, sum(((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)), first)
-
-
-def _is_known(fact: Any) -> bool:
-    if type(fact) is bool:
-        return fact
-    from torch.fx.experimental.symbolic_shapes import statically_known_true
-
-    return statically_known_true(fact)
-
-
 def views_behind(node: Node) -> Iterator[torch.Tensor]:
     """A tensor, what it is a view of, and so on."""
     memory: object = None
@@ -260,7 +214,7 @@ def _is_of_windows_with_gaps(node: Node) -> bool:
         whole = next(parts_of(source), None)
         if whole is None or memory_of(whole) != memory_of(view):
             return False
-        if name_of(node).partition(".")[0] == "unfold" and not _is_known(whole.numel() == view.numel()):
+        if name_of(node).partition(".")[0] == "unfold" and not is_known(whole.numel() == view.numel()):
             return True
         node = source
     return False
@@ -277,47 +231,6 @@ def _has_memory(tensor: torch.Tensor) -> bool:
     if batched.is_functorch_wrapped_tensor(tensor) or is_traceable_wrapper_subclass(tensor):
         return False
     return tensor.layout is torch.strided
-
-
-def overlaps(tensor: torch.Tensor) -> bool:
-    """Whether elements are one: along a dim with a stride of 0, or because a dim steps to within what the dims of
-    smaller strides extend over. (What interlaces there, and does not meet, counts as well.) Where that depends on
-    symbols, what holds in this call is guarded.
-    """
-    from torch.fx.experimental.symbolic_shapes import guard_or_false
-
-    if any(_is_known(size == 0) for size in tensor.shape):
-        return False
-    pairs = [pair for pair in zip(tensor.stride(), tensor.shape, strict=True) if _is_several(pair[1])]
-    extent: Any = 0
-    for step, size in sorted(pairs, key=lambda pair: _now(pair[0])):
-        if guard_or_false(step <= extent):
-            return True
-        extent = extent + step * (size - 1)
-    return False
-
-
-def fills_memory(tensor: torch.Tensor) -> bool:
-    """Whether its elements are known to lie one after the other, from the start of its memory on, dims in any order."""
-    if not _is_known(tensor.storage_offset() == 0):
-        return False
-    extent: Any = 1
-    pairs = [pair for pair in zip(tensor.stride(), tensor.shape, strict=True) if not _is_known(pair[1] == 1)]
-    for step, size in sorted(pairs, key=lambda pair: _now(pair[0])):
-        if not _is_known(step == extent):
-            return False
-        extent = extent * size
-    return True
-
-
-def _now(number: Any) -> int:
-    """What a number is in this call; 0 if nobody can say."""
-    hint = number if type(number) is int else number.node.hint
-    return hint if type(hint) is int else 0
-
-
-def _is_several(size: Any) -> bool:
-    return _is_known(size > 1)
 
 
 @contextmanager
@@ -446,8 +359,8 @@ def _expands_nothing(node: Node) -> bool:
         return False
     old, new = before[0].shape, after[0].shape
     added = len(new) - len(old)
-    return all(_is_known(size == 1) for size in new[:added]) and all(
-        _is_known(one == other) for one, other in zip(old, new[added:], strict=True)
+    return all(is_known(size == 1) for size in new[:added]) and all(
+        is_known(one == other) for one, other in zip(old, new[added:], strict=True)
     )
 
 
@@ -499,11 +412,6 @@ def view_what_may_be_seen(gm: GraphModule) -> None:
 
 
 _UNSAFE_VIEWS: Final = (torch.ops.aten._unsafe_view, torch.ops.aten._unsafe_view.default)
-
-
-def memory_of(tensor: torch.Tensor) -> int:
-    """The storage of a tensor, as a number that tells it apart."""
-    return tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]
 
 
 def _resolves(node: Node) -> bool:

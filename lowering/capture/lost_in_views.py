@@ -7,7 +7,7 @@ eager runs the graph, or a result gets memory of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -15,17 +15,8 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.dynamo_graph import (
-    fills_memory,
-    may_meet,
-    memory_of,
-    name_of,
-    overlaps,
-    tensors_of,
-    value_of,
-    views_behind,
-    written_by,
-)
+from cuesta.lowering.capture.dynamo_graph import name_of, tensors_of, value_of, views_behind, written_by
+from cuesta.lowering.capture.memory_ranges import fills_memory, may_meet, memory_of, overlaps
 
 
 def lost_gradient(gm: GraphModule) -> str | None:
@@ -218,9 +209,10 @@ def lost_rank(gm: GraphModule) -> str | None:
             source, result = next(_given(node), None), value_of(node)
             if source is None or not isinstance(result, torch.Tensor):
                 continue
-            dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
-            chosen = range(source.dim()) if dims is None else dims if isinstance(dims, Sequence) else (dims,)
-            sizes: list[Any] = [source.shape[cast("int", dim)] for dim in chosen] if source.dim() else []
+            dims: Any = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+            if dims is None:
+                dims = range(source.dim())
+            sizes: list[Any] = [source.shape[dim] for dim in _in_a_row(dims)] if source.dim() else []
             ones = sum(statically_known_true(size == 1) for size in sizes)
             unknown = (size for size in sizes if not statically_known_true(size == 1))
             if any(free_unbacked_symbols(one) and not statically_known_true(one > 1) for one in unknown):
@@ -228,6 +220,10 @@ def lost_rank(gm: GraphModule) -> str | None:
             if result.dim() != source.dim() - ones:
                 return f"{node.name} is of a size that turned out to be 1"
     return None
+
+
+def _in_a_row(dims: Any) -> Iterable[int]:
+    return cast("Iterable[int]", dims) if isinstance(dims, Iterable) else (dims,)
 
 
 def lost_negative_bit(gm: GraphModule) -> str | None:

@@ -62,7 +62,7 @@ def _is_opaque(node: Node, unsayable: set[Node]) -> bool:
     if isinstance(target, OpOverload):
         if node.meta.get("unbacked_bindings") or _is_given_objects(node, cast("Any", target)):
             return True
-        if (may_be_refused := _LOOKED_AT.get(target)) is not None and may_be_refused(node):
+        if (may_be_refused := _LOOKED_AT.get(cast("object", target))) is not None and may_be_refused(node):
             return True
     elif isinstance(target, HigherOrderOperator):
         return target is not _WITH_EFFECTS or not isinstance(node.args[1], OpOverload)
@@ -86,15 +86,16 @@ def _may_not_fit(node: Node) -> bool:
     """Whether only the data knows if what is inserted has the size of its place: eager looks."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
-    given = [cast("Any", one.meta["val"] if isinstance(one, Node) else one) for one in node.args]
-    whole, part, dim, start, end, step = [*given, *(0, None, None, 1)[len(given) - 2 :]]
-    if not any(map(free_unbacked_symbols, (*whole.shape, *part.shape, start, end))):
+    given: list[Any] = [one.meta["val"] if isinstance(one, Node) else one for one in node.args]
+    defaults: list[Any] = [0, None, None, 1]
+    whole, part, dim, start, end, step = given + defaults[len(given) - 2 :]
+    sizes: list[Any] = [*whole.shape]
+    start = 0 if start is None else start
+    end = sizes[dim] if end is None or statically_known_true(end >= sizes[dim]) else end
+    if not any(map(free_unbacked_symbols, (*sizes, *part.shape, start, end))):
         return False
-    size = whole.shape[dim]
-    start, end = (0 if start is None else start), (size if end is None or statically_known_true(end >= size) else end)
     if not (statically_known_true(start >= 0) and statically_known_true(end >= start)):
         return True
-    sizes = [*whole.shape]
     sizes[dim] = (end - start + step - 1) // step
     if len(sizes) != part.dim():
         return True

@@ -1,0 +1,107 @@
+"""Where tensors lie in their memory: whether ranges overlap, elements are one, and a tensor fills what it lies in.
+
+Sizes may be symbols; each function says whether it guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+from typing import Any
+
+import torch
+
+
+def known_to_meet(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the ranges of memory of two of them are known to overlap. (Views that interlace count as such.) Where
+    sizes are symbols, neighbours in the order of the list are looked at.
+    """
+    alike: dict[int, list[torch.Tensor]] = {}
+    for tensor in tensors:
+        alike.setdefault(tensor.untyped_storage()._cdata, []).append(tensor)  # pyright: ignore[reportPrivateUsage]
+    for one in alike.values():
+        ranges = [_first_and_last(tensor) for tensor in one if is_known(tensor.numel() > 0)]
+        if all(type(first) is int and type(last) is int for first, last in ranges):
+            ranges.sort()  # two meet where two neighbours do
+        if any(_begins_within(a, b) or _begins_within(b, a) for a, b in pairwise(ranges)):
+            return True
+    return False
+
+
+def may_meet(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the ranges of two tensors of one memory are not known to be apart. Where that depends on symbols, what
+    holds in this call is guarded.
+    """
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    ranges = [_first_and_last(tensor) for tensor in tensors if not is_known(tensor.numel() == 0)]
+    if all(type(first) is int and type(last) is int for first, last in ranges):
+        ranges.sort()
+        return any(a[1] >= b[0] for a, b in pairwise(ranges))
+    return any(not (guard_or_false(a[1] < b[0]) or guard_or_false(b[1] < a[0])) for a, b in combinations(ranges, 2))
+
+
+def _begins_within(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:
+    return is_known(a[0] >= b[0]) and is_known(a[0] <= b[1])
+
+
+def _first_and_last(tensor: torch.Tensor) -> tuple[Any, Any]:
+    """The places of a tensor's first and last element in its storage."""
+    first = tensor.storage_offset()
+    return first, sum(((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)), first)
+
+
+def is_known(fact: Any) -> bool:
+    """Whether what sizes are compared to is known to hold, without a guard."""
+    if type(fact) is bool:
+        return fact
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return statically_known_true(fact)
+
+
+def overlaps(tensor: torch.Tensor) -> bool:
+    """Whether elements are one: along a dim with a stride of 0, or because a dim steps to within what the dims of
+    smaller strides extend over. (What interlaces there, and does not meet, counts as well.) Where that depends on
+    symbols, what holds in this call is guarded.
+    """
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    if any(is_known(size == 0) for size in tensor.shape):
+        return False
+    pairs = [pair for pair in zip(tensor.stride(), tensor.shape, strict=True) if is_several(pair[1])]
+    extent: Any = 0
+    for step, size in sorted(pairs, key=lambda pair: _now(pair[0])):
+        if guard_or_false(step <= extent):
+            return True
+        extent = extent + step * (size - 1)
+    return False
+
+
+def fills_memory(tensor: torch.Tensor) -> bool:
+    """Whether its elements are known to lie one after the other, from the start of its memory on, dims in any order."""
+    if not is_known(tensor.storage_offset() == 0):
+        return False
+    extent: Any = 1
+    pairs = [pair for pair in zip(tensor.stride(), tensor.shape, strict=True) if not is_known(pair[1] == 1)]
+    for step, size in sorted(pairs, key=lambda pair: _now(pair[0])):
+        if not is_known(step == extent):
+            return False
+        extent = extent * size
+    return True
+
+
+def _now(number: Any) -> int:
+    """What a number is in this call; 0 if nobody can say."""
+    hint = number if type(number) is int else number.node.hint
+    return hint if type(hint) is int else 0
+
+
+def is_several(size: Any) -> bool:
+    """Whether a size is known to be more than 1, without a guard."""
+    return is_known(size > 1)
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """The storage of a tensor, as a number that tells it apart."""
+    return tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]
