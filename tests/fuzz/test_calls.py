@@ -234,6 +234,24 @@ def test_numbers_without_a_truth_are_judged_by_eagers() -> None:
     assert verdict_with(case, "cuesta").kind == "right"
 
 
+def test_16_bits_without_a_truth_are_good_for_their_last_digit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """66018636: autocast leaves float64 alone, and what is saved is written to."""
+    statements = ["v = x.flip(0)", "with torch.autocast('cpu', torch.bfloat16):"]
+    statements += ["    w = F.linear(x.log_softmax(-1), v)", "v.unfold(0, 1, 1).zero_()"]
+    case = Case(["x = numbers(1, torch.float32, c).requires_grad_()"], ["x"], [], statements, "w.ravel()")
+    case.calls, case.backward = [(1, 1, 6)], "all"
+    assert verdict_with(case, "cuesta").kind == "right"
+    monkeypatch.setattr(torch, "compile", lambda run, backend, **_: lambda x: run(x) * (1 + (backend == "cuesta")))
+    assert judge(case).kind == "finding", "a digit is no excuse for other numbers"
+
+
+def test_a_graph_that_autograd_refuses_hides_nothing_of_the_others() -> None:
+    """66011134: eager's sum reads what it has made 0; AOTAutograd computes it first, and refuses the graph before."""
+    statements = ["z.index_fill_(0, torch.tensor([1]), 4)", "torch.sum(z, 0, out=x)", "torch.sum(x, 0, out=x)"]
+    inputs = ["x = numbers(58, torch.float32, c)", "z = numbers(25, torch.float32, 1).expand(c)"]
+    assert judge(Case(inputs, ["x", "z"], [], statements, "z < z", [(1, 1, 2)])).kind == "capture"
+
+
 def test_gradients_are_of_what_are_objects_in_eager() -> None:
     """A view that is returned twice has its gradient once, also where it comes as two."""
     case = case_with("v = (x * 2).view(1, -1)", results="(v, v.to(v.dtype))", gradient=True)
