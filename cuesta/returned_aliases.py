@@ -66,9 +66,11 @@ def _views_down_to(node: Any) -> list[Node]:
 
 
 def _lies_as(computed: Node, given: Node) -> bool:
-    """Whether what is computed lies as an input does that does not begin, for all we know, where its storage does."""
+    """Whether what is computed is known to lie as an input that begins, for all we know, behind its storage's start.
+    Nothing is guarded: sizes of a base of which an input is a view have names that no guard can tell.
+    """
     import torch
-    from torch.fx.experimental.symbolic_shapes import guard_or_false
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     ours, theirs = computed.meta.get("val"), given.meta.get("val")
     if computed.op != "call_function" or not (isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor)):
@@ -77,8 +79,8 @@ def _lies_as(computed: Node, given: Node) -> bool:
     return (
         ours.dtype == theirs.dtype
         and ours.dim() == theirs.dim()
-        and all(guard_or_false(a == b) for a, b in pairs)
-        and not guard_or_false(theirs.storage_offset() == 0)
+        and all(statically_known_true(a == b) for a, b in pairs)
+        and not statically_known_true(theirs.storage_offset() == 0)
     )
 
 

@@ -622,6 +622,11 @@ FOUND: dict[str, Case] = {
         ["x", "z"], [], ["with torch.autocast('cpu', torch.bfloat16):", "    v2 = F.mse_loss(z, x)"], "v2",
         [(5, 5, 7), (4, 2, 2)], {"dynamic": None}, "all",
     ),
+    "66019859": Case(
+        ["x = numbers(7, torch.complex64, b, a, c)"], ["x"], [],
+        ["v8 = x.squeeze(-1)", "torch._dynamo.graph_break()", "v21 = x.select(0, 3).unfold(-2, 1, 1)"], "[v8, v21]",
+        [(5, 4, 2), (5, 8, 2), (4, 4, 5)], {"dynamic": None},
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -638,7 +643,8 @@ a scan and its transpose, which is written to, a formula of floats of 8 bits, a 
 strides of sizes that only the data knows, a view of a result beside inputs that share memory, derivatives where
 elements are one, rows without an element, a view of what was updated and does not fill its memory, a dim that only the
 data knows, what does not fit, as only the data knows, a copy of what finds its size, parts of an input with a bit, a
-view that was made without gradients, what autograd does not say of such, sizes of parts in a float.
+view that was made without gradients, what autograd does not say of such, sizes of parts in a float,
+sizes that no guard can tell.
 """
 
 
