@@ -123,11 +123,12 @@ _VOLUMES_ON_GPU: Final = {"plain": 2.5, "pointwise": 0.0, "depthwise": -36.0, "t
 Source: as above: plain 2.8, 76; depthwise -89, -36; transposed 7.2, 467.
 """
 _MEMORY_RATE = 11.9
-"""The `memory_rate` of the GPU on which the costs above were measured.
+"""The `memory_rate` of the GPU on which the costs above were measured. Of the reference machine's, large copies reach
+2.77 TB/s of 4.2 (H100, H200). On an H200 two plain convolutions of f32 alone, with steps and of few results, and one of
+3 by 3 took 0.74, 0.83 and 0.90 of the time before; one of volumes and a block of pointwise ones, which stay as they
+were, 1.09 and 1.12.
 
-Source: that of the reference machine, times what large copies reach on an H100 (2.77 TB/s) of an H200's (4.2 TB/s).
-Looked at on an H200: two plain convolutions of f32 alone, with steps and of few results, and one of 3 by 3 took 0.74,
-0.83 and 0.90 of the time before; one of volumes and a block of pointwise ones 1.09 and 1.12, which stay as they were.
+Source: measured, as these are (torch 2.11).
 """
 _COLOURS = 4
 """The most channels of an image as it comes.
