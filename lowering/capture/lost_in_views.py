@@ -172,16 +172,15 @@ def lost_layout(gm: GraphModule) -> str | None:
     Source: `write_view_information_to_args` of torch/_higher_order_ops/auto_functionalize.py.
     """
     for module in gm.modules():
+        nodes = list(module.graph.nodes) if isinstance(module, GraphModule) else []
+        theirs = set(filter(_is_somebodys, nodes))
         updated = set[int]()
-        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
-            if node.op not in ("call_method", "call_function"):
-                continue
-            written = list(written_by(node))
-            if _is_somebodys(node):
-                for one in written:
-                    root = next(reversed(list(views_behind(one))), None)
-                    if root is not None and memory_of(root) in updated and not fills_memory(root):
-                        return f"{name_of(node)} writes to a view of what was updated, which does not fill its memory"
+        for node in nodes if theirs else ():
+            written = list(written_by(node)) if node.op in ("call_method", "call_function") else []
+            for one in written if node in theirs else ():
+                roots = list(views_behind(one))[-1:]
+                if any(memory_of(root) in updated and not fills_memory(root) for root in roots):
+                    return f"{name_of(node)} writes to a view of what was updated, which does not fill its memory"
             updated.update(_storages(written))
     return None
 

@@ -18,7 +18,7 @@ def known_to_meet(tensors: Sequence[torch.Tensor]) -> bool:
     """
     alike: dict[int, list[torch.Tensor]] = {}
     for tensor in tensors:
-        alike.setdefault(tensor.untyped_storage()._cdata, []).append(tensor)  # pyright: ignore[reportPrivateUsage]
+        alike.setdefault(memory_of(tensor), []).append(tensor)
     for one in alike.values():
         ranges = [_first_and_last(tensor) for tensor in one if is_known(tensor.numel() > 0)]
         if all(type(first) is int and type(last) is int for first, last in ranges):
