@@ -48,7 +48,7 @@ def of_a_thread(text: KernelText) -> tuple[int, int] | None:
     """The additions and multiplications of f32 in each thread's machine code: at least, and at most. None where that is
     not read off it.
     """
-    if any(word in text.source for word in ("if ", "tl.dot", "functions.meet", "divide_by_shared")):
+    if any(word in text.source for word in ("if ", "tl.dot", "functions.meet", "divide_by_shared", "divide_by_two")):
         return None
     code = machine_code_of(text)
     places = re.findall(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?BRA\S*\s+[^;]*?0x([0-9a-f]+)", code, re.MULTILINE)

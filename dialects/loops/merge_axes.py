@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
+
+MANY = 8
+"""So many times the bytes that are written, and loads decide about the order of the points.
+
+Source: a definition: a sector is eight elements of four bytes, so that many times as much may be moved where a store
+takes a sector for every element.
+"""
 
 
 def merge_axes(analysis: NestAnalysis) -> None:
@@ -29,12 +38,23 @@ def merge_axes(analysis: NestAnalysis) -> None:
 
 
 def memory_order(axes: Sequence[int], accesses: Sequence[Access], analysis: NestAnalysis) -> list[int]:
-    """The axes, the one with the longest stride first; stores decide before loads, wide accesses before narrow ones."""
-    ranked = sorted(
-        (access for access in accesses if access.width),
-        key=lambda access: (access.is_store, sum(access.varies >> axis & 1 for axis in axes), access.width),
-        reverse=True,
-    )
+    """The axes, the one with the longest stride first; stores decide before loads, wide accesses before narrow ones, and
+    before all of these the loads of a reduction, which read `MANY` times as much as the nest writes: points that are
+    neighbours then read what is side by side while it is in the cache.
+    """
+    moved = [access for access in accesses if access.width]
+    touched = [_touched(access, analysis) for access in moved]
+    written = max((size for access, size in zip(moved, touched, strict=True) if access.is_store), default=0)
+    keys = {
+        id(access): (
+            size >= MANY * written,
+            access.is_store,
+            sum(access.varies >> axis & 1 for axis in axes),
+            access.width,
+        )
+        for access, size in zip(moved, touched, strict=True)
+    }
+    ranked = sorted(moved, key=lambda access: keys[id(access)], reverse=True)
     strides: dict[int, int] = {}
     for axis in axes:
         for access in ranked:
@@ -45,10 +65,22 @@ def memory_order(axes: Sequence[int], accesses: Sequence[Access], analysis: Nest
                     break
     # An axis without a stride (only behind floordiv or mod, or in gathers) keeps its place: it takes its neighbour's.
     previous = max(strides.values(), default=0)
-    keys: dict[int, int] = {}
+    places: dict[int, int] = {}
     for axis in axes:
-        previous = keys[axis] = strides.get(axis, previous)
-    return sorted(axes, key=lambda axis: -keys[axis])
+        previous = places[axis] = strides.get(axis, previous)
+    return sorted(axes, key=lambda axis: -places[axis])
+
+
+def _touched(access: Access, analysis: NestAnalysis) -> int:
+    """How many bytes an access touches, at most: no more than there are."""
+    points = math.prod(
+        analysis.estimate(size) for axis, size in enumerate(analysis.sizes) if access.varies >> axis & 1
+    )
+    op = access.op
+    tensor = op.source if isinstance(op, loops.LoadOp) else op.target if isinstance(op, loops.TensorWriteOp) else None
+    if tensor is not None:
+        points = min(points, math.prod(map(analysis.estimate, sizes_of(tensor_type_of(tensor)))))
+    return points * access.width
 
 
 def _counts_points(loop: Loop) -> bool:

@@ -69,6 +69,18 @@ def divide_by_shared(a, b):
 
 
 @triton.jit
+def divide_by_two(a, first, second, is_first):
+    """a / b of many a, where b is one of two numbers, the first where `is_first`: as `divide_by_shared`."""
+    least, most = tl.minimum(tl.abs(first), tl.abs(second)), tl.maximum(tl.abs(first), tl.abs(second))
+    if (least >= 7.9e-31) & (most <= 1.26e30):
+        inverse = tl.where(is_first, tl.div_rn(1.0, first), tl.div_rn(1.0, second))
+        quotient = divide(a, tl.where(is_first, first, second), inverse)
+    else:
+        quotient = tl.div_rn(a, tl.where(is_first, first, second))
+    return quotient
+
+
+@triton.jit
 def divide_by_rows(a, b):
     """a / b of many a for each b: as `divide`, with b brought to where its reciprocal is far from what is no normal
     number. A quotient that is no normal number, over a b beyond 2^100, is rounded twice.

@@ -30,7 +30,7 @@ from cuesta.targets.triton.emit_meet import emit_meeting
 from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_places import is_defined_in, shared_places
 from cuesta.targets.triton.emit_reduce import Accumulator
-from cuesta.targets.triton.emit_row_loads import Tile
+from cuesta.targets.triton.emit_row_loads import OfTwoRows, Tile
 from cuesta.targets.triton.emit_steps import Steps, split_by_steps
 from cuesta.targets.triton.emit_together import Together
 from cuesta.targets.triton.emit_types import constant_text, number_text, pointer_text
@@ -70,6 +70,7 @@ class KernelEmitter:
         self.initials: dict[kernel.LoopOp, list[tuple[str, str]]] = {}
         """For scans that are being written: what they carry, and what that is before the first point."""
         self.single_tiles: dict[SSAValue, Tile] = {}
+        self.of_two_rows: dict[SSAValue, OfTwoRows] = {}
         self.walked: dict[kernel.ReduceOp, Accumulator] = {}
         """Reductions that were written with one before them."""
         self.carried: dict[kernel.CombineOp, str] = {}

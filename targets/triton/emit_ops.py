@@ -67,10 +67,10 @@ def quotient_by_constant(op: elem.TableOp) -> str | None:
 
 
 def quotient_of_tile(emitter: KernelEmitter, op: elem.TableOp) -> str | None:
-    """The template of a division of a tile of f32: by one number, or one for each row, one division for all of them;
-    else one that zeros among them do not slow down.
+    """The template of a division of a tile of f32: by one number, one of two, or one for each row, one division for all
+    of them; else one that zeros among them do not slow down.
     """
-    if op.row.name != "div" or op.precision is not None or not isinstance(scalar_of(op.operands[0].type), Float32Type):
+    if op.row.name != "div" or not isinstance(scalar_of(op.operands[0].type), Float32Type):
         return None
     if isinstance(op.operands[1].owner, elem.ConstantOp):  # whose reciprocal is no normal number
         return None
@@ -78,8 +78,14 @@ def quotient_of_tile(emitter: KernelEmitter, op: elem.TableOp) -> str | None:
     dividends, divisors = math.prod(dividend), math.prod(divisor)
     if dividends <= 1:
         return None
-    kind = "shared" if not divisor else "rows" if divisors * _SHARING <= dividends else ""
-    return f"functions.divide_{f'by_{kind}' if kind else 'each'}({{a}}, {{b}})"
+    functions = "functions" if op.precision is None else "quick"
+    if not divisor:
+        return f"{functions}.divide_by_shared({{a}}, {{b}})"
+    if (two := emitter.of_two_rows.get(op.operands[1])) is not None:
+        return f"{functions}.divide_by_two({{a}}, {two.first}, {two.second}, {two.is_first})"
+    if op.precision is not None:
+        return None
+    return f"functions.divide_{'by_rows' if divisors * _SHARING <= dividends else 'each'}({{a}}, {{b}})"
 
 
 def emit_table_op(emitter: KernelEmitter, op: Operation) -> None:

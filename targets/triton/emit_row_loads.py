@@ -38,6 +38,15 @@ class Tile:
     """The first is a multiple of it."""
 
 
+@struct
+class OfTwoRows:
+    """A value that is one of two numbers at every point of a tile: their names, and the condition of the first."""
+
+    first: str
+    second: str
+    is_first: str
+
+
 def row_load(emitter: KernelEmitter, op: kernel.LoadOp) -> tuple[str, Shape] | None:
     """The text of the loaded value and its shape; None when the load is another."""
     offset = op.offset
@@ -65,9 +74,9 @@ def row_load(emitter: KernelEmitter, op: kernel.LoadOp) -> tuple[str, Shape] | N
         if len(loads) == 1:
             return loads[0], ()
         first, second = (emitter.bind(text, op.result.name_hint or "v") for text in loads)
-        return f"tl.where({emitter.names[index]} < ({ends[0]} + 1) * {length}, {first}, {second})", emitter.real_of(
-            index
-        )
+        is_first = f"{emitter.names[index]} < ({ends[0]} + 1) * {length}"
+        emitter.of_two_rows[op.result] = OfTwoRows(first, second, is_first)
+        return f"tl.where({is_first}, {first}, {second})", emitter.real_of(index)
     return None
 
 
@@ -84,4 +93,4 @@ def _row_length(e: Expr, dim: int) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-__all__ = ["Tile", "row_load"]
+__all__ = ["OfTwoRows", "Tile", "row_load"]

@@ -29,6 +29,30 @@ def exp(x):
 
 
 @triton.jit
+def divide_by_shared(a, b):
+    """a / b of many a and one b, by its reciprocal wherever that is far from what is no normal number; relative error
+    3e-7.
+    """
+    if (tl.abs(b) >= 7.9e-31) & (tl.abs(b) <= 1.26e30):  # 2^-100, 2^100
+        quotient = a * libdevice.fast_dividef(1.0, b)
+    else:
+        quotient = a / b
+    return quotient
+
+
+@triton.jit
+def divide_by_two(a, first, second, is_first):
+    """The same where b is one of two numbers, the first where `is_first`."""
+    least, most = tl.minimum(tl.abs(first), tl.abs(second)), tl.maximum(tl.abs(first), tl.abs(second))
+    if (least >= 7.9e-31) & (most <= 1.26e30):
+        inverse = tl.where(is_first, libdevice.fast_dividef(1.0, first), libdevice.fast_dividef(1.0, second))
+        quotient = a * inverse
+    else:
+        quotient = a / tl.where(is_first, first, second)
+    return quotient
+
+
+@triton.jit
 def expm1(x):
     """e^x - 1: its series near 0, where the difference cancels; relative error 2e-5."""
     near = x * tl.fma(x, tl.fma(x, tl.fma(x, 0.041666666667, 0.16666666667), 0.5), 1.0)

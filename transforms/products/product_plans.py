@@ -14,7 +14,7 @@ from cuesta.dialects import elem, loops
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem.work import WORK
-from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import loads_of, stores_of
 from cuesta.transforms.products.products import Product, static
@@ -225,14 +225,30 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     found = overlap, addresses, _part_in_memory(product), max(addresses) >= SINGLE
     if not prologues:
         return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found)
-    works, bits = [0.0, 0.0], [0, 0]
+    works, bits, apart = [0.0, 0.0], [0, 0], list(addresses)
     for side, factor in enumerate((product.left, product.right)):
         nest = producer_at(product, factor)
         if nest is not None:
             size = math.prod(static(nest.sizes))
             works[side] = sum(_work_of(op) for op in nest.body.ops if isinstance(op, elem.ElementwiseOp))
             bits[side] = max(1, round(8 * sum(_held(load.source) for load in loads_of(nest)) / size))
+            apart[side] = max([apart[side], *(_finding(load) for load in loads_of(nest) if _is_large(load, size))])
+    found = overlap, (apart[0], apart[1]), _part_in_memory(product), max(apart) >= SINGLE
     return Around(after, bytes_after, (works[0], works[1]), (bits[0], bits[1]), count, shared, *found)
+
+
+def _is_large(load: loops.LoadOp, points: int) -> bool:
+    """Whether there is an element for every second of so many points, or more."""
+    return 2 * math.prod(static(sizes_of(tensor_type_of(load.source)))) >= points
+
+
+def _finding(load: loops.LoadOp) -> float:
+    """The instructions for an element of rows that do not begin where vectors may; none of others, which are known."""
+    kind = tensor_type_of(load.source)
+    bits = 8 * byte_width(load.source)
+    vector = VECTOR // bits
+    together = math.gcd(vector, *(stride for stride in static(strides_of(kind)) if stride != 1))
+    return 0.0 if together == vector else _address(together, bits, SINGLE)
 
 
 def producer_at(product: Product, factor: SSAValue) -> loops.NestOp | None:

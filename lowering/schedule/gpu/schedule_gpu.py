@@ -290,8 +290,11 @@ class _Chooser:
                 height, lanes = LOOSE_HEIGHT, LOOSE_LANES
                 return {"along": 1, "lanes": lanes, "across": across, "height": height, "warps": LOOSE_WARPS}
             return {"along": 1, "lanes": lanes, "across": across, "height": height}
-        short = self.points(lane) < 2 * TILE or not self.rows_are_aligned(root, lane)
-        if len(axes) > 1 and short and (not self.fills_tiles(lane) or self.any_load_in_vectors(root, lane)):
+        aligned = self.rows_are_aligned(root, lane)
+        short = self.points(lane) < 2 * TILE or not aligned
+        # What is stored in one piece is in vectors then, and no lane is without a point: 1 to 11 % less on an H200.
+        flat = not aligned and all(self.is_one_piece(one, root) for one in root.accesses if one.is_store)
+        if len(axes) > 1 and short and (flat or not self.fills_tiles(lane) or self.any_load_in_vectors(root, lane)):
             return {"along": 0, "lanes": self.fitting(0, TILE) if self.volume(axes) != 1 else 1}
         return {"along": 1, "lanes": self.lanes(lane, TILE)}
 

@@ -125,3 +125,46 @@ def test_zeros_among_the_dividends() -> None:
     assert torch.equal(result.isnan(), truth.isnan())
     assert torch.equal(result.nan_to_num(0.5), truth.nan_to_num(0.5))
     assert torch.equal(result.signbit()[~truth.isnan()], truth.signbit()[~truth.isnan()])
+
+
+ROWS_IN_TILES = """
+func.func @main(%x : tensor<9x1100xf32>, %d : tensor<9xf32>) -> tensor<9x1100xf32> {
+  %y = loops.nest (%i : 9, %j : 1100) outs(%o : tensor<9x1100xf32>) {
+    %a = loops.load %x[%i, %j] : tensor<9x1100xf32>
+    %b = loops.load %d[%i] : tensor<9xf32>
+    %r = elem.div %a, %b : f32REST
+    loops.store %r, %o[%i, %j] : tensor<9x1100xf32>
+  }
+  func.return %y : tensor<9x1100xf32>
+}"""
+
+
+@pytest.mark.parametrize(("rest", "library", "most"), [("", "functions", 1.5), (" precision bf16", "quick", 8.0)])
+def test_quotients_in_a_tile_of_two_rows(rest: str, library: str, most: float) -> None:
+    """Where a row ends in a tile, its divisor is one of two. Those whose reciprocal is no normal number go another way,
+    also when the row beside them has a usual one.
+    """
+    text = ROWS_IN_TILES.replace("REST", rest)
+    source = source_of(text)
+    assert f"{library}.divide_by_two(" in source
+    divisors = torch.tensor([3.0, 1e-38, -49.0, 3e38, 0.1, 0.0, float("inf"), 7.0, float("nan")])
+    x = torch.cat([edges(), all_patterns(16411 * 31), torch.ones(9900)])[None, :1100].repeat(9, 1)
+    (result,) = run(on_cuda(parse(text)), [x, divisors])
+    truth = x.double() / divisors.double()[:, None]
+    assert torch.equal(result.isnan(), truth.isnan())
+    normal = (truth.abs() > 1e-37) & (truth.abs() < 3e38)
+    assert float(ulp_errors(result, truth)[normal].max()) <= most
+    assert float(result[truth.abs() < 1e-40].abs().nan_to_num(0.0).max()) <= 1e-37
+    assert_compiles(texts_of(on_cuda(parse(text))))
+
+
+def test_one_divisor_of_what_is_rounded_to_16_bits() -> None:
+    text = SHARED.replace("ROWS", "1").replace("%s : f32", "%s : f32 precision bf16")
+    assert "quick.divide_by_shared(a_1, s)" in source_of(text)
+    divisors = torch.tensor([3.0, -49.0, 1e-38, 3e38, 0.0, float("inf"), float("nan")])
+    x = torch.cat([all_patterns(16411 * 31), edges(), torch.ones(4096)])[None, :4096].repeat(7, 1)
+    (result,) = run(on_cuda(parse(text)), [x, torch.stack((divisors, torch.zeros(7)), 1)])
+    truth = x.double() / divisors.double()[:, None]
+    assert torch.equal(result.isnan(), truth.isnan())
+    normal = (truth.abs() > 1e-37) & (truth.abs() < 3e38)
+    assert float(ulp_errors(result, truth)[normal].max()) <= 8.0
