@@ -38,9 +38,9 @@ def merge_axes(analysis: NestAnalysis) -> None:
 
 
 def memory_order(axes: Sequence[int], accesses: Sequence[Access], analysis: NestAnalysis) -> list[int]:
-    """The axes, the one with the longest stride first; stores decide before loads, wide accesses before narrow ones, and
-    before all of these the loads of a reduction, which read `MANY` times as much as the nest writes: points that are
-    neighbours then read what is side by side while it is in the cache.
+    """The axes, the one with the longest stride first; stores decide before loads, wide accesses before narrow ones.
+    Before all of these the loads of a reduction do, which read `MANY` times as much as the nest writes: points that
+    are neighbours then read what is side by side while it is in the cache.
     """
     moved = [access for access in accesses if access.width]
     touched = [_touched(access, analysis) for access in moved]
@@ -73,9 +73,7 @@ def memory_order(axes: Sequence[int], accesses: Sequence[Access], analysis: Nest
 
 def _touched(access: Access, analysis: NestAnalysis) -> int:
     """How many bytes an access touches, at most: no more than there are."""
-    points = math.prod(
-        analysis.estimate(size) for axis, size in enumerate(analysis.sizes) if access.varies >> axis & 1
-    )
+    points = math.prod(analysis.estimate(size) for axis, size in enumerate(analysis.sizes) if access.varies >> axis & 1)
     op = access.op
     tensor = op.source if isinstance(op, loops.LoadOp) else op.target if isinstance(op, loops.TensorWriteOp) else None
     if tensor is not None:
