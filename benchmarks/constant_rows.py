@@ -112,8 +112,8 @@ ROWS: tuple[Row, ...] = (
     cpu("starts.WORTH_SPLITTING", 4096, 65536, on="scatter, narrow scatter"),
     # How a nest runs on a GPU
     gpu("schedule_gpu.TILE", 512, 2048, on="scaled rows of 1000"),
-    gpu("schedule_gpu.ROW", 128, 1024, on="parts of rows of 700, padded rows of 250"),
-    gpu("schedule_gpu.FILLED", 0.3, 0.9, on="parts of rows of 300, parts of rows of 700"),
+    gpu("schedule_gpu.ROW", 128, 1024, on="parts of rows of 701, padded rows of 250"),
+    gpu("schedule_gpu.FILLED", 0.3, 0.9, on="parts of rows of 301, parts of rows of 701"),
     gpu("schedule_gpu.LOOPED", 8192, 32768, on="softmax 65536"),
     gpu("schedule_gpu.LONG", 1024, 16384, on="layer norm backward 4096x1024, logsumexp 5000"),
     gpu("schedule_gpu.LONGEST", 8192, 65536, on="logsumexp 5000, cross entropy 32768"),

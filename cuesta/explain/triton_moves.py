@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -96,6 +97,15 @@ def _broadcast_to(reader: Reader, arguments: Arguments, _named: Named) -> Value:
     return reader.made("broadcast", [value], value.kind, shape, spacing=spacing, **known)
 
 
+def _max_contiguous(reader: Reader, arguments: Arguments, _named: Named) -> Value:
+    """The same numbers, of which more is said to be side by side."""
+    value = reader.value(arguments[0])
+    spacing = value.spaced()
+    said = (int(size) for size in arguments[1])
+    contiguity = tuple(max(pair) for pair in zip(spacing.contiguity, said, strict=True))
+    return replace(value, spacing=Spacing(contiguity, spacing.divisor, spacing.constancy))
+
+
 def _reshape(reader: Reader, arguments: Arguments, _named: Named) -> Value:
     value = reader.value(arguments[0])
     return reader.made("reshape", [value], value.kind, tuple(int(size) for size in arguments[1]))
@@ -141,6 +151,7 @@ MOVES: Final[Mapping[str, Callable[[Reader, Arguments, Named], Any]]] = {
     "tl.where": _where,
     "tl.cast": _cast,
     "tl.broadcast_to": _broadcast_to,
+    "tl.max_contiguous": _max_contiguous,
     "tl.reshape": _reshape,
     "tl.join": _join,
     "tl.split": _split,

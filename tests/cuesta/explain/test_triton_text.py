@@ -77,6 +77,7 @@ CASES = [
     ),
     # One division for all: a reciprocal, and for each a product and two fused.
     Case("a quotient by one number", "w = tl.load(y + p)\nr = functions.divide_by_shared(v, w)", QUOTIENT + 8 * 5),
+    Case("and by one that is rounded", "w = tl.load(y + p)\nr = quick.divide_by_shared(v, w)", 1 + 8),
     Case("a quotient by many", "w = tl.load(y + tl.arange(0, 1024))\nr = tl.div_rn(v, w)", 8 * QUOTIENT),
     Case("an approximate quotient", "r = quick.sigmoid(v)", 8 * 5),
     Case("an approximation", "r = quick.exp(v)", 8 * 2),
@@ -125,6 +126,16 @@ CASES = [
         "i = p * 4 + tl.arange(0, 4)[:, None]\nv = tl.load(x + i * 127 + tl.arange(0, 128)[None, :])\n"
         "s = tl.sum(v, 1, keep_dims=True)\ntl.store(o + i, s)",
         4 * 5 + 2,
+    ),
+    # What is said to be side by side has the lanes along it, but in no vectors, since no place is known to be even; all
+    # warps lie along the other axis, and each thread has one row of 8 columns.
+    Case(
+        "columns of odd rows",
+        "i = p * 32 + tl.arange(0, 32)[:, None]\n"
+        "at = tl.max_contiguous(tl.arange(0, 64)[None, :] * 65 + (i // 65) * 4160 + (i % 65), [2, 1])\n"
+        "s = tl.sum(tl.load(x + at), 1, keep_dims=True)\ntl.store(o + i, s)",
+        7 + 3,
+        warps=8,
     ),
     Case(
         "variances of parts",
