@@ -136,12 +136,13 @@ def hint_loads(func: kernel.FuncOp, launches: Sequence[Sequence[Read]] = ()) -> 
         again = bool(reread)
         if reread is None:
             reads = [launch[place] for launch in launches]
-            if not reads or not all(read.width <= SHORT and (looped or read.mostly) for read in reads):
+            walked = looped and len(stages) > 1
+            if not reads or not all(read.width <= SHORT and (walked or read.mostly) for read in reads):
                 continue
             if not all(_once(loads, stage, func, read.elements) for stage in stages for read in reads):
                 continue
             if not all(read.for_the_last_time for read in reads):
-                if not looped:
+                if not walked:
                     continue
                 loads = [load for load in loads if _stage(load, func) is not last]
         for load in loads:

@@ -74,12 +74,13 @@ def test_a_call_of_a_library_reads_later_too() -> None:
     [
         (lambda x: x.sum(1), (4096, 8192), torch.float32),
         (lambda x: x * 2, (4096, 8192), torch.bfloat16),
+        (lambda x: x[:, 1:] * 2, (4096, 4096), torch.bfloat16),
         (lambda x: x.softmax(1), (4096, 4096), torch.bfloat16),
         (lambda x: F.avg_pool2d(x, 3, 1, 1), (8, 64, 128, 128), torch.bfloat16),
         (lambda x: F.max_pool2d(x, 2, 1), (8, 64, 128, 128), torch.bfloat16),
         (lambda x: x.softmax(1), (2048, 65536), torch.float32),
     ],
-    ids=["f32", "as much written", "one tile", "windows", "small windows", "long rows of f32"],
+    ids=["f32", "as much written", "with a rest", "one tile", "windows", "small windows", "long rows of f32"],
 )
 def test_near_misses(function: Callable[..., Any], size: tuple[int, ...], dtype: torch.dtype) -> None:
     said = hints(function, size, dtype=dtype)
