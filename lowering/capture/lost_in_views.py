@@ -15,8 +15,22 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.dynamo_graph import name_of, tensors_of, value_of, views_behind, written_by
-from cuesta.lowering.capture.memory_ranges import fills_memory, may_meet, memory_of, overlaps
+from cuesta.lowering.capture.dynamo_graph import (
+    name_of,
+    nodes_behind,
+    tensors_of,
+    value_of,
+    views_behind,
+    written_by,
+)
+from cuesta.lowering.capture.memory_ranges import (
+    fills_memory,
+    first_and_last,
+    is_known,
+    may_meet,
+    memory_of,
+    overlaps,
+)
 
 
 def lost_gradient(gm: GraphModule) -> str | None:
@@ -185,6 +199,39 @@ def lost_layout(gm: GraphModule) -> str | None:
     return None
 
 
+def lost_address(gm: GraphModule) -> str | None:
+    """The call, if there is one, that counts addresses in the storage (`as_strided` and its kin) of a tensor that is
+    written to, or has the negative bit: x.add_(1); return x.as_strided((2,), (1,), 0) + 1. AOTAutograd makes the update
+    a tensor of its own, in which nothing lies before x, and we make one of what the bit means.
+
+    Near miss: what is computed, fills its memory, and holds all that is addressed. (Where an input begins in its
+    memory, no guard says.)
+    """
+    nodes = [node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
+    calls = [node for node in nodes if node.op in ("call_method", "call_function")]
+    addressing = [node for node in calls if name_of(node).partition(".")[0].startswith("as_strided") and node.args]
+    written = set(_storages([one for node in calls for one in written_by(node)])) if addressing else set[int]()
+    for node in addressing:
+        for value in _given(node):
+            if value.is_neg() and "scatter" not in name_of(node):  # what inserts, copies before
+                return f"{name_of(node)} counts addresses of what has the negative bit"
+            if memory_of(value) in written and not _lies_within_what_is_computed(node):
+                return f"{name_of(node)} counts addresses in memory that is written to, of which not all is known"
+    return None
+
+
+def _lies_within_what_is_computed(node: Node) -> bool:
+    """Whether a view is one of a tensor that is computed and fills its memory, and is known to stay within that."""
+    *views, root = nodes_behind(node)
+    view, whole = value_of(node), value_of(root)
+    if not views or root.op in ("placeholder", "get_attr"):
+        return False
+    if not isinstance(view, torch.Tensor) or not isinstance(whole, torch.Tensor) or not fills_memory(whole):
+        return False
+    _, last = first_and_last(view)
+    return is_known((last + 1) * view.itemsize <= whole.numel() * whole.itemsize)
+
+
 def _is_somebodys(node: Node) -> bool:
     """Whether it calls an operator that is not PyTorch's own."""
     target: Any = node.target
@@ -332,6 +379,7 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_place_of_a_derivative,
     lost_base,
     lost_layout,
+    lost_address,
     lost_rank,
     lost_leaf,
 )

@@ -36,7 +36,8 @@ with a number what reads and writes the list three times: tensors that overlap i
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """`right`, `refused` (by eager and by us), `beyond eager` (which has no kernel for a type: ours gives results),
-    `excluded` (for a reason with a name), `capture` (PyTorch's own: its `aot_eager` or `eager` does the same) or
+    `excluded` (for a reason with a name), `capture` (PyTorch's own: its `aot_eager` or `eager` does the same),
+    `in eager` (right, but eager ran a graph of which our capture failed, and that of `aot_eager` does not) or
     `finding`.
     """
 
@@ -58,6 +59,8 @@ class Verdict:
 def judge(case: Case) -> Verdict:
     """The verdict on a case, all of whose calls go through one compiled function."""
     verdict = verdict_with(case, "cuesta")
+    if verdict.kind == "in eager" and any(isinstance(made, Raised) for _, made in outcomes(case, "aot_eager")):
+        return Verdict("capture", verdict.what)
     if verdict.kind != "finding":
         return verdict
     if reason := exclusions.reason(case, verdict.what):
@@ -78,9 +81,9 @@ def verdict_with(case: Case, backend: Backend, corrected: Callable[[], Any] | No
     """
     verdicts = list(_verdicts(case, backend, corrected=corrected))
     finding = next((one for one in verdicts if one.kind == "finding"), None)
-    beyond = next((one for one in verdicts if one.kind == "beyond eager"), None)
+    rarer = (next((one for one in verdicts if one.kind == kind), None) for kind in ("beyond eager", "in eager"))
     refused = any(one.kind == "refused" for one in verdicts)
-    return finding or beyond or Verdict("refused" if refused else "right")
+    return finding or next(filter(None, rarer), None) or Verdict("refused" if refused else "right")
 
 
 def _captured(case: Case) -> Iterator[frozenset[str]]:
@@ -131,7 +134,7 @@ def _verdict(call: Call, actual: Any, unit: float, where: str) -> Verdict:
     problems = differences(actual, call, unit)
     if problems:
         return Verdict("finding", where + "\n".join(problems), _aspects(problems), tuple(problems))
-    return Verdict("right")
+    return Verdict("in eager", where + call.uncaptured[0]) if call.uncaptured else Verdict("right")
 
 
 def _aspects(problems: Sequence[str]) -> frozenset[str]:
