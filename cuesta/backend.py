@@ -88,6 +88,7 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
 def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, tensors_stay
+    from cuesta.returned_aliases import one_object_each
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     if compilers.options.dump_inputs:
@@ -99,7 +100,7 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
         numbers = wrapped_numbers(gm)
         example_inputs, arriving = still_arriving(example_inputs)
         compiled = captured(gm, example_inputs, compilers.settings())
-        return arrived(numbers_as_said(compiled, numbers), arriving)
+        return one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
 
 
 def _in_eager(gm: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:

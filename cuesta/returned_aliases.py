@@ -16,13 +16,47 @@ Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.saved_results import has_subclasses, is_view, tokens_of
 
 if TYPE_CHECKING:
     from torch.fx import Graph, GraphModule, Node
+
+
+def one_object_each(function: Callable[..., Any], gm: GraphModule) -> Callable[..., Any]:
+    """The function of a Dynamo graph, with one object for what is one object in eager: v, v.contiguous() -> v, v.
+
+    AOTAutograd makes a result anew wherever it is returned, if it is a tensor subclass or a view of what is computed
+    and has a gradient.
+
+    Source: `wrap_tensor_subclasses` of torch/_functorch/_aot_autograd/subclass_utils.py, `gen_alias_from_base` of
+    functional_utils.py.
+    """
+    import torch
+    from torch.fx import Node
+
+    from cuesta.lowering.capture.dynamo_graph import value_of
+
+    results = cast("Any", gm.graph.output_node().args[0])
+    values = [value_of(one) if isinstance(one, Node) else None for one in results]
+    first: dict[int, int] = {}
+    again = [
+        (position, earlier)
+        for position, value in enumerate(values)
+        if isinstance(value, torch.Tensor) and (earlier := first.setdefault(id(value), position)) != position
+    ]
+    if not again:
+        return function
+
+    def call(*args: Any) -> Any:
+        made = list(function(*args))
+        for position, earlier in again:
+            made[position] = made[earlier]
+        return made
+
+    return call
 
 
 def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:

@@ -19,9 +19,7 @@ from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import KINDS, _is_moderate, case_of
 from tests.fuzz.calls.evidence import (
     has_arithmetic_said_otherwise,
-    has_known_gradient,
     has_size_said_otherwise,
-    is_computed_view,
 )
 from tests.fuzz.calls.judge import judge, verdict_with
 from tests.fuzz.calls.outcomes import Call, _cotangent
@@ -172,10 +170,6 @@ EXCUSED: dict[str, tuple[Case, str, str]] = {
         case_with("v = torch.complex(x, x).expand(2, 3).clone().t().angle()", results="v"),
         "output strides: [1, 3], eager [2, 1]", "angle",
     ),
-    "a view twice": (
-        case_with("v = (x * 2).view(1, -1)", results="(v, v.to(v.dtype))", gradient=True),
-        "output[1] is: None, eager 'output[0]'", "wherever it is returned",
-    ),
     "16 bits": (
         case_with("v = torch.func.grad(lambda x: (x * x).sum())(x.half().expand(2, 3).clone().t())", results="v"),
         "output strides: [2, 1], eager [1, 3]", "arithmetic",
@@ -192,7 +186,7 @@ def test_what_is_excused_is_proved_by_what_eager_runs(name: str) -> None:
     case, what, reason = EXCUSED[name]
     assert reason in exclusions.reason(case, what)
     assert not exclusions.reason(
-        case, what.replace("strides", "begins" if name != "the negative bit" else "values").replace(" is:", " values:")
+        case, what.replace("strides", "begins" if name != "the negative bit" else "values"
     )
     other = case_with("v = x + 1  # _neg_view( nonzero() angle() complex v1[v2]", results="v")
     assert not exclusions.reason(other, what), "a text is no proof"
@@ -255,7 +249,8 @@ def test_a_graph_that_autograd_refuses_hides_nothing_of_the_others() -> None:
 def test_gradients_are_of_what_are_objects_in_eager() -> None:
     """A view that is returned twice has its gradient once, also where it comes as two."""
     case = case_with("v = (x * 2).view(1, -1)", results="(v, v.to(v.dtype))", gradient=True)
-    assert [one.split(":")[0] for one in verdict_with(case, "cuesta").problems] == ["output[1] is"]
+    assert [one.split(":")[0] for one in verdict_with(case, "aot_eager").problems] == ["output[1] is"]
+    assert verdict_with(case, "cuesta").kind == "right"
 
 
 def test_zeros_that_eager_negates_in_vectors_are_excused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,10 +302,8 @@ def test_what_autograd_does_not_answer_about_ends_no_drawing() -> None:
     x.mul_(2)
     with pytest.raises(RuntimeError, match="no_grad"):
         _ = view.is_leaf
-    assert not any(KINDS["l"](Value("v", one, True)) for one in (view, x)) and not has_known_gradient(view)
+    assert not any(KINDS["l"](Value("v", one, True)) for one in (view, x))
     assert KINDS["l"](Value("v", torch.ones(3), True)) and _is_moderate(view)
-    made = ["with torch.no_grad():", "    v = y[1:]", "y.mul_(2)"]
-    assert not is_computed_view(case_with("y = x * 2", *made, results="v", gradient=True), "output")
     assert case_of(41002566).statements and case_of(41018025).statements
 
 
