@@ -455,6 +455,32 @@ def test_what_is_detached_and_returned_twice_is_one_tensor() -> None:
     assert first is second and not first.requires_grad
 
 
+@pytest.mark.parametrize("kind", ["plain", "gradient", "subclass"])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_what_is_one_object_is_one_object_wherever_it_is_returned(kind: str, dynamic: bool) -> None:
+    """71000778. AOTAutograd makes a subclass, or a view that has a gradient, anew for each result."""
+
+    def function(x: Any) -> tuple[Any, ...]:
+        v = (x * 2)[1:]
+        w = v.add_(1)
+        return v, v.contiguous(), w, v.view(v.shape), x, v.to(v.dtype)
+
+    def called(run: Any) -> tuple[Any, ...]:
+        x = torch.arange(6.0).view(3, 2).requires_grad_(kind == "gradient")
+        results = run(scope.Pair(x, x + 1) if kind == "subclass" else x)
+        if kind == "gradient":
+            results[1].sum().backward()
+            results = (*results, x.grad)
+        return results
+
+    torch._dynamo.reset()
+    ours, theirs = called(torch.compile(function, backend="cuesta", dynamic=dynamic)), called(function)
+    assert [[a is b for a in ours] for b in ours] == [[a is b for a in theirs] for b in theirs]
+    assert ours[0] is ours[1] and ours[0] is not ours[3]
+    if kind == "gradient":
+        assert torch.equal(ours[-1], theirs[-1])
+
+
 def test_a_view_of_a_result_stays_one_beside_a_complex_result() -> None:
     """Only of what lies in the complex result's memory AOTAutograd makes another view. Of two tensors that share memory
     without either being a view it can make no graph that writes to one and has sizes that change.

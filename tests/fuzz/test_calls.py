@@ -186,7 +186,7 @@ def test_what_is_excused_is_proved_by_what_eager_runs(name: str) -> None:
     case, what, reason = EXCUSED[name]
     assert reason in exclusions.reason(case, what)
     assert not exclusions.reason(
-        case, what.replace("strides", "begins" if name != "the negative bit" else "values"
+        case, what.replace("strides", "begins" if name != "the negative bit" else "values")
     )
     other = case_with("v = x + 1  # _neg_view( nonzero() angle() complex v1[v2]", results="v")
     assert not exclusions.reason(other, what), "a text is no proof"
@@ -244,6 +244,38 @@ def test_a_graph_that_autograd_refuses_hides_nothing_of_the_others() -> None:
     statements = ["z.index_fill_(0, torch.tensor([1]), 4)", "torch.sum(z, 0, out=x)", "torch.sum(x, 0, out=x)"]
     inputs = ["x = numbers(58, torch.float32, c)", "z = numbers(25, torch.float32, 1).expand(c)"]
     assert judge(Case(inputs, ["x", "z"], [], statements, "z < z", [(1, 1, 2)])).kind == "capture"
+
+
+DERIVED = case_with(
+    "torch._foreach_sub_([x], [x], alpha=2)", "v = torch.func.jvp(lambda x: x.sin() * x, (x,), (x,))[1]",
+    "w = torch.eye(x.shape[0])", results="(v, w, x.numel())", calls="5 8",
+)  # fmt: skip
+DERIVED.inputs, DERIVED.settings = ["x = dynamic(numbers(1, torch.float32, 2, a, 2)[..., 1], 1)"], {"dynamic": None}
+
+
+def test_a_graph_that_pytorchs_capture_refuses_is_its_own() -> None:
+    """66001540: it is right, since eager runs it, and nobody's `jvp` is hidden by what `aot_eager` leaves behind."""
+    verdict = verdict_with(DERIVED, "cuesta")
+    assert verdict.kind == "in eager" and "AOTAutograd cannot capture it" in verdict.what
+    assert judge(DERIVED).kind == "capture"
+    assert judge(case_with("v = torch.func.jvp(torch.sin, (x,), (x,))[1]", results="v")).kind == "right"
+
+
+def test_a_graph_that_only_we_do_not_capture_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_with("v = x + 1", results="v")
+    monkeypatch.setattr("cuesta.lowering.capture.dynamo_graph.copy_what_is_resolved", lambda gm: 1 // 0)
+    verdict = judge(case)
+    assert verdict.kind == "in eager" and "ZeroDivisionError" in verdict.what
+    search = Search(iter(()), 1, math.inf)
+    assert not search._count(3, {"verdict": verdict.kind, "what": verdict.what, "mechanism": verdict.mechanism})
+    assert "in eager: cuesta runs a graph in eager" in search.report.text()
+
+
+def test_sizes_that_torch_says_wrongly_are_evidence_beside_jvp() -> None:
+    """66010978: of a norm of one number torch 2.11 promises a dim; other versions have it right."""
+    statements = ["v = x.norm(dim=-1)", "w = torch.func.jacfwd(lambda x: (x * x).sum(-1))(v)"]
+    assert judge(case_with(*statements, results="w", calls="1")).kind in ("right", "excluded")
+    assert judge(case_with(*statements, results="w", calls="2")).kind == "right"
 
 
 def test_gradients_are_of_what_are_objects_in_eager() -> None:
@@ -620,6 +652,25 @@ FOUND: dict[str, Case] = {
         ["v8 = x.squeeze(-1)", "torch._dynamo.graph_break()", "v21 = x.select(0, 3).unfold(-2, 1, 1)"], "[v8, v21]",
         [(5, 4, 2), (5, 8, 2), (4, 4, 5)], {"dynamic": None},
     ),
+    "66013355": Case(
+        ["z = distributed(numbers(96, torch.float8_e4m3fn, a, c), None)"], ["z"], [],
+        ["v6 = torch.nn.functional.pad(z, (1, 2))", "v21 = v6.norm(dim=-2)"], "v21.view(-1)", [(1, 1, 1)],
+    ),
+    "66015217": Case(
+        ["base = numbers(78, torch.float32, a + 2)", "y = base[1:-1]", "z = y[1:]"], ["z"], ["base"],
+        ["v2 = z.float().view(torch.int32)"], "torch.ops.aten.copy(v2, v2 + 1).as_strided((1,), (1,), 0)", [(0, 1, 1)],
+    ),
+    "71000778": Case(
+        ["x = distributed(numbers(41, torch.complex64, a, b), None)"], ["x"], [],
+        ["v4 = x.redistribute(placements=[Shard(1)])"], "(v4, v4.contiguous())", [(8, 2, 1)],
+    ),
+    "71001169": Case(
+        ["x = numbers(47, torch.float32, a)",
+         "z = Pair(numbers(56, torch.float32, c, a), numbers(56, torch.float32, c, a) + 1)"],
+        ["x", "z"], [], ["v3 = x[x > 0]", "v4 = torch.func.vmap(lambda x, y: x * y.sum(), (0, None))(z, v3)",
+         "v11 = v4.diagonal(0, 0, 1) * 2", "v13 = z.nonzero()", "v11.addcmul_(v4.diagonal(0, 0, 1), v3, value=0.5)"],
+        "[v13, v11]", [(2, 3, 5)], {}, "", True,
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -637,7 +688,8 @@ strides of sizes that only the data knows, a view of a result beside inputs that
 elements are one, rows without an element, a view of what was updated and does not fill its memory, a dim that only the
 data knows, what does not fit, as only the data knows, a copy of what finds its size, parts of an input with a bit, a
 view that was made without gradients, what autograd does not say of such, sizes of parts in a float,
-sizes that no guard can tell.
+sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy of nothing, a subclass that is one object
+in two results, sizes of a subclass that each trace learns of again.
 """
 
 
