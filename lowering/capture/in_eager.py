@@ -20,6 +20,10 @@ UNCAPTURED = "AOTAutograd cannot capture it"
 """How the reason begins where nobody has foreseen the error; in tests and in CI such a warning is one."""
 
 
+class UncapturedError(Exception):
+    """What a graph does that no functional graph can say, as it turns out once there is one. The message is why."""
+
+
 def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
     """The graph as a function that eager runs; the graph is changed.
 
@@ -68,6 +72,8 @@ def why_uncaptured(error: Exception) -> str | None:
     answered = (TorchDynamoException, *exceptions_allowed_to_be_fallback, CuestaError, Warning)
     if isinstance(error, (*answered, MemoryError, torch.OutOfMemoryError)):
         return None
+    if isinstance(error, UncapturedError):
+        return str(error)
     if isinstance(error, RuntimeError) and _OVERWRITTEN in str(error):
         # AOTAutograd asks for gradients at once. Eager raises where somebody does, if anybody does.
         return f"a gradient needs what is overwritten ({error})"
@@ -163,4 +169,4 @@ def _leave_forward_derivatives() -> None:
             pass  # there was none
 
 
-__all__ = ["UNCAPTURED", "left_as_found", "run_in_eager", "why_uncaptured"]
+__all__ = ["UNCAPTURED", "UncapturedError", "left_as_found", "run_in_eager", "why_uncaptured"]

@@ -444,6 +444,45 @@ def test_a_view_through_another_shape_begins_where_eagers_does(requires_grad: bo
             assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
 
 
+UPDATED: dict[str, Callable[[Tensor], Tensor]] = {
+    "all but the last": lambda x: x[: x.shape[0] - 1],
+    "transposed, and cut": lambda x: x.t()[: x.shape[1] - 1, 1:],
+    "a row, expanded": lambda x: x[x.shape[0] - 2].unsqueeze(0).expand(x.shape[0], 3),
+    "windows": lambda x: x.narrow(0, 1, x.shape[0] - 1).unfold(0, 2, 1),
+    "another shape": lambda x: x.view(x.shape[0], 3, 1)[: x.shape[0] - 1],
+    "the second": lambda x: x[1:],
+}
+LYING: dict[str, Callable[[int], Tensor]] = {
+    "with gaps": lambda size: torch.arange(6.0 * size).view(size, 3, 2)[..., 1],
+    "later": lambda size: torch.arange(3.0 * size + 5)[5:].view(size, 3),
+    "across": lambda size: torch.arange(3.0 * size + 2)[2:].view(3, size).t(),
+    "alone": lambda size: torch.arange(3.0 * size).view(size, 3),
+}
+
+
+@pytest.mark.parametrize("lying", LYING)
+@pytest.mark.parametrize("name", UPDATED)
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. a view of an input of sizes that change")
+def test_a_view_of_what_was_updated_lies_where_it_does(name: str, lying: str, training: bool) -> None:
+    """51001150: what is computed for the update has no gaps, and begins at 0; the argument need not."""
+
+    def function(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        x.div_(x.abs() + 1)
+        return UPDATED[name](x), w * x.detach().sum()
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="cuesta", dynamic=True)
+    for size in (4, 6, 9):
+        w = torch.ones(2, requires_grad=training)
+        ours, theirs = LYING[lying](size), LYING[lying](size)
+        (found, sums), (expected, _) = compiled(ours, w), function(theirs, w)
+        assert torch.equal(ours, theirs) and torch.equal(found, expected) and sums.requires_grad == training
+        assert found.stride() == expected.stride() and found.storage_offset() == expected.storage_offset()
+        ours.add_(1)
+        assert torch.equal(found, expected + 1)
+
+
 def test_what_is_detached_and_returned_twice_is_one_tensor() -> None:
     def function(x: Tensor, z: Tensor) -> tuple[Tensor, ...]:
         detached = x.exp().detach()
