@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import eq
 from typing import Any, cast
 
 import torch
@@ -199,6 +200,49 @@ def lost_layout(gm: GraphModule) -> str | None:
     return None
 
 
+def lost_view_of_a_subclass(gm: GraphModule) -> str | None:
+    """The result, if there is one, that is a view of an input which is a tensor subclass, and that the subclass does not
+    give for its sizes and strides (`as_strided`): AOTAutograd makes it anew so, when the graph has run. DTensors raise,
+    others give plain tensors.
+
+    Near miss: a subclass that takes `as_strided` for what it is of a plain tensor.
+
+    Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils.py.
+    """
+    given = [value for node in gm.graph.find_nodes(op="placeholder") if _is_subclass(value := value_of(node))]
+    for node in gm.graph.output_node().all_input_nodes if given else ():
+        value: Any = value_of(node)
+        if not _is_subclass(value) or any(value is one for one in given):
+            continue
+        base = next((one for one in given if memory_of(one) == memory_of(value)), None)
+        if base is not None and not _is_strided_so(base, value):
+            return f"{node.name} is returned, a view of an input of {type(base).__name__}, which takes no strides"
+    return None
+
+
+def _is_subclass(value: object) -> bool:
+    return is_traceable_wrapper_subclass(value)
+
+
+def _is_strided_so(base: torch.Tensor, view: torch.Tensor) -> bool:
+    """Whether a subclass gives a view for its sizes and strides, with parts that lie as those of the view."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    try:
+        made = base.detach().as_strided(view.shape, view.stride(), view.storage_offset())
+    except (RuntimeError, NotImplementedError, TypeError, AssertionError):
+        return False
+    ours, theirs = list(_parts(made)), list(_parts(view))
+    if type(made) is not type(view) or len(ours) != len(theirs):
+        return False
+    for one, other in zip(ours, theirs, strict=True):
+        lies = [[*part.shape, *part.stride(), part.storage_offset()] for part in (one, other)]
+        known = len(lies[0]) == len(lies[1]) and all(map(statically_known_true, map(eq, *lies)))
+        if not known or one.dtype != other.dtype or memory_of(one) != memory_of(other):
+            return False
+    return True
+
+
 def lost_address(gm: GraphModule) -> str | None:
     """The call, if there is one, that counts addresses in the storage (`as_strided` and its kin) of a tensor that is
     written to, or has the negative bit: x.add_(1); return x.as_strided((2,), (1,), 0) + 1. AOTAutograd makes the update
@@ -379,6 +423,7 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_place_of_a_derivative,
     lost_base,
     lost_layout,
+    lost_view_of_a_subclass,
     lost_address,
     lost_rank,
     lost_leaf,
