@@ -16,7 +16,7 @@ Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.lowering.capture.in_eager import UncapturedError
@@ -85,10 +85,10 @@ def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
         if info.base_idx in metadata.mutated_inp_runtime_indices:
             written.append(results[tokens + metadata.mutated_inp_runtime_indices.index(info.base_idx)])
         updated = next((node for node in chain if node in written and not _lies_as(node, given)), None)
-        if updated is not None and not _is_symbolic(views := chain[: chain.index(updated)]):
+        if updated is not None and any(view.target not in _moves() for view in chain[: chain.index(updated)]):
+            if _is_of_sizes_that_change(given):
+                raise UncapturedError("a view of an input of sizes that change, which is written to, is returned")
             updated = None  # AOTAutograd has the views' names, and all that they are given
-        elif updated is not None and not all(view.target in _moves() for view in views):
-            raise UncapturedError("a view of an input of sizes that change is returned, which is written to, and has gaps")
         if updated is None:
             known = (node for node in reversed(chain) if _lies_as(node, given) and _begins_anywhere(given))
             updated = next(known, None)
@@ -143,9 +143,9 @@ def _begins_anywhere(given: Node) -> bool:
     return not statically_known_true(given.meta["val"].storage_offset() == 0)
 
 
-def _is_symbolic(views: Sequence[Node]) -> bool:
-    """Whether views are given sizes that change."""
-    return any(len(view.all_input_nodes) > 1 for view in views)
+def _is_of_sizes_that_change(given: Node) -> bool:
+    value = given.meta["val"]
+    return not all(isinstance(number, int) for number in (*value.shape, *value.stride()))
 
 
 def _moves() -> Collection[Any]:

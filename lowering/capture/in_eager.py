@@ -83,7 +83,7 @@ def why_uncaptured(error: Exception) -> str | None:
     said = next((line for line in str(error).splitlines() if line.strip()), "")
     frames = extract_tb(error.__traceback__)
     where = f" [{Path(frames[-1].filename).name}:{frames[-1].lineno}]" if frames else ""
-    return f"{UNCAPTURED} ({type(error).__name__}: {said}){where}"
+    return f"{UNCAPTURED}: {type(error).__name__}: {said}{where}"
 
 
 @contextmanager

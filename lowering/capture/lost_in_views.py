@@ -120,13 +120,27 @@ def _given(node: Node) -> Iterator[torch.Tensor]:
 
 def lost_bit_of_a_part(gm: GraphModule) -> str | None:
     """The value, if there is one, a tensor subclass of which a part has the negative or the conjugate bit: given,
-    computed on the way or returned. AOTAutograd asks the subclass, which has none, and reads the part as it lies.
+    computed on the way or returned, or on the way of a gradient, which reads conjugates of complex numbers. AOTAutograd
+    asks the subclass, which has none, and reads the part as it lies.
+
+    Near miss: a subclass that has the bit itself, as DTensors have.
     """
     for module in gm.modules():
         for node in module.graph.nodes if isinstance(module, GraphModule) else ():
-            if any(part.is_neg() or part.is_conj() for part in _parts(value_of(node))):
+            value = value_of(node)
+            if any(part.is_neg() or part.is_conj() for part in _parts(value)):
                 return f"{node.name} is a tensor subclass of which a part has the negative or the conjugate bit"
+            for one in _tensors_among(value):
+                if one.requires_grad and one.is_complex() and is_traceable_wrapper_subclass(one):
+                    conjugate = one.detach().conj()
+                    if not conjugate.is_conj() and any(part.is_conj() for part in _parts(conjugate)):
+                        return f"{node.name} has a gradient, of a subclass of which a part has the conjugate bit"
     return None
+
+
+def _tensors_among(value: object) -> Sequence[torch.Tensor]:
+    several = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else (value,)
+    return [one for one in several if isinstance(one, torch.Tensor)]
 
 
 def lost_place(gm: GraphModule) -> str | None:

@@ -144,7 +144,7 @@ def test_an_error_of_an_analysis_is_no_error_of_the_program(name: str, monkeypat
         raise ZeroDivisionError("a fault of ours")
 
     monkeypatch.setattr(f"cuesta.lowering.capture.dynamo_graph.{name}", broken)
-    with pytest.warns(UserWarning, match=rf"{SAID} \(ZeroDivisionError: a fault of ours\) \[test_uncaptured.py:\d+\]"):
+    with pytest.warns(UserWarning, match=rf"{SAID}: ZeroDivisionError: a fault of ours \[test_uncaptured.py:\d+\]"):
         assert compiled(lambda x: x + 1)(torch.ones(2)).eq(2).all()
 
 
@@ -172,7 +172,7 @@ def test_what_dynamo_answers_goes_on_to_it() -> None:
     for error in (torch._dynamo.exc.SkipFrame(), DataDependentOutputException(None), MemoryError(), diagnostic,
                   UserWarning("it")):  # fmt: skip
         assert why_uncaptured(error) is None
-    assert why_uncaptured(ValueError("\nit is\nnot")) == f"{UNCAPTURED} (ValueError: it is)"
+    assert why_uncaptured(ValueError("\nit is\nnot")) == f"{UNCAPTURED}: ValueError: it is"
 
 
 def test_an_unforeseen_error_is_one_in_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:

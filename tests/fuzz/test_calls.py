@@ -671,6 +671,26 @@ FOUND: dict[str, Case] = {
          "v11 = v4.diagonal(0, 0, 1) * 2", "v13 = z.nonzero()", "v11.addcmul_(v4.diagonal(0, 0, 1), v3, value=0.5)"],
         "[v13, v11]", [(2, 3, 5)], {}, "", True,
     ),
+    "66000137": Case(
+        ["x = distributed(numbers(75, torch.float32, b), 0)"], ["x"], [], [], "(x.narrow(0, 2, 1), x[None] * 2, x[1:])",
+        [(1, 3, 1)],
+    ),
+    "66000023": Case(
+        ["x = Weight(numbers(31, torch.int8, c, c) - 3, numbers(7, torch.float32))"], ["x"], [], [],
+        "(x.permute(0, 1), x * 2)", [(1, 1, 2)],
+    ),
+    "parts of a subclass that begin in different places": Case(
+        ["x = Pair(numbers(3, torch.float32, b, c), numbers(4, torch.float32, b * c + 1)[1:].view(b, c))"], ["x"], [],
+        ["x.add_(1)"], "x[1:]", [(1, 3, 2), (1, 5, 2)], {"dynamic": True},
+    ),
+    "51000074": Case(
+        ["x = Pair(numbers(74, torch.float32, a), numbers(74, torch.float32, a) + 1).requires_grad_()"], ["x"], [],
+        ["v = torch.polar(x + 0.03, x) * (1 - 2j)"], "torch.view_as_real(v).flatten()", [(7, 1, 1)], {}, "all",
+    ),
+    "51001150": Case(
+        ["x = numbers(70, torch.float32, c, 2)[..., 1]", "x = dynamic(x, 0)"], ["x"], [],
+        ["x.div_(x.abs() + 1)"], "x.narrow(0, 0, x.shape[0] - 1)", [(1, 1, 2), (1, 1, 5)], {"dynamic": None},
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -689,7 +709,8 @@ elements are one, rows without an element, a view of what was updated and does n
 data knows, what does not fit, as only the data knows, a copy of what finds its size, parts of an input with a bit, a
 view that was made without gradients, what autograd does not say of such, sizes of parts in a float,
 sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy of nothing, a subclass that is one object
-in two results, sizes of a subclass that each trace learns of again.
+in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
+gradient by conjugates of a subclass, a view of what was updated and has gaps.
 """
 
 
