@@ -37,8 +37,8 @@ def storage_of(value: SSAValue) -> SSAValue | None:
 
 
 def keeping_storage(rule: Rule) -> Rule:
-    """A rule for a call that copies the storage of `self`, or views it, and gives what fills one: where addresses matter
-    to anybody, `self` must fill its own.
+    """A rule for a call that copies or views the storage of `self`, and gives what fills one: where addresses matter to
+    anybody, `self` must fill its own.
     """
 
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:

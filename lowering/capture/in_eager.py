@@ -8,7 +8,7 @@ it: it traces again, or breaks the graph.)
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, cast
@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 from torch.fx import GraphModule
 
+_C: Any = getattr(torch, "_C")  # noqa: B009  # most of it has no types
 UNCAPTURED = "AOTAutograd cannot capture it"
 """How the reason begins where nobody has foreseen the error; in tests and in CI such a warning is one."""
 
@@ -64,13 +65,13 @@ def why_uncaptured(error: Exception) -> str | None:
     """Why eager is to run a graph that could not be captured; None for an error that is to be raised: one that Dynamo
     answers, a diagnostic of ours, a want of memory.
     """
-    from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
+    from torch._dynamo import exc
 
     from cuesta.dialects.core.diagnostics import CuestaError
 
     # One of the first is that sizes are known by now: Dynamo traces again.
-    answered = (TorchDynamoException, *exceptions_allowed_to_be_fallback, CuestaError, Warning)
-    if isinstance(error, (*answered, MemoryError, torch.OutOfMemoryError)):
+    answered: Any = (exc.TorchDynamoException, *cast("Any", exc).exceptions_allowed_to_be_fallback)
+    if isinstance(error, (*answered, CuestaError, Warning, MemoryError, torch.OutOfMemoryError)):
         return None
     if isinstance(error, UncapturedError):
         return str(error)
@@ -104,18 +105,17 @@ class _Found:
     """Settings of the thread, as they are now."""
 
     def __init__(self) -> None:
-        functorch: Any = torch._C._functorch
+        functorch = _C._functorch
         self.depth: int = functorch.get_dynamic_layer_stack_depth()
         self.may_require: bool = functorch.get_inplace_requires_grad_allowed()
-        self.records, self.records_forward = torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
+        self.records, self.records_forward = torch.is_grad_enabled(), _C._is_fwd_grad_enabled()
         self.hooks_refused = _hooks_refused()
         self.autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in _KINDS]
         self.caches, self.nesting = torch.is_autocast_cache_enabled(), _nesting()
 
     def put_back(self) -> None:
         """Makes them so again."""
-        functorch: Any = torch._C._functorch
-        levels = torch._C._functorch.TransformType
+        functorch, levels = _C._functorch, _C._functorch.TransformType
         leave = {
             levels.Vmap: functorch._vmap_decrement_nesting,
             levels.Grad: functorch._grad_decrement_nesting,
@@ -126,10 +126,10 @@ class _Found:
             leave[functorch.get_interpreter_stack()[-1].key()]()
         _leave_forward_derivatives()
         functorch.set_inplace_requires_grad_allowed(self.may_require)
-        torch._C._set_grad_enabled(self.records)
-        torch._C._set_fwd_grad_enabled(self.records_forward)
+        _C._set_grad_enabled(self.records)
+        _C._set_fwd_grad_enabled(self.records_forward)
         if _hooks_refused() != self.hooks_refused:
-            autograd: Any = torch._C._autograd
+            autograd = _C._autograd
             if self.hooks_refused is None:
                 autograd._saved_tensors_hooks_enable()
             else:
@@ -148,8 +148,7 @@ _KINDS = ("cpu", "cuda")
 
 def _hooks_refused() -> str | None:
     """What is said to those who want hooks of saved tensors, where there may be none."""
-    autograd: Any = torch._C._autograd
-    return autograd._saved_tensors_hooks_get_disabled_error_message()
+    return _C._autograd._saved_tensors_hooks_get_disabled_error_message()
 
 
 def _nesting() -> int:
@@ -162,11 +161,10 @@ def _leave_forward_derivatives() -> None:
     """Leaves the level that a graph has entered by torch's C++, of which torch's Python knows nothing."""
     from torch.autograd import forward_ad
 
-    if forward_ad._current_level < 0:
-        try:
-            torch._C._exit_dual_level(level=0)
-        except RuntimeError:
-            pass  # there was none
+    level: int = getattr(forward_ad, "_current_level")  # noqa: B009
+    if level < 0:
+        with suppress(RuntimeError):  # there is none
+            _C._exit_dual_level(level=0)
 
 
 __all__ = ["UNCAPTURED", "UncapturedError", "left_as_found", "run_in_eager", "why_uncaptured"]

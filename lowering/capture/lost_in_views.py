@@ -215,9 +215,9 @@ def lost_layout(gm: GraphModule) -> str | None:
 
 
 def lost_view_of_a_subclass(gm: GraphModule) -> str | None:
-    """The result, if there is one, that is a view of an input which is a tensor subclass, and that the subclass does not
-    give for its sizes and strides (`as_strided`): AOTAutograd makes it anew so, when the graph has run. DTensors raise,
-    others give plain tensors.
+    """The result, if there is one, that is a view of an input which is a tensor subclass, where the subclass does not
+    give it for its sizes and strides (`as_strided`): AOTAutograd makes it anew so, when the graph has run. DTensors
+    raise, others give plain tensors.
 
     Near miss: a subclass that takes `as_strided` for what it is of a plain tensor.
 

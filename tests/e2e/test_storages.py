@@ -104,8 +104,8 @@ LOST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "an insertion": lambda x: torch.as_strided_scatter(x.add_(1), x[:2] * 3, (2,), (1,), 0).as_strided((4,), (1,), 0),
     "what is computed, beyond it": lambda x: (x * 2)[:4].add_(1).as_strided((2,), (1,), 6),
     "of a tensor with gaps": lambda x: (x * 2)[::2].as_strided((2,), (1,), 1).add_(1),
-    "the negative bit": lambda x: torch._neg_view(x).as_strided((2,), (1,), 0) + 1,
-    "the negative bit of what is computed": lambda x: torch._neg_view((x * 2)[1:]).as_strided((2,), (1,), 0) + 1,
+    "the negative bit": lambda x: torch.ops.aten._neg_view(x).as_strided((2,), (1,), 0) + 1,
+    "the negative bit, computed": lambda x: torch.ops.aten._neg_view((x * 2)[1:]).as_strided((2,), (1,), 0) + 1,
     "the negative bit of complex numbers": lambda x: torch.view_as_complex(x.view(-1, 2)).conj().imag.as_strided(
         (2,), (1,), 0
     ) + 1,

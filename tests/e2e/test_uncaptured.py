@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.exc import BackendCompilerFailed, SkipFrame
 from torch._functorch.eager_transforms import jvp
 
 import cuesta
@@ -16,6 +17,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.lowering.capture.in_eager import UNCAPTURED, left_as_found, why_uncaptured
 from tests.support.differential import difference
 
+_C: Any = getattr(torch, "_C")  # noqa: B009  # most of it has no types
 SAID = f"cuesta runs a graph in eager: {UNCAPTURED}"
 
 
@@ -25,8 +27,8 @@ def compiled(function: Callable[..., Any], **settings: Any) -> Callable[..., Any
 
 
 def derived(x: Tensor) -> tuple[Tensor, ...]:
-    torch._foreach_sub_([x], [x], alpha=2)
-    value, derivative = torch.func.jvp(lambda x: x.sin() * x, (x,), (x,))
+    torch.ops.aten._foreach_sub_.List([x], [x], alpha=2)
+    value, derivative = torch.func.jvp(lambda x: x.sin() * x, (x,), (x,))  # pyright: ignore[reportAssignmentType]
     return derivative, value, torch.eye(x.shape[0])
 
 
@@ -58,16 +60,16 @@ def _has_its_settings() -> None:
     assert torch.func.jvp(torch.sin, (torch.zeros(2),), (torch.ones(2),))[1].eq(1).all()
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
         pass
-    assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0 and torch.is_grad_enabled()
+    assert _C._functorch.get_dynamic_layer_stack_depth() == 0 and torch.is_grad_enabled()
     assert not torch.is_autocast_enabled("cpu")
 
 
 def _enter(name: str) -> None:
     """What a graph of Dynamo's enters, node by node."""
-    functorch: Any = torch._C._functorch
+    functorch: Any = _C._functorch
     match name:
         case "jvp":
-            torch._C._enter_dual_level()
+            _C._enter_dual_level()
             functorch._jvp_increment_nesting()
         case "grad":
             functorch._grad_increment_nesting()
@@ -77,12 +79,12 @@ def _enter(name: str) -> None:
         case "functionalize":
             functorch._func_increment_nesting(True)
         case "hooks":
-            torch._C._autograd._saved_tensors_hooks_disable("not here")
+            _C._autograd._saved_tensors_hooks_disable("not here")
         case "autocast":
             torch.amp.autocast_mode._enter_autocast("cpu", torch.float16, True, None)
         case _:
-            torch._C._set_grad_enabled(False)
-            torch._C._set_fwd_grad_enabled(False)
+            _C._set_grad_enabled(False)
+            _C._set_fwd_grad_enabled(False)
 
 
 NAMES = ("jvp", "grad", "vmap", "functionalize", "hooks", "autocast", "no gradients")
@@ -98,10 +100,10 @@ def test_an_error_leaves_torch_as_it_was(names: tuple[str, ...]) -> None:
 
 
 def test_what_was_so_before_stays() -> None:
-    hooks: Any = torch._C._autograd
+    hooks: Any = _C._autograd
 
     def inside(x: Tensor) -> Tensor:
-        with pytest.raises(ValueError), left_as_found():  # noqa: PT011, PT012
+        with pytest.raises(ValueError), left_as_found():
             hooks._saved_tensors_hooks_enable()
             _enter("vmap")
             raise ValueError
@@ -109,7 +111,7 @@ def test_what_was_so_before_stays() -> None:
         return x.sin()
 
     assert jvp(torch.func.grad(inside), (torch.tensor(0.0),), (torch.tensor(1.0),))[0] == 1
-    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ValueError), left_as_found():  # noqa: PT011
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ValueError), left_as_found():
         _enter("autocast")
         raise ValueError
     with torch.autocast("cpu", torch.bfloat16):
@@ -119,7 +121,7 @@ def test_what_was_so_before_stays() -> None:
 
 def test_without_an_error_all_stays_as_the_graph_made_it() -> None:
     with torch.no_grad(), left_as_found():
-        torch._C._set_grad_enabled(True)
+        _C._set_grad_enabled(True)
         assert torch.is_grad_enabled()
 
 
@@ -161,7 +163,7 @@ def test_an_error_of_the_compiler_is_raised(monkeypatch: pytest.MonkeyPatch) -> 
         raise ZeroDivisionError("a fault of ours")
 
     monkeypatch.setattr("cuesta.compiler.compile_graph", broken)
-    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="a fault of ours"):
+    with pytest.raises(BackendCompilerFailed, match="a fault of ours"):
         compiled(lambda x: x + 1)(torch.ones(2))
 
 
@@ -169,7 +171,7 @@ def test_what_dynamo_answers_goes_on_to_it() -> None:
     from torch._subclasses.fake_tensor import DataDependentOutputException
 
     diagnostic = CuestaError(Diagnostic("no"))
-    for error in (torch._dynamo.exc.SkipFrame(), DataDependentOutputException(None), MemoryError(), diagnostic,
+    for error in (SkipFrame(), DataDependentOutputException(torch.ops.aten.nonzero.default), MemoryError(), diagnostic,
                   UserWarning("it")):  # fmt: skip
         assert why_uncaptured(error) is None
     assert why_uncaptured(ValueError("\nit is\nnot")) == f"{UNCAPTURED}: ValueError: it is"
@@ -178,5 +180,5 @@ def test_what_dynamo_answers_goes_on_to_it() -> None:
 def test_an_unforeseen_error_is_one_in_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """As `pyproject.toml` says: faults of ours do not hide."""
     monkeypatch.setattr(aot_autograd, "captured", lambda *_: 1 // 0)
-    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=UNCAPTURED):
+    with pytest.raises(BackendCompilerFailed, match=UNCAPTURED):
         compiled(lambda x: x + 1)(torch.ones(2))

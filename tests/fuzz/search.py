@@ -103,7 +103,7 @@ class Report:
 
     verdicts: Counter[str] = field(default_factory=Counter[str])
     reasons: Counter[str] = field(default_factory=Counter[str])
-    """Of what was excluded, of what PyTorch's capture does, what eager has no kernel for, and what we do not capture."""
+    """Of what was excluded, what PyTorch's capture does, what eager has no kernel for, and what we do not capture."""
     examples: dict[str, int] = field(default_factory=dict[str, int])
     findings: list[Finding] = field(default_factory=list[Finding])
     mechanisms: dict[str, list[int]] = field(default_factory=dict[str, list[int]])

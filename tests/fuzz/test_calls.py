@@ -185,9 +185,7 @@ EXCUSED: dict[str, tuple[Case, str, str]] = {
 def test_what_is_excused_is_proved_by_what_eager_runs(name: str) -> None:
     case, what, reason = EXCUSED[name]
     assert reason in exclusions.reason(case, what)
-    assert not exclusions.reason(
-        case, what.replace("strides", "begins" if name != "the negative bit" else "values")
-    )
+    assert not exclusions.reason(case, what.replace("strides", "begins" if name != "the negative bit" else "values"))
     other = case_with("v = x + 1  # _neg_view( nonzero() angle() complex v1[v2]", results="v")
     assert not exclusions.reason(other, what), "a text is no proof"
 

@@ -70,7 +70,7 @@ def test_what_moves_is_generated(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_what_calls_the_operator_itself_leaves_it_whole(dtype: torch.dtype) -> None:
-    """66013355: of a norm over a dim of one element that is counted from the last, torch 2.11 promises a dim too many."""
+    """66013355: of a norm over a dim of one number, counted from the last, torch 2.11 promises a dim too many."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.pad(x, (1, 2)).norm(dim=-2).view(-1)

@@ -106,7 +106,7 @@ def test_gradients_of_complex_subclasses() -> None:
     [
         (lambda x: x.add_(1).as_strided((2,), (1,), 0), True),
         (lambda x: (x.as_strided((2,), (1,), 0), x.add_(1)), True),
-        (lambda x: torch._neg_view(x).as_strided((2,), (1,), 0), True),
+        (lambda x: torch.ops.aten._neg_view(x).as_strided((2,), (1,), 0), True),
         (lambda x: (x * 2).add_(1).as_strided((2,), (1,), 5), False),
         (lambda x: (x * 2)[::2].add_(1).as_strided((2,), (1,), 1), False),
         (lambda x: (x.as_strided((2,), (1,), 0), (x * 2).add_(1)), False),
