@@ -19,7 +19,8 @@ def captured(
     It counts the sizes of tensor subclasses among the results before it traces a graph, of those that are symbols. What
     a decomposition asks meanwhile may tell that a symbol is a number, after which there are fewer than it has counted:
     results would be taken for others. Then it is asked again, and knows from the start. A number stays one, so there is
-    an end to that.
+    an end to that: only symbols count that there were before it was asked (each trace makes others of sizes that the
+    data says, and those that are known to be numbers are again).
 
     Source: `create_subclass_meta` and `unwrap_tensor_subclasses` of
     torch/_functorch/_aot_autograd/subclass_utils.py.
@@ -39,11 +40,11 @@ def captured(
     view_what_may_be_seen(gm)
     environment = _symbols_of_subclasses(gm, example_inputs)
     while environment is not None:
-        known = _count_numbers(environment)
+        unknown = _unknown_sizes(environment)
         try:
-            return _captured(gm, example_inputs, _settings_while(environment, known, settings))
+            return _captured(gm, example_inputs, _settings_while(environment, unknown, settings))
         except Exception:
-            if _count_numbers(environment) == known:
+            if unknown <= _unknown_sizes(environment):
                 raise
     return _captured(gm, example_inputs, settings)
 
@@ -66,17 +67,18 @@ def _symbols_of_subclasses(gm: torch.fx.GraphModule, example_inputs: Sequence[An
     return None if mode is None else mode.shape_env
 
 
-def _count_numbers(environment: ShapeEnv) -> int:
-    """How many symbols are known to be numbers."""
-    return sum(bool(said.is_number) for said in environment.replacements.values())
+def _unknown_sizes(environment: ShapeEnv) -> set[Any]:
+    """The symbols that are not known to be numbers."""
+    numbers = (symbol for symbol, said in environment.replacements.items() if said.is_number)
+    return set(environment.var_to_range).difference(numbers)
 
 
-def _settings_while(environment: ShapeEnv, known: int, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Settings of which nothing is called once there are more numbers than `known`: all would be thrown away."""
+def _settings_while(environment: ShapeEnv, unknown: set[Any], settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Settings of which nothing is called once one of `unknown` is a number: all would be thrown away."""
 
     def only_while(function: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any, **options: Any) -> Any:
-            if _count_numbers(environment) != known:
+            if not unknown <= _unknown_sizes(environment):
                 raise _Learned
             return function(*arguments, **options)
 

@@ -58,27 +58,39 @@ def cuesta(
 
 
 def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """A Dynamo graph, whose parts these compilers are given."""
-    from cuesta.aot_autograd import captured
-    from cuesta.lowering.capture.dynamo_graph import (
-        numbers_of_loops,
-        run_in_eager,
-        tensors_stay,
-        update_beside_bits,
-        update_of_shared_elements,
-    )
+    """A Dynamo graph, whose parts these compilers are given. One that AOTAutograd would get wrong, or cannot capture,
+    runs in eager, with a warning that says why.
+    """
+    from cuesta.lowering.capture.dynamo_graph import update_beside_bits, update_of_shared_elements
+    from cuesta.lowering.capture.in_eager import left_as_found, why_uncaptured
     from cuesta.lowering.capture.lost_in_views import lost
-    from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     start = perf_counter()
-    reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost(gm)
-    if reason is not None:
-        warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
-        return run_in_eager(gm)
-    if _wants_to_save():
-        from cuesta.packages.precompiled import precompiled
+    try:
+        with left_as_found():
+            reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost(gm)
+            if reason is not None:
+                return _in_eager(gm, reason)
+            if _wants_to_save():
+                from cuesta.packages.precompiled import precompiled
 
-        return precompiled(gm, example_inputs, compilers.options)
+                return precompiled(gm, example_inputs, compilers.options)
+            compiled = _captured(compilers, gm, example_inputs)
+    except Exception as error:
+        if error in compilers.failures or _wants_to_save() or (reason := why_uncaptured(error)) is None:
+            raise
+        return _in_eager(gm, reason)
+    if compilers.records:
+        compilers.records[0].capture_seconds = perf_counter() - start - compilers.seconds
+    return compiled
+
+
+def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    from cuesta.aot_autograd import captured
+    from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, tensors_stay
+    from cuesta.returned_aliases import one_object_each
+    from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
+
     if compilers.options.dump_inputs:
         from cuesta.programs.kept_inputs import weights_among
 
@@ -87,32 +99,15 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     with collection_paused(), capturing(), loops, tensors_stay(example_inputs), only(compilers.extensions):
         numbers = wrapped_numbers(gm)
         example_inputs, arriving = still_arriving(example_inputs)
-        try:
-            compiled = captured(gm, example_inputs, compilers.settings())
-        except (RuntimeError, KeyError) as error:
-            if (reason := _why_eager(error)) is None:
-                raise
-            warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=3)
-            return run_in_eager(gm)
-        compiled = arrived(numbers_as_said(compiled, numbers), arriving)
-    if compilers.records:
-        compilers.records[0].capture_seconds = perf_counter() - start - compilers.seconds
-    return compiled
+        compiled = captured(gm, example_inputs, compilers.settings())
+        return one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
 
 
-_OVERWRITTEN = "has been modified by an inplace operation"
-"""What autograd says of a value that a gradient needs and that was written to since."""
+def _in_eager(gm: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
+    from cuesta.lowering.capture.in_eager import run_in_eager
 
-
-def _why_eager(error: RuntimeError | KeyError) -> str | None:
-    """What eager can do of a graph that AOTAutograd could not capture, for this error; None if it is another."""
-    if isinstance(error, RuntimeError):
-        # AOTAutograd asks for gradients at once. Eager raises where somebody does, if anybody does.
-        return f"a gradient needs what is overwritten ({error})" if _OVERWRITTEN in str(error) else None
-    if type(error.args[0]).__name__ == "Symbol":
-        # `tensorify_python_scalars` does not find sizes of a subclass's parts that are in a float (torch 2.11, 2.13).
-        return f"a number is computed of {error}, a size that no node of the graph has"
-    return None
+    warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=4)
+    return run_in_eager(gm)
 
 
 def _wants_to_save() -> bool:
@@ -197,6 +192,8 @@ class Compilers:
         self.seconds = 0.0
         self.weights = frozenset[int]()
         """Where in memory the model's own tensors begin, when inputs are to be kept."""
+        self.failures: list[Exception] = []
+        """Of compiling what was captured: no reason to run anything in eager."""
 
     def settings(self) -> dict[str, Any]:
         """How AOTAutograd is to capture a graph for us."""
@@ -258,7 +255,11 @@ class Compilers:
             if kind != "backward":
                 view_the_inputs(gm, [position for position, _ in flipped])
             flipped = [*flipped, *(addressed(gm) if self.options.captures else ())]
-            compiled, parts = self._captured(gm, record)
+            try:
+                compiled, parts = self._captured(gm, record)
+            except Exception as error:
+                self.failures.append(error)
+                raise
             if kind == "forward":
                 report_strides(() if parts else record.result_strides)
             compiled = given_plain(given_memory(compiled, flipped), plain)

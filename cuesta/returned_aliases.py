@@ -2,10 +2,10 @@
 
     v = slice_scatter(x, …); copy_(x, v); return v[0]   ->   v = slice_scatter(x, …); copy_(x, v); return x[0]
 
-AOTAutograd makes such a result anew when the graph has run, from the input and from where the graph's result begins in
-its storage, in particular where a size is a symbol. What the graph computes begins at 0, where the input need not.
-What is written back may be a view of what is computed in another shape, x.flatten()[3] = 1: it is the first of the
-views that lies as the input does.
+AOTAutograd makes such a result anew when the graph has run, from the input and from where the graph's result lies in
+its storage, in particular where a size is a symbol. What the graph computes begins at 0 and has no gaps, where the
+input need not. What is written back may be a view of what is computed in another shape, x.flatten()[3] = 1: it is the
+first of the views that lies as the input does.
 
     x with the negative bit, of the memory b: neg(b).expand(2, n)   ->   b.expand(2, n)
 
@@ -16,13 +16,48 @@ Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, cast
 
+from cuesta.lowering.capture.in_eager import UncapturedError
 from cuesta.saved_results import has_subclasses, is_view, tokens_of
 
 if TYPE_CHECKING:
     from torch.fx import Graph, GraphModule, Node
+
+
+def one_object_each(function: Callable[..., Any], gm: GraphModule) -> Callable[..., Any]:
+    """The function of a Dynamo graph, with one object for what is one object in eager: v, v.contiguous() -> v, v.
+
+    AOTAutograd makes a result anew wherever it is returned, if it is a tensor subclass or a view of what is computed
+    and has a gradient.
+
+    Source: `wrap_tensor_subclasses` of torch/_functorch/_aot_autograd/subclass_utils.py, `gen_alias_from_base` of
+    functional_utils.py.
+    """
+    import torch
+    from torch.fx import Node
+
+    from cuesta.lowering.capture.dynamo_graph import value_of
+
+    results = cast("Any", gm.graph.output_node().args[0])
+    values = [value_of(one) if isinstance(one, Node) else None for one in results]
+    first: dict[int, int] = {}
+    again = [
+        (position, earlier)
+        for position, value in enumerate(values)
+        if isinstance(value, torch.Tensor) and (earlier := first.setdefault(id(value), position)) != position
+    ]
+    if not again:
+        return function
+
+    def call(*args: Any) -> Any:
+        made = list(function(*args))
+        for position, earlier in again:
+            made[position] = made[earlier]
+        return made
+
+    return call
 
 
 def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
@@ -46,12 +81,30 @@ def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
         given, chain = inputs[info.base_idx], _views_down_to(results[position])
         if not chain:
             continue
-        updated = next((node for node in reversed(chain) if _lies_as(node, given)), None)
+        written = _written_to(given, gm.graph)
+        if info.base_idx in metadata.mutated_inp_runtime_indices:
+            written.append(results[tokens + metadata.mutated_inp_runtime_indices.index(info.base_idx)])
+        updated = next((node for node in chain if node in written and not _lies_as(node, given)), None)
+        if updated is not None and any(view.target not in _moves() for view in chain[: chain.index(updated)]):
+            if _is_of_sizes_that_change(given):
+                raise UncapturedError("a view of an input of sizes that change, which is written to, is returned")
+            updated = None  # AOTAutograd has the views' names, and all that they are given
+        if updated is None:
+            known = (node for node in reversed(chain) if _lies_as(node, given) and _begins_anywhere(given))
+            updated = next(known, None)
         if updated is None and tokens + info.base_idx in with_bits and _is_meaning_of(chain[-1], given):
             updated = chain[-1]
         if updated is not None:
             results[position] = _viewed(gm.graph, chain[: chain.index(updated)], given)
     output.args = (tuple(results),)
+
+
+def _written_to(given: Node, graph: Graph) -> list[Any]:
+    """What a graph writes back to an input: all of it, whatever way that lies."""
+    import torch
+
+    copies = graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    return [node.args[1] for node in copies if node.args[0] is given]
 
 
 def _views_down_to(node: Any) -> list[Node]:
@@ -66,8 +119,8 @@ def _views_down_to(node: Any) -> list[Node]:
 
 
 def _lies_as(computed: Node, given: Node) -> bool:
-    """Whether what is computed is known to lie as an input that begins, for all we know, behind its storage's start.
-    Nothing is guarded: sizes of a base of which an input is a view have names that no guard can tell.
+    """Whether what is computed is known to lie as an input, wherever the two begin. Nothing is guarded: sizes of a base
+    of which an input is a view have names that no guard can tell.
     """
     import torch
     from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -80,7 +133,29 @@ def _lies_as(computed: Node, given: Node) -> bool:
         ours.dtype == theirs.dtype
         and ours.dim() == theirs.dim()
         and all(statically_known_true(a == b) for a, b in pairs)
-        and not statically_known_true(theirs.storage_offset() == 0)
+    )
+
+
+def _begins_anywhere(given: Node) -> bool:
+    """Whether an input begins, for all we know, behind its storage's start."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return not statically_known_true(given.meta["val"].storage_offset() == 0)
+
+
+def _is_of_sizes_that_change(given: Node) -> bool:
+    value = given.meta["val"]
+    return not all(isinstance(number, int) for number in (*value.shape, *value.stride()))
+
+
+def _moves() -> Collection[Any]:
+    """Views of which the strides follow from those of what they are of, whatever those are."""
+    import torch
+
+    aten = torch.ops.aten
+    return (
+        *(aten.slice.Tensor, aten.select.int, aten.permute.default, aten.unsqueeze.default, aten.expand.default),
+        *(aten.squeeze.dim, aten.squeeze.dims, aten.diagonal.default, aten.unfold.default, aten.alias.default),
     )
 
 
@@ -95,13 +170,24 @@ def _is_meaning_of(computed: Node, given: Node) -> bool:
 
 
 def _viewed(graph: Graph, chain: list[Node], given: Node) -> Node:
-    """The views of a chain, outermost first, made of an input, at the end of a graph."""
+    """The views of a chain, outermost first, made of an input, at the end of a graph. (What sizes are asked meanwhile,
+    they were asked when the chain was traced.)
+    """
+    from contextlib import nullcontext
+
+    from torch.fx import map_arg
+
     value = given
     for node in reversed(chain):
         with graph.inserting_before(graph.output_node()):
             copied = graph.node_copy(node, lambda one: one)
         copied.args = (value, *node.args[1:])
         value = copied
+        if node.target in _moves():
+            mode = given.meta["val"].fake_mode
+            said = map_arg((copied.args, copied.kwargs), lambda one: one.meta["val"])
+            with nullcontext() if mode.shape_env is None else mode.shape_env.suppress_guards():
+                copied.meta["val"] = cast("Any", node.target)(*said[0], **said[1])
     return value
 
 

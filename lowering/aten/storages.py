@@ -3,7 +3,7 @@
 What a nest gives fills a storage of its own from the first element on, and an argument that is only addressed is given
 as what its storage begins with (`aten.by_storage`). What eager gives need not: `slice_scatter` and
 its kin copy the whole storage of their operand, of which an argument may be a part anywhere (`x[0].add_(1)`, and then
-`x.as_strided(…, 5)`).
+`x.as_strided(…, 5)`), and `view(dtype)`, which is a nest when it is generated, is a view of that storage.
 
 Source: `clone_preserve_strides`, called in aten/src/ATen/native/TensorShape.cpp and (`copy`) Copy.cpp.
 """
@@ -37,14 +37,14 @@ def storage_of(value: SSAValue) -> SSAValue | None:
 
 
 def keeping_storage(rule: Rule) -> Rule:
-    """A rule for a call that copies the storage of `self`, and gives what fills one: where addresses matter to anybody,
-    `self` must fill its own.
+    """A rule for a call that copies or views the storage of `self`, and gives what fills one: where addresses matter to
+    anybody, `self` must fill its own.
     """
 
     def lower(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
         given = op.tensor("self")
         if storage_of(given) is not given and _is_addressed(op.results[0]):
-            decline("addresses in the storage that it copies are asked for")
+            decline("addresses in the storage of its operand are asked for")
         return rule(op, builder)
 
     return lower

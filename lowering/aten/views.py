@@ -16,6 +16,7 @@ from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
 from cuesta.lowering.aten.library_calls import is_library_call
 from cuesta.lowering.aten.operands import Sizes, dim_argument, sizes_of_value, tensor_type_of
 from cuesta.lowering.aten.scalar import Scalar, shift_left, shift_right
+from cuesta.lowering.aten.storages import keeping_storage
 
 MapOf = Callable[[AtenCall, Sizes, Sizes], Sequence[sym.IndexExpr]]
 """From the call, the source's sizes and the result's sizes to the source's index, over the dims of the result."""
@@ -196,6 +197,6 @@ RULES: dict[str, Rule] = {
     "aten.unbind.int": _unbind,
     **{f"aten.{name}": _same for name in ("alias.default", "lift_fresh.default")},
     "aten.detach.default": _detached,
-    "aten.view.dtype": _as_other_type,
+    "aten.view.dtype": keeping_storage(_as_other_type),
 }
 """Every view-like overload. What takes complex numbers apart (`view_as_real`) has no row."""

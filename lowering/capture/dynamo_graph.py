@@ -6,7 +6,7 @@ more value, and who wrote where is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -118,33 +118,6 @@ def update_beside_bits(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     return None
 
 
-def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
-    """The graph as a function that eager runs; the graph is changed.
-
-    Checkpoints are those of torch.utils: the operator that stands for one in a graph draws other random numbers when it
-    computes again, where no compiler sees to it, and gradients would be of another dropout.
-
-    Source: `tag_activation_checkpoint_impl` of torch/_higher_order_ops/wrap.py (`preserve_rng_state`).
-    """
-    operator = torch.ops.higher_order.tag_activation_checkpoint
-    for module in gm.modules():
-        found = module.graph.find_nodes(op="call_function", target=operator) if isinstance(module, GraphModule) else []
-        for node in found:
-            node.target = _checkpoint
-        if found:
-            cast("GraphModule", module).recompile()
-    return gm.forward
-
-
-def _checkpoint(body: GraphModule, *arguments: Any, **settings: Any) -> Any:
-    import torch.utils.checkpoint as checkpoints
-
-    checkpoint: Any = getattr(checkpoints, "checkpoint")  # noqa: B009  # its parameters have no types
-    if (contexts := body.meta.get("_checkpoint_context_fn")) is not None:
-        settings["context_fn"] = contexts
-    return checkpoint(body, *arguments, **{**settings, "use_reentrant": False})
-
-
 def name_of(node: Node) -> str:
     """What a call is called, in eager: `add_`."""
     target: Any = node.target
@@ -188,13 +161,15 @@ def _nodes(value: Any) -> Iterator[Node]:
 
 def views_behind(node: Node) -> Iterator[torch.Tensor]:
     """A tensor, what it is a view of, and so on."""
-    memory: object = None
-    while isinstance(tensor := value_of(node), torch.Tensor) and _has_memory(tensor):
-        storage = tensor.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]  # what tells them apart
-        if memory not in (None, storage):
-            return
-        memory = storage
-        yield tensor
+    return (tensor for one in nodes_behind(node) for tensor in tensors_of(one))
+
+
+def nodes_behind(node: Node) -> Iterator[Node]:
+    """The node of a tensor, that of what it is a view of, and so on."""
+    memory: int | None = None
+    while (tensor := next(tensors_of(node), None)) is not None and memory in (None, memory_of(tensor)):
+        memory = memory_of(tensor)
+        yield node
         if (source := _viewed_by(node)) is None:
             return
         node = source

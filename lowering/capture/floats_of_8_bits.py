@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def whole_where_it_computes(overload: OpOverload, formula: Callable[..., Any]) -> Callable[..., Any]:
     """A decomposition of an overload that answers NotImplemented where it would compute with floats of 8 bits. What a
-    view is made of, moves.
+    view is made of, moves; and one that calls the overload itself, with other arguments, leaves it whole.
     """
     if overload.is_view:
         return formula
@@ -28,7 +28,7 @@ def whole_where_it_computes(overload: OpOverload, formula: Callable[..., Any]) -
     def apply(*arguments: Any, **named: Any) -> Any:
         if not any(map(_has_8_bits, (*arguments, *named.values()))):
             return formula(*arguments, **named)
-        refusing = _mode()
+        refusing = _mode(overload)
         try:
             with refusing:
                 return formula(*arguments, **named)
@@ -49,8 +49,8 @@ def _has_8_bits(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(_has_8_bits, cast("list[object]", value)))
 
 
-def _mode() -> Any:
-    """A mode in which arithmetic on such floats is an error, and kept as `computed`."""
+def _mode(whole: OpOverload) -> Any:
+    """A mode in which arithmetic on such floats is an error, and kept as `computed`, but for that of one operator."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     from cuesta.lowering.aten.aten_to_loops import MOVES
@@ -60,7 +60,8 @@ def _mode() -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             named: dict[str, Any] = kwargs or {}
-            if any(map(_has_8_bits, (*args, *named.values()))) and not func.is_view and _name_of(func) not in MOVES:
+            may_be = func is whole or func.is_view or _name_of(func) in MOVES
+            if not may_be and any(map(_has_8_bits, (*args, *named.values()))):
                 self.computed = _name_of(func)
                 raise TypeError(f"{self.computed} computes with floats of 8 bits")
             return func(*args, **named)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import eq
 from typing import Any, cast
 
 import torch
@@ -15,8 +16,22 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.dynamo_graph import name_of, tensors_of, value_of, views_behind, written_by
-from cuesta.lowering.capture.memory_ranges import fills_memory, may_meet, memory_of, overlaps
+from cuesta.lowering.capture.dynamo_graph import (
+    name_of,
+    nodes_behind,
+    tensors_of,
+    value_of,
+    views_behind,
+    written_by,
+)
+from cuesta.lowering.capture.memory_ranges import (
+    fills_memory,
+    first_and_last,
+    is_known,
+    may_meet,
+    memory_of,
+    overlaps,
+)
 
 
 def lost_gradient(gm: GraphModule) -> str | None:
@@ -105,13 +120,27 @@ def _given(node: Node) -> Iterator[torch.Tensor]:
 
 def lost_bit_of_a_part(gm: GraphModule) -> str | None:
     """The value, if there is one, a tensor subclass of which a part has the negative or the conjugate bit: given,
-    computed on the way or returned. AOTAutograd asks the subclass, which has none, and reads the part as it lies.
+    computed on the way or returned, or on the way of a gradient, which reads conjugates of complex numbers. AOTAutograd
+    asks the subclass, which has none, and reads the part as it lies.
+
+    Near miss: a subclass that has the bit itself, as DTensors have.
     """
     for module in gm.modules():
         for node in module.graph.nodes if isinstance(module, GraphModule) else ():
-            if any(part.is_neg() or part.is_conj() for part in _parts(value_of(node))):
+            value = value_of(node)
+            if any(part.is_neg() or part.is_conj() for part in _parts(value)):
                 return f"{node.name} is a tensor subclass of which a part has the negative or the conjugate bit"
+            for one in _tensors_among(value):
+                if one.requires_grad and one.is_complex() and is_traceable_wrapper_subclass(one):
+                    conjugate = one.detach().conj()
+                    if not conjugate.is_conj() and any(part.is_conj() for part in _parts(conjugate)):
+                        return f"{node.name} has a gradient, of a subclass of which a part has the conjugate bit"
     return None
+
+
+def _tensors_among(value: object) -> Sequence[torch.Tensor]:
+    several = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else (value,)
+    return [one for one in several if isinstance(one, torch.Tensor)]
 
 
 def lost_place(gm: GraphModule) -> str | None:
@@ -183,6 +212,82 @@ def lost_layout(gm: GraphModule) -> str | None:
                     return f"{name_of(node)} writes to a view of what was updated, which does not fill its memory"
             updated.update(_storages(written))
     return None
+
+
+def lost_view_of_a_subclass(gm: GraphModule) -> str | None:
+    """The result, if there is one, that is a view of an input which is a tensor subclass, where the subclass does not
+    give it for its sizes and strides (`as_strided`): AOTAutograd makes it anew so, when the graph has run. DTensors
+    raise, others give plain tensors.
+
+    Near miss: a subclass that takes `as_strided` for what it is of a plain tensor.
+
+    Source: `gen_alias_from_base` of torch/_functorch/_aot_autograd/functional_utils.py.
+    """
+    given = [value for node in gm.graph.find_nodes(op="placeholder") if _is_subclass(value := value_of(node))]
+    for node in gm.graph.output_node().all_input_nodes if given else ():
+        value: Any = value_of(node)
+        if not _is_subclass(value) or any(value is one for one in given):
+            continue
+        base = next((one for one in given if memory_of(one) == memory_of(value)), None)
+        if base is not None and not _is_strided_so(base, value):
+            return f"{node.name} is returned, a view of an input of {type(base).__name__}, which takes no strides"
+    return None
+
+
+def _is_subclass(value: object) -> bool:
+    return is_traceable_wrapper_subclass(value)
+
+
+def _is_strided_so(base: torch.Tensor, view: torch.Tensor) -> bool:
+    """Whether a subclass gives a view for its sizes and strides, with parts that lie as those of the view."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    try:
+        made = base.detach().as_strided(view.shape, view.stride(), view.storage_offset())
+    except (RuntimeError, NotImplementedError, TypeError, AssertionError):
+        return False
+    ours, theirs = list(_parts(made)), list(_parts(view))
+    if type(made) is not type(view) or len(ours) != len(theirs):
+        return False
+    for one, other in zip(ours, theirs, strict=True):
+        lies = [[*part.shape, *part.stride(), part.storage_offset()] for part in (one, other)]
+        known = len(lies[0]) == len(lies[1]) and all(map(statically_known_true, map(eq, *lies)))
+        if not known or one.dtype != other.dtype or memory_of(one) != memory_of(other):
+            return False
+    return True
+
+
+def lost_address(gm: GraphModule) -> str | None:
+    """The call, if there is one, that counts addresses in the storage (`as_strided` and its kin) of a tensor that is
+    written to, or has the negative bit: x.add_(1); return x.as_strided((2,), (1,), 0) + 1. AOTAutograd makes the update
+    a tensor of its own, in which nothing lies before x, and we make one of what the bit means.
+
+    Near miss: what is computed, fills its memory, and holds all that is addressed. (Where an input begins in its
+    memory, no guard says.)
+    """
+    nodes = [node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
+    calls = [node for node in nodes if node.op in ("call_method", "call_function")]
+    addressing = [node for node in calls if name_of(node).partition(".")[0].startswith("as_strided") and node.args]
+    written = set(_storages([one for node in calls for one in written_by(node)])) if addressing else set[int]()
+    for node in addressing:
+        for value in _given(node):
+            if value.is_neg() and "scatter" not in name_of(node):  # what inserts, copies before
+                return f"{name_of(node)} counts addresses of what has the negative bit"
+            if memory_of(value) in written and not _lies_within_what_is_computed(node):
+                return f"{name_of(node)} counts addresses in memory that is written to, of which not all is known"
+    return None
+
+
+def _lies_within_what_is_computed(node: Node) -> bool:
+    """Whether a view is one of a tensor that is computed and fills its memory, and is known to stay within that."""
+    *views, root = nodes_behind(node)
+    view, whole = value_of(node), value_of(root)
+    if not views or root.op in ("placeholder", "get_attr"):
+        return False
+    if not isinstance(view, torch.Tensor) or not isinstance(whole, torch.Tensor) or not fills_memory(whole):
+        return False
+    _, last = first_and_last(view)
+    return is_known((last + 1) * view.itemsize <= whole.numel() * whole.itemsize)
 
 
 def _is_somebodys(node: Node) -> bool:
@@ -332,6 +437,8 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_place_of_a_derivative,
     lost_base,
     lost_layout,
+    lost_view_of_a_subclass,
+    lost_address,
     lost_rank,
     lost_leaf,
 )

@@ -20,7 +20,7 @@ def known_to_meet(tensors: Sequence[torch.Tensor]) -> bool:
     for tensor in tensors:
         alike.setdefault(memory_of(tensor), []).append(tensor)
     for one in alike.values():
-        ranges = [_first_and_last(tensor) for tensor in one if is_known(tensor.numel() > 0)]
+        ranges = [first_and_last(tensor) for tensor in one if is_known(tensor.numel() > 0)]
         if all(type(first) is int and type(last) is int for first, last in ranges):
             ranges.sort()  # two meet where two neighbours do
         if any(_begins_within(a, b) or _begins_within(b, a) for a, b in pairwise(ranges)):
@@ -34,7 +34,7 @@ def may_meet(tensors: Sequence[torch.Tensor]) -> bool:
     """
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
-    ranges = [_first_and_last(tensor) for tensor in tensors if not is_known(tensor.numel() == 0)]
+    ranges = [first_and_last(tensor) for tensor in tensors if not is_known(tensor.numel() == 0)]
     if all(type(first) is int and type(last) is int for first, last in ranges):
         ranges.sort()
         return any(a[1] >= b[0] for a, b in pairwise(ranges))
@@ -45,7 +45,7 @@ def _begins_within(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:
     return is_known(a[0] >= b[0]) and is_known(a[0] <= b[1])
 
 
-def _first_and_last(tensor: torch.Tensor) -> tuple[Any, Any]:
+def first_and_last(tensor: torch.Tensor) -> tuple[Any, Any]:
     """The places of a tensor's first and last element in its storage."""
     first = tensor.storage_offset()
     return first, sum(((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)), first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -444,6 +445,45 @@ def test_a_view_through_another_shape_begins_where_eagers_does(requires_grad: bo
             assert torch.equal(ours, theirs) and ours.storage_offset() == theirs.storage_offset()
 
 
+UPDATED: dict[str, Callable[[Tensor], Tensor]] = {
+    "all but the last": lambda x: x[: x.shape[0] - 1],
+    "transposed, and cut": lambda x: x.t()[: x.shape[1] - 1, 1:],
+    "a row, expanded": lambda x: x[x.shape[0] - 2].unsqueeze(0).expand(x.shape[0], 3),
+    "windows": lambda x: x.narrow(0, 1, x.shape[0] - 1).unfold(0, 2, 1),
+    "another shape": lambda x: x.view(x.shape[0], 3, 1)[: x.shape[0] - 1],
+    "the second": lambda x: x[1:],
+}
+LYING: dict[str, Callable[[int], Tensor]] = {
+    "with gaps": lambda size: torch.arange(6.0 * size).view(size, 3, 2)[..., 1],
+    "later": lambda size: torch.arange(3.0 * size + 5)[5:].view(size, 3),
+    "across": lambda size: torch.arange(3.0 * size + 2)[2:].view(3, size).t(),
+    "alone": lambda size: torch.arange(3.0 * size).view(size, 3),
+}
+
+
+@pytest.mark.parametrize("lying", LYING)
+@pytest.mark.parametrize("name", UPDATED)
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. a view of an input of sizes that change")
+def test_a_view_of_what_was_updated_lies_where_it_does(name: str, lying: str, training: bool) -> None:
+    """51001150: what is computed for the update has no gaps, and begins at 0; the argument need not."""
+
+    def function(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        x.div_(x.abs() + 1)
+        return UPDATED[name](x), w * x.detach().sum()
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="cuesta", dynamic=True)
+    for size in (4, 6, 9):
+        w = torch.ones(2, requires_grad=training)
+        ours, theirs = LYING[lying](size), LYING[lying](size)
+        (found, sums), (expected, _) = compiled(ours, w), function(theirs, w)
+        assert torch.equal(ours, theirs) and torch.equal(found, expected) and sums.requires_grad == training
+        assert found.stride() == expected.stride() and found.storage_offset() == expected.storage_offset()
+        ours.add_(1)
+        assert torch.equal(found, expected + 1)
+
+
 def test_what_is_detached_and_returned_twice_is_one_tensor() -> None:
     def function(x: Tensor, z: Tensor) -> tuple[Tensor, ...]:
         detached = x.exp().detach()
@@ -453,6 +493,32 @@ def test_what_is_detached_and_returned_twice_is_one_tensor() -> None:
     x, z = torch.randn(2, 2), torch.randn(2, requires_grad=True)
     _, first, second = torch.compile(function, backend="cuesta")(x, z)
     assert first is second and not first.requires_grad
+
+
+@pytest.mark.parametrize("kind", ["plain", "gradient", "subclass"])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_what_is_one_object_is_one_object_wherever_it_is_returned(kind: str, dynamic: bool) -> None:
+    """71000778. AOTAutograd makes a subclass, or a view that has a gradient, anew for each result."""
+
+    def function(x: Any) -> tuple[Any, ...]:
+        v = (x * 2)[1:]
+        w = v.add_(1)
+        return v, v.contiguous(), w, v.view(v.shape), x, v.to(v.dtype)
+
+    def called(run: Any) -> tuple[Any, ...]:
+        x = torch.arange(6.0).view(3, 2).requires_grad_(kind == "gradient")
+        results = run(scope.Pair(x, x + 1) if kind == "subclass" else x)
+        if kind == "gradient":
+            results[1].sum().backward()
+            results = (*results, x.grad)
+        return results
+
+    torch._dynamo.reset()
+    ours, theirs = called(torch.compile(function, backend="cuesta", dynamic=dynamic)), called(function)
+    assert [[a is b for a in ours] for b in ours] == [[a is b for a in theirs] for b in theirs]
+    assert ours[0] is ours[1] and ours[0] is not ours[3]
+    if kind == "gradient":
+        assert torch.equal(ours[-1], theirs[-1])
 
 
 def test_a_view_of_a_result_stays_one_beside_a_complex_result() -> None:

@@ -451,18 +451,6 @@ def test_filling_memory_is_decided_when_compiled() -> None:
         torch.use_deterministic_algorithms(False)
 
 
-def test_a_view_that_is_returned_twice() -> None:
-    def program(x: Tensor) -> tuple[Tensor, Tensor]:
-        v = (x * 2).view(1, -1)
-        return v, v.to(v.dtype)
-
-    for backend, is_one in ((None, True), ("aot_eager", False), ("cuesta", False)):
-        torch._dynamo.reset()
-        run = program if backend is None else torch.compile(program, backend=backend)
-        first, second = run(torch.ones(3, requires_grad=True))
-        assert (first is second) == is_one and first.data_ptr() == second.data_ptr()
-
-
 def test_the_order_of_the_gradient_of_a_batch_norm() -> None:
     """What PyTorch's metadata function says of a GPU; eager's kernel there gave (48, 8, 2, 1) (H100, torch 2.11)."""
     with FakeTensorMode():

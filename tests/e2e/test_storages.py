@@ -63,6 +63,83 @@ def test_what_is_left_to_eager(function: Callable[..., Any]) -> None:
         assert torch.equal(compiled(function)(x), function(x))
 
 
+OTHER_TYPES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "a view": lambda x: x.view(torch.int32).as_strided((2,), (1,), 0) + 1,
+    "a wider one": lambda x: x.view(torch.int64).as_strided((2,), (1,), 1) + 1,
+    "a narrower one, of a view": lambda x: x.view(3, 4)[1:].view(torch.int16).as_strided((2, 2), (1, 3), 1) + 1,
+    "a copy": lambda x: torch.ops.aten.copy(x.view(torch.int32), x.int()).as_strided((4,), (1,), 0),
+    "a copy of nothing": lambda x: torch.ops.aten.copy(x[:0].view(torch.int32), x[:0].int()).as_strided((1,), (1,), 0),
+    "an insertion": lambda x: torch.slice_scatter(x.view(torch.int32), x[:1].int(), 0, 0, 1).as_strided((4,), (1,), 0),
+    "an insertion by addresses": lambda x: torch.as_strided_scatter(
+        x.view(torch.uint8), torch.ones(2, dtype=torch.uint8), (2,), (1,), 8
+    ) + 1,
+    "of what is computed": lambda x: (x * 2)[1:].view(torch.int32).as_strided((2,), (1,), 0) + 1,
+    "of parts of complex numbers": lambda x: torch.view_as_real(torch.view_as_complex(x.view(-1, 2))).view(
+        torch.int32
+    ).as_strided((2,), (1,), 0) + 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER_TYPES)
+def test_addresses_in_what_is_read_as_another_type(name: str) -> None:
+    """66015217: it is a view of the storage, of which it may be a part anywhere, and no tensor of its own."""
+    function = compiled(OTHER_TYPES[name])
+    for begin in (0, 6, 28):
+        x = BASE[begin : begin + 12]
+        assert torch.equal(function(x), OTHER_TYPES[name](x)), begin
+
+
+def test_addresses_in_a_nest_of_its_own_that_is_read_as_another_type_are_generated() -> None:
+    function, count = compiled(lambda x: (x * 2).view(torch.int32).as_strided((2,), (1,), 1) + 1), len(cuesta.records)
+    assert torch.equal(function(BASE), (BASE * 2).view(torch.int32)[1:3] + 1)
+    assert len(cuesta.records) == count + 1 and not cuesta.records[-1].fallbacks
+
+
+LOST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "an update before": lambda x: x.add_(1).as_strided((2,), (1,), 0) * 2,
+    "an update after": lambda x: (x.as_strided((4,), (1,), 0), x.add_(1))[0] * 2,
+    "an update of it": lambda x: (x.as_strided((4,), (1,), 0).add_(1), x * 2)[1],
+    "beyond the end": lambda x: x[:4].add_(1).as_strided((2,), (1,), 4) * 2,
+    "a copy": lambda x: torch.as_strided_copy(x.add_(1), (2,), (1,), 0),
+    "an insertion": lambda x: torch.as_strided_scatter(x.add_(1), x[:2] * 3, (2,), (1,), 0).as_strided((4,), (1,), 0),
+    "what is computed, beyond it": lambda x: (x * 2)[:4].add_(1).as_strided((2,), (1,), 6),
+    "of a tensor with gaps": lambda x: (x * 2)[::2].as_strided((2,), (1,), 1).add_(1),
+    "the negative bit": lambda x: torch.ops.aten._neg_view(x).as_strided((2,), (1,), 0) + 1,
+    "the negative bit, computed": lambda x: torch.ops.aten._neg_view((x * 2)[1:]).as_strided((2,), (1,), 0) + 1,
+    "the negative bit of complex numbers": lambda x: torch.view_as_complex(x.view(-1, 2)).conj().imag.as_strided(
+        (2,), (1,), 0
+    ) + 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOST)
+@pytest.mark.filterwarnings(
+    "ignore:cuesta runs a graph in eager. as_strided", "ignore:cuesta runs a graph in eager. AOTAutograd cannot"
+)
+def test_addresses_of_what_a_functional_graph_does_not_know(name: str) -> None:
+    function = compiled(LOST[name])
+    for begin in (0, 6, 20):
+        ours, theirs = BASE.clone(), BASE.clone()
+        found, expected = function(ours[begin : begin + 12]), LOST[name](theirs[begin : begin + 12])
+        assert torch.equal(found, expected) and torch.equal(ours, theirs), begin
+
+
+@pytest.mark.filterwarnings("error:cuesta runs a graph in eager")
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x * 2).add_(1).as_strided((2,), (1,), 3),
+        lambda x: (x * 2)[1:].add_(1).as_strided((2,), (1,), 3),
+        lambda x: x.add_(1) * x[:1].clone().as_strided((2,), (0,), 0)[0],
+    ],
+    ids=["computed", "a part of it", "another memory"],
+)
+def test_what_is_computed_and_holds_all_that_is_addressed_is_compiled(function: Callable[..., Any]) -> None:
+    x = BASE.clone()
+    assert torch.equal(compiled(function)(x[2:14]), function(BASE.clone()[2:14]))
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. as_strided counts")
 def test_what_is_written_by_addresses() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         x.as_strided((2, 2), (1, 3), 1).mul_(2)

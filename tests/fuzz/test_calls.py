@@ -19,9 +19,7 @@ from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import KINDS, _is_moderate, case_of
 from tests.fuzz.calls.evidence import (
     has_arithmetic_said_otherwise,
-    has_known_gradient,
     has_size_said_otherwise,
-    is_computed_view,
 )
 from tests.fuzz.calls.judge import judge, verdict_with
 from tests.fuzz.calls.outcomes import Call, _cotangent
@@ -172,10 +170,6 @@ EXCUSED: dict[str, tuple[Case, str, str]] = {
         case_with("v = torch.complex(x, x).expand(2, 3).clone().t().angle()", results="v"),
         "output strides: [1, 3], eager [2, 1]", "angle",
     ),
-    "a view twice": (
-        case_with("v = (x * 2).view(1, -1)", results="(v, v.to(v.dtype))", gradient=True),
-        "output[1] is: None, eager 'output[0]'", "wherever it is returned",
-    ),
     "16 bits": (
         case_with("v = torch.func.grad(lambda x: (x * x).sum())(x.half().expand(2, 3).clone().t())", results="v"),
         "output strides: [2, 1], eager [1, 3]", "arithmetic",
@@ -191,9 +185,7 @@ EXCUSED: dict[str, tuple[Case, str, str]] = {
 def test_what_is_excused_is_proved_by_what_eager_runs(name: str) -> None:
     case, what, reason = EXCUSED[name]
     assert reason in exclusions.reason(case, what)
-    assert not exclusions.reason(
-        case, what.replace("strides", "begins" if name != "the negative bit" else "values").replace(" is:", " values:")
-    )
+    assert not exclusions.reason(case, what.replace("strides", "begins" if name != "the negative bit" else "values"))
     other = case_with("v = x + 1  # _neg_view( nonzero() angle() complex v1[v2]", results="v")
     assert not exclusions.reason(other, what), "a text is no proof"
 
@@ -252,10 +244,43 @@ def test_a_graph_that_autograd_refuses_hides_nothing_of_the_others() -> None:
     assert judge(Case(inputs, ["x", "z"], [], statements, "z < z", [(1, 1, 2)])).kind == "capture"
 
 
+DERIVED = case_with(
+    "torch._foreach_sub_([x], [x], alpha=2)", "v = torch.func.jvp(lambda x: x.sin() * x, (x,), (x,))[1]",
+    "w = torch.eye(x.shape[0])", results="(v, w, x.numel())", calls="5 8",
+)  # fmt: skip
+DERIVED.inputs, DERIVED.settings = ["x = dynamic(numbers(1, torch.float32, 2, a, 2)[..., 1], 1)"], {"dynamic": None}
+
+
+def test_a_graph_that_pytorchs_capture_refuses_is_its_own() -> None:
+    """66001540: it is right, since eager runs it, and nobody's `jvp` is hidden by what `aot_eager` leaves behind."""
+    verdict = verdict_with(DERIVED, "cuesta")
+    assert verdict.kind == "in eager" and "AOTAutograd cannot capture it" in verdict.what
+    assert judge(DERIVED).kind == "capture"
+    assert judge(case_with("v = torch.func.jvp(torch.sin, (x,), (x,))[1]", results="v")).kind == "right"
+
+
+def test_a_graph_that_only_we_do_not_capture_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_with("v = x + 1", results="v")
+    monkeypatch.setattr("cuesta.lowering.capture.dynamo_graph.copy_what_is_resolved", lambda gm: 1 // 0)
+    verdict = judge(case)
+    assert verdict.kind == "in eager" and "ZeroDivisionError" in verdict.what
+    search = Search(iter(()), 1, math.inf)
+    assert not search._count(3, {"verdict": verdict.kind, "what": verdict.what, "mechanism": verdict.mechanism})
+    assert "in eager: cuesta runs a graph in eager" in search.report.text()
+
+
+def test_sizes_that_torch_says_wrongly_are_evidence_beside_jvp() -> None:
+    """66010978: of a norm of one number torch 2.11 promises a dim; other versions have it right."""
+    statements = ["v = x.norm(dim=-1)", "w = torch.func.jacfwd(lambda x: (x * x).sum(-1))(v)"]
+    assert judge(case_with(*statements, results="w", calls="1")).kind in ("right", "excluded")
+    assert judge(case_with(*statements, results="w", calls="2")).kind == "right"
+
+
 def test_gradients_are_of_what_are_objects_in_eager() -> None:
     """A view that is returned twice has its gradient once, also where it comes as two."""
     case = case_with("v = (x * 2).view(1, -1)", results="(v, v.to(v.dtype))", gradient=True)
-    assert [one.split(":")[0] for one in verdict_with(case, "cuesta").problems] == ["output[1] is"]
+    assert [one.split(":")[0] for one in verdict_with(case, "aot_eager").problems] == ["output[1] is"]
+    assert verdict_with(case, "cuesta").kind == "right"
 
 
 def test_zeros_that_eager_negates_in_vectors_are_excused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,10 +332,8 @@ def test_what_autograd_does_not_answer_about_ends_no_drawing() -> None:
     x.mul_(2)
     with pytest.raises(RuntimeError, match="no_grad"):
         _ = view.is_leaf
-    assert not any(KINDS["l"](Value("v", one, True)) for one in (view, x)) and not has_known_gradient(view)
+    assert not any(KINDS["l"](Value("v", one, True)) for one in (view, x))
     assert KINDS["l"](Value("v", torch.ones(3), True)) and _is_moderate(view)
-    made = ["with torch.no_grad():", "    v = y[1:]", "y.mul_(2)"]
-    assert not is_computed_view(case_with("y = x * 2", *made, results="v", gradient=True), "output")
     assert case_of(41002566).statements and case_of(41018025).statements
 
 
@@ -627,6 +650,45 @@ FOUND: dict[str, Case] = {
         ["v8 = x.squeeze(-1)", "torch._dynamo.graph_break()", "v21 = x.select(0, 3).unfold(-2, 1, 1)"], "[v8, v21]",
         [(5, 4, 2), (5, 8, 2), (4, 4, 5)], {"dynamic": None},
     ),
+    "66013355": Case(
+        ["z = distributed(numbers(96, torch.float8_e4m3fn, a, c), None)"], ["z"], [],
+        ["v6 = torch.nn.functional.pad(z, (1, 2))", "v21 = v6.norm(dim=-2)"], "v21.view(-1)", [(1, 1, 1)],
+    ),
+    "66015217": Case(
+        ["base = numbers(78, torch.float32, a + 2)", "y = base[1:-1]", "z = y[1:]"], ["z"], ["base"],
+        ["v2 = z.float().view(torch.int32)"], "torch.ops.aten.copy(v2, v2 + 1).as_strided((1,), (1,), 0)", [(0, 1, 1)],
+    ),
+    "71000778": Case(
+        ["x = distributed(numbers(41, torch.complex64, a, b), None)"], ["x"], [],
+        ["v4 = x.redistribute(placements=[Shard(1)])"], "(v4, v4.contiguous())", [(8, 2, 1)],
+    ),
+    "71001169": Case(
+        ["x = numbers(47, torch.float32, a)",
+         "z = Pair(numbers(56, torch.float32, c, a), numbers(56, torch.float32, c, a) + 1)"],
+        ["x", "z"], [], ["v3 = x[x > 0]", "v4 = torch.func.vmap(lambda x, y: x * y.sum(), (0, None))(z, v3)",
+         "v11 = v4.diagonal(0, 0, 1) * 2", "v13 = z.nonzero()", "v11.addcmul_(v4.diagonal(0, 0, 1), v3, value=0.5)"],
+        "[v13, v11]", [(2, 3, 5)], {}, "", True,
+    ),
+    "66000137": Case(
+        ["x = distributed(numbers(75, torch.float32, b), 0)"], ["x"], [], [], "(x.narrow(0, 2, 1), x[None] * 2, x[1:])",
+        [(1, 3, 1)],
+    ),
+    "66000023": Case(
+        ["x = Weight(numbers(31, torch.int8, c, c) - 3, numbers(7, torch.float32))"], ["x"], [], [],
+        "(x.permute(0, 1), x * 2)", [(1, 1, 2)],
+    ),
+    "parts of a subclass that begin in different places": Case(
+        ["x = Pair(numbers(3, torch.float32, b, c), numbers(4, torch.float32, b * c + 1)[1:].view(b, c))"], ["x"], [],
+        ["x.add_(1)"], "x[1:]", [(1, 3, 2), (1, 5, 2)], {"dynamic": True},
+    ),
+    "51000074": Case(
+        ["x = Pair(numbers(74, torch.float32, a), numbers(74, torch.float32, a) + 1).requires_grad_()"], ["x"], [],
+        ["v = torch.polar(x + 0.03, x) * (1 - 2j)"], "torch.view_as_real(v).flatten()", [(7, 1, 1)], {}, "all",
+    ),
+    "51001150": Case(
+        ["x = numbers(70, torch.float32, c, 2)[..., 1]", "x = dynamic(x, 0)"], ["x"], [],
+        ["x.div_(x.abs() + 1)"], "x.narrow(0, 0, x.shape[0] - 1)", [(1, 1, 2), (1, 1, 5)], {"dynamic": None},
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -644,7 +706,9 @@ strides of sizes that only the data knows, a view of a result beside inputs that
 elements are one, rows without an element, a view of what was updated and does not fill its memory, a dim that only the
 data knows, what does not fit, as only the data knows, a copy of what finds its size, parts of an input with a bit, a
 view that was made without gradients, what autograd does not say of such, sizes of parts in a float,
-sizes that no guard can tell.
+sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy of nothing, a subclass that is one object
+in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
+gradient by conjugates of a subclass, a view of what was updated and has gaps.
 """
 
 

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch._subclasses import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tests.fuzz.calls.case import Case
 
@@ -26,14 +26,6 @@ def is_known_leaf(tensor: Tensor) -> bool:
     """
     try:
         return tensor.is_leaf
-    except RuntimeError:
-        return False
-
-
-def has_known_gradient(tensor: Tensor) -> bool:
-    """Whether autograd knows what a tensor was computed of (`is_known_leaf`)."""
-    try:
-        return tensor.grad_fn is not None
     except RuntimeError:
         return False
 
@@ -99,19 +91,6 @@ def negative_tensors(case: Case) -> list[Tensor]:
     """What the program is given or gives that has the negative bit."""
     given = [one for values in _results(case, None) for one in tree_leaves(values)]
     return [one for one in given if isinstance(one, Tensor) and one.layout is torch.strided and one.is_neg()]
-
-
-def is_computed_view(case: Case, name: str) -> bool:
-    """Whether an output, named as the judge does, is a view of what the program computes, with a gradient."""
-    for (given, owners), outputs in _results(case, None):
-        inputs = {
-            id(base) for one in tree_leaves((given, owners)) if isinstance(one, Tensor) for base in (one, one._base)
-        }
-        found = [value for path, value in tree_flatten_with_path(outputs)[0] if f"output{keystr(path)}" == name]
-        for value in found:
-            if isinstance(value, Tensor) and has_known_gradient(value) and value._base is not None:
-                return id(value._base) not in inputs
-    return False
 
 
 def _results(case: Case, mode: Any) -> Iterator[Any]:

@@ -15,7 +15,6 @@ from tests.fuzz.calls.evidence import (
     eager_calls,
     has_arithmetic_said_otherwise,
     has_size_said_otherwise,
-    is_computed_view,
     lies_row_major,
     negative_tensors,
 )
@@ -74,13 +73,6 @@ def _is_of_integers_that_eager_misreads(case: Case, what: str) -> bool:
     return multiplies and verdict_with(case, "cuesta", PlainIntegers).kind in ("right", "refused")
 
 
-def _is_a_view_twice(case: Case, what: str) -> bool:
-    twice = re.findall(r"(output\S*) is: None, eager [\"'](output\S*?)[\"']$", what, re.MULTILINE)
-    return (
-        bool(twice) and len(twice) == len(what.splitlines()) and all(is_computed_view(case, name) for name, _ in twice)
-    )
-
-
 def _is_of_the_negative_bit(case: Case, what: str) -> bool:
     return _only(what, "shares memory with|begins|is|strides|version") and bool(negative_tensors(case))
 
@@ -125,8 +117,6 @@ EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
     ("eager's products of integers misread a row that is a column", _is_of_integers_that_eager_misreads),
     # Its base is not kept, or never computed (docs/differences.md).
     ("a view of what is computed is a tensor of its own", _is_asked_of_views),
-    # docs/differences.md
-    ("AOTAutograd makes a view of what is computed anew wherever it is returned", _is_a_view_twice),
     # Its columns lie one after the other in eager; torch's fake says rows (torch 2.13).
     (
         "torch's fake of nonzero has other strides than eager's nonzero",

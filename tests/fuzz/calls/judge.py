@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._dynamo.exc import BackendCompilerFailed
 
 from cuesta.testing import compare
 from tests.fuzz.calls import exclusions
@@ -36,7 +35,8 @@ with a number what reads and writes the list three times: tensors that overlap i
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """`right`, `refused` (by eager and by us), `beyond eager` (which has no kernel for a type: ours gives results),
-    `excluded` (for a reason with a name), `capture` (PyTorch's own: its `aot_eager` or `eager` does the same) or
+    `excluded` (for a reason with a name), `capture` (PyTorch's own: its `aot_eager` or `eager` does the same),
+    `in eager` (right, but eager ran a graph of which our capture failed, and that of `aot_eager` does not) or
     `finding`.
     """
 
@@ -58,6 +58,8 @@ class Verdict:
 def judge(case: Case) -> Verdict:
     """The verdict on a case, all of whose calls go through one compiled function."""
     verdict = verdict_with(case, "cuesta")
+    if verdict.kind == "in eager" and any(isinstance(made, Raised) for _, made in outcomes(case, "aot_eager")):
+        return Verdict("capture", verdict.what)
     if verdict.kind != "finding":
         return verdict
     if reason := exclusions.reason(case, verdict.what):
@@ -78,9 +80,9 @@ def verdict_with(case: Case, backend: Backend, corrected: Callable[[], Any] | No
     """
     verdicts = list(_verdicts(case, backend, corrected=corrected))
     finding = next((one for one in verdicts if one.kind == "finding"), None)
-    beyond = next((one for one in verdicts if one.kind == "beyond eager"), None)
+    rarer = (next((one for one in verdicts if one.kind == kind), None) for kind in ("beyond eager", "in eager"))
     refused = any(one.kind == "refused" for one in verdicts)
-    return finding or beyond or Verdict("refused" if refused else "right")
+    return finding or next(filter(None, rarer), None) or Verdict("refused" if refused else "right")
 
 
 def _captured(case: Case) -> Iterator[frozenset[str]]:
@@ -95,7 +97,7 @@ def _captured(case: Case) -> Iterator[frozenset[str]]:
             forward = replace(case, backward="")
             captured |= explained(list(outcomes(forward, "cuesta")), list(outcomes(forward, backend)), unit)
         yield captured
-        if any(has_no_kernel(error) or isinstance(error, BackendCompilerFailed) for error in errors):
+        if errors:
             captured |= explained(ours, list(outcomes(case, with_kernels)), unit)
             yield captured
     if "while_loop(" in case.source:  # its gradient asks how often it ran: otherwise nothing of it is captured
@@ -131,7 +133,7 @@ def _verdict(call: Call, actual: Any, unit: float, where: str) -> Verdict:
     problems = differences(actual, call, unit)
     if problems:
         return Verdict("finding", where + "\n".join(problems), _aspects(problems), tuple(problems))
-    return Verdict("right")
+    return Verdict("in eager", where + call.uncaptured[0]) if call.uncaptured else Verdict("right")
 
 
 def _aspects(problems: Sequence[str]) -> frozenset[str]:

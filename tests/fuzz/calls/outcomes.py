@@ -7,7 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch._functorch.config as functorch_settings
 from torch import Tensor
 from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 
+from cuesta.lowering.capture.in_eager import UNCAPTURED, left_as_found
 from cuesta.testing import Float64Mode
 from tests.fuzz.calls import scope
 from tests.fuzz.calls.roundings import NudgedMode
@@ -66,6 +67,8 @@ class Call:
     backward: str
     corrected: Callable[[], Any] | None = None
     """Makes a mode in which eager is put right, where eager is wrong."""
+    uncaptured: list[str] = field(default_factory=list[str])
+    """What was said of graphs that eager ran because PyTorch's capture failed, where nobody had foreseen that."""
 
     @cached_property
     def eager(self) -> Any:
@@ -78,7 +81,7 @@ class Call:
         object once: of two that are one tensor in eager, of the first.
         """
         roots = None if isinstance(self.eager, Raised) else _roots_of(self.eager)
-        return outcome(function, self.make, self.sizes, self.backward, roots=roots)
+        return outcome(function, self.make, self.sizes, self.backward, roots=roots, told=self.uncaptured)
 
     @cached_property
     def truth(self) -> Any:
@@ -126,14 +129,24 @@ def outcome(
     backward: str,
     mode: Any = None,
     roots: Sequence[str] | None = None,
+    told: list[str] | None = None,
 ) -> Any:
-    """All that one call leaves behind, by name, or what it raised. With `roots`, gradients are of these outputs."""
+    """All that one call leaves behind, by name, or what it raised. With `roots`, gradients are of these outputs; `told`
+    is what is said of graphs that nobody could capture.
+
+    Backends that compile nothing leave levels of `torch.func` behind where they raise: no program after them could
+    call `jvp` (torch 2.11, 2.13).
+    """
     try:
         arguments, owners = make(*sizes)
         torch.manual_seed(SEED)
-        with warnings.catch_warnings(), mode or nullcontext():
+        with warnings.catch_warnings(record=True) as heard, left_as_found(), mode or nullcontext():
             warnings.simplefilter("ignore")
-            return _effects(program, arguments, owners, backward, roots)
+            warnings.filterwarnings("always", f"cuesta runs a graph in eager: {UNCAPTURED}")
+            made = _effects(program, arguments, owners, backward, roots)
+        if told is not None:
+            told += [str(one.message) for one in heard]
+        return made
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what is compared
         return Raised(error)
 

@@ -19,6 +19,8 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map_only
 
+from cuesta.lowering.capture.in_eager import left_as_found, why_uncaptured
+from cuesta.lowering.capture.lost_in_views import lost_view_of_a_subclass
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.outcomes import Call, Raised, Results, captured_numbers, donated_buffers
 
@@ -35,13 +37,19 @@ def has_no_kernel(error: BaseException) -> bool:
 
 def with_kernels(gm: GraphModule, inputs: Any, **_: Any) -> Callable[..., Any]:
     """A backend: AOTAutograd's graphs, node by node in eager; numbers of 8 bits are of 32 where eager has no kernel. A
-    graph that AOTAutograd refuses, eager runs: the program's others say what they said.
+    graph that AOTAutograd refuses, eager runs, and so one of which it would fail to make the results: the program's
+    others say what they said.
     """
+    if lost_view_of_a_subclass(gm):
+        return gm.forward
     compiler = lambda graph, _: make_boxed_func(_WithKernels(graph).run)  # noqa: E731 - what AOTAutograd calls
     settings = {"partition_fn": min_cut_rematerialization_partition, "keep_inference_input_mutations": True}
     try:
-        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, **settings)(gm, inputs)
-    except RuntimeError:
+        with left_as_found():
+            return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, **settings)(gm, inputs)
+    except Exception as error:
+        if why_uncaptured(error) is None:
+            raise
         return gm.forward
 
 

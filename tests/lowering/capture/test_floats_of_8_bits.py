@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -65,6 +66,21 @@ def test_what_moves_is_generated(name: str) -> None:
     assert torch.equal(result.view(torch.uint8), function(x).view(torch.uint8))
     (record,) = cuesta.records
     assert not record.fallbacks
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_what_calls_the_operator_itself_leaves_it_whole(dtype: torch.dtype) -> None:
+    """66013355: of a norm over a dim of one number, counted from the last, torch 2.11 promises a dim too many."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(x, (1, 2)).norm(dim=-2).view(-1)
+
+    x = torch.full((1, 1), 2.0).to(dtype)
+    (found,) = capture(function, x)
+    assert re.search(r"linalg_vector_norm.default\(%\w+, 2, \[0\]", str(found.module))
+    torch._dynamo.reset()
+    result = torch.compile(function, backend="cuesta")(x)
+    assert torch.equal(result.view(torch.uint8), function(x).view(torch.uint8))
 
 
 def test_other_types_are_taken_apart_as_ever() -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cuesta.lowering.capture.lost_in_views import lost
+from tests.fuzz.calls import scope
 from tests.fuzz.calls.operators import fuzz
 
 Program = Callable[[Tensor], Any]
@@ -68,3 +69,48 @@ def test_a_dim_that_is_guarded() -> None:
 def test_a_view_made_without_gradients(recorded: bool) -> None:
     reason = reason_of(lambda x: of_no_grad(x * 2, recorded=recorded), torch.ones(3, requires_grad=True))
     assert (reason is not None and "made without gradients" in reason) == recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "is_lost"),
+    [
+        ("a DTensor", scope.distributed(torch.ones(3, 2), None), True),
+        ("parts that lie alike", scope.Pair(torch.ones(3, 2), torch.zeros(3, 2)), False),
+        ("parts that begin elsewhere", scope.Pair(torch.ones(6).view(3, 2), torch.zeros(7)[1:].view(3, 2)), True),
+        ("parts that are not numbers of the whole", scope.Weight(torch.ones(3, 2).char(), torch.ones(())), True),
+    ],
+)
+def test_views_of_subclasses_that_take_no_strides(name: str, x: Tensor, is_lost: bool) -> None:
+    reason = reason_of(lambda x: (x.t(), x * 2), x)
+    assert (reason is not None) == is_lost, name
+    assert reason is None or "which takes no strides" in reason
+    assert reason_of(lambda x: x.t() * 2, x) is None, "no view is returned"
+    assert reason_of(lambda x: x, x) is None, "it is the input itself"
+
+
+def test_gradients_of_complex_subclasses() -> None:
+    def function(x: Tensor) -> Tensor:
+        return x * x
+
+    def pair(dtype: torch.dtype, recorded: bool = True) -> Tensor:
+        return scope.Pair(torch.ones(3, dtype=dtype), torch.ones(3, dtype=dtype)).requires_grad_(recorded)
+
+    assert "of which a part has the conjugate bit" in str(reason_of(function, pair(torch.complex64)))
+    assert reason_of(function, pair(torch.complex64, False)) is None
+    assert reason_of(function, pair(torch.float32)) is None
+    assert reason_of(function, scope.distributed(torch.ones(3, dtype=torch.complex64), None).requires_grad_()) is None
+
+
+@pytest.mark.parametrize(
+    ("program", "is_lost"),
+    [
+        (lambda x: x.add_(1).as_strided((2,), (1,), 0), True),
+        (lambda x: (x.as_strided((2,), (1,), 0), x.add_(1)), True),
+        (lambda x: torch.ops.aten._neg_view(x).as_strided((2,), (1,), 0), True),
+        (lambda x: (x * 2).add_(1).as_strided((2,), (1,), 5), False),
+        (lambda x: (x * 2)[::2].add_(1).as_strided((2,), (1,), 1), False),
+        (lambda x: (x.as_strided((2,), (1,), 0), (x * 2).add_(1)), False),
+    ],
+)
+def test_addresses_in_memory_that_is_written_to(program: Program, is_lost: bool) -> None:
+    assert ("addresses" in str(reason_of(program, torch.arange(7.0)))) == is_lost
