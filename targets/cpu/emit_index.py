@@ -119,8 +119,10 @@ class IndexEmitter:
 
     def varies_by_row(self, value: SSAValue) -> bool:
         """Whether a value has a name for every row."""
+        if self.rows <= 1:
+            return False
         shape = shape_of_type(value.type)
-        return self.rows > 1 and len(shape) >= self.row_axes and shape[self.row_axes - 1] > 1
+        return len(shape) >= self.row_axes and shape[self.row_axes - 1] > 1
 
     def type_of(self, value_type: Attribute) -> str:
         """The LLVM type of a value at the present width."""
