@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeGuard, cast
 
 import torch
@@ -26,6 +25,7 @@ from cuesta.dialects.core.diagnostics import Diagnostic
 from cuesta.dialects.core.entry import by_storage, entry_function
 from cuesta.dialects.core.locations import format_location, stamp_location
 from cuesta.dialects.core.operation import PlainBlock
+from cuesta.dialects.core.structs import struct
 from cuesta.lowering.capture.compiled_bodies import has_compiled_body
 from cuesta.lowering.capture.fx_overloads import CONSTANT_CONVERTERS
 from cuesta.lowering.capture.fx_storages import inputs_by_storage
@@ -47,7 +47,7 @@ from cuesta.lowering.capture.sympy_to_sym import UnsupportedExpressionError
 from cuesta.lowering.capture.written_out import written_out
 
 
-@dataclass(frozen=True)
+@struct
 class ImportedProgram:
     """A graph as a program."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -24,7 +24,7 @@ from cuesta.targets.cpu.emit_types import constant, memory_text, splat_integer, 
 from cuesta.targets.cpu.vector_text import vector_type
 
 
-@dataclass
+@struct(frozen=False)
 class Level:
     """The body of one loop under construction: its lines, and what has been computed in it."""
 
