@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cuesta.dialects.core.structs import struct
 from cuesta.record import DUMP, CompileRecord
 from cuesta.targets.host.wrapper import Wrapper, WrapperWriter
 from cuesta.targets.program import BoundSite, Program
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from cuesta.targets.target import Build, Target
 
 
-@dataclass(frozen=True)
+@struct
 class Generated:
     """A program, and the functions that it calls which only this process has: in place of kernels of which no machine
     code could be made, first of all.
@@ -143,7 +144,7 @@ def _start(
     return builds
 
 
-@dataclass(frozen=True)
+@struct
 class _Native:
     """What the object code of a program comes of, and the bounds in all of its code."""
 

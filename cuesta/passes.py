@@ -71,7 +71,7 @@ def _files_in(folder: Traversable, package: str) -> Iterator[tuple[str, tuple[Tr
 
 
 def _mentions(source: Traversable, name: str) -> bool:
-    return name in source.read_text(encoding="utf-8")
+    return name.encode() in source.read_bytes()
 
 
 def _loader(name: str, module: str) -> Callable[[], type[ModulePass]]:

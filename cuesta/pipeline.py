@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ from cuesta.dialects import aten, host, kernel
 from cuesta.dialects.complete import COMPLETE, Promise
 from cuesta.dialects.core.blame import accuse, blame, blame_late, without
 from cuesta.dialects.core.contracts import Contract, check_level
+from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, fail, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block, entry_function
@@ -27,6 +29,7 @@ from cuesta.dialects.core.extension import After, active
 from cuesta.dialects.core.operation import same_state, state_of
 from cuesta.dialects.core.whole_program import WholeProgramPass
 from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS, SLICED
+from cuesta.machine import devices_of
 from cuesta.passes import parse_passes
 
 
@@ -43,6 +46,10 @@ class Stage:
     """What this place is called: the pass's name, but where that stands twice, another. No two stages share one."""
     extension: str = ""
     """The extension that it comes from."""
+    where: str = ""
+    """The fact of a device (`DeviceTraits`) that it needs: a program on no such device is left as it is, and the pass's
+    file is not read. A pass that is told its `target` runs.
+    """
 
     def __post_init__(self) -> None:
         if not self.label:
@@ -60,7 +67,11 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "separate-biases", "what reads a library's result is a nest now; a kernel that follows adds the bias as well"
     ),
-    Stage("separate-points", "on a GPU: statistics of rows and what is made of their points may lie each as it likes"),
+    Stage(
+        "separate-points",
+        "on a GPU: statistics of rows and what is made of their points may lie each as it likes",
+        where="blocks",
+    ),
     Stage("assign-layouts", "library calls are final, and copies for their sake may still join nests"),
     Stage("multiply-patches", "how images lie is final, and what reads patches may still join other nests"),
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
@@ -75,20 +86,34 @@ STAGES: tuple[Stage, ...] = (
     Stage("reuse-across-stages", "an exponential of the sum is not computed again for the quotient"),
     Stage("relax-accuracy", "it is known now what is only ever rounded to 16 bits"),
     Stage("dce", "outs that everyone now has in registers are not written", begins=FUSED, label="dce-2"),
-    Stage("join-products", "what lies between two products is final: stored by nobody, it need not be stored at all"),
     Stage(
-        "align-products", "what is left to the library stays there, and nests that read it have taken in all they can"
+        "join-products",
+        "what lies between two products is final: stored by nobody, it need not be stored at all",
+        where="contractions",
+    ),
+    Stage(
+        "align-products",
+        "what is left to the library stays there, and nests that read it have taken in all they can",
+        where="blocks",
     ),
     Stage("narrow-updates", "fusion has brought together what an argument becomes and which part of it changes"),
-    Stage("spread-rows", "on a GPU a row of which nothing is reduced any more is as many points"),
-    Stage("choose-products", "what surrounds a product is points now, and final; nothing has a schedule yet"),
+    Stage("spread-rows", "on a GPU a row of which nothing is reduced any more is as many points", where="blocks"),
+    Stage(
+        "choose-products",
+        "what surrounds a product is points now, and final; nothing has a schedule yet",
+        where="contractions",
+    ),
     Stage("tune-kernels", "under max-autotune only: the nests are final, and nothing has a schedule yet"),
-    Stage("sum-columns-with-rows", "on a GPU: what one nest reads by rows and another by columns is read once"),
+    Stage(
+        "sum-columns-with-rows",
+        "on a GPU: what one nest reads by rows and another by columns is read once",
+        where="blocks",
+    ),
     Stage("choose-parts", "what is reduced is final; whether in parts is written down before anything obeys"),
     Stage("carry-reductions", "what is reduced is final; one walk that carries all of it computes each element once"),
     Stage("split-reductions", "large reductions with little around them would leave most of a machine idle"),
     Stage("split-scatters", "what a scatter starts from is written in order, by all; then it is changed"),
-    Stage("spread-scans", "on a GPU points that may come in any order need not come one by one"),
+    Stage("spread-scans", "on a GPU points that may come in any order need not come one by one", where="atomics"),
     Stage("add-counters", "points that meet are counted; by now it is known which do"),
     Stage("check-first", "what may raise is final; a program that writes to its arguments raises before it writes"),
     Stage(
@@ -279,11 +304,16 @@ def run_pipeline(
 
     Errors: CuestaError; what else a pass raises has a note of the stage.
     """
-    passes = [(stage, one) for stage in stages for one in parse_passes(stage.name)]
+    facts = _Facts(module)
+    passes = [(stage, one) for stage in stages for one in (parse_passes(stage.name) if facts.hold(stage) else (None,))]
     programs = host.programs_of(module)
     contract: Contract | None = None
     verified: list[object] = []
     for stage, one in passes:
+        if one is None:
+            if after_stage is not None:
+                after_stage(stage.name, module, 0.0)
+            continue
         before = module.clone() if keep_input is not None else None
         start = perf_counter()
         try:
@@ -318,6 +348,32 @@ def run_pipeline(
             raise
         if after_stage is not None:
             after_stage(stage.name, module, perf_counter() - start)
+
+
+class _Facts:
+    """What holds of some device of a program."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self._module = module
+        self._known = dict[str, bool]()
+
+    def hold(self, stage: Stage) -> bool:
+        """Whether a stage may have anything to do."""
+        if not stage.where or "target=" in stage.name:
+            return True
+        if stage.where not in self._known:
+            self._known[stage.where] = any(self._holds(device, stage.where) for device in self._devices)
+        return self._known[stage.where]
+
+    @cached_property
+    def _devices(self) -> list[str]:
+        return devices_of(self._module)
+
+    def _holds(self, device: str, fact: str) -> bool:
+        try:
+            return getattr(traits_of_device(device), fact)
+        except CuestaError:  # no target is for it: whoever needs one says so
+            return True
 
 
 _HELD: Mapping[str, tuple[str, ...]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -28,7 +28,7 @@ def own_share(seconds: Mapping[str, float]) -> float:
     return sum(spent for stage, spent in seconds.items() if stage != DUMP)
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class CompileRecord:
     """The compilation of one graph.
 

@@ -7,7 +7,6 @@ What is checked is where elements come from, not which they are: for that there 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -17,6 +16,7 @@ from cuesta.dialects import host, kernel, loops, sym
 from cuesta.dialects.core.contracts import Finding, Rule
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges, written_arguments
 from cuesta.dialects.core.operation import all_ops, ops_of
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import is_tensor, sizes_of
 from cuesta.dialects.loops.access import StoreOp
 from cuesta.dialects.loops.structure import DomainOp
@@ -120,7 +120,7 @@ COMPLETE: Mapping[str, tuple[Rule, ...]] = {
 """By level."""
 
 
-@dataclass(frozen=True)
+@struct
 class Promise:
     """What a program takes and gives, which is what its caller relies on. Down to `kernel` it stays as it is."""
 

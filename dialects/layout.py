@@ -6,7 +6,7 @@ All strides are in elements. A static integer is a Python int; a symbolic size o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, NoneAttr, TensorType
 from xdsl.ir import Attribute, Data, SSAValue
@@ -137,8 +137,8 @@ def is_tensor(value: SSAValue) -> TypeGuard[SSAValue[TensorType]]:
 
 def tensor_type_of(value: SSAValue) -> TensorType:
     """The type of a tensor value. Errors: VerifyException when it has another type."""
-    found = value.type
-    if not is_tensor_type(found):
+    found: Any = value.type
+    if type(found) is not TensorType:
         raise VerifyException(f"expected a tensor, got a value of type {found}")
     return found
 
@@ -149,7 +149,8 @@ def element_type_of(value: SSAValue) -> Attribute:
 
 
 def _layout(t: TensorType) -> LayoutAttr | None:
-    return t.encoding if isinstance(t.encoding, LayoutAttr) else None
+    encoding = t.encoding
+    return encoding if type(encoding) is LayoutAttr else None  # what it is not, an abstract class says slowly
 
 
 _sizes = Memo[int, tuple[TensorType, tuple[IndexExpr, ...]]](50_000)

@@ -12,7 +12,7 @@ from xdsl.traits import is_side_effect_free
 
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.core.operation import is_used, ops_of, replace_all_uses
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops.surgery import combines_of, loads_of, remove, stores_of
 
@@ -38,12 +38,12 @@ def clean_block(block: Block) -> None:
         elif op.regions and isinstance(op, loops.DomainOp):
             clean_block(op.body)
             if (isinstance(op, loops.StatementOp) and op.body.is_empty) or (
-                isinstance(op, loops.ReduceOp) and not _used(op) and not _raises(op)
+                isinstance(op, loops.ReduceOp) and not is_used(op) and not _raises(op)
             ):
                 remove(op)
             elif isinstance(op, loops.ReduceOp) and op.kind in EXTREMES and not op.results[1].uses:
                 _forget_position(op)
-        elif not _used(op) and op.results and _is_pure(op):
+        elif not is_used(op) and op.results and _is_pure(op):
             remove(op)
 
 
@@ -64,10 +64,6 @@ def _clean_nest(nest: loops.NestOp) -> None:
     while (smaller := drop_unused_outs(nest)) is not None and smaller is not nest:
         clean_block(smaller.body)
         nest = smaller
-
-
-def _used(op: Operation) -> bool:
-    return any(result.first_use is not None for result in op.results)
 
 
 def _is_pure(op: Operation) -> bool:

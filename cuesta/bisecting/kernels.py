@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from cuesta.bisecting import programs
@@ -22,7 +22,7 @@ from cuesta.bisecting.suspects import Spectrum
 from cuesta.dialects import elem, host, kernel
 from cuesta.dialects.aten.arguments import CallArguments, Operand
 from cuesta.dialects.core.entry import entry_block, entry_function
-from cuesta.dialects.core.operation import all_ops, ops_of
+from cuesta.dialects.core.operation import PlainBlock, all_ops, ops_of
 from cuesta.dialects.layout import device_of, is_tensor_type
 from cuesta.replaying.comparing import compare_results
 from cuesta.targets.reference.program import run_and_watch
@@ -218,7 +218,7 @@ def launched_alone(program: ModuleOp, launch: host.LaunchOp) -> ModuleOp:
     given = _given_at(program, launch)
     main = entry_function(program)
     types: list[Attribute] = [launch.operands[at].type for at in given]
-    block = Block(arg_types=types)
+    block = PlainBlock(arg_types=types)
     values: dict[SSAValue, SSAValue] = {}
     outs = set[SSAValue](launch.operands[len(func.inputs) :])
     for at, argument in zip(given, block.args, strict=True):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuesta.caching.turns import in_a_job, turn
+from cuesta.dialects.core.structs import struct
 from cuesta.fallbacks import watched
 from cuesta.finishing import BoxedFunction, finish_equal, load_program, with_constants
 from cuesta.options import Options
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cuesta.targets.program import Program
 
 
-@dataclass(frozen=True)
+@struct
 class Place:
     """Where a graph's program lies, or will."""
 

@@ -10,10 +10,11 @@ from typing import Any, NoReturn, Self
 
 from xdsl.dialects.builtin import FileLineColLoc, FunctionType, IntAttr, LocationAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from cuesta.dialects import host, sym
 from cuesta.dialects.aten import dtype_to_type
+from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.layout import tensor_type
 
 Ranges = Mapping[str, tuple[int | None, int | None]]
@@ -108,7 +109,7 @@ class ProgramBuilder:
 
     def __init__(self, arguments: Mapping[str, str | Attribute], symbols: Ranges | None = None) -> None:
         types = [type_of(one) for one in arguments.values()]
-        self.block = Block(arg_types=types)
+        self.block = PlainBlock(arg_types=types)
         self.arguments = dict(zip(arguments, self.block.args, strict=True))
         for name, argument in self.arguments.items():
             argument.name_hint = name

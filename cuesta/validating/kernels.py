@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cuesta.dialects.core.operation import PlainBlock
 from cuesta.replaying.comparing import compare_results
 from cuesta.targets.target import Target
 from cuesta.validating.errors import ValidationError
@@ -179,7 +180,7 @@ def launching(func: FuncOp, device: str, tensors: Sequence[torch.Tensor] | None 
     `tensors`, or else of as little memory as there can be: machine code is given addresses.
     """
     from xdsl.dialects.builtin import FunctionType, ModuleOp
-    from xdsl.ir import Attribute, Block, Region
+    from xdsl.ir import Attribute, Region
 
     from cuesta.dialects import host, sym
     from cuesta.dialects.core.entry import writes_to
@@ -194,7 +195,7 @@ def launching(func: FuncOp, device: str, tensors: Sequence[torch.Tensor] | None 
         types.append(tensor_type(sizes, argument.type.element_type, strides, device))
     count = len(types)
     types += [sym.IntType(sym.symbol(name)) for name in func.symbols]
-    block = Block(arg_types=types)
+    block = PlainBlock(arg_types=types)
     for argument, pointer in zip(block.args, func.body.args, strict=False):
         argument.name_hint = pointer.name_hint
     block.add_op(host.LaunchOp.build(func.sym_name, list(block.args[:count])))

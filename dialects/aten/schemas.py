@@ -79,6 +79,10 @@ class Schema:
     """Whether the overload draws from the generator, so that neither its order nor its number may change."""
     positions: Mapping[str, int] = field(repr=False, compare=False)
     """Index into `arguments` by name."""
+    mutates: bool = field(repr=False, compare=False)
+    """Whether the overload writes to one of its arguments."""
+    is_view: bool = field(repr=False, compare=False)
+    """Whether a result shares memory with an argument that is only read."""
 
     def argument(self, name: str) -> Argument | None:
         """The argument of that name, if there is one."""
@@ -89,16 +93,6 @@ class Schema:
     def positional(self) -> int:
         """How many arguments may be given by position."""
         return sum(not argument.keyword_only for argument in self.arguments)
-
-    @property
-    def mutates(self) -> bool:
-        """Whether the overload writes to one of its arguments."""
-        return any("!" in argument.alias for argument in self.arguments)
-
-    @property
-    def is_view(self) -> bool:
-        """Whether a result shares memory with an argument that is only read."""
-        return not self.mutates and any(result.alias for result in self.results)
 
     @property
     def is_pure(self) -> bool:
@@ -194,7 +188,9 @@ def parse_signature(overload: str, text: str, *, random: bool = False) -> Schema
     results_text = results_text[1:-1] if results_text.startswith("(") else results_text
     results = tuple(_parse_arguments(results_text))
     positions = {argument.name: position for position, argument in enumerate(arguments)}
-    return Schema(overload, arguments, results, random, positions)
+    mutates = any("!" in argument.alias for argument in arguments)
+    is_view = not mutates and any(result.alias for result in results)
+    return Schema(overload, arguments, results, random, positions, mutates, is_view)
 
 
 def _parse_arguments(text: str) -> Iterator[Argument]:

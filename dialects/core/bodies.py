@@ -12,7 +12,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from cuesta.dialects.core.operation import PlainOperation
+from cuesta.dialects.core.operation import PlainBlock, PlainOperation
 from cuesta.dialects.core.typed import string_property
 from cuesta.dialects.core.value_syntax import parse_types_of, parse_value, print_values, print_values_of_type
 
@@ -23,7 +23,7 @@ class BodyOp(PlainOperation):
     @property
     def body(self) -> Block:
         """The block."""
-        block = self.regions[0].first_block
+        block = self.regions[0]._first_block  # pyright: ignore[reportPrivateUsage]  # asked for all the time
         assert block is not None
         return block
 
@@ -101,7 +101,7 @@ def parse_body(parser: Parser, arguments: Sequence[Parser.Argument]) -> Region:
     """Parses `{ … }`, in which the arguments are known. An empty body has a block, too."""
     region = parser.parse_region(arguments)
     if not region.blocks:
-        region.add_block(Block(arg_types=[argument.type for argument in arguments]))
+        region.add_block(PlainBlock(arg_types=[argument.type for argument in arguments]))
     return region
 
 

@@ -11,7 +11,7 @@ A contract is a list of rules. A rule is a function from the module to the ops t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import all_ops, ops_of
+from cuesta.dialects.core.structs import struct
 
 Finding: TypeAlias = tuple[Operation, str]
 Rule: TypeAlias = Callable[[ModuleOp], Iterable[Finding]]
@@ -29,7 +30,7 @@ Rule: TypeAlias = Callable[[ModuleOp], Iterable[Finding]]
 _MOST_SHOWN = 5
 
 
-@dataclass(frozen=True)
+@struct
 class Contract:
     """What holds when the level begins."""
 

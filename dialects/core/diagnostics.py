@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc, UnregisteredOp
@@ -12,9 +12,10 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from cuesta.dialects.core.locations import format_location, format_origin, location_of, places_of, text_of
+from cuesta.dialects.core.structs import struct
 
 
-@dataclass(frozen=True)
+@struct
 class Diagnostic:
     """One thing that is wrong. Printed as place and op, then what was there, then the command."""
 

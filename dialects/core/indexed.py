@@ -46,12 +46,12 @@ class IndexedOp(PlainOperation):
     @property
     def indices(self) -> Sequence[SSAValue]:
         """The `index` operands, one per dim of the map."""
-        return self.operands[self.first_index : self.first_index + self.map.num_dims]
+        return self.operand_values[self.first_index : self.first_index + self.map.num_dims]
 
     @property
     def rest(self) -> Sequence[SSAValue]:
         """The operands after the indices: the mask, and what stands in for masked elements."""
-        return self.operands[self.first_index + self.map.num_dims :]
+        return self.operand_values[self.first_index + self.map.num_dims :]
 
     def verify_dims(self) -> None:
         """Checks that there is an index operand for every dim of the map: the first thing to check."""
@@ -85,7 +85,8 @@ class ElementReadOp(IndexedOp):
     @property
     def mask(self) -> SSAValue | None:
         """Where it is false nothing is read."""
-        return self.rest[0] if self.rest else None
+        rest = self.rest
+        return rest[0] if rest else None
 
     @property
     def other(self) -> SSAValue | None:
@@ -104,7 +105,7 @@ class ElementWriteOp(IndexedOp):
     @property
     def value(self) -> SSAValue:
         """What is written."""
-        return self.operands[0]
+        return self.operand(0)
 
     @classmethod
     def build_write(
@@ -128,7 +129,8 @@ class ElementWriteOp(IndexedOp):
     @property
     def mask(self) -> SSAValue | None:
         """Where it is false nothing is written."""
-        return self.rest[0] if self.rest else None
+        rest = self.rest
+        return rest[0] if rest else None
 
 
 class IndexValueOp(IndexedOp):

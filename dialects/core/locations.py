@@ -63,10 +63,10 @@ def copy_location(source: Operation, target: Operation) -> None:
 
 def stamp_location(op: Operation, location: LocationAttr) -> None:
     """Set the location of the op and of the ops inside it, where they have none."""
-    if isinstance(location, UnknownLoc):
+    if type(location) is UnknownLoc:
         return
     for inner in all_ops(op) if op.regions else (op,):
-        if isinstance(inner.location, UnknownLoc):
+        if type(inner.location) is UnknownLoc:
             inner.location = location
 
 

@@ -7,12 +7,12 @@ through checks and views that our ops do not need: they have no successors, and 
 from __future__ import annotations
 
 from abc import ABCMeta
-from collections.abc import Mapping, Sequence
-from operator import is_
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter, is_
 from typing import Any, Self
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
-from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, Region, SSAValue, SSAValues, Use
+from xdsl.ir import Attribute, Block, BlockArgument, IRNode, Operation, OpResult, Region, SSAValue, SSAValues, Use
 
 # pyright: reportPrivateUsage=false
 # The fields behind xDSL's properties: this file is the one place that writes them.
@@ -34,16 +34,44 @@ class _PlainClass(ABCMeta):
 
 
 class _Result(OpResult[Any]):
-    """A result is itself and no other, as xDSL's; that is not said in Python each time it is looked up."""
+    """A result is itself and no other, as xDSL's; that is not said in Python each time it is looked up, nor is what it
+    is of.
+    """
 
     __hash__ = _HASH
     __eq__ = _EQUAL
+    type: Any = property(attrgetter("_type"))
+    owner: Any = property(attrgetter("op"))
 
 
-class _Results(SSAValues[OpResult[Any]]):
-    """As xDSL's, but that a slice of it is any tuple."""
+class _Argument(BlockArgument[Any]):
+    """An argument, in the same way."""
+
+    __hash__ = _HASH
+    __eq__ = _EQUAL
+    type: Any = property(attrgetter("_type"))
+    owner: Any = property(attrgetter("block"))
+
+
+class _Values(SSAValues[Any]):
+    """As xDSL's, but that a slice of it is any tuple. (Only formats that IRDL reads ask more of one.)"""
 
     __getitem__ = _ITEM
+
+
+class PlainBlock(Block):
+    """A block as xDSL's, whose arguments cost less."""
+
+    def __init__(self, *, arg_types: Iterable[Attribute] = ()) -> None:
+        super().__init__()
+        self._args = tuple([_Argument(kind, self, index) for index, kind in enumerate(arg_types)])
+
+    def insert_arg(self, arg_type: Attribute, index: int, location: LocationAttr | None = None) -> BlockArgument:
+        """As xDSL's."""
+        made = super().insert_arg(arg_type, index, location)
+        argument = _Argument(arg_type, self, index, made.location)
+        self._args = (*self._args[:index], argument, *self._args[index + 1 :])
+        return argument
 
 
 class PlainOperation(Operation, metaclass=_PlainClass):
@@ -66,7 +94,7 @@ class PlainOperation(Operation, metaclass=_PlainClass):
     ) -> Self:
         """As xDSL's."""
         op = cls.__new__(cls)
-        values = op._operands = SSAValues(operands)
+        values = op._operands = _Values(operands)
         uses: list[Use] = []
         for index, value in enumerate(values):
             use = Use(op, index, None, first := value.first_use)
@@ -75,7 +103,7 @@ class PlainOperation(Operation, metaclass=_PlainClass):
             value.first_use = use
             uses.append(use)
         op._operand_uses = tuple(uses)
-        op.results = _Results([_Result(kind, op, index) for index, kind in enumerate(result_types)])
+        op.results = _Values([_Result(kind, op, index) for index, kind in enumerate(result_types)])
         op.properties = dict(properties)
         op.attributes = dict(attributes)
         op.location = UNKNOWN_LOC if location is None else location
@@ -85,9 +113,19 @@ class PlainOperation(Operation, metaclass=_PlainClass):
             op.add_region(region)
         return op
 
+    @property
+    def operand_values(self) -> tuple[SSAValue, ...]:
+        """The operands as they are now. `operands` is a view, which can be assigned to and costs more to read."""
+        return self._operands
+
     def operand(self, position: int) -> SSAValue:
         """The operand at a position; the same as `operands[position]`."""
         return _item(self._operands, position)
+
+    def parent_op(self) -> Operation | None:
+        """As xDSL's."""
+        region = None if self.parent is None else self.parent.parent
+        return None if region is None else region.parent
 
     def is_ancestor(self, op: IRNode) -> bool:
         """As xDSL's, which asks it whenever an op is put into a block."""
@@ -95,12 +133,20 @@ class PlainOperation(Operation, metaclass=_PlainClass):
 
     def erase(self, safe_erase: bool = True, drop_references: bool = True) -> None:
         """As xDSL's."""
-        if any(result.first_use is not None for result in self.results):
+        if is_used(self):
             super().erase(safe_erase, drop_references)
             return
         assert self.parent is None, "an op is detached before it is erased"
         if drop_references:
             self.drop_all_references()
+
+
+def is_used(op: Operation) -> bool:
+    """Whether somebody uses a result."""
+    for result in op.results:  # noqa: SIM110 - it is asked of all that is looked at, and all that goes
+        if result.first_use is not None:
+            return True
+    return False
 
 
 def replace_all_uses(old: SSAValue, new: SSAValue) -> None:
@@ -113,7 +159,7 @@ def replace_all_uses(old: SSAValue, new: SSAValue) -> None:
         user = use._operation
         values = list(user._operands)
         values[use._index] = new
-        user._operands = SSAValues(values)
+        user._operands = user._operands.__class__(values)  # of xDSL's own ops it stays xDSL's
         first = new.first_use
         use._prev_use, use._next_use = None, first
         if first is not None:

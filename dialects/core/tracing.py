@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
@@ -21,9 +21,10 @@ from xdsl.pattern_rewriter import RewritePattern
 
 from cuesta.dialects.core.locations import format_location, location_of
 from cuesta.dialects.core.setting import setting
+from cuesta.dialects.core.structs import struct
 
 
-@dataclass(frozen=True)
+@struct
 class Rewrite:
     """One rule that fired."""
 
@@ -37,7 +38,7 @@ class Rewrite:
     seconds: float
 
 
-@dataclass(frozen=True)
+@struct
 class Refusal:
     """One rule that nearly matched, and why it did not."""
 
@@ -48,7 +49,7 @@ class Refusal:
     location: LocationAttr = field(default=UNKNOWN_LOC, compare=False)
 
 
-@dataclass
+@struct(frozen=False)
 class Statistics:
     """Of one pattern."""
 
@@ -65,7 +66,7 @@ class Statistics:
         self.seconds += seconds
 
 
-@dataclass(frozen=True)
+@struct
 class Apart:
     """Two nests that fusion left apart, and why. Of siblings, which are given the same, the second is the earlier one.
 
@@ -82,7 +83,7 @@ class Apart:
     """What is in them comes from there."""
 
 
-@dataclass(frozen=True)
+@struct
 class Laid:
     """Which way an image was laid out, and what the other way would have cost.
 
@@ -98,7 +99,7 @@ class Laid:
     """Which makes it."""
 
 
-@dataclass
+@struct(frozen=False)
 class RewriteTrace:
     """What happened, in order."""
 

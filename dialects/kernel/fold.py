@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.core.bodies import ValuesYieldOp, parse_arguments, parse_body, print_arguments
+from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.value_syntax import print_types
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.kernel.structure import LoopOp, parse_axes, print_head
@@ -72,7 +73,7 @@ class FoldOp(LoopOp):
             operands=[*used, *initials],
             result_types=types,
             properties=properties,
-            regions=[Region(Block(arg_types=[*cls.variable_types(1, 1), *types]))],
+            regions=[Region(PlainBlock(arg_types=[*cls.variable_types(1, 1), *types]))],
         )
 
     @classmethod

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, SymbolRefAttr, TensorType, i64
-from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.core.bodies import FunctionOp, parse_arguments, parse_body, print_arguments
-from cuesta.dialects.core.operation import PlainOperation
+from cuesta.dialects.core.operation import PlainBlock, PlainOperation
 from cuesta.dialects.core.typed import integer_property, property_of, symbol_property, verify_counts
 from cuesta.dialects.core.value_syntax import parse_symbol_and_operands, print_signature, print_symbol_and_operands
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
@@ -41,7 +41,7 @@ class FuncOp(FunctionOp):
         """A kernel with an empty body. `inputs` and `outs` are pointer types."""
         return cls.create(
             properties=cls.properties_of(name, len(outs), symbols, schedule),
-            regions=[Region(Block(arg_types=[*inputs, *outs]))],
+            regions=[Region(PlainBlock(arg_types=[*inputs, *outs]))],
         )
 
     @staticmethod

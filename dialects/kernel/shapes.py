@@ -14,13 +14,23 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
+from cuesta.dialects.core.interning import Memo
+
 Shape: TypeAlias = tuple[int, ...]
 
 
-@lru_cache(maxsize=4096)
+_shapes = Memo[int, tuple[Attribute, Shape]](4096)
+"""By the ids of vector types, which stay taken as long as the types are held here: `shaped` makes each but once."""
+
+
 def shape_of_type(value_type: Attribute) -> Shape:
     """The shape of a vector type; () for a scalar."""
-    return tuple(value_type.get_shape()) if isinstance(value_type, VectorType) else ()
+    if type(value_type) is not VectorType:
+        return ()
+    found = _shapes.get(id(value_type))
+    if found is None:
+        found = _shapes.keep(id(value_type), (value_type, tuple(value_type.get_shape())))
+    return found[1]
 
 
 def shape_of(value: SSAValue) -> Shape:

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
@@ -26,6 +26,7 @@ from cuesta.dialects.core.bodies import (
     ValueYieldOp,
     parse_body,
 )
+from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.reductions import REDUCTIONS, ReductionOp, parse_kind, parse_result_types
 from cuesta.dialects.core.typed import integer_property, property_of
 from cuesta.dialects.elem import scalar_of
@@ -202,7 +203,7 @@ class StatementOp(LoopOp):
     ) -> Self:
         """A loop with an empty body; dim k of the bounds is `operands[k]`."""
         used, properties = cls.loop_properties(lowers, uppers, operands, lanes)
-        block = Block(arg_types=cls.variable_types(len(lowers), lanes))
+        block = PlainBlock(arg_types=cls.variable_types(len(lowers), lanes))
         return cls.create(operands=used, properties=properties, regions=[Region(block)])
 
     @classmethod
@@ -261,7 +262,7 @@ class ReduceOp(LoopOp, ReductionOp):
             operands=used,
             result_types=cls.result_types_of(kind, yielded, lanes),
             properties={**properties, "kind": StringAttr(kind)},
-            regions=[Region(Block(arg_types=cls.variable_types(len(lowers), lanes)))],
+            regions=[Region(PlainBlock(arg_types=cls.variable_types(len(lowers), lanes)))],
         )
 
     @classmethod

@@ -112,7 +112,7 @@ class TensorWriteOp(ElementWriteOp):
     @property
     def target(self) -> SSAValue:
         """The handle of the out written to."""
-        return self.operands[1]
+        return self.operand(1)
 
     @classmethod
     def build_write(

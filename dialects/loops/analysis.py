@@ -7,7 +7,7 @@ dimensions of every expression here. A set of axes is an int with bit k for axis
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from xdsl.dialects.builtin import TensorType
@@ -17,6 +17,7 @@ from cuesta.dialects import elem, layout, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.indexed import IndexedOp
 from cuesta.dialects.core.reductions import EXTREMES
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem.work import WORK, work_of
 
 UNKNOWN_SIZE = 128
@@ -26,7 +27,7 @@ MAX_LOCAL = 16384
 """The most elements of a stage temporary that become scratch memory of the program."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Access:
     """One `loops.load`, `loops.store`, `loops.combine` or `loops.index`.
 
@@ -56,7 +57,7 @@ class Access:
         return all(isinstance(stride, int) and stride * self.width % size == 0 for stride in strides)
 
 
-@dataclass(slots=True, eq=False)
+@struct(eq=False, frozen=False)
 class Loop:
     """The nest itself, or a `loops.for` or `loops.reduce` in it."""
 
@@ -78,7 +79,7 @@ class Loop:
             yield from loop.walk()
 
 
-@dataclass(slots=True, eq=False)
+@struct(eq=False, frozen=False)
 class NestAnalysis:
     """The facts about one nest. `merge_axes` changes them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IndexType
-from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.core.bodies import ValuesYieldOp, parse_arguments, parse_body, print_arguments
+from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.value_syntax import print_types
 from cuesta.dialects.loops.structure import DomainOp, parse_domain, print_body, print_domain
 
@@ -35,7 +36,7 @@ class FoldOp(DomainOp):
             operands=initial,
             result_types=types,
             properties={"sizes": sym.MapAttr.get(0, tuple(sizes))},
-            regions=[Region(Block(arg_types=[*[IndexType()] * len(sizes), *types]))],
+            regions=[Region(PlainBlock(arg_types=[*[IndexType()] * len(sizes), *types]))],
         )
 
     @property

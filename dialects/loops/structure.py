@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.core.bodies import BodyOp, ValueYieldOp, parse_arguments, parse_body, print_arguments
+from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.reductions import REDUCTIONS, ReductionOp, parse_kind, parse_result_types
 from cuesta.dialects.core.typed import property_of
 from cuesta.dialects.loops.schedule import ScheduleAttr
@@ -39,7 +40,8 @@ class DomainOp(BodyOp):
     @property
     def sizes(self) -> tuple[sym.IndexExpr, ...]:
         """The size of each axis of the domain."""
-        return self.domain.results
+        found = self.properties.get("sizes")
+        return found.results if type(found) is sym.MapAttr else self.domain.results
 
     @property
     def induction_variables(self) -> tuple[BlockArgument, ...]:
@@ -93,7 +95,7 @@ def print_body(printer: Printer, op: DomainOp) -> None:
 
 
 def _block_of(sizes: Sequence[sym.IndexExpr], extra_types: Sequence[Attribute] = ()) -> Block:
-    return Block(arg_types=[_INDEX] * len(sizes) + list(extra_types))
+    return PlainBlock(arg_types=[_INDEX] * len(sizes) + list(extra_types))
 
 
 class NestOp(DomainOp):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.sym.expr import line_of, substitute, symbol, symbols_of
 from cuesta.dialects.sym.nodes import Expr, IndexExpr, Symbol
 
 
-@dataclass
+@struct(frozen=False)
 class Solution:
     """What expressions are, given the values of some of them.
 

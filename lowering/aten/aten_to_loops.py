@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, OpResult, SSAValue
+from xdsl.ir import Block, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException, VerifyException
@@ -275,11 +275,13 @@ def _device_of(op: AtenCall) -> str:
     return next((device_of(value.type) for value in (*op.results, *op.operands) if is_tensor_type(value.type)), "cpu")
 
 
-_traits = Memo[Attribute, tuple[bool, str]](100_000)
+_traits = Memo[int, tuple[TensorType, bool, str]](50_000)
+"""By the ids of the types, which stay taken as long as the types are held here."""
 
 
 def _traits_of(tensor: TensorType) -> tuple[bool, str]:
-    found = _traits.get(tensor)
-    if found is not None:
-        return found
-    return _traits.keep(tensor, (kind_of(tensor.element_type) not in "?s", device_of(tensor)))
+    """Whether its elements are computed with, and the device."""
+    found = _traits.get(id(tensor))
+    if found is None:
+        found = _traits.keep(id(tensor), (tensor, kind_of(tensor.element_type) not in "?s", device_of(tensor)))
+    return found[1:]

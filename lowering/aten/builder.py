@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn, TypeGuard, TypeVar
 
 from xdsl.dialects.builtin import (
@@ -32,6 +32,7 @@ from cuesta.dialects.aten import AtenOp, CallArguments, CallOp, Device, DType, L
 from cuesta.dialects.core.devices import CPU, DeviceTraits
 from cuesta.dialects.core.random_words import RANDOM_WORDS
 from cuesta.dialects.core.rounding import rounded
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, tensor_type, tensor_type_of
 from cuesta.lowering.aten import float8
 from cuesta.lowering.aten.scalar import Number, Scalar
@@ -77,7 +78,7 @@ def wrap_integer(value: int, value_type: Attribute) -> int:
     return value - (1 << width) if elem.kind_of(value_type) == "i" and value >> (width - 1) else value
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Nest:
     """A nest under construction: an expression for every axis, the handles of its outs, and its results."""
 
@@ -86,7 +87,7 @@ class Nest:
     results: Sequence[SSAValue]
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Frame:
     block: Block
     constants: dict[tuple[str, Attribute], Scalar] = field(default_factory=dict[tuple[str, Attribute], Scalar])

@@ -34,7 +34,7 @@ Planes: TypeAlias = "tuple[SSAValue, SSAValue]"
 def part_type(value_type: Attribute) -> Attribute | None:
     """The element type of the planes of a complex tensor's type; None for any other."""
     element = value_type.element_type if is_tensor_type(value_type) else None
-    if not isinstance(element, ComplexType):
+    if type(element) is not ComplexType:  # asked of every tensor of a graph
         return None
     part = cast("Attribute", cast("ComplexType[Any]", element).element_type)
     return part if isinstance(part, Float32Type | Float64Type) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeGuard, cast
 
 import torch
@@ -20,6 +19,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import writes_to
 from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.core.locations import format_location, stamp_location
+from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import is_tensor, sizes_of, strides_of, tensor_type, tensor_type_of
 from cuesta.lowering.capture.fx_floats import SymbolicFloats
@@ -49,7 +49,7 @@ class UnsupportedGraphError(CuestaError):
     """A graph that this level cannot say. The driver runs such a graph in eager, and says so."""
 
 
-@dataclass(frozen=True)
+@struct
 class ImportedGraph:
     """A graph as a program, and what a caller needs to know to run it."""
 
@@ -86,7 +86,7 @@ class _Unusable:
 class _Importer:
     def __init__(self, gm: GraphModule):
         self.gm = gm
-        self.block = Block()
+        self.block = PlainBlock()
         self.values: dict[Node, Imported] = {}
         self.ops: list[Operation] = []
         self.constants: list[tuple[str, Any]] = []

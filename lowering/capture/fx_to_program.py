@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeGuard, cast
 
 import torch
@@ -18,13 +17,15 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from cuesta.dialects import host, sym
 from cuesta.dialects.aten import LITERAL_TYPE, Argument, CallArguments, LiteralOp, Operand
 from cuesta.dialects.core.diagnostics import Diagnostic
 from cuesta.dialects.core.entry import by_storage, entry_function
 from cuesta.dialects.core.locations import format_location, stamp_location
+from cuesta.dialects.core.operation import PlainBlock
+from cuesta.dialects.core.structs import struct
 from cuesta.lowering.capture.compiled_bodies import has_compiled_body
 from cuesta.lowering.capture.fx_overloads import CONSTANT_CONVERTERS
 from cuesta.lowering.capture.fx_storages import inputs_by_storage
@@ -46,7 +47,7 @@ from cuesta.lowering.capture.sympy_to_sym import UnsupportedExpressionError
 from cuesta.lowering.capture.written_out import written_out
 
 
-@dataclass(frozen=True)
+@struct
 class ImportedProgram:
     """A graph as a program."""
 
@@ -62,17 +63,26 @@ def import_program(gm: GraphModule) -> ImportedProgram:
 
     Errors: UnsupportedGraphError, which names the node, what is wrong with it, and the model's line.
     """
-    imported = _import(gm, set())
-    if not has_opaque_nodes(gm) and (positions := inputs_by_storage(gm)):
+    if has_opaque_nodes(gm):
+        return _in_pieces(gm, set())
+    imported = _as_one(gm)
+    if positions := inputs_by_storage(gm):
         entry_function(imported.module).attributes["aten.by_storage"] = by_storage(positions)
     return imported
 
 
 def _import(gm: GraphModule, names: set[str]) -> ImportedProgram:
-    if has_opaque_nodes(gm):
-        gm = written_out(gm)
-    if has_opaque_nodes(gm):
-        return _Importer(gm, names).run()
+    return _in_pieces(gm, names) if has_opaque_nodes(gm) else _as_one(gm)
+
+
+def _in_pieces(gm: GraphModule, names: set[str]) -> ImportedProgram:
+    """The program of a graph that has opaque nodes, unless they can be written out."""
+    gm = written_out(gm)
+    return _Importer(gm, names).run() if has_opaque_nodes(gm) else _as_one(gm)
+
+
+def _as_one(gm: GraphModule) -> ImportedProgram:
+    """The program of a graph without opaque nodes."""
     imported = import_graph(gm)
     if imported.untold:
         symbols = ", ".join(sorted(imported.untold))
@@ -89,7 +99,7 @@ class _Importer:
         self.names = names
         """The names of all programs in the module."""
         self.plan = plan_of(gm)
-        self.block = Block()
+        self.block = PlainBlock()
         self.ops: list[Operation] = []
         self.modules: list[ModuleOp] = []
         self.values: dict[Node, SSAValue] = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import torch
@@ -21,6 +21,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
+from cuesta.dialects.core.structs import struct
 from cuesta.lowering.capture.objects import is_object
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _is_unsayable(value: Any, *, as_argument: bool = False) -> bool:
     return is_object(value) or (as_argument and isinstance(value, torch.SymBool))
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Plan:
     """What is done when: piece 0, calls that eager runs, piece 1, …; `calls[0]` come before the first piece."""
 
@@ -304,7 +305,7 @@ def _symbolic_numbers(value: Any) -> list[Any]:
 # -- a piece as a graph of its own -------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Piece:
     """Calls that are compiled together. Its inputs are values of the whole graph, then symbols, and numbers made of
     symbols that nothing tells alone.

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from cuesta.dialects import elem, kernel, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, fail
 from cuesta.dialects.core.locations import stamp_location
+from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.kernel.shapes import Shape, join, joint_shape, shape_of, shaped
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.dialects.sym.syntax import canonical_operands
@@ -69,7 +70,7 @@ class KernelBuilder:
         nest = analysis.nest
         outs = [handle for handle in nest.handles if handle not in schedule.locals]
         pointers = [*analysis.inputs, *outs]
-        block = Block(arg_types=[pointer_to(tensor.type) for tensor in pointers])
+        block = PlainBlock(arg_types=[pointer_to(tensor.type) for tensor in pointers])
         for tensor, argument in zip(pointers, block.args, strict=True):
             self.define(tensor, argument, 0)
             if tensor.name_hint:
@@ -169,7 +170,7 @@ class KernelBuilder:
     def enter(self, axes: Sequence[int], never_empty: bool, lanes: int) -> Block:
         """Opens the block of a loop over `axes`."""
         dim = self.scopes[-1].dim
-        block = Block(arg_types=kernel.LoopOp.variable_types(len(axes), lanes, dim))
+        block = PlainBlock(arg_types=kernel.LoopOp.variable_types(len(axes), lanes, dim))
         self.scopes.append(_Scope(never_empty, dim + (lanes > 1)))
         if lanes > 1:
             self.scopes[-1].lane = block.args[-1]

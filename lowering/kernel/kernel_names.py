@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuesta.dialects import elem, loops
+from cuesta.dialects.core.operation import all_ops
 
 MAX_LENGTH = 32
 MAX_WORDS = 4
@@ -23,7 +24,7 @@ def describe(nest: loops.NestOp) -> str:
     """A few words for what a nest computes: `softmax`, `variance_rsqrt`, `add_gelu`, `gather`, `copy`."""
     words: dict[str, int] = {}
     indirect = where = scatter = False
-    for op in nest.walk():
+    for op in all_ops(nest):
         if isinstance(op, elem.TableOp):
             words[op.row.name] = words.get(op.row.name, 0) + 1
         elif isinstance(op, elem.PhiloxOp | elem.RandomWordOp):

@@ -23,7 +23,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint, fingerprint_region
 from cuesta.dialects.core.machine import Machine, machine_of
-from cuesta.dialects.core.operation import replace_all_uses
+from cuesta.dialects.core.operation import all_ops, replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import NestAnalysis, analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
@@ -126,7 +126,7 @@ def captures(nest: loops.NestOp) -> list[SSAValue]:
     """
     found: dict[SSAValue, None] = {}
     outside = nest.parent_block()
-    for op in nest.walk():
+    for op in all_ops(nest):
         if isinstance(op, elem.ElementwiseOp) or op is nest:
             continue
         for operand in op.operands:

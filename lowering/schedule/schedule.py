@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Operation, SSAValue
 
@@ -11,7 +11,7 @@ from cuesta.dialects import sym
 from cuesta.dialects.core.structs import struct
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class ParallelAxis:
     """What becomes of one axis of the parallel domain.
 
@@ -39,7 +39,7 @@ class Contraction:
     """Whether factors of type f32 may be rounded to TF32."""
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Schedule:
     """The decisions about one nest, whose axes are merged already."""
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops
@@ -25,6 +25,7 @@ from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.dialects.core.machine import Machine, machine_of, state_machine
+from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.setting import setting
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
@@ -334,7 +335,7 @@ def program_of(
     `choices` are the nest's, which is the last op.
     """
     inputs = outer_values(ops) if inputs is None else inputs
-    block = Block(arg_types=[value.type for value in inputs])
+    block = PlainBlock(arg_types=[value.type for value in inputs])
     values: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
     copies = [op.clone(values) for op in ops]
     block.add_ops(copies)

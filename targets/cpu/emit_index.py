@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -24,7 +24,7 @@ from cuesta.targets.cpu.emit_types import constant, memory_text, splat_integer, 
 from cuesta.targets.cpu.vector_text import vector_type
 
 
-@dataclass
+@struct(frozen=False)
 class Level:
     """The body of one loop under construction: its lines, and what has been computed in it."""
 
@@ -119,8 +119,10 @@ class IndexEmitter:
 
     def varies_by_row(self, value: SSAValue) -> bool:
         """Whether a value has a name for every row."""
+        if self.rows <= 1:
+            return False
         shape = shape_of_type(value.type)
-        return self.rows > 1 and len(shape) >= self.row_axes and shape[self.row_axes - 1] > 1
+        return len(shape) >= self.row_axes and shape[self.row_axes - 1] > 1
 
     def type_of(self, value_type: Attribute) -> str:
         """The LLVM type of a value at the present width."""

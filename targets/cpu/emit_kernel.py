@@ -12,11 +12,12 @@ the tail, so nothing is masked that the text does not mask.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.ir import Block, BlockArgument, Operation
 
 from cuesta.dialects import elem, kernel
+from cuesta.dialects.core.operation import all_ops
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem import scalar_of
@@ -65,7 +66,7 @@ class Strip:
     """Whether it counts the rows that stand side by side."""
 
 
-@dataclass
+@struct(frozen=False)
 class EmittedKernel:
     """The text of one kernel and what the module has to provide for it."""
 
@@ -87,7 +88,7 @@ class KernelEmitter(IndexEmitter):
         self.functions: dict[str, MathFunction] = {}
         self.entry: list[str] = []
         self.scans: dict[Operation, ScanCarry] = {}
-        self.is_checked = any(isinstance(op, kernel.WithinOp) for op in func.walk())
+        self.is_checked = any(isinstance(op, kernel.WithinOp) for op in all_ops(func))
         """Whether the text cannot be believed: then nothing that LLVM may assume is said of addresses."""
         self._coordinates: list[str] = []
         self._record: str | None = None
@@ -408,7 +409,7 @@ def _plus(emitter: KernelEmitter, base: str, offset: int) -> str:
 
 def holds_lanes(op: kernel.LoopOp) -> bool:
     """Whether a loop with lanes is in it: then it is an outer axis of a tile."""
-    return any(isinstance(inner, kernel.LoopOp) and inner.lanes > 1 for inner in op.body.walk())
+    return any(isinstance(inner, kernel.LoopOp) and inner.lanes > 1 for inner in all_ops(op)[1:])
 
 
 _SIMPLE = (

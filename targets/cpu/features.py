@@ -6,12 +6,13 @@ Everything is chosen from the list of features: the processor name that LLVM gue
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
+from cuesta.dialects.core.structs import struct
 
-@dataclass(frozen=True)
+
+@struct
 class HostFeatures:
     """One processor as code generation sees it.
 

@@ -8,7 +8,7 @@ says.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
@@ -67,7 +67,7 @@ _RESERVED = (
 )  # fmt: skip
 
 
-@dataclass
+@struct(frozen=False)
 class Wrapper:
     """The text of a wrapper and what its names stand for.
 
@@ -106,7 +106,7 @@ class Address:
         return f"{self.base} + {self.offset}" if self.offset else self.base
 
 
-@dataclass
+@struct(frozen=False)
 class _PendingRun:
     device: str = ""
     asynchronous: bool = False

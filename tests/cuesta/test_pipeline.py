@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
+from xdsl.dialects.builtin import ModuleOp
 
 from cuesta import pipeline
 from cuesta.context import make_context
 from cuesta.dialects.core.locations import CuestaParser, print_text
+from cuesta.machine import devices_of
 from cuesta.opt import run_captured
 from cuesta.pipeline import STAGES, Stage, default_stages, run_pipeline
+from tests.support.levels import capture
 
 PROGRAM = """
 func.func @main(%x : tensor<4xf32>) -> tensor<4xf32> {
@@ -73,3 +79,68 @@ def test_only_what_a_stage_has_touched_is_verified_again(monkeypatch: pytest.Mon
     assert len(stages) == 3 and len(verified) == len(set(verified)) == 2  # at first, and without what nobody uses
     run_pipeline(make_context(), module, stages, verify_each=True)
     assert verified[2:] == verified[1:2]
+
+
+def _norms_and_products(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    rows = torch.nn.functional.layer_norm(x @ weight, (6,)).relu() @ weight.T
+    counts = torch.zeros(8).index_add(0, (rows[:, 0] > 0).long(), rows.sum(-1))
+    return rows.softmax(-1).sum() + counts.cumsum(0).sum()
+
+
+def _images(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    convolved = torch.nn.functional.conv2d(x, weight, weight.sum((1, 2, 3)), padding=1)
+    return torch.nn.functional.max_pool2d(torch.nn.functional.instance_norm(convolved).relu(), 2).mean((2, 3))
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The passes that pipelines look up."""
+    found: list[str] = []
+    parse = pipeline.parse_passes
+    monkeypatch.setattr(pipeline, "parse_passes", lambda text: found.append(text) or parse(text))
+    return found
+
+
+def _texts(module: ModuleOp, stages: Sequence[Stage]) -> list[str]:
+    """The program after each stage."""
+    found: list[str] = []
+    run_pipeline(make_context(), module, stages, after_stage=lambda _, now, __: found.append(print_text(now)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [(_norms_and_products, ((5, 4), (4, 6))), (_images, ((2, 3, 8, 8), (4, 3, 3, 3)))],
+)
+def test_what_is_left_out_on_the_cpu_would_have_done_nothing(
+    function: Callable[..., torch.Tensor], shapes: tuple[tuple[int, ...], ...], asked: list[str]
+) -> None:
+    """The same text after every stage, whether passes that need a GPU run or not; they are not even looked up."""
+    stages = default_stages()
+    left_out = {stage.name for stage in stages if stage.where}
+    assert len(left_out) == 7
+    inputs = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    for captured in capture(function, *inputs, backward=True):
+        every = _texts(captured.module.clone(), [replace(stage, where="") for stage in stages])
+        asked.clear()
+        assert _texts(captured.module.clone(), stages) == every and len(every) == len(stages)
+        assert asked and left_out.isdisjoint(asked)
+
+
+def test_a_gpu_among_the_devices_has_all_stages(asked: list[str]) -> None:
+    text = PROGRAM.replace("tensor<4xf32>", 'tensor<4xf32, #aten.layout<device = "cuda:0">>')
+    mixed = PROGRAM.replace("func.func @main(", 'func.func @main(%g : tensor<f32, #aten.layout<device = "cuda:1">>, ')
+    for source, devices in ((text, ["cuda:0"]), (mixed, ["cuda:1", "cpu"])):
+        module = CuestaParser(make_context(), source, "<test>").parse_module()
+        assert devices_of(module) == devices
+        asked.clear()
+        stages = [stage for stage in STAGES if stage.where]
+        run_pipeline(make_context(), module, stages)
+        assert asked == [stage.name for stage in stages]
+
+
+def test_a_pass_that_is_told_its_target_runs(asked: list[str]) -> None:
+    module = CuestaParser(make_context(), PROGRAM, "<test>").parse_module()
+    run_pipeline(make_context(), module, [Stage("spread-rows{target=cuda}", "", where="blocks")])
+    run_pipeline(make_context(), module, [Stage("spread-rows", "", where="blocks")])
+    assert asked == ["spread-rows{target=cuda}"]

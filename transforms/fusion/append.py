@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.operation import replace_all_uses
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.typed import position_of
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import (
@@ -84,7 +84,7 @@ def _make_last(stage: loops.StatementOp) -> None:
         block.insert_op_before(op, stage)
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Plan:
     forwarded: dict[loops.LoadOp, SSAValue]
     needs_own_stage: bool

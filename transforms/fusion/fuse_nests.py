@@ -30,6 +30,7 @@ from cuesta.dialects.core.extension import active
 from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import Apart, active_trace, no_match
 from cuesta.dialects.layout import sizes_of, tensor_type_of, traits_of
 from cuesta.dialects.loops.analysis import byte_width
@@ -85,7 +86,7 @@ class FuseNestsPass(ModulePass):
             print(remark, file=sys.stderr)
 
 
-@dataclass
+@struct(frozen=False)
 class _Fusion:
     block: Block
     ranges: sym.SymbolRanges

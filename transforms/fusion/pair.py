@@ -9,13 +9,13 @@ def recompute_exponentials(pair: Pair) -> NestOp | str | None:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuesta.dialects import loops
+from cuesta.dialects.core.structs import struct
 
 
-@dataclass
+@struct(frozen=False)
 class Pair:
     """Two nests of which the consumer reads what the producer stores."""
 

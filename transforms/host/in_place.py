@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from cuesta.dialects import kernel
+from cuesta.dialects.core.operation import all_ops
 
 Variable = tuple[str, int] | SSAValue
 """An index: an axis of the grid, an induction variable by its position around the op, or another value itself."""
@@ -68,7 +69,7 @@ def may_fail(func: kernel.FuncOp) -> bool:
     """Whether the kernel may raise an IndexError: what it has written until then stays written. It does not, where all
     its indices have been checked before it runs (`check-first`).
     """
-    return any(isinstance(op, kernel.BoundOp) and not op.is_checked for op in func.walk())
+    return any(isinstance(op, kernel.BoundOp) and not op.is_checked for op in all_ops(func))
 
 
 def _path(op: Operation, func: kernel.FuncOp) -> list[kernel.LoopOp] | None:

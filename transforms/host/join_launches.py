@@ -93,8 +93,10 @@ class JoinLaunchesPass(ModulePass):
 
 def _is_joinable(func: kernel.FuncOp) -> bool:
     """Whether programs of several launches may be those of one: they wait for nobody, stop nobody, and start afresh."""
+    if not func.is_for_gpu or func.updates:
+        return False
     apart = any(isinstance(op, kernel.MeetOp | kernel.AtomicOp | kernel.PickOp | kernel.LocalOp) for op in func.walk())
-    return func.is_for_gpu and not func.updates and not apart and not may_fail(func)
+    return not apart and not may_fail(func)
 
 
 def _segments(ops: Sequence[Operation]) -> list[list[Operation]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from xdsl.context import Context
@@ -101,7 +101,7 @@ def _condition(op: elem.TableOp) -> Condition | None:
     return Condition(op, left.offset, left.indices, low, high)
 
 
-@dataclass
+@struct(frozen=False)
 class _Splitter:
     func: kernel.FuncOp
     ranges: dict[SSAValue, tuple[int, int] | None] = field(default_factory=dict[SSAValue, "tuple[int, int] | None"])

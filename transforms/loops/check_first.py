@@ -14,12 +14,10 @@ and every buffer of a model whose loss looks at labels. A check by itself costs 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr, i64
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, layout, loops, sym
@@ -29,11 +27,10 @@ from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.loops.structure import enclosing_domains
 from cuesta.dialects.loops.surgery import Substitution, clone_into, has_points
-from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.devices import DevicePass, traits_for
 
 
-@dataclass(frozen=True)
-class CheckFirstPass(ModulePass):
+class CheckFirstPass(DevicePass):
     """Every check of an index that a tensor holds is made in a nest of its own too, as early as the tensor is there.
 
     Exact: what raised an IndexError raises one, of the same index or of another one that is out of range.
@@ -42,9 +39,6 @@ class CheckFirstPass(ModulePass):
     """
 
     name = "check-first"
-
-    target: str = DEVICE
-    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not (written := written_arguments(entry_function(op))):

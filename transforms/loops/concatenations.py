@@ -13,7 +13,6 @@ from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem.base import TableOp
 from cuesta.dialects.layout import device_of, element_type_of, sizes_of, tensor_type, tensor_type_of
-from cuesta.dialects.loops.surgery import stores_of
 from cuesta.dialects.loops.writing import BodyWriter
 
 MOST_SELECTED = 4
@@ -119,7 +118,8 @@ def _shifts(access: loops.LoadOp | loops.StoreOp, places: Sequence[SSAValue]) ->
     for result, place in zip(access.map.results, places, strict=True):
         if place not in position:
             return None
-        shift = result - sym.dim(position[place])
+        own = sym.dim(position[place])
+        shift = 0 if result is own else result - own
         if not isinstance(shift, int):
             return None
         found.append(shift)
@@ -128,9 +128,11 @@ def _shifts(access: loops.LoadOp | loops.StoreOp, places: Sequence[SSAValue]) ->
 
 def _chosen_by_masks(nest: loops.NestOp, ops: Sequence[Operation]) -> list[tuple[int, int, SSAValue] | None]:
     """store (load %a[…] if %first else load %b[…] if %second else …): as above, for each load."""
-    stores = stores_of(nest)
     known = (loops.LoadOp, loops.IndexOp, loops.StoreOp, elem.ConstantOp, TableOp)
-    if len(stores) != 1 or stores[0].mask is not None or not all(isinstance(op, known) for op in ops):
+    stores = [op for op in ops if isinstance(op, loops.StoreOp)]
+    if len(stores) != 1 or not isinstance(stores[0].value.owner, loops.LoadOp) or stores[0].mask is not None:
+        return []
+    if not all(isinstance(op, known) for op in ops):
         return []
     places = list(nest.induction_variables)
     if _shifts(stores[0], places) != [0] * len(places):

@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -21,7 +19,6 @@ from cuesta.dialects.loops.surgery import remove, top_level_nest
 from cuesta.transforms.loops.concatenations import MOST_SELECTED, concatenation_of, join
 
 
-@dataclass(frozen=True)
 class NestConcatenationsPass(ModulePass):
     """Of more parts than masks tell apart, the first ones are read where an earlier concatenation stored them, where
     few are left then. Exact. Such a nest is one of points, which what reads it can take in; and its text is as long as

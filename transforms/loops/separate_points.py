@@ -9,13 +9,11 @@ nest (%i : 64, %j : 512) outs(%o) { %m = load %s[%i]; store %x[%i, %j] - %m, %o[
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import permutations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
@@ -26,14 +24,13 @@ from cuesta.dialects.layout import device_of, sizes_of, tensor_type, tensor_type
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
 from cuesta.dialects.loops.writing import BodyWriter, leading_to, nest_before
 from cuesta.transforms.dce import clean_block
-from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.devices import DevicePass, traits_for
 from cuesta.transforms.views.convolution_costs import Convolution
 
 _OF_POINTS = (elem.ElementwiseOp, loops.LoadOp, loops.IndexOp, loops.StoreOp)
 
 
-@dataclass(frozen=True)
-class SeparatePointsPass(ModulePass):
+class SeparatePointsPass(DevicePass):
     """In a program with convolutions, of a nest for a GPU that reads or writes images: reductions of rows, and a loop
     over their points behind them. Exact. Such a nest goes along its rows, and would read and write images of two
     layouts across; apart, the points may transpose. Where layouts agree `fuse-nests` makes one nest of both again. The
@@ -44,9 +41,6 @@ class SeparatePointsPass(ModulePass):
     """
 
     name = "separate-points"
-
-    target: str = DEVICE
-    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         every = ops_of(entry_block(op))

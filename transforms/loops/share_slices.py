@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.entry import entry_block
-from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
+from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint, key_of
 from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
@@ -48,20 +48,20 @@ class ShareSlicesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         nests = [one for one in ops_of(entry_block(op)) if isinstance(one, loops.NestOp)]
         alike: dict[Hashable, list[loops.NestOp]] = defaultdict(list)
-        moved = set[Hashable]()
         for nest in nests:
-            shape = _shape_of(nest)
-            alike[shape].append(nest)
-            if shape not in moved and _reads_further_on(nest):
-                moved.add(shape)
-        for shape in alike:
-            if shape in moved and len(alike[shape]) > 1:
-                _share(alike[shape])
+            alike[_shape_of(nest)].append(nest)
+        for group in alike.values():
+            if len(group) > 1 and any(_reads_further_on(nest) for nest in group):
+                _share(group)
 
 
 def _shape_of(nest: loops.NestOp) -> Hashable:
     """What nests that are alike have in common, at a glance."""
-    return tuple(nest.sizes), tuple(result.type for result in nest.results), tuple(one.name for one in all_ops(nest))
+    return (
+        tuple(nest.sizes),
+        tuple([key_of(result.type) for result in nest.results]),
+        tuple([one.name for one in all_ops(nest)]),
+    )
 
 
 def _reads_further_on(nest: loops.NestOp) -> bool:

@@ -7,11 +7,8 @@ loops.nest (%i : 64, %j : 512) outs(%o) { %a = loops.load %x[%i]; …; store %v,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from cuesta.dialects import elem, loops
 from cuesta.dialects.core.entry import entry_block
@@ -19,7 +16,7 @@ from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.elem.work import WORK
 from cuesta.dialects.loops.surgery import join_nest
-from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.devices import DevicePass, traits_for
 
 _MOST_WORK = 16.0
 """The most that is computed for a row, in float adds, and then for every point. A program of a tile in a row computes
@@ -29,8 +26,7 @@ Source: a definition: less than an exponential and a division, and what no progr
 """
 
 
-@dataclass(frozen=True)
-class SpreadRowsPass(ModulePass):
+class SpreadRowsPass(DevicePass):
     """Of a nest for a GPU that is one loop over rows, and what they share. Exact. A program then takes a piece of a
     row, and not the whole of it, which would be there for what a reduction reads again.
 
@@ -39,9 +35,6 @@ class SpreadRowsPass(ModulePass):
     """
 
     name = "spread-rows"
-
-    target: str = DEVICE
-    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         nests = [one for one in ops_of(entry_block(op)) if isinstance(one, loops.NestOp)]

@@ -35,7 +35,7 @@ from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.kernel.access import FURTHEST
-from cuesta.dialects.layout import strides_of, tensor_type_of
+from cuesta.dialects.layout import is_tensor_type, sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import loads_of, remove, top_level_nest
 from cuesta.transforms.fusion.inline import inline_at, stored_values
 from cuesta.transforms.products.matrices import Matrix, matrix_of
@@ -139,6 +139,8 @@ class NestRowProductsPass(ModulePass):
             if call.overload == ATTENTION:
                 take_apart(call)
                 continue
+            if not _may_have_few_rows(call):
+                continue
             product = product_of(call, positions, taken, True, fewest=1)
             if product is None or product.sizes[0] > MOST_ROWS:
                 continue
@@ -157,6 +159,13 @@ class NestRowProductsPass(ModulePass):
             read = {load.source for made in product.producers.values() for load in loads_of(made)}
             replace(product, nest, choices_for(product, matrix, machine_of(op).lanes))
             take_in(nest, read, product.sizes[2], ranges)
+
+
+def _may_have_few_rows(call: loops.ExternOp) -> bool:
+    """Whether a call is not known to give more rows than a product here has: few do, and this costs nothing."""
+    kind = call.results[0].type if call.results else None
+    sizes = sizes_of(kind) if kind is not None and is_tensor_type(kind) else ()
+    return len(sizes) < 2 or not isinstance(sizes[-2], int) or sizes[-2] <= MOST_ROWS
 
 
 def take_in(nest: loops.NestOp, read: set[SSAValue], points: int, ranges: sym.SymbolRanges) -> None:

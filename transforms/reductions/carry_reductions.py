@@ -27,6 +27,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.reductions import JOINS, identity
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
@@ -190,7 +191,7 @@ def carry(nest: loops.NestOp, members: list[Carried], points: int) -> None:
     fold.body.add_op(end)
     Rewriter.insert_op([*start, fold], InsertPoint.before(first))
     results = dict(zip((member.reduction for member in members), fold.results, strict=True))
-    after = Block()
+    after = PlainBlock()
     finishing = BodyWriter(after, first)
     ends: dict[loops.ReduceOp, SSAValue] = {}
     for member in members:

@@ -9,27 +9,20 @@ Nothing else is changed: `split-reductions` obeys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
 from cuesta.dialects.core.machine import machine_of
-from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.devices import DevicePass, traits_for
 from cuesta.transforms.reductions.when import choose_part, choose_part_on_gpu
 
 
-@dataclass(frozen=True)
-class ChoosePartsPass(ModulePass):
+class ChoosePartsPass(DevicePass):
     """Chooses the parts of reductions, by `when.py`. Who says how a nest runs means the nest as it is."""
 
     name = "choose-parts"
-
-    target: str = DEVICE
-    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine, ranges = machine_of(op), symbol_ranges(op)

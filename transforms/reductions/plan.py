@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Operation, SSAValue
 
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.access import BoundOp, LoadOp, StoreOp, TensorWriteOp
 from cuesta.dialects.loops.structure import DomainOp, ForOp, NestOp, ReduceOp
 from cuesta.transforms.reductions.domains import Parts
@@ -14,7 +15,7 @@ from cuesta.transforms.reductions.laws import PLACE
 from cuesta.transforms.reductions.members import Member, done_again, has_scans, read_from
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class Plan:
     """Which op of the nest's own body goes where."""
 

@@ -13,31 +13,30 @@ is computed between them (the mean that a variance is about).
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.core.machine import Machine, machine_of
-from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.core.operation import PlainBlock, ops_of, replace_all_uses
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import device_of, element_type_of, sizes_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of
 from cuesta.dialects.loops.writing import leading_to
 from cuesta.transforms.dce import clean_block
-from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.devices import DevicePass, traits_for
 from cuesta.transforms.loops.concatenations import Concatenation, concatenation_of, join, size_along
 from cuesta.transforms.loops.separate_points import is_apart, separate
 from cuesta.transforms.reductions.sharing_cost import Site, Work, pays
 
 
-@dataclass(frozen=True)
-class ShareReductionsPass(ModulePass):
+class ShareReductionsPass(DevicePass):
     """Reduces every part of concatenations once, and joins what comes out, where several nests reduce them in the same
     way and that is less work for all of them together (`sharing_cost.py`). Exact.
 
@@ -50,9 +49,6 @@ class ShareReductionsPass(ModulePass):
     """
 
     name = "share-reductions"
-
-    target: str = DEVICE
-    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ops = ops_of(entry_block(op))
@@ -124,7 +120,7 @@ def _with_common_parts(readers: Sequence[_Reader], joined: dict[SSAValue, Concat
     ]
 
 
-@dataclass
+@struct(frozen=False)
 class _Reader:
     """A nest that reduces a tensor, point by point of an axis."""
 
@@ -143,7 +139,7 @@ class _Reader:
         sizes = list(sizes_of(tensor_type_of(self.tensor)))
         sizes[self.axis] = 1
         kind = tensor_type(sizes, element_type_of(self.tensor), device=device_of(tensor_type_of(self.tensor)))
-        one = self.of(Block(arg_types=[kind]).args[0])
+        one = self.of(PlainBlock(arg_types=[kind]).args[0])
         self.key = fingerprint(one)
 
     @property

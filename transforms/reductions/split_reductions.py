@@ -23,11 +23,9 @@ Reassociates. NaN and infinities come out the same, and the result does not depe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
@@ -36,7 +34,7 @@ from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.surgery import is_pointwise
-from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.devices import DevicePass, traits_for
 from cuesta.transforms.products.products_in_parts import product_in_parts
 from cuesta.transforms.reductions import when
 from cuesta.transforms.reductions.cooperation import cooperate_in_parts
@@ -47,17 +45,13 @@ from cuesta.transforms.reductions.scans_in_parts import split_scan, splittable_s
 from cuesta.transforms.reductions.when import choose_part_on_gpu, is_static
 
 
-@dataclass(frozen=True)
-class SplitReductionsPass(ModulePass):
+class SplitReductionsPass(DevicePass):
     """Computes the reductions of a nest in parts where its schedule says how many points each has.
 
     Near miss: a nest that says nothing. One that says it and cannot be split is an error: somebody asked for it.
     """
 
     name = "split-reductions"
-
-    target: str = DEVICE
-    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = machine_of(op)

@@ -21,12 +21,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, layout, loops, sym
@@ -38,7 +36,7 @@ from cuesta.dialects.core.reductions import identity
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, loads_of, remove, stores_of
-from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.devices import DevicePass, traits_for
 from cuesta.transforms.reductions.members import has_scans, members_of, read_from
 
 HEIGHTS = (64, 32, 16, 8)
@@ -65,8 +63,7 @@ KINDS = frozenset({"sum", "prod", "maximum", "minimum"})
 """The reductions that `loops.combine` knows, too."""
 
 
-@dataclass(frozen=True)
-class SumColumnsWithRowsPass(ModulePass):
+class SumColumnsWithRowsPass(DevicePass):
     """Joins the nests that read the same tensors, the one by rows and the others by columns.
 
     Near misses: columns that need another reduction first; rows too wide for registers, or too few of them; "columns"
@@ -74,9 +71,6 @@ class SumColumnsWithRowsPass(ModulePass):
     """
 
     name = "sum-columns-with-rows"
-
-    target: str = DEVICE
-    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         nests = [nest for nest in entry_block(op).ops if isinstance(nest, loops.NestOp)]

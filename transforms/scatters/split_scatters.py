@@ -11,22 +11,18 @@ On a GPU always, stage by stage, because what many programs change has to be the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block, entry_function, written_arguments
 from cuesta.dialects.core.operation import ops_of
-from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.devices import DevicePass, traits_for
 from cuesta.transforms.scatters.stages import take_apart
 from cuesta.transforms.scatters.starts import split_start
 
 
-@dataclass(frozen=True)
-class SplitScattersPass(ModulePass):
+class SplitScattersPass(DevicePass):
     """Takes scatters apart, where that pays, or where it must be.
 
     Near misses: an out that is stored in two places, or that an earlier stage reads; on a processor a small one, unless
@@ -34,9 +30,6 @@ class SplitScattersPass(ModulePass):
     """
 
     name = "split-scatters"
-
-    target: str = DEVICE
-    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         block, count = entry_block(op), len(written_arguments(entry_function(op)))

@@ -9,11 +9,8 @@ Exact, but for the order of a sum, which `loops.combine` leaves open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops
 from cuesta.dialects.core.entry import entry_block
@@ -21,20 +18,16 @@ from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.scans import is_atomic
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.loops.surgery import all_ops, combines_of, join_nest, remove, stores_of
-from cuesta.transforms.devices import DEVICE, traits_for
+from cuesta.transforms.devices import DevicePass, traits_for
 
 
-@dataclass(frozen=True)
-class SpreadScansPass(ModulePass):
+class SpreadScansPass(DevicePass):
     """Of a nest for a GPU that does nothing but change what it updates, in one scan, in ways that have atomics.
 
     Near misses: an assignment, of which the last one wins; a running value; a type without atomics; two scans.
     """
 
     name = "spread-scans"
-
-    target: str = DEVICE
-    """For which kind of device: that of the results, or else `cpu`, `cuda`, …"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for nest in ops_of(entry_block(op)):

@@ -6,13 +6,14 @@ A nest that cannot be taken apart so stays whole, and its scans run one point af
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops
 from cuesta.dialects.core.operation import replace_all_uses
+from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.surgery import Substitution, all_ops, clone_into, combines_of, loads_of, remove, stores_of
 
 _PURE = (elem.ElementwiseOp, loops.IndexOp, loops.LoadOp, loops.BoundOp, loops.YieldOp, loops.ReduceOp)
@@ -24,7 +25,7 @@ def take_apart(nest: loops.NestOp) -> None:
         _take_apart(nest, stages)
 
 
-@dataclass(slots=True)
+@struct(frozen=False)
 class _Stage:
     """Ops of the nest's own body that do something, and all the pure ones that they need, in order."""
 

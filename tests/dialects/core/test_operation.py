@@ -10,7 +10,16 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.rewriter import Rewriter
 
-from cuesta.dialects.core.operation import PlainOperation, all_ops, ops_of, replace_all_uses, same_state, state_of
+from cuesta.dialects.core.operation import (
+    PlainBlock,
+    PlainOperation,
+    all_ops,
+    is_used,
+    ops_of,
+    replace_all_uses,
+    same_state,
+    state_of,
+)
 
 
 class Plain(PlainOperation):
@@ -82,6 +91,35 @@ def test_replacing_uses(replace: object) -> None:
     for user in users:  # the lists of uses are sound: every use can be taken out
         user.erase()
     assert not uses_of(new)
+
+
+def test_operands_of_ops_that_are_not_ours_stay_as_xdsl_has_them() -> None:
+    """Its formats ask for the types of a slice."""
+    old, new = (Plain.create(result_types=(f32,)).results[0] for _ in range(2))
+    users = [Plain.create(operands=(old,)), Slow.create(operands=(old,))]
+    replace_all_uses(old, new)
+    assert [tuple(user.operands) for user in users] == [(new,), (new,)]
+    assert users[1].operands[0:1].types == (f32,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    assert is_used(new.owner) and not is_used(old.owner) and not is_used(users[0])
+
+
+def test_a_plain_block() -> None:
+    block, slow = PlainBlock(arg_types=(f32, i64)), Block(arg_types=(f32, i64))
+    root = Plain.create(regions=[Region(block)])
+    for one in (block, slow):
+        inserted = one.insert_arg(i64, 1)
+        assert [argument.type for argument in one.args] == [f32, i64, i64] and one.args[1] is inserted
+        assert [argument.index for argument in one.args] == [0, 1, 2]
+        assert all(argument.owner is one for argument in one.args)
+        one.erase_arg(one.args[0])
+        assert [argument.index for argument in one.args] == [0, 1] and one.args[0] is inserted
+    assert len(set(block.args)) == 2 and block.args[0] != block.args[1]
+    inside = Plain.create(operands=block.args)
+    block.add_op(inside)
+    assert inside.operand_values == tuple(inside.operands) == block.args and inside.parent_op() is root
+    assert root.parent_op() is None and Plain.create().parent_op() is None
+    copied = root.clone().regions[0].block
+    assert [argument.type for argument in copied.args] == [i64, i64]
 
 
 def test_ops_in_order() -> None:

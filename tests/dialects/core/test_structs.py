@@ -50,6 +50,20 @@ class Nothing:
     pass
 
 
+@struct(frozen=False)
+class Counter:
+    name: str
+    count: int = 0
+    seen: list[str] = field(default_factory=list[str])
+    doubled: int = field(init=False)
+    kept: int = field(default=7, init=False)
+    made: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    step: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.doubled = 2 * self.count
+
+
 def test_it_compares_and_hashes_as_a_dataclass_does() -> None:
     assert Point(1) == Point(1, note="another")
     assert Point(1) != Point(2)
@@ -84,3 +98,25 @@ def test_it_is_a_dataclass_with_slots() -> None:
     match Point(1, 9):
         case Point(1, y):
             assert y == 9
+
+
+def test_one_that_is_not_frozen_changes_and_has_no_hash() -> None:
+    one, other = Counter("a", 2), Counter("a", count=2, step=1)
+    assert one == other and one.doubled == 4 and one.kept == 7
+    one.count, one.doubled = 3, 6
+    one.seen.append("b")
+    assert one != other and other.seen == [] and one.made is not other.made
+    assert replace(one, count=5) == Counter("a", 5, ["b"])
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    with pytest.raises(AttributeError):
+        one.w = 1  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_what_its_initializer_refuses() -> None:
+    with pytest.raises(TypeError, match=r"Point.__init__\(\) missing 1 required positional argument: 'x'"):
+        Point()  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match="positional arguments but 5 were given"):
+        Counter("a", 1, [], 2)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'kept'"):
+        Counter("a", kept=1)  # pyright: ignore[reportCallIssue]

@@ -87,3 +87,44 @@ func.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<2x2xf32>) {
   %c = loops.view %b by (d0, d1) -> (d0 * 2 + d1) : tensor<4xf32> to tensor<2x2xf32>
   func.return %a, %c : tensor<4xf32>, tensor<2x2xf32>
 }
+
+// -----
+
+// Four nests of as many points that begin with the same load: the third is the first again, the others do something else.
+// CHECK:      func.func @main
+// CHECK:        elem.exp
+// CHECK:        elem.log
+// CHECK-NOT:    elem.exp
+// CHECK:        elem.sqrt
+// CHECK:        loops.load %y[%j]
+// CHECK:        func.return %y, %z, %v, %s
+func.func @main(%x : tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) {
+  %y = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %a = loops.load %x[%i] : tensor<4xf32>
+    %b = elem.exp %a : f32
+    loops.store %b, %o[%i] : tensor<4xf32>
+  }
+  %z = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %a = loops.load %x[%i] : tensor<4xf32>
+    %b = elem.log %a : f32
+    loops.store %b, %o[%i] : tensor<4xf32>
+  }
+  %w = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %a = loops.load %x[%i] : tensor<4xf32>
+    %b = elem.exp %a : f32
+    loops.store %b, %o[%i] : tensor<4xf32>
+  }
+  %v = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %a = loops.load %x[%i] : tensor<4xf32>
+    %b = elem.sqrt %a : f32
+    loops.store %b, %o[%i] : tensor<4xf32>
+  }
+  %s = loops.nest () outs(%o : tensor<f32>) {
+    %t = loops.reduce sum (%j : 4) {
+      %a = loops.load %w[%j] : tensor<4xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %t, %o[] : tensor<f32>
+  }
+  func.return %y, %z, %v, %s : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>
+}
