@@ -61,8 +61,8 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     """A Dynamo graph, whose parts these compilers are given. One that AOTAutograd would get wrong, or cannot capture,
     runs in eager, with a warning that says why.
     """
+    from cuesta.in_eager import left_as_found, why_uncaptured
     from cuesta.lowering.capture.dynamo_graph import update_beside_bits, update_of_shared_elements
-    from cuesta.lowering.capture.in_eager import left_as_found, why_uncaptured
     from cuesta.lowering.capture.lost_in_views import lost
 
     start = perf_counter()
@@ -104,7 +104,7 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
 
 
 def _in_eager(gm: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
-    from cuesta.lowering.capture.in_eager import run_in_eager
+    from cuesta.in_eager import run_in_eager
 
     warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=4)
     return run_in_eager(gm)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, cast
 
-from cuesta.lowering.capture.in_eager import UncapturedError
+from cuesta.in_eager import UncapturedError
 from cuesta.saved_results import has_subclasses, is_view, tokens_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
         if info.base_idx in metadata.mutated_inp_runtime_indices:
             written.append(results[tokens + metadata.mutated_inp_runtime_indices.index(info.base_idx)])
         updated = next((node for node in chain if node in written and not _lies_as(node, given)), None)
-        if updated is not None and any(view.target not in _moves() for view in chain[: chain.index(updated)]):
+        if updated is not None:
             if _is_of_sizes_that_change(given):
                 raise UncapturedError("a view of an input of sizes that change, which is written to, is returned")
             updated = None  # AOTAutograd has the views' names, and all that they are given

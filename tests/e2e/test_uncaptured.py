@@ -14,7 +14,7 @@ from torch._functorch.eager_transforms import jvp
 import cuesta
 from cuesta import aot_autograd
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
-from cuesta.lowering.capture.in_eager import UNCAPTURED, left_as_found, why_uncaptured
+from cuesta.in_eager import UNCAPTURED, left_as_found, why_uncaptured
 from tests.support.differential import difference
 
 _C: Any = getattr(torch, "_C")  # noqa: B009  # most of it has no types

@@ -16,7 +16,7 @@ import torch._functorch.config as functorch_settings
 from torch import Tensor
 from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path
 
-from cuesta.lowering.capture.in_eager import UNCAPTURED, left_as_found
+from cuesta.in_eager import UNCAPTURED, left_as_found
 from cuesta.testing import Float64Mode
 from tests.fuzz.calls import scope
 from tests.fuzz.calls.roundings import NudgedMode

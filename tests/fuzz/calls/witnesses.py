@@ -19,7 +19,7 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map_only
 
-from cuesta.lowering.capture.in_eager import left_as_found, why_uncaptured
+from cuesta.in_eager import left_as_found, why_uncaptured
 from cuesta.lowering.capture.lost_in_views import lost_view_of_a_subclass
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.outcomes import Call, Raised, Results, captured_numbers, donated_buffers

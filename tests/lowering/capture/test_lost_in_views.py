@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,15 @@ from tests.fuzz.calls import scope
 from tests.fuzz.calls.operators import fuzz
 
 Program = Callable[[Tensor], Any]
+
+
+@pytest.fixture
+def group() -> Iterator[None]:
+    """What DTensors need; the group of processes is gone afterwards."""
+    yield
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    scope.mesh.cache_clear()
 
 
 def reason_of(program: Program, x: Tensor, **settings: Any) -> str | None:
@@ -72,15 +81,25 @@ def test_a_view_made_without_gradients(recorded: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "x", "is_lost"),
+    ("name", "make", "is_lost"),
     [
-        ("a DTensor", scope.distributed(torch.ones(3, 2), None), True),
-        ("parts that lie alike", scope.Pair(torch.ones(3, 2), torch.zeros(3, 2)), False),
-        ("parts that begin elsewhere", scope.Pair(torch.ones(6).view(3, 2), torch.zeros(7)[1:].view(3, 2)), True),
-        ("parts that are not numbers of the whole", scope.Weight(torch.ones(3, 2).char(), torch.ones(())), True),
+        ("a DTensor", lambda: scope.distributed(torch.ones(3, 2), None), True),
+        ("parts that lie alike", lambda: scope.Pair(torch.ones(3, 2), torch.zeros(3, 2)), False),
+        (
+            "parts that begin elsewhere",
+            lambda: scope.Pair(torch.ones(6).view(3, 2), torch.zeros(7)[1:].view(3, 2)),
+            True,
+        ),
+        (
+            "parts that are not numbers of the whole",
+            lambda: scope.Weight(torch.ones(3, 2).char(), torch.ones(())),
+            True,
+        ),
     ],
 )
-def test_views_of_subclasses_that_take_no_strides(name: str, x: Tensor, is_lost: bool) -> None:
+@pytest.mark.usefixtures("group")
+def test_views_of_subclasses_that_take_no_strides(name: str, make: Callable[[], Tensor], is_lost: bool) -> None:
+    x = make()
     reason = reason_of(lambda x: (x.t(), x * 2), x)
     assert (reason is not None) == is_lost, name
     assert reason is None or "which takes no strides" in reason
@@ -88,6 +107,7 @@ def test_views_of_subclasses_that_take_no_strides(name: str, x: Tensor, is_lost:
     assert reason_of(lambda x: x, x) is None, "it is the input itself"
 
 
+@pytest.mark.usefixtures("group")
 def test_gradients_of_complex_subclasses() -> None:
     def function(x: Tensor) -> Tensor:
         return x * x
