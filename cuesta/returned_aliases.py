@@ -84,14 +84,11 @@ def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
         written = _written_to(given, gm.graph)
         if info.base_idx in metadata.mutated_inp_runtime_indices:
             written.append(results[tokens + metadata.mutated_inp_runtime_indices.index(info.base_idx)])
-        updated = next((node for node in chain if node in written and not _lies_as(node, given)), None)
-        if updated is not None:
-            if _is_of_sizes_that_change(given):
-                raise UncapturedError("a view of an input of sizes that change, which is written to, is returned")
-            updated = None  # AOTAutograd has the views' names, and all that they are given
-        if updated is None:
-            known = (node for node in reversed(chain) if _lies_as(node, given) and _begins_anywhere(given))
-            updated = next(known, None)
+        if _is_of_sizes_that_change(given) and any(one in written and not _lies_as(one, given) for one in chain):
+            # Of sizes that do not change AOTAutograd has the views' names, and all that they are given.
+            raise UncapturedError("a view of an input of sizes that change, which is written to, is returned")
+        known = (node for node in reversed(chain) if _lies_as(node, given) and _begins_anywhere(given))
+        updated = next(known, None)
         if updated is None and tokens + info.base_idx in with_bits and _is_meaning_of(chain[-1], given):
             updated = chain[-1]
         if updated is not None:
@@ -148,17 +145,6 @@ def _is_of_sizes_that_change(given: Node) -> bool:
     return not all(isinstance(number, int) for number in (*value.shape, *value.stride()))
 
 
-def _moves() -> Collection[Any]:
-    """Views of which the strides follow from those of what they are of, whatever those are."""
-    import torch
-
-    aten = torch.ops.aten
-    return (
-        *(aten.slice.Tensor, aten.select.int, aten.permute.default, aten.unsqueeze.default, aten.expand.default),
-        *(aten.squeeze.dim, aten.squeeze.dims, aten.diagonal.default, aten.unfold.default, aten.alias.default),
-    )
-
-
 def _is_meaning_of(computed: Node, given: Node) -> bool:
     """Whether it is what an input with a bit means, or with both bits (`values_of_inputs.read_memory`)."""
     import torch
@@ -170,24 +156,13 @@ def _is_meaning_of(computed: Node, given: Node) -> bool:
 
 
 def _viewed(graph: Graph, chain: list[Node], given: Node) -> Node:
-    """The views of a chain, outermost first, made of an input, at the end of a graph. (What sizes are asked meanwhile,
-    they were asked when the chain was traced.)
-    """
-    from contextlib import nullcontext
-
-    from torch.fx import map_arg
-
+    """The views of a chain, outermost first, made of an input, at the end of a graph."""
     value = given
     for node in reversed(chain):
         with graph.inserting_before(graph.output_node()):
             copied = graph.node_copy(node, lambda one: one)
         copied.args = (value, *node.args[1:])
         value = copied
-        if node.target in _moves():
-            mode = given.meta["val"].fake_mode
-            said = map_arg((copied.args, copied.kwargs), lambda one: one.meta["val"])
-            with nullcontext() if mode.shape_env is None else mode.shape_env.suppress_guards():
-                copied.meta["val"] = cast("Any", node.target)(*said[0], **said[1])
     return value
 
 

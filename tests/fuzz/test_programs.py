@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 
 from cuesta.context import make_context
 from cuesta.dialects.core.entry import entry_block
@@ -19,7 +19,7 @@ from cuesta.replaying.comparing import INEXACT
 from cuesta.targets.reference import Watched
 from cuesta.testing import Float64Mode, effects
 from tests.fuzz.expressions import MAKERS, Value
-from tests.fuzz.programs import Program, compare, programs
+from tests.fuzz.programs import Input, Program, compare, programs
 from tests.support.differential import copied
 from tests.support.levels import captured_graphs
 
@@ -38,6 +38,23 @@ def has_gradients(program: Program, inputs: list[torch.Tensor]) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+VIEWS_OF_WHAT_IS_UPDATED = Program(
+    inputs=[Input("x", "numbers(57, torch.float32, 1, 2, 1).transpose(-1, -2)")],
+    statements=[
+        "x.index_copy_(0, torch.tensor([0]), x.narrow(0, 0, 1) + 1)",
+        "x.narrow(0, 0, 1).copy_(x)",
+        "x.narrow(0, 0, 1).zero_()",
+        "v4 = x.permute(0, 1, 2)",
+        "v10 = v4.diagonal(0, 0, 1)",
+    ],
+    results=["v10"],
+    dynamic=True,
+    written={"x"},
+    writes=True,
+)
+"""Returned, it was a view of the old values at one level and of the new ones at the next (eager runs it now)."""
 
 
 def check_program(program: Program) -> None:
@@ -97,6 +114,7 @@ def test_rounding_decides_no_derivative(seed: int) -> None:
 
 
 @settings(max_examples=4, derandomize=True, database=None, **COMMON)
+@example(program=VIEWS_OF_WHAT_IS_UPDATED)
 @given(programs(most_statements=8))
 def test_a_few_programs(program: Program) -> None:
     check_program(program)

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from cuesta.dialects import kernel, loops
+from cuesta.dialects import kernel, loops, sym
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import sizes_of, tensor_type_of
@@ -114,10 +114,8 @@ def _viewed(tensor: SSAValue) -> SSAValue:
 
 
 def _elements(tensor: SSAValue) -> int | None:
-    sizes = sizes_of(tensor_type_of(tensor))
-    return (
-        math.prod(size for size in sizes if isinstance(size, int)) if all(isinstance(s, int) for s in sizes) else None
-    )
+    elements = sym.product_of(sizes_of(tensor_type_of(tensor)))
+    return elements if isinstance(elements, int) else None
 
 
 def hint_loads(func: kernel.FuncOp, launches: Sequence[Sequence[Read]] = ()) -> None:
