@@ -255,14 +255,15 @@ class ReduceOp(LoopOp, ReductionOp):
         uppers: Sequence[sym.IndexExpr],
         operands: Sequence[SSAValue] = (),
         lanes: int = 1,
+        dim: int = 0,
     ) -> ReduceOp:
         """A reduction with an empty body, which must come to end in `kernel.yield` of a `yielded`."""
-        used, properties = cls.loop_properties(lowers, uppers, operands, lanes)
+        used, properties = cls.loop_properties(lowers, uppers, operands, lanes, dim)
         return cls.create(
             operands=used,
-            result_types=cls.result_types_of(kind, yielded, lanes),
+            result_types=cls.result_types_of(kind, yielded, lanes, dim),
             properties={**properties, "kind": StringAttr(kind)},
-            regions=[Region(PlainBlock(arg_types=cls.variable_types(len(lowers), lanes)))],
+            regions=[Region(PlainBlock(arg_types=cls.variable_types(len(lowers), lanes, dim)))],
         )
 
     @classmethod

@@ -21,7 +21,7 @@ from cuesta.dialects import aten, loops, sym
 from cuesta.dialects.aten import CallArguments, Operand
 from cuesta.dialects.elem import kind_of
 from cuesta.dialects.layout import device_of, is_tensor_type, sizes_of, strides_of, tensor_type, tensor_type_of
-from cuesta.lowering.aten import creation, indexing, reductions, scans, scatters, views
+from cuesta.lowering.aten import creation, indexing, reductions, scans, scatter_rules, views
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline
 from cuesta.lowering.aten.complex_formulas import TABLE, Pair, Row
 from cuesta.lowering.aten.operands import argument_value, sizes_of_value
@@ -368,7 +368,7 @@ _PLANEWISE: dict[str, Rule] = {
     **{name: rule for name, rule in views.RULES.items() if name != "aten.view.dtype"},
     **{name: rule for name, rule in indexing.RULES.items() if name != "aten.constant_pad_nd.default"},
     **{
-        name: scatters.RULES[name]
+        name: scatter_rules.RULES[name]
         for name in (
             "aten.index_put.default",
             "aten._unsafe_index_put.default",

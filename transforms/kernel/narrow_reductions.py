@@ -8,7 +8,7 @@
 
 The same of every kind that an elementwise op joins, with its identity for 0. It is exact, but that a sum of nothing
 but −0 may keep its sign. So a bag of embeddings, whose ends only the data knows, costs what it holds. The ends are
-those of one point: on a GPU, where each row of a tile would end elsewhere, nothing is narrowed.
+those of one point, or of one tile: where each row of a tile would end elsewhere, nothing is narrowed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from cuesta.transforms.kernel.masks import fold_masks, replace_value
 
 
 class NarrowReductionsPass(ModulePass):
-    """Narrows the reductions of kernels for the CPU to the points that count."""
+    """Narrows the reductions of kernels to the points that count."""
 
     name = "narrow-reductions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ranges = symbol_ranges(op)
         for func in op.body.ops:
-            if isinstance(func, kernel.FuncOp) and not func.is_for_gpu:
+            if isinstance(func, kernel.FuncOp):
                 for found in all_ops(func):
                     if isinstance(found, kernel.ReduceOp) and found.kind in JOINS:
                         _narrow(found, ranges)
@@ -96,7 +96,7 @@ def _with_bounds(
     """Puts the loop with other bounds into its place, between which these comparisons hold."""
     for op in held:
         replace_value(op, elem.constant(True, op.results[0].type))
-    new = kernel.ReduceOp.build(loop.kind, loop.yielded.type, lowers, uppers, operands, loop.lanes)
+    new = kernel.ReduceOp.build(loop.kind, loop.yielded.type, lowers, uppers, operands, loop.lanes, loop.dim)
     new.location = loop.location
     Rewriter.insert_op(new, InsertPoint.before(loop))
     for old, now in zip(loop.body.args, new.body.args, strict=True):

@@ -26,7 +26,7 @@ from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
-from cuesta.lowering.schedule.gpu import columns, sliding_windows
+from cuesta.lowering.schedule.gpu import bags, columns, sliding_windows
 from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
 from cuesta.lowering.schedule.gpu.rows import many_rows, odd_rows
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
@@ -407,6 +407,9 @@ class _Chooser:
             return self.columns(root, WINDOW_TILE, 1)
         if self.analysis.meeting:  # a program for every part, which one tile holds
             return {"along": 1, "rows": 1, "lanes": gpu_cost.PERSISTENT}
+        if (found := bags.tile_of(self.analysis, leaves)) is not None:
+            self.settled = True
+            return found
         along, across = self.contiguity(root, leaves)
         points = max((self.volume(leaf.axes) for leaf in leaves if leaf.axes), default=1)
         static = all(isinstance(self.analysis.sizes[axis], int) for leaf in leaves for axis in leaf.axes)
