@@ -152,16 +152,21 @@ class IndexBoundOp(PlainOperation):
     """An integer as an index: raises IndexError at run time when it is out of range.
 
     Without `wrap` the range is 0 ≤ v < size; with `wrap` it is −size ≤ v < size, and a negative v counts from the end.
-    Where it is `checked`, another op of the program has checked this index before: it is not this one that raises.
+    Where it is `checked`, another op of the program has checked this index before, or made it so that it is in range:
+    it is not this one that raises.
     With `divisor`, the index is 0 unless an integer is divided by zero, and that is what the error says.
     """
 
     traits = traits_def()
 
     @classmethod
-    def build(cls, value: SSAValue, size: sym.IndexExpr, *, wrap: bool = False, divisor: bool = False) -> Self:
+    def build(
+        cls, value: SSAValue, size: sym.IndexExpr, *, wrap: bool = False, divisor: bool = False, checked: bool = False
+    ) -> Self:
         """`value` as an index into an axis of `size`."""
         properties: dict[str, Attribute] = {"size": sym.MapAttr.get(0, (size,))}
+        if checked:
+            properties["checked"] = UnitAttr()
         if wrap:
             properties["wrap"] = UnitAttr()
         if divisor:
@@ -185,7 +190,7 @@ class IndexBoundOp(PlainOperation):
 
     @property
     def is_checked(self) -> bool:
-        """Whether it cannot fail, because an equal check came before."""
+        """Whether it cannot fail, because an equal check came before, or because of what made the number."""
         return "checked" in self.properties
 
     @property
@@ -203,10 +208,8 @@ class IndexBoundOp(PlainOperation):
         divisor = parser.parse_optional_keyword("divisor") is not None
         is_checked = parser.parse_optional_keyword("checked") is not None
         parser.parse_punctuation(":")
-        op = cls.build(parser.resolve_operand(value, parser.parse_type()), size, wrap=wrap, divisor=divisor)
-        if is_checked:
-            op.properties["checked"] = UnitAttr()
-        return op
+        resolved = parser.resolve_operand(value, parser.parse_type())
+        return cls.build(resolved, size, wrap=wrap, divisor=divisor, checked=is_checked)
 
     def print(self, printer: Printer) -> None:
         """Prints the value, the size, the words and the value's type."""

@@ -27,7 +27,7 @@ from cuesta.lowering.aten.operands import tensor_type_of
 from cuesta.lowering.aten.scalar import Scalar, where
 from cuesta.lowering.aten.scatters import Scatter, Update, scatter_to, zeros
 
-WORTH = 1 << 23
+WORTH = 1 << 24
 """So many values are worth a sort. Added up one by one in f32 2²⁶ took 187 us, where sorting 65536 places and finding
 the rows in them takes some 30.
 
@@ -127,7 +127,7 @@ class _SortedIndex:
                 is_inside = here.ne(end)
                 nothing = builder.constant(self.rows + 1, element_type_of(self.keys))
                 beside = builder.load_raw(self.keys, [place + other], is_inside, nothing).convert(i64)
-                row = builder.bound(key, self.rows + 1, wrap=False)
+                row = builder.bound(key, self.rows + 1, checked=True)
                 found.append(Update([row, side], builder.index(place + side, i32), key.ne(beside)))
             return found
 
@@ -155,7 +155,7 @@ class _SortedIndex:
         """The value at a place of the order; 0 where the mask is false."""
         builder = self.builder
         number = builder.load_raw(self.order, [at], inside, builder.constant(0, i64))
-        return value(kept, sym.delinearize(builder.bound(number, self.count, wrap=False), self.domain), inside)
+        return value(kept, sym.delinearize(builder.bound(number, self.count, checked=True), self.domain), inside)
 
     def parts(self, value: Value, kept: Sequence[sym.IndexExpr], to: Attribute) -> SSAValue:
         """The sums of the parts of the order that lie in one row each; of the others 0."""
@@ -165,7 +165,7 @@ class _SortedIndex:
             number, *inner = nest.indices
             least, greatest = self.key(number * part), self.key(number * part + (part - 1))
             is_whole = least.eq(greatest) & (least < self.rows)
-            end = builder.bound(where(is_whole, builder.constant(part, i64), 0), part + 1, wrap=False)
+            end = builder.bound(where(is_whole, builder.constant(part, i64), 0), part + 1, checked=True)
             total = self.sum(
                 part, 0, end, to, lambda at, inside: self.value_at(value, inner, number * part + at, inside)
             )
@@ -178,18 +178,22 @@ class _SortedIndex:
         """The sum of a row: what comes before its first whole part, these, and what comes after them."""
         builder, part = self.builder, self.part
         first, end = (
-            builder.bound(builder.load_raw(self.ends, [row, k]).convert(i64), self.count + 1, wrap=False)
+            builder.bound(builder.load_raw(self.ends, [row, k]).convert(i64), self.count + 1, checked=True)
             for k in (0, 1)
         )
+        # What is in no whole part is two pieces of the order, and one loop goes through both.
         before, after = sym.ceildiv(first, part), end // part
         head = sym.minimum(before * part, end)
+        tail = sym.maximum(after * part, head)
+        alone, gap = builder.index(head - first), builder.index(tail - head)
 
         def single(at: sym.IndexExpr, inside: Scalar) -> Scalar:
-            return self.value_at(value, kept, at, inside)
+            number = builder.index(at)
+            place = builder.index(first + at) + where(number < alone, 0, gap)
+            return self.value_at(value, kept, builder.bound(place, self.count, checked=True), inside)
 
         def of_part(at: sym.IndexExpr, inside: Scalar) -> Scalar:
             return builder.load_raw(parts, [at, *kept], inside, builder.constant(0, to))
 
-        total = self.sum(self.count, first, head, to, single)
-        total = total + self.sum(self.count // part, before, after, to, of_part)
-        return total + self.sum(self.count, sym.maximum(after * part, head), end, to, single)
+        total = self.sum(self.count, 0, end - first - (tail - head), to, single)
+        return total + self.sum(self.count // part, before, after, to, of_part)

@@ -201,13 +201,14 @@ def _bound(emitter: KernelEmitter, op: Operation) -> None:
         value = emitter.bind(f"{value}.to(tl.int64)", "v")
     lowest = f"0 - {size}" if op.wrap else "0"
     good = emitter.bind(f"({value} >= {lowest}) & ({value} < {size})", "in_range")
-    where = format_origin(op.location)
-    message = f"index out of bounds for dimension with size {size}" + (f" ({where})" if where else "")
-    typed = shape_of(op.operands[0])
-    masks = emitter.active(typed if emitter.has_products else (*real, *(emitter.padded(typed)[len(real) :])))
-    checked = f"{good} | ~({' & '.join(masks)})" if masks else good
-    emitter.asserts = True
-    emitter.line(f"tl.device_assert({checked}, {message!r})")
+    if not op.is_checked:
+        where = format_origin(op.location)
+        message = f"index out of bounds for dimension with size {size}" + (f" ({where})" if where else "")
+        typed = shape_of(op.operands[0])
+        masks = emitter.active(typed if emitter.has_products else (*real, *(emitter.padded(typed)[len(real) :])))
+        checked = f"{good} | ~({' & '.join(masks)})" if masks else good
+        emitter.asserts = True
+        emitter.line(f"tl.device_assert({checked}, {message!r})")
     position = f"tl.where({value} < 0, {value} + {size}, {value})" if op.wrap else value
     emitter.define(op, f"tl.where({good}, {position}, 0).to({emitter.integer})", real)
 

@@ -122,6 +122,13 @@ class Accumulator:
         return f"tl.reduce({values}, {self.place}, functions.{function}{keep})"
 
 
+FEW_LANES = 8
+"""So many lanes of a loop whose ends only the data knows come together in every step.
+
+Source: an estimate: of four rows of 1024 a thread has 8 numbers to carry then, and 32 otherwise.
+"""
+
+
 def filled(text: str, shape: Shape) -> str:
     """The text of a scalar `tl.full([], …)` as one of a block."""
     return text.replace("tl.full([], ", f"tl.full({list(shape)}, ", 1)
@@ -165,14 +172,30 @@ class SimpleAccumulator(Accumulator):
             return "either" if self.op.kind == "maximum" else "both"
         return self.op.kind
 
+    @cached_property
+    def in_steps(self) -> bool:
+        """Whether the lanes come together in every step: few of them, in few steps, which only the data counts. A
+        thread has them all, or nearly; and it carries one number for them.
+        """
+        few = self.dim is not None and self.emitter.rank > 1 and self.op.lanes <= FEW_LANES
+        return few and not isinstance(self.op.uppers.results[-1] - self.op.lowers.results[-1], int)
+
+    def initial(self) -> list[tuple[str, str]]:
+        """Of the lanes together, or of each."""
+        if self.in_steps:
+            self.shape = tuple(1 if axis == self.place else size for axis, size in enumerate(self.shape))
+        return super().initial()
+
     def update(self, value: str, mask: str | None) -> None:
         """acc = acc ∘ value"""
-        step = _STEP[self.op.kind].format(a=self.names[0], b=self.masked(value, mask), f=self.function)
-        self.emitter.line(f"{self.names[0]} = {step}")
+        value = self.masked(value, mask)
+        if self.in_steps:
+            value = self.together(value)
+        self.emitter.line(f"{self.names[0]} = {_STEP[self.op.kind].format(a=self.names[0], b=value, f=self.function)}")
 
     def across(self) -> list[str]:
         """The lanes together."""
-        return [self.together(self.names[0])]
+        return [self.names[0] if self.in_steps else self.together(self.names[0])]
 
     def whole(self, value: str, mask: str | None) -> list[str]:
         """All of one tile."""
