@@ -68,6 +68,12 @@ class FuncOp(FunctionOp):
         return property_of(self, "schedule", ScheduleAttr)
 
     @property
+    def launched(self) -> sym.IndexExpr:
+        """How many programs a launch has: those of the grid, or two for each where those that meet take turns."""
+        takes_turns = "ahead" in self.schedule.choices and any(op.name == "kernel.meet" for op in self.body.ops)
+        return sym.product_of(self.schedule.grid) * (2 if takes_turns else 1)
+
+    @property
     def symbols(self) -> tuple[str, ...]:
         """The symbols its expressions use, passed as integers after the pointers, in this order."""
         symbols = cast("ArrayAttr[StringAttr]", property_of(self, "symbols", ArrayAttr))

@@ -137,6 +137,7 @@ CHOICES: Mapping[str, Callable[[Choice], str]] = {
     "whole": _word(0, 1),
     "reread": _word(0, 1),
     "registers": _number(0, 255),
+    "ahead": _number(1, 1 << 30),
     "lanes": _power(1, MOST_LANES_GPU),
     "threads": _number(1, 1024),
     "prefetch": _number(1, 1 << 20),
@@ -155,6 +156,8 @@ def schedules_are_known(module: ModuleOp) -> Iterator[Finding]:
                 yield func, f"no choice of a schedule is called {name}; there are {', '.join(CHOICES)}"
             elif wanted := check(value):
                 yield func, f"the choice {name} of a schedule is {wanted}, not {value}"
+            elif name == "ahead" and kernel.meeting_of(func) is None:
+                yield func, "the choice ahead of a schedule is for programs that meet, by kernel.meet"
 
 
 __all__ = ["CHOICES", "kernels_are_sane", "schedules_are_known"]

@@ -67,6 +67,11 @@ CHOICES: Mapping[str, Choice] = {
     "cooperative": Choice(
         _SWITCH, gpu="with 1, programs that have a part of a row each meet (`loops.meet`), and stay one nest"
     ),
+    "ahead": Choice(
+        _COUNT,
+        gpu="of programs that meet, the parts that are reduced before the first is finished, by other programs, which "
+        "find it in the cache",
+    ),
     "reread": Choice(_SWITCH, gpu="with 1 the next kernel reads the same again, with 0 nobody does: `hint-loads`"),
     "whole": Choice(
         _SWITCH, gpu="with 1 a program that has all of its points does without masks: the text is there twice"

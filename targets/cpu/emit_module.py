@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from cuesta.dialects import kernel, sym
+from cuesta.dialects import kernel
 from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_index import symbolic_value
 from cuesta.targets.cpu.emit_kernel import KernelEmitter
@@ -160,9 +160,7 @@ failed:
 
 def grid_volume(func: kernel.FuncOp, number: int, lines: list[str]) -> str:
     """How many programs a launch has: a number, or the name of what lines appended to `lines` compute."""
-    volume: sym.IndexExpr = 1
-    for size in func.schedule.grid:
-        volume = volume * size
+    volume = func.launched
     if isinstance(volume, int):
         return str(volume)
     return symbolic_value(volume, {symbol: f"%s.{symbol}" for symbol in func.symbols}, f"%g{number}.", lines)

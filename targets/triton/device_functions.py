@@ -320,6 +320,33 @@ def meet(count, group, part, groups: tl.constexpr, members: tl.constexpr, patien
 
 
 @triton.jit
+def turn(drawn, parts: tl.constexpr, ahead: tl.constexpr):
+    """Which part a program has, and whether it is to reduce it: so many are, before the first is to be finished, and
+    from then on one is to be reduced for each that is finished. See `emit_meet.py`.
+    """
+    number = tl.atomic_add(drawn, 1, sem="relaxed")
+    later = number - ahead
+    in_turns = (later >= 0) & (later < 2 * (parts - ahead))
+    reads = (later < 0) | (in_turns & (later % 2 == 0))
+    part = tl.where(in_turns, later // 2 + tl.where(reads, ahead, 0), tl.where(later < 0, number, number - parts))
+    return reads, part
+
+
+@triton.jit
+def arrive(count, group):
+    """Tells those who wait for a group that one more of its parts is reduced."""
+    tl.atomic_add(count + group, 1, sem="release")
+
+
+@triton.jit
+def wait(count, group, members: tl.constexpr):
+    """Until all parts of a group are reduced, by programs that have begun."""
+    seen = tl.atomic_add(count + group, 0, sem="acquire")
+    while seen < members:
+        seen = tl.atomic_add(count + group, 0, sem="acquire")
+
+
+@triton.jit
 def take(count, group, part, groups: tl.constexpr, members: tl.constexpr):
     """Whether this program is to do a part: it was left, and nobody else has taken it."""
     return tl.atomic_cas(count + groups + group * members + part, 1, 2, sem="acq_rel") == 1

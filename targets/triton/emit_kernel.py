@@ -26,7 +26,7 @@ from cuesta.targets.program import KernelText
 from cuesta.targets.triton.emit_accumulate import carried_by
 from cuesta.targets.triton.emit_hoist import Hoisting
 from cuesta.targets.triton.emit_index import index_text, operand_text
-from cuesta.targets.triton.emit_meet import emit_meeting
+from cuesta.targets.triton.emit_meet import draw_turn, emit_meeting
 from cuesta.targets.triton.emit_neighbours import Neighbours, neighbours_in
 from cuesta.targets.triton.emit_places import is_defined_in, shared_places
 from cuesta.targets.triton.emit_reduce import Accumulator
@@ -338,7 +338,10 @@ class KernelEmitter:
         program = self.fresh("program" if len(grid) > 1 else "p")
         cast = ".to(tl.int64)" if self.wide else ""
         number = f"tl.program_id(0){cast}"
-        if self.func.schedule.choices.get("reversed"):
+        meeting = kernel.meeting_of(self.func)
+        if meeting is not None and "ahead" in self.func.schedule.choices:
+            number = draw_turn(self, meeting) + cast
+        elif self.func.schedule.choices.get("reversed"):
             number = f"{operand_text(sym.product_of(grid) - 1, ())} - {number}"
         self.line(f"{program} = {number}")
         self.program = program

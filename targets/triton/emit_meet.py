@@ -15,13 +15,31 @@ last one to come, and ends. So a program that waits never stands in the way of o
 runs on the device: who shares it, on which streams, and in what order programs begin, decides only how fast it goes. As
 a rule all of a group run at the same time, and each goes on with what it has in registers.
 
+With `ahead = 256` in the schedule programs do not keep their part, and do not wait: they take turns.
+
+    reads, program = functions.turn(count + 1024, 8192, 256)
+    if reads:
+        … a part; tl.store(t + …)
+        tl.debug_barrier()
+        functions.arrive(count, program // 8)
+    else:
+        functions.wait(count, program // 8, 8)
+        … the rest of the kernel, for this part, from memory
+
+There are two programs for each part, one that reduces it and, 256 parts later, one that finishes it. Who does what they
+find out by drawing a number: so whoever waits waits for programs that have begun, none of which waits for anybody, and
+in whatever order programs begin, all end. What a part reads again is still in the cache by then.
+
 The memory that a meeting counts in: for each group, how many have come, and 65536 times how many have left; then for
-each program 1 when it has left its part, 2 when somebody has taken it.
+each program 1 when it has left its part, 2 when somebody has taken it. Who takes turns draws from the first of these.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.diagnostics import fail
@@ -47,6 +65,9 @@ def emit_meeting(emitter: KernelEmitter, meeting: kernel.MeetOp) -> None:
     for op in func.walk():
         if isinstance(op, kernel.CombineOp | kernel.AtomicOp):
             fail(op, "stands in a kernel whose programs meet: a part that is left is done again")
+    if "ahead" in func.schedule.choices:
+        _take_turns(emitter, meeting, before, after)
+        return
     emitter.ops(before)
     emitter.barrier()
     number = emitter.program
@@ -72,4 +93,46 @@ def emit_meeting(emitter: KernelEmitter, meeting: kernel.MeetOp) -> None:
     emitter.leave(f"if {met} == 1:")
 
 
-__all__ = ["emit_meeting"]
+def draw_turn(emitter: KernelEmitter, meeting: kernel.MeetOp) -> str:
+    """Where programs take turns: the text of the number of a program's part. Whether it is to be reduced, or finished,
+    is called `reads`.
+    """
+    ahead, parts = int(emitter.func.schedule.choices["ahead"]), meeting.groups * meeting.members
+    ahead = min(max(ahead, meeting.members), parts)  # a group is whole before it is finished
+    number = emitter.fresh("number")
+    drawn = f"{emitter.names[meeting.memory]} + {meeting.groups}"
+    emitter.line(f"reads, {number} = functions.turn({drawn}, {parts}, {ahead})")
+    return number
+
+
+def _take_turns(
+    emitter: KernelEmitter, meeting: kernel.MeetOp, before: Sequence[Operation], after: Sequence[Operation]
+) -> None:
+    """The body of a kernel some of whose programs reduce parts, and others finish them."""
+    count, group = emitter.names[meeting.memory], f"{emitter.program} // {meeting.members}"
+    emitter.enter()
+    emitter.ops(before)
+    emitter.barrier()
+    emitter.line(f"functions.arrive({count}, {group})")
+    emitter.leave("if reads:")
+    emitter.enter()
+    emitter.line(f"functions.wait({count}, {group}, {meeting.members})")
+    emitter.stores = False
+    emitter.ops(_needed(before, after))
+    emitter.stores = True
+    emitter.ops(after)
+    emitter.leave("else:")
+
+
+def _needed(before: Sequence[Operation], after: Sequence[Operation]) -> list[Operation]:
+    """Those ops whose results others use, directly or not."""
+    wanted: set[SSAValue] = {operand for op in after for each in op.walk() for operand in each.operands}
+    found: list[Operation] = []
+    for op in reversed(before):
+        if not wanted.isdisjoint(op.results):
+            wanted |= {operand for each in op.walk() for operand in each.operands}
+            found.append(op)
+    return found[::-1]
+
+
+__all__ = ["draw_turn", "emit_meeting"]

@@ -143,8 +143,9 @@ def hint_loads(func: kernel.FuncOp, launches: Sequence[Sequence[Read]] = ()) -> 
                 if not walked:
                     continue
                 loads = [load for load in loads if _stage(load, func) is not last]
+        turns = "ahead" in func.schedule.choices and len(stages) > 1
         for load in loads:
-            load.eviction = LAST if again or (looped and _stage(load, func) is not last) else FIRST
+            load.eviction = LAST if again or ((looped or turns) and _stage(load, func) is not last) else FIRST
 
 
 def _once(loads: Sequence[kernel.LoadOp], stage: Operation, func: kernel.FuncOp, elements: int | None) -> bool:

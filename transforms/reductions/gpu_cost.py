@@ -6,6 +6,7 @@ Units: a cost is bytes moved at the full speed of the memory.
     a row in a loop        reads once for every stage; what fits into the second-level cache is cheaper the second time
     a row in parts         reads once for the parts, and once more for what comes after; and costs two more launches
     a row that is shared   reads once; programs wait at their meeting, and do not load while they compute
+    rows in turns          reads once, and once more from the cache, in one kernel: nobody waits long
 
 Reads that are not aligned cost what a word for each element costs: they are limited by their number, not their bytes.
 """
@@ -31,6 +32,23 @@ AT_ONCE = 4
 """Programs that keep parts in registers and that a processor has at a time.
 
 Source: measured by `make bench-constants ARGS='--only gpu_cost.AT_ONCE'`
+"""
+AGAIN = 0.75
+"""What reading a part again from the cache costs, for what reading it costs, where other programs finish what some have
+reduced: softmax of rows of 400000 f32 took 171 us, where moving them once takes 129, and a batch norm 174; in bf16 95
+and 93, of 67.
+
+Source: from a sweep of parts and distances on an H200, of 14 nests.
+"""
+LAG = 12 << 20
+"""Bytes that are read between a part's first reading and its second: 6 MB took as long or longer, 18 MB longer.
+
+Source: the same sweep.
+"""
+LONG_TURN, TURN = 16384, 8192
+"""Points of such a part; of one that is not read in vectors, or of several tensors.
+
+Source: the same sweep.
 """
 
 
@@ -103,6 +121,21 @@ def of_meeting(rows: Rows, members: int, machine: Machine) -> float:
     return of_reading(rows, 1) + of_writing(rows) + computing + waiting * machine.launch_bytes
 
 
+def of_turns(rows: Rows, part: int, machine: Machine) -> float:
+    """The cost of one kernel whose programs reduce parts, of so many points, or finish those that others have reduced.
+    Infinite where the cache does not hold a row until it is finished, and where it holds most of what there is.
+    """
+    row = rows.read / max(1, rows.programs)
+    if row > LAG or LAG > machine.cache or rows.read < 4 * LAG or rows.points < 2 * part:
+        return math.inf
+    return of_reading(rows, 1) + AGAIN * rows.read + of_writing(rows) + machine.launch_bytes
+
+
+def ahead(rows: Rows, part: int) -> int:
+    """How many parts are reduced before the first is finished."""
+    return max(1, LAG * rows.programs * rows.points // (rows.read * part))
+
+
 def of_writing(rows: Rows) -> float:
     """The cost of what is stored row by row."""
     return max(rows.written, rows.across, 0 if rows.aligned or not rows.written else rows.elements * WORD)
@@ -118,4 +151,4 @@ def parallelism(programs: int, machine: Machine) -> float:
     return 1.0 if rounds >= 8 else rounds / (math.floor(rounds) + min(1.0, (rounds % 1) * machine.share))
 
 
-__all__ = ["Rows", "of_meeting", "of_parts", "of_whole_rows"]
+__all__ = ["Rows", "ahead", "of_meeting", "of_parts", "of_turns", "of_whole_rows"]

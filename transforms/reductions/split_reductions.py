@@ -44,6 +44,9 @@ from cuesta.transforms.reductions.parts import split_in_parts
 from cuesta.transforms.reductions.scans_in_parts import split_scan, splittable_scan
 from cuesta.transforms.reductions.when import choose_part_on_gpu, is_static
 
+OF_MEETING = ("ahead", "warps")
+"""What a schedule may say beside parts that meet, of the nest that they stay."""
+
 
 class SplitReductionsPass(DevicePass):
     """Computes the reductions of a nest in parts where its schedule says how many points each has.
@@ -71,7 +74,7 @@ def check_alone(nest: loops.NestOp) -> None:
     """Errors: CuestaError for what a schedule says beside parts, and nobody would obey: the nests that take the place
     of this one have schedules of their own. Programs that meet are one nest still, with so many warps.
     """
-    obeyed = {"part", "cooperative", *(["warps"] if nest.choices.get("cooperative", 0) else [])}
+    obeyed = {"part", "cooperative", *(OF_MEETING if nest.choices.get("cooperative", 0) else ())}
     if others := [name for name in nest.choices if name not in obeyed]:
         message = f"its schedule says {', '.join(others)} beside parts, whose nests have schedules of their own"
         raise CuestaError(Diagnostic.on(nest, message))
@@ -146,8 +149,8 @@ def replace_by_parts(nest: loops.NestOp) -> list[loops.NestOp]:
         joint = cooperate_in_parts(nest, members, parts) if several else None
         if joint is None:
             raise _refusal(nest)
-        if "warps" in choices:
-            joint.properties["schedule"] = loops.ScheduleAttr.of({"warps": choices["warps"]})
+        if own := {name: choices[name] for name in OF_MEETING if name in choices}:
+            joint.properties["schedule"] = loops.ScheduleAttr.of(own)
         return [joint]
     new = split_in_parts(nest, members, parts)
     if new is None:

@@ -5,8 +5,8 @@ On a processor: large reductions with hardly any parallel points around them, so
 over the same columns of one large tensor, since in short pieces of columns the second finds in the cache what the first
 one read. On a GPU: what would leave most of it idle, or read memory too often, by the costs of `gpu_cost.py`.
 
-The answer is a choice in the words of `#loops.schedule`: `part`, the points of a part, and `cooperative`. Nothing is
-changed here.
+The answer is a choice in the words of `#loops.schedule`: `part`, the points of a part, `cooperative` and `ahead`.
+Nothing is changed here.
 """
 
 from __future__ import annotations
@@ -128,6 +128,17 @@ SCAN_STEP = 0.5
 
 Source: from a profile on an H200: 43 million points by one program took 22 ms, a microsecond for a tile of 2048.
 """
+SURELY_MEET = 0.915
+"""The share of the cost of parts in turns below which programs meet that keep theirs: log-softmax of rows of 65535 and
+400000 f32 took 166 and 160 us so, and 181 and 166 in turns, a group norm 161 and 164, a batch norm 197 and 174.
+
+Source: from a sweep of parts and distances on an H200, of 14 nests.
+"""
+AHEAD = 256
+"""Parts that are reduced before the first is finished, where that is tried.
+
+Source: a choice: 8 to 16 MB of 32 or 64 KB each.
+"""
 MEET = True
 """Whether programs that share a row may meet where no schedule says so.
 
@@ -223,7 +234,8 @@ def choose_part_on_gpu(nest: loops.NestOp, machine: Machine) -> dict[str, int]:
     if runs is None:
         return {}
     if points.meeting and can_cooperate(nest, members, runs.parts(points.meeting)):
-        return {"part": points.meeting, "cooperative": 1}
+        turns = {"ahead": points.ahead} if points.ahead else {}
+        return {"part": points.meeting, "cooperative": 1, **turns}
     if points.apart and plan_of(nest, members, runs.parts(points.apart)) is not None:
         return {"part": points.apart}
     return {}
@@ -261,17 +273,24 @@ def candidates(nest: loops.NestOp) -> list[dict[str, int]]:
     points = math.prod(size for size in members[0].reduction.sizes if isinstance(size, int))
     if points < LARGE_GPU or not any(isinstance(op, loops.ForOp) for op in nest.body.ops):
         return []
-    return [{"part": TILE, "cooperative": 1}, {"part": TILE // 2, "cooperative": 1}, {"part": TILE}]
+    turns = {"part": gpu_cost.TURN, "cooperative": 1, "ahead": AHEAD}
+    return [{"part": TILE, "cooperative": 1}, {"part": TILE // 2, "cooperative": 1}, {"part": TILE}, turns]
 
 
-def points_of_meeting(rows: gpu_cost.Rows, most: float, machine: Machine) -> int:
-    """The points of a part where programs that share a row meet; 0 where that would cost more than `most`."""
+def points_of_meeting(rows: gpu_cost.Rows, most: float, machine: Machine) -> tuple[int, int]:
+    """The points of a part where programs that share a row meet, 0 where that would cost more than `most`; and how many
+    parts are reduced before the first is finished, 0 where programs keep theirs.
+    """
     if not MEET or not rows.after:
-        return 0
-    meeting = gpu_cost.of_meeting(rows, math.ceil(rows.points / TILE), machine)
+        return 0, 0
+    points, cost = TILE, gpu_cost.of_meeting(rows, math.ceil(rows.points / TILE), machine)
     if rows.work >= HEAVY and math.ceil(rows.points / (TILE // 2)) <= machine.processors:
-        return TILE // 2 if LIGHTER * meeting <= most else 0
-    return TILE if meeting <= most else 0
+        points, cost = TILE // 2, LIGHTER * cost
+    turn = gpu_cost.LONG_TURN if rows.aligned and rows.kept == 1 else gpu_cost.TURN
+    in_turns = gpu_cost.of_turns(rows, turn, machine)
+    if in_turns <= most and in_turns * SURELY_MEET < cost:
+        return turn, gpu_cost.ahead(rows, turn)
+    return (points if cost <= most else 0), 0
 
 
 @struct
@@ -282,6 +301,8 @@ class _Points:
 
     meeting: int = 0
     apart: int = 0
+    ahead: int = 0
+    """Of those that meet, how many are reduced before the first is finished."""
 
 
 def is_static(sizes: Sequence[sym.IndexExpr]) -> bool:
@@ -343,14 +364,14 @@ class _Facts:
         most = WORTH * gpu_cost.of_whole_rows(rows, machine)
         apart = gpu_cost.of_parts(rows, machine)
         together = not strips and self.is_in_order(machine.segment)
-        meet = points_of_meeting(rows, min(most, SURE * apart), machine) if together else 0
+        meet, ahead = points_of_meeting(rows, min(most, SURE * apart), machine) if together else (0, 0)
         while points > LEAST and programs * self.points // points < FEW_PROGRAMS * processors:
             points //= 2
         # Columns so few and long that no tile keeps them, and that processors have none: statistics of 16 images of 16
         # channels, last, and 127 x 127 f32 took 37 us whole on an H100, where the model of tilings expects 13.
         starved = strips and self.points >= KEPT and self.around < self.strip(machine) * processors
         takes_apart = apart <= most and (meet or starved or not self.is_better_whole(machine))
-        return _Points(meeting=meet, apart=points if takes_apart else 0)
+        return _Points(meeting=meet, apart=points if takes_apart else 0, ahead=ahead)
 
     def is_better_whole(self, machine: Machine) -> bool:
         """Whether the whole nest is thought to take less than its parts, and what puts them together. Near miss: rows

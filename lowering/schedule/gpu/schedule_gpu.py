@@ -26,7 +26,7 @@ from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
-from cuesta.lowering.schedule.gpu import bags, columns, sliding_windows
+from cuesta.lowering.schedule.gpu import bags, columns, meetings, sliding_windows
 from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
 from cuesta.lowering.schedule.gpu.rows import many_rows, odd_rows
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
@@ -115,16 +115,6 @@ ROW_WARP_BYTES = 2048
 """Of the elements of a warp of a tile that is reduced, as they lie in memory.
 
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.ROW_WARP_BYTES'`
-"""
-MEETING_WARP = 1024
-"""Elements of a warp where programs meet: few threads keep many, so that a processor has several programs.
-
-Source: measured by `make bench-constants ARGS='--only schedule_gpu.MEETING_WARP'`
-"""
-MEETING_REGISTERS = 64
-"""Of a thread there, for every tensor that it keeps.
-
-Source: measured by `make bench-constants ARGS='--only schedule_gpu.MEETING_REGISTERS'`
 """
 WAVES = 2
 """Programs per processor that are left at least, before a program takes several rows.
@@ -222,7 +212,7 @@ class _Chooser:
         if not self.analysis.meeting and self.masks_split_vectors(root, schedule):
             schedule.choices["whole"] = 1
         if self.analysis.meeting:
-            schedule.choices["registers"] = self.registers(root)
+            schedule.choices |= meetings.choices_of(self.analysis, self.machine, self.kept)
         return schedule
 
     def points(self, axis: int) -> int:
@@ -487,19 +477,6 @@ class _Chooser:
                     return False
         return True
 
-    def registers(self, root: Loop) -> int:
-        """Of a thread where programs meet: so few that a processor has several programs. What a program needs more for
-        doing again what others left has to find room elsewhere.
-        """
-        inputs = set(self.analysis.inputs)
-        reads_rows = [
-            loop
-            for loop in root.walk()
-            if loop is not root
-            and any(isinstance(access.op, loops.LoadOp) and access.op.source in inputs for access in loop.accesses)
-        ]
-        return min(self.machine.registers, MEETING_REGISTERS * self.kept(reads_rows))
-
     def contiguity(self, root: Loop, leaves: list[Loop]) -> tuple[int, int]:
         """The bytes that are read in order, or backwards, along the inner loops, and along the parallel axes."""
         along = across = 0
@@ -580,7 +557,7 @@ class _Chooser:
         if inner == 1:
             return max(1, min(8, outer // WINDOW_WARP))
         if self.analysis.meeting:
-            return max(1, min(self.machine.warps, inner // MEETING_WARP))
+            return meetings.warps_of(self.analysis, self.machine, inner, self.width())
         if inner >= LONGEST:
             return self.machine.warps
         # What is carried is as wide as it is computed.

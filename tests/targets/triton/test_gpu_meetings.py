@@ -54,9 +54,31 @@ def test_right(name: str, dtype: torch.dtype, patience: int, monkeypatch: pytest
     assert cuesta.records[-1].kernels == 2
 
 
-@pytest.mark.parametrize("patience", [emit_meet.PATIENCE, 3])
-def test_calls_streams_and_graphs(patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emit_meet, "PATIENCE", patience)
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs take turns, wherever they could meet."""
+    monkeypatch.setattr(gpu_cost, "of_turns", lambda *_: -1.0)
+
+
+@pytest.mark.usefixtures("turns")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("lag", [1, 1 << 20, 1 << 40])
+def test_turns(name: str, dtype: torch.dtype, lag: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_cost, "LAG", lag)
+    function, sizes = CASES[name]
+    inputs = [torch.randn(size, device="cuda", dtype=dtype) for size in sizes]
+    assert_close_to_float64(compiled(function), function, inputs, ulps=8.0)
+    assert cuesta.records[-1].kernels == 2
+
+
+@pytest.mark.parametrize("patience", [emit_meet.PATIENCE, 3, None])
+def test_calls_streams_and_graphs(patience: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without patience, in turns."""
+    if patience is None:
+        monkeypatch.setattr(gpu_cost, "of_turns", lambda *_: -1.0)
+    else:
+        monkeypatch.setattr(emit_meet, "PATIENCE", patience)
     x = torch.randn(256, 65535, device="cuda")
     truth = x.double().softmax(-1)
 

@@ -74,6 +74,37 @@ def test_every_order_of_events_gives_the_same(meetings: Callable[[int | None, in
             torch.testing.assert_close(actual, wanted)
 
 
+IN_TURNS = SOFTMAX.replace("cooperative = 1", "cooperative = 1, ahead = AHEAD")
+
+
+@slow
+@pytest.mark.parametrize("ahead", [1, 5, 100])
+def test_turns_in_every_order_of_events(ahead: int, meetings: Callable[[int | None, int], None]) -> None:
+    """Also one after the other: nobody waits for a program that begins later. Fewer parts ahead than a row has, more
+    than there are.
+    """
+    x = torch.randn(3, 101) * 10
+    x[1, :40] = -torch.inf
+    expected = x.softmax(-1), (x - x.amax(-1, keepdim=True)).exp().sum(-1)
+    program = on_cuda(parse(IN_TURNS.replace("AHEAD", str(ahead))))
+    for seed in (None, *range(8)):
+        meetings(seed, 0)
+        for actual, wanted in zip(run(program, [x]), expected, strict=True):
+            torch.testing.assert_close(actual, wanted)
+
+
+def test_turns_are_emitted() -> None:
+    zeros, softmax = kernels_of(on_cuda(parse(IN_TURNS.replace("AHEAD", "5"))))
+    texts = emit_module([zeros, softmax])
+    source = texts[softmax.sym_name].source
+    assert "functions.turn(count + 3, 12, 5)" in source and softmax.launched == 24
+    reads, finishes = source.split("else:")
+    assert reads.index("tl.debug_barrier()") < reads.index("functions.arrive(")
+    assert finishes.index("functions.wait(") < finishes.index("tl.load(x")
+    assert 'eviction_policy="evict_last"' in reads and 'eviction_policy="evict_first"' in finishes
+    assert_compiles(texts.values())
+
+
 def test_what_is_emitted() -> None:
     zeros, softmax = kernels_of(on_cuda(parse(SOFTMAX)))
     texts = emit_module([zeros, softmax])
@@ -92,6 +123,7 @@ def test_nothing_assumes_nvidia() -> None:
 @slow
 def test_what_the_text_means() -> None:
     check(parse(SOFTMAX))
+    check(parse(IN_TURNS.replace("AHEAD", "2")))
 
 
 def batch_norm(x: Tensor) -> tuple[Tensor, ...]:
@@ -122,13 +154,22 @@ def cooperative(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("cooperative")
 @pytest.mark.parametrize("name", FORWARD)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_rows_that_programs_share(name: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("turns", [False, True])
+def test_rows_that_programs_share(
+    name: str, dtype: torch.dtype, turns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if turns:
+        monkeypatch.setattr("cuesta.transforms.reductions.gpu_cost.of_turns", lambda *_: -1.0)
+        monkeypatch.setattr("cuesta.transforms.reductions.gpu_cost.TURN", 16)
+        monkeypatch.setattr("cuesta.transforms.reductions.gpu_cost.LONG_TURN", 16)
+        monkeypatch.setattr("cuesta.transforms.reductions.gpu_cost.LAG", 256)
     function, sizes = FORWARD[name]
     inputs = [torch.randn(size).to(dtype) for size in sizes]
     with interpreted_cuda() as programs:
         assert_close_to_float64(torch.compile(function, backend="cuesta", fullgraph=True), function, inputs)
     found = kernels_of(programs[0])
     assert any(isinstance(op, kernel.MeetOp) for func in found for op in func.body.ops)
+    assert any("ahead" in func.schedule.choices for func in found) == turns
     assert_compiles(emit_module(found).values())
 
 
