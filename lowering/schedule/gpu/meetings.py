@@ -25,13 +25,30 @@ Source: from a sweep of parts and distances on an H200, of 14 nests.
 """
 
 
-def choices_of(analysis: NestAnalysis, machine: Machine, kept: Callable[[list[Loop]], int]) -> dict[str, int]:
+TURN_REGISTERS, SHORT_TURN_REGISTERS = 64, 80
+"""Of a thread where programs take turns, whose 4096 bytes a warp are 32 elements of a thread; of 16 bits 64. With what
+else they would take, one program fewer fits a processor: a log-softmax of rows of 400000 bf16 took 116 us with 93 and
+two programs of 8 warps, 95 with 80.
+
+Source: from a sweep of parts and distances on an H200, of 14 nests.
+"""
+REGISTERS, WARP = 65536, 32
+"""Registers of a processor, threads of a warp.
+
+Source: a definition (CUDA).
+"""
+
+
+def choices_of(
+    analysis: NestAnalysis, machine: Machine, warps: int, width: int, kept: Callable[[list[Loop]], int]
+) -> dict[str, int]:
     """What the schedule of a kernel whose programs meet says beside its tile: of a thread's registers, so few that a
     processor has several programs; what a program needs more for doing again what others left has to find room
     elsewhere. Who takes turns keeps nothing.
     """
     if "ahead" in analysis.nest.choices:
-        return {"ahead": analysis.nest.choices["ahead"]}
+        each = TURN_REGISTERS if width >= 4 else SHORT_TURN_REGISTERS
+        return {"registers": min(each, REGISTERS // (warps * WARP)), "ahead": analysis.nest.choices["ahead"]}
     inputs = set(analysis.inputs)
     reads_rows = [
         loop

@@ -212,7 +212,7 @@ class _Chooser:
         if not self.analysis.meeting and self.masks_split_vectors(root, schedule):
             schedule.choices["whole"] = 1
         if self.analysis.meeting:
-            schedule.choices |= meetings.choices_of(self.analysis, self.machine, self.kept)
+            schedule.choices |= meetings.choices_of(self.analysis, self.machine, warps, self.width(), self.kept)
         return schedule
 
     def points(self, axis: int) -> int:
