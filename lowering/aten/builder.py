@@ -211,10 +211,8 @@ class LoopBuilder:
         self.emit(op)
         return self.convert(Scalar(self, op.results[0]), to)
 
-    def bound(
-        self, value: Scalar, size: sym.IndexExpr, *, wrap: bool = False, checked: bool = False
-    ) -> sym.IndexExpr:
-        """Data as an index into an axis of `size`, checked at run time unless it is `checked`: in range by what made it."""
+    def bound(self, value: Scalar, size: sym.IndexExpr, *, wrap: bool = False, checked: bool = False) -> sym.IndexExpr:
+        """Data as an index into an axis of `size`, checked at run time; not if it is `checked`, by what made it."""
         op = loops.BoundOp.build(value.value, size, wrap=wrap, checked=checked)
         self.emit(op)
         self._index_values.append(op.results[0])

@@ -126,7 +126,7 @@ def of_turns(rows: Rows, part: int, machine: Machine) -> float:
     Infinite where the cache does not hold a row until it is finished, and where it holds most of what there is.
     """
     row = rows.read / max(1, rows.programs)
-    if row > LAG or LAG > machine.cache or rows.read < 4 * LAG or rows.points < 2 * part:
+    if row > LAG or machine.cache < LAG or rows.read < 4 * LAG or rows.points < 2 * part:
         return math.inf
     return of_reading(rows, 1) + AGAIN * rows.read + of_writing(rows) + machine.launch_bytes
 

@@ -39,8 +39,11 @@ def _ends_by_data(analysis: NestAnalysis, leaf: Loop, lane: int) -> bool:
     plain = {axis for loop in analysis.root.walk() for axis in loop.axes}
     for op in leaf.op.body.ops:
         if isinstance(op, elem.TableOp) and op.row.name == "lt":
-            point, end = (analysis.accesses.get(operand.owner) for operand in op.operands)
-            if point is None or end is None or point.width or end.width or point.address != sym.dim(own):
+            owners = [operand.owner for operand in op.operands if isinstance(operand.owner, loops.IndexOp)]
+            if len(owners) < 2:
+                continue
+            point, end = (analysis.accesses[owner] for owner in owners)
+            if point.address != sym.dim(own):
                 continue
             if not sym.dims_of(end.address) <= plain and not end.varies >> own & 1 and not end.varies >> lane & 1:
                 return True

@@ -52,9 +52,11 @@ Source: measured by `make bench-constants ARGS='--only schedule_gpu.LOOPED'`
 """
 CACHED, CACHED_WARPS = 4096, 16
 """The same, and its warps, where the row comes from memory once and then from the cache. Of rows of 32768 bf16 softmax
-took 85 us, in one tile 90, log-softmax 89 and 98, a cross entropy 54, and 59 in tiles of 8192 with 8 warps.
+took 85 us, in one tile 90, log-softmax 89 and 98, a cross entropy 54, and 59 in tiles of 8192 with 8 warps. Of several
+tensors as many times that: the gradient of an instance norm, rows of 16384 bf16 of two tensors, took 135 us on an H100
+in tiles of 8192, 140 of 4096, and 168 in one.
 
-Source: from tilings of the rows of the sweep on an H200 (`make bench-gpu-schedules`).
+Source: from tilings of the rows of the sweep on an H200 (`make bench-gpu-schedules`); from a profile.
 """
 LONG, LONGEST = 4096, 16384
 """Rows of so many elements have up to 16 warps, and all that there can be.
@@ -421,9 +423,9 @@ class _Chooser:
         lanes = power_of_two(points) if static else UNKNOWN
         if lanes * self.kept(leaves) > gpu_cost.PERSISTENT:
             lanes = min(lanes, LOOPED)
-        elif lanes > LOOPED and not running and self.is_read_again_from_cache(leaves):
+        elif lanes * self.kept(leaves) > LOOPED and not running and self.is_read_again_from_cache(leaves):
             self.settled = True  # the model takes a whole row in one tile for better than it is
-            return {"along": 1, "rows": 1, "lanes": CACHED, "warps": CACHED_WARPS}
+            return {"along": 1, "rows": 1, "lanes": CACHED * self.kept(leaves), "warps": CACHED_WARPS}
         if running:
             lanes = min(lanes, SCANNED)
         height = 1

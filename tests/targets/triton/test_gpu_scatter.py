@@ -79,6 +79,26 @@ def test_many_to_one() -> None:
     assert result[0].tolist() == [100_000.0] * 16 and not result[1:].any()
 
 
+@pytest.mark.parametrize("rows", [3, 40_000])
+def test_rows_by_a_sorted_index(rows: int) -> None:
+    """Half of the values are of one row; twice the same, and in the replay of a CUDA graph."""
+    i = torch.randint(0, rows, (70_000,), device="cuda")
+    i = torch.where(torch.rand(70_000, device="cuda") < 0.5, rows - 1, i)
+    v = torch.randn(70_000, 256, device="cuda", dtype=torch.bfloat16)
+    truth = torch.zeros(rows, 256, device="cuda", dtype=torch.float64).index_add_(0, i, v.double())
+    function = compiled(lambda i, v: torch.ops.aten.embedding_dense_backward(v, i, rows, -1, False))
+    found = function(i, v)
+    (record,) = cuesta.records
+    assert record.library_calls == 1 and not record.fallbacks
+    assert ((found.double() - truth).abs() <= 2**-8 * truth.abs() + 1e-3).all()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        again = function(i, v)
+    again.fill_(torch.nan)
+    graph.replay()
+    assert torch.equal(again, found) and torch.equal(function(i, v), found)
+
+
 def test_what_is_written_to_an_argument_is_written_there() -> None:
     """A cache of a gigabyte that is neither copied before nor after."""
 

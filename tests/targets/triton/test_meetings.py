@@ -155,9 +155,7 @@ def cooperative(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", FORWARD)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("turns", [False, True])
-def test_rows_that_programs_share(
-    name: str, dtype: torch.dtype, turns: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_programs_share(name: str, dtype: torch.dtype, turns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if turns:
         monkeypatch.setattr("cuesta.transforms.reductions.gpu_cost.of_turns", lambda *_: -1.0)
         monkeypatch.setattr("cuesta.transforms.reductions.gpu_cost.TURN", 16)

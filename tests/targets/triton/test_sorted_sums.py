@@ -37,7 +37,11 @@ def indices(kind: str) -> Tensor:
     """Places: few in each row and none in some, nearly all in one, or all."""
     if kind == "even":
         return torch.randint(ROWS - 3, (COUNT,))
-    return torch.where(torch.rand(COUNT) < 0.8, 7, torch.randint(ROWS, (COUNT,))) if kind == "skewed" else torch.full((COUNT,), 10)
+    return (
+        torch.where(torch.rand(COUNT) < 0.8, 7, torch.randint(ROWS, (COUNT,)))
+        if kind == "skewed"
+        else torch.full((COUNT,), 10)
+    )
 
 
 def looked_up(v: Tensor, i: Tensor) -> Tensor:

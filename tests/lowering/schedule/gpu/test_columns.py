@@ -8,7 +8,7 @@ from cuesta.context import make_context
 from cuesta.dialects import kernel, loops
 from cuesta.dialects.core.machine import REFERENCE
 from cuesta.dialects.loops.analysis import analyse
-from cuesta.lowering.schedule.gpu.columns import Columns, tile_of
+from cuesta.lowering.schedule.gpu.columns import MANY_ARG_TILES, Columns, tile_of
 from cuesta.lowering.schedule.gpu.schedule_gpu import usual_tiling
 from cuesta.pipeline import Stage, run_pipeline
 from tests.support.text import parse
@@ -88,6 +88,7 @@ def test_short_columns_are_one_tile() -> None:
         (8192, 8192, 4, (32, 256, 32)),
         (8190, 8192, 2, (32, 256, 32)),  # rows of 16 bits that begin in the middle of a segment
         (2000, 20000, 4, (16, 512, 32)),
+        (3072, 32768, 4, (32, 256, 32)),
         (16384, 171, 2, (32, 256, 8)),
         (8192, 500, 4, (32, 512, 8)),
         (1024, 100, 4, (8, 128, 4)),
@@ -97,6 +98,27 @@ def test_tiles_that_were_measured(every: int, points: int, width: int, tile: tup
     given = Columns(every, every, points, width, 0, known=True, running=False, indexed=False, wide=False)
     found = tile_of(given, REFERENCE)
     assert (found.columns, found.points, found.warps) == tile
+
+
+@pytest.mark.parametrize("width", [2, 4])
+@pytest.mark.parametrize(
+    ("every", "points", "aligned", "tile"),
+    [
+        (65536, 1024, True, (128, 32, 8)),
+        (8192, 4096, True, (32, 64, 16)),
+        (4096, 4096, True, None),
+        (8192, 4096, False, None),
+    ],
+)
+def test_many_columns_whose_greatest_has_a_place(
+    every: int, points: int, aligned: bool, tile: tuple[int, int, int] | None, width: int
+) -> None:
+    given = Columns(
+        every, every, points, width, 0, known=True, running=False, indexed=True, wide=False, aligned=aligned
+    )
+    found = tile_of(given, REFERENCE)
+    assert ((found.columns, found.points, found.warps) in MANY_ARG_TILES) == (tile is not None)
+    assert tile in (None, (found.columns, found.points, found.warps))
 
 
 def test_few_columns_have_programs_of_more_threads() -> None:

@@ -75,3 +75,41 @@ def test_odd_rows_mean_the_same(stores: bool) -> None:
     to_kernel(changed, machine=REFERENCE)
     assert f"lanes {tile['lanes']}" in str(changed)
     check_equivalent(small, changed, pass_name="rows")
+
+
+def read_twice(points: int, tensors: int, element: str = "bf16") -> str:
+    """Sums of products of rows of one or two tensors, which are read again."""
+    given = f"tensor<2048x{points}x{element}{PLAIN}>"
+    loads = " ".join(f"%v{k} = loops.load %x{k}[%i, %j] : {given}" for k in range(tensors))
+    operands = f"%v0, %v{tensors - 1}"
+    parameters = ", ".join(f"%x{k} : {given}" for k in range(tensors))
+    return f"""
+    func.func @main({parameters}) -> {given} {{
+      %y = loops.nest (%i : 2048) outs(%o : {given}) {{
+        %s = loops.reduce sum (%j : {points}) {{
+          {loads} %p = elem.mul {operands} : {element} loops.yield %p : {element}
+        }} : {element}
+        loops.for (%j : {points}) {{
+          {loads} %p = elem.mul {operands} : {element} %q = elem.sub %p, %s : {element}
+          loops.store %q, %o[%i, %j] : {given}
+        }}
+      }}
+      func.return %y : {given}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("points", "tensors", "element", "lanes"),
+    [
+        (32768, 1, "bf16", 4096),
+        (16384, 2, "bf16", 8192),
+        (16384, 1, "bf16", 16384),  # one tile holds it, and leaves room for another program
+        (8192, 2, "bf16", 8192),
+        (16384, 2, "f32", 16384),
+    ],
+)
+def test_long_rows_of_16_bits_are_read_again_from_the_cache(
+    points: int, tensors: int, element: str, lanes: int
+) -> None:
+    found = usual_tiling(analysed(parse(read_twice(points, tensors, element))), REFERENCE)
+    assert found is not None and (found["rows"], found["lanes"]) == (1, lanes)
