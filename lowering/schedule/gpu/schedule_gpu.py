@@ -69,9 +69,10 @@ SCANNED = 2048
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.SCANNED'`
 """
 WHOLE_SCAN, WHOLE_SCAN_HEIGHT, WHOLE_SCAN_WARP = 256, 4, 256
-"""Rows of so many lanes that one tile holds are scanned in it: so many rows at a time, longer ones by themselves, and so
-many elements of a warp (of pairs, twice as many). Of nine nests of 130 to 1500 points 1.02 (1.06); as the model would have it 64 rows went along in steps of 64
-points, 1.2 to 6.7 times as long where a third of the lanes of a tile had no point.
+"""Rows of so many lanes that one tile holds are scanned in it: so many rows at a time, longer ones by themselves, and
+so many elements of a warp (of pairs, twice as many). Of nine nests of 130 to 1500 points 1.02 (1.06); as the model
+would have it 64 rows went along in steps of 64 points, 1.2 to 6.7 times as long where a third of the lanes of a tile
+had no point.
 
 Source: from 60 tilings of 12 nests on an H100.
 """
