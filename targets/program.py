@@ -57,6 +57,8 @@ class NativeFunction:
 
     name: str
     arguments: int
+    entry: str | None = None
+    """The same function as Python calls it, if the object code has that, too: see `cpu/python_calls.py`."""
 
 
 @struct
@@ -162,7 +164,7 @@ class Program:
     @property
     def symbols(self) -> list[str]:
         """What is looked up in the object code."""
-        names = [function.name for function in self.functions]
+        names = [function.entry or function.name for function in self.functions]
         if self.device_runs:
             names += [LAUNCH_SYMBOL, KERNELS_SYMBOL, *(run.name for run in self.device_runs)]
         return names

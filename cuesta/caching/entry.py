@@ -245,7 +245,7 @@ def _decode_body(key: str, body: bytes) -> Entry:
 
 
 def _functions(head: list[dict[str, Any]]) -> tuple[NativeFunction, ...]:
-    return tuple(NativeFunction(str(one["name"]), int(one["arguments"])) for one in head)
+    return tuple(NativeFunction(str(one["name"]), int(one["arguments"]), one.get("entry")) for one in head)
 
 
 def _label(head: dict[str, Any]) -> Label:

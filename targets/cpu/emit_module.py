@@ -19,9 +19,11 @@ from cuesta.dialects import kernel, sym
 from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_index import symbolic_value
 from cuesta.targets.cpu.emit_kernel import KernelEmitter
+from cuesta.targets.cpu.libraries import has_python
 from cuesta.targets.cpu.openmp import PARALLEL_FOR, parallel_for_text
+from cuesta.targets.cpu.python_calls import ENTRIES, emit_entry
 from cuesta.targets.cpu.vector_math import MathFunction
-from cuesta.targets.program import BoundSite
+from cuesta.targets.program import BoundSite, NativeFunction
 
 _RUNTIME = """\
 @cuesta.sink = internal global [64 x i8] zeroinitializer, align 64
@@ -77,6 +79,11 @@ class Run:
     symbols: tuple[str, ...]
     launches: tuple[Launch, ...]
 
+    @property
+    def function(self) -> NativeFunction:
+        """The run as a function."""
+        return NativeFunction(self.name, self.pointers + len(self.symbols))
+
 
 @struct
 class EmittedModule:
@@ -104,6 +111,8 @@ def emit_module(
         if emitted.reports:
             failing.add(name)
     texts += [_emit_run(run, kernels, failing) for run in runs]
+    if runs and has_python():
+        texts += [ENTRIES, *(emit_entry(run.function) for run in runs)]
     declarations = sorted({line for function in functions.values() for line in function.declarations})
     # An intrinsic's declaration is implied by its call.
     declared = [line for line in declarations if "@llvm." not in line]

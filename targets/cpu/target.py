@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cuesta.dialects.core.devices import CPU
 from cuesta.targets.program import BoundSite
-from cuesta.targets.target import Build, Run, Target
+from cuesta.targets.target import Build, Code, Run, Target
 
 if TYPE_CHECKING:
     from cuesta.dialects.kernel import FuncOp
@@ -46,3 +47,11 @@ class _CpuBuild(Build):
             ]
             described.append(emit_module.Run(run.name, run.pointers, run.symbols, tuple(launches)))
         return emit_module.emit_module(self.kernels, described, sites).text
+
+    def code(self, runs: Sequence[Run], sites: list[BoundSite]) -> Code:
+        from cuesta.targets.cpu.libraries import has_python
+        from cuesta.targets.cpu.python_calls import entry_of
+
+        if not has_python():
+            return Code(functions=tuple(run.function for run in runs))
+        return Code(functions=tuple(replace(run.function, entry=entry_of(run.name)) for run in runs))
