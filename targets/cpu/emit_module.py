@@ -64,10 +64,12 @@ done:
 
 @struct
 class Launch:
-    """One launch of a run: the kernel, and for each of its pointers the run's parameter."""
+    """One launch of a run: the kernel, and for each of its pointers the run's parameter, or a block of its scratch
+    memory, which are counted on after those, and how many bytes after that it lies.
+    """
 
     kernel: str
-    parameters: tuple[int, ...]
+    pointers: tuple[tuple[int, int], ...]
 
 
 @struct
@@ -78,6 +80,8 @@ class Run:
     pointers: int
     symbols: tuple[str, ...]
     launches: tuple[Launch, ...]
+    scratch: tuple[int, ...] = ()
+    """The bytes of blocks of memory that are there while it runs."""
 
     @property
     def function(self) -> NativeFunction:
@@ -131,9 +135,13 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractS
         entry.append("%record = alloca [3 x i64], align 8")
         lines.append("store i64 0, ptr %record, align 8")
         lines.append("%record.address = ptrtoint ptr %record to i64")
+    for number, size in enumerate(run.scratch):
+        entry.append(f"%scratch{number} = alloca [{size} x i8], align {_ALIGNMENT}")
+        lines.append(f"%a{run.pointers + number} = ptrtoint ptr %scratch{number} to i64")
     for number, launch in enumerate(run.launches):
         func = kernels[launch.kernel]
-        values = [f"%a{k}" for k in launch.parameters] + [f"%s.{symbol}" for symbol in func.symbols]
+        values = [_address(number, launch, slot, lines) for slot in range(len(launch.pointers))]
+        values += [f"%s.{symbol}" for symbol in func.symbols]
         if launch.kernel in failing:
             values.append("%record.address")
         args = f"%args{number}"
@@ -159,6 +167,18 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractS
 {_FAILED if may_fail else ""}}}
 """
 
+
+def _address(number: int, launch: Launch, slot: int, lines: list[str]) -> str:
+    """The value of a pointer of a launch."""
+    parameter, offset = launch.pointers[slot]
+    if not offset:
+        return f"%a{parameter}"
+    lines.append(f"%at{number}.{slot} = add i64 %a{parameter}, {offset}")
+    return f"%at{number}.{slot}"
+
+
+_ALIGNMENT = 64
+"""Bytes. Source: `gAlignment` of c10/core/alignment.h: tensors of the CPU begin at multiples of it."""
 
 _FAILED = """\
 failed:

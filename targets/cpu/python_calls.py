@@ -1,7 +1,7 @@
 """Native functions as Python calls them: for each function a second one, which takes and gives Python's integers.
 
-    define i64 @run_0(i64 %a0, i64 %a1, …)                                what it does
-    define ptr @run_0.called(ptr %self, ptr %arguments, i64 %count)       the same, as a function that is built into Python
+    define i64 @run_0(i64 %a0, i64 %a1, …)                             what it does
+    define ptr @run_0.called(ptr %self, ptr %arguments, i64 %count)    the same, as a function built into Python
 
 ctypes makes such a function at run time, out of what it reads in tables: 0.3 µs for four arguments, and 0.05 for each
 more. This one is in the object code, and takes a quarter of that. As through ctypes, other threads run meanwhile.
