@@ -122,10 +122,8 @@ def python_function(function: NativeFunction, symbols: Mapping[str, int], code: 
         prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_void_p] * function.arguments))
         return prototype(symbols[function.name])
     definition = _Definition(function.name.encode(), symbols[function.entry], _FASTCALL, None)
-    make: Any = ctypes.pythonapi.PyCFunction_NewEx
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-        ctypes.cast(make, ctypes.c_void_p).value
-    )
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
     return make(ctypes.addressof(definition), _Owner(code, definition), None)
 
 

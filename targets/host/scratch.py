@@ -60,12 +60,13 @@ class Scratch:
 
 def is_small(buffer: SSAValue, most: int) -> bool:
     """Whether a buffer has a known size, of some bytes and at most so many."""
-    return isinstance(storage_size(buffer.type), int) and 0 < bytes_of(buffer) <= most
+    return isinstance(storage_size(tensor_type_of(buffer)), int) and 0 < bytes_of(buffer) <= most
 
 
 def bytes_of(buffer: SSAValue) -> int:
     """The bytes of a buffer of a known size."""
-    return cast("int", storage_size(buffer.type)) * byte_width(tensor_type_of(buffer).element_type)
+    buffer_type = tensor_type_of(buffer)
+    return cast("int", storage_size(buffer_type)) * byte_width(buffer_type.element_type)
 
 
 def _launches_of(buffer: SSAValue) -> list[Operation]:
