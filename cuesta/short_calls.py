@@ -7,11 +7,12 @@ very object. Its wrapper takes 1.3 µs for that, which is more than a small kern
     def call(*args):
         if profiler._is_profiler_enabled: return whole(*args)
         count_changes((args[0],))
-        if is_grad_enabled():
-            set_grad_enabled(False)
-            try: results = boxed([*args])
-            finally: set_grad_enabled(True)
-        else: results = boxed([*args])
+        grad = is_grad_enabled()
+        try:
+            if grad: set_grad_enabled(False)
+            results = boxed([*args])
+        finally:
+            if grad: set_grad_enabled(True)
         return (args[0], results[1],)
 
 Nothing of this is taken on trust. AOTAutograd's wrapper is PyTorch's own business, so a short call is made only
@@ -222,14 +223,12 @@ def text_of(duties: Duties) -> str:
     if duties.autocast:
         run = f"with autocast_off(): {run}"
     lines += [
-        "if is_grad_enabled():",
-        "    set_grad_enabled(False)",
-        "    try:",
-        f"        {run}",
-        "    finally:",
-        "        set_grad_enabled(True)",
-        "else:",
+        "grad = is_grad_enabled()",
+        "try:",
+        "    if grad: set_grad_enabled(False)",
         f"    {run}",
+        "finally:",
+        "    if grad: set_grad_enabled(True)",
     ]
     given = [
         f"args[{duties.inputs[position]}], " if position in duties.inputs else f"results[{position}], "

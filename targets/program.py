@@ -140,6 +140,13 @@ class DeviceRun:
     arguments: int
     kernels: tuple[int, ...]
     """Of every launch, the position of its kernel in the program."""
+    entry: str | None = None
+    """As of a `NativeFunction`."""
+
+    @property
+    def function(self) -> NativeFunction:
+        """The function: of the number of the launch to begin with, a stream, and what it launches with."""
+        return NativeFunction(self.name, 2 + self.arguments, self.entry)
 
 
 @struct
@@ -166,5 +173,5 @@ class Program:
         """What is looked up in the object code."""
         names = [function.entry or function.name for function in self.functions]
         if self.device_runs:
-            names += [LAUNCH_SYMBOL, KERNELS_SYMBOL, *(run.name for run in self.device_runs)]
+            names += [LAUNCH_SYMBOL, KERNELS_SYMBOL, *(run.entry or run.name for run in self.device_runs)]
         return names

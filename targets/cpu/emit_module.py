@@ -19,9 +19,8 @@ from cuesta.dialects import kernel, sym
 from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_index import symbolic_value
 from cuesta.targets.cpu.emit_kernel import KernelEmitter
-from cuesta.targets.cpu.libraries import has_python
 from cuesta.targets.cpu.openmp import PARALLEL_FOR, parallel_for_text
-from cuesta.targets.cpu.python_calls import ENTRIES, emit_entry
+from cuesta.targets.cpu.python_calls import emit_entry
 from cuesta.targets.cpu.vector_math import MathFunction
 from cuesta.targets.program import BoundSite, NativeFunction
 
@@ -115,8 +114,7 @@ def emit_module(
         if emitted.reports:
             failing.add(name)
     texts += [_emit_run(run, kernels, failing) for run in runs]
-    if runs and has_python():
-        texts += [ENTRIES, *(emit_entry(run.function) for run in runs)]
+    texts += [emit_entry(run.function) for run in runs]
     declarations = sorted({line for function in functions.values() for line in function.declarations})
     # An intrinsic's declaration is implied by its call.
     declared = [line for line in declarations if "@llvm." not in line]

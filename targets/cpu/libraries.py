@@ -153,11 +153,12 @@ def library_addresses() -> dict[str, int]:
         add(openmp_library(), symbol)
     add(process_library(), "malloc")
     for symbol in PYTHON_FUNCTIONS:
-        add(ctypes.pythonapi, symbol)
+        add(getattr(ctypes, "pythonapi", None), symbol)
     return addresses
 
 
 @functools.cache
 def has_python() -> bool:
     """Whether the process has what compiled code needs to be called by Python, without ctypes."""
-    return all(address_in(ctypes.pythonapi, symbol) for symbol in (*PYTHON_FUNCTIONS, "PyCFunction_NewEx"))
+    python = getattr(ctypes, "pythonapi", None)
+    return all(address_in(python, symbol) for symbol in (*PYTHON_FUNCTIONS, "PyCFunction_NewEx"))

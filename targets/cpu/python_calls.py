@@ -18,6 +18,7 @@ import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from cuesta.targets.cpu.libraries import has_python
 from cuesta.targets.program import NativeFunction
 
 _FASTCALL: Final = 0x80
@@ -25,7 +26,7 @@ _FASTCALL: Final = 0x80
 methodobject.h.
 """
 
-ENTRIES: Final = """\
+_SHARED: Final = """\
 declare i32 @PyErr_BadArgument()
 declare ptr @PyErr_Occurred()
 declare void @PyEval_RestoreThread(ptr)
@@ -58,16 +59,24 @@ taken:
   ret i1 %good
 }
 """
-"""What the functions below share, once in a module that has any."""
+"""What the functions below share."""
+_TAKE: Final = "@cuesta.take("
 
 
-def entry_of(name: str) -> str:
-    """The name of a native function as Python calls it."""
-    return f"{name}.called"
+def entry_of(name: str) -> str | None:
+    """The name of a native function as Python calls it; None where the process has not what that takes."""
+    return f"{name}.called" if has_python() else None
+
+
+def with_shared(text: str) -> str:
+    """The text of a module, with what its functions share that Python calls, if it has any."""
+    return f"{text}\n{_SHARED}" if _TAKE in text else text
 
 
 def emit_entry(function: NativeFunction) -> str:
-    """The function that Python calls in place of a native one."""
+    """The function that Python calls in place of a native one; nothing where there is none."""
+    if entry_of(function.name) is None:
+        return ""
     count = function.arguments
     room = max(count, 1)
     lines = [f"%v{k}.p = getelementptr inbounds i64, ptr %values, i64 {k}" for k in range(count)]
@@ -76,7 +85,7 @@ def emit_entry(function: NativeFunction) -> str:
     loads = "".join(f"  {line}\n" for line in lines)
     return f"""define ptr @{entry_of(function.name)}(ptr %self, ptr %arguments, i64 %count) {{
   %values = alloca [{room} x i64], align 8
-  %taken = call i1 @cuesta.take(ptr %arguments, i64 %count, ptr %values, i64 {count})
+  %taken = call i1 {_TAKE}ptr %arguments, i64 %count, ptr %values, i64 {count})
   br i1 %taken, label %run, label %refused
 refused:
   ret ptr null
@@ -112,8 +121,8 @@ class _Owner:
 
 
 def python_function(function: NativeFunction, symbols: Mapping[str, int], code: object) -> Callable[..., int]:
-    """A native function as a function of Python's, of integers of 64 bits, signed or not. `symbols` has its addresses,
-    in memory that lives as long as `code`.
+    """A native function as a function of Python's, of integers of 64 bits, signed or not. `symbols` has its address, in
+    memory that lives as long as `code`, which the function keeps alive.
 
     Errors: when it is called, TypeError for other arguments.
     """
@@ -127,4 +136,4 @@ def python_function(function: NativeFunction, symbols: Mapping[str, int], code: 
     return make(ctypes.addressof(definition), _Owner(code, definition), None)
 
 
-__all__ = ["ENTRIES", "emit_entry", "entry_of", "python_function"]
+__all__ = ["emit_entry", "entry_of", "python_function", "with_shared"]

@@ -50,9 +50,6 @@ class _CpuBuild(Build):
         return emit_module.emit_module(self.kernels, described, sites).text
 
     def code(self, runs: Sequence[Run], sites: list[BoundSite]) -> Code:
-        from cuesta.targets.cpu.libraries import has_python
         from cuesta.targets.cpu.python_calls import entry_of
 
-        if not has_python():
-            return Code(functions=tuple(run.function for run in runs))
         return Code(functions=tuple(replace(run.function, entry=entry_of(run.name)) for run in runs))

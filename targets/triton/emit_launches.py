@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from cuesta.dialects import kernel
 from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_module import grid_volume
-from cuesta.targets.program import KERNELS_SYMBOL, LAUNCH_SYMBOL, NOT_ALIGNED, POINTER_ALIGNMENT
+from cuesta.targets.cpu.python_calls import emit_entry
+from cuesta.targets.program import KERNELS_SYMBOL, LAUNCH_SYMBOL, NOT_ALIGNED, POINTER_ALIGNMENT, NativeFunction
 
 SCRATCH = 4
 """How many parameters a kernel may have after those of its text: Triton adds pointers to scratch memory (nowhere)."""
@@ -169,6 +170,11 @@ class LaunchRun:
     symbols: tuple[str, ...]
     launches: tuple[DeviceLaunch, ...]
 
+    @property
+    def function(self) -> NativeFunction:
+        """The run as a function."""
+        return NativeFunction(self.name, 2 + self.pointers + len(self.symbols))
+
 
 @dataclass
 class _Tables:
@@ -190,7 +196,8 @@ def emit_launches(kernels: Mapping[str, kernel.FuncOp], runs: Sequence[LaunchRun
         f"@cuesta.launches = internal constant [{len(tables.launches)} x %cuesta.launched] [{rows}], align 8\n"
         f"@cuesta.places = internal constant [{len(tables.places)} x i32] [{places}], align 4\n"
     )
-    return "\n".join([runtime, constants, *functions])
+    entries = [emit_entry(run.function) for run in runs]
+    return "\n".join([runtime, constants, *functions, *entries])
 
 
 def _emit_run(run: LaunchRun, kernels: Mapping[str, kernel.FuncOp], tables: _Tables) -> str:
