@@ -1,8 +1,9 @@
 """Calls of graphs without gradients, past AOTAutograd's wrapper, where it has nothing to do but what is said here.
 
 Around a graph that it has captured AOTAutograd puts a wrapper for all that a graph may need. Most need next to nothing
-of it: what is written to is counted, gradients and autocast are off meanwhile, and a result that is an input is that
-very object. Its wrapper takes 1.3 µs for that, which is more than a small kernel. A *short call* does the same:
+of it: what is written to is counted, gradients and autocast are off meanwhile, a result that is an input is that very
+object, and Dynamo is told of sizes that change. Its wrapper takes 2 µs for that, which is more than a small kernel. A
+*short call* does the same:
 
     def call(*args):
         if profiler._is_profiler_enabled: return whole(*args)
@@ -13,7 +14,9 @@ very object. Its wrapper takes 1.3 µs for that, which is more than a small kern
             results = boxed([*args])
         finally:
             if grad: set_grad_enabled(True)
-        return (args[0], results[1],)
+        results = (args[0], results[1],)
+        mark(results[1], {0})
+        return results
 
 Nothing of this is taken on trust. AOTAutograd's wrapper is PyTorch's own business, so a short call is made only
 
@@ -32,7 +35,7 @@ torch/_functorch/aot_autograd.py, in torch 2.11 to 2.14.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from threading import get_ident
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
@@ -63,8 +66,8 @@ class Duties:
     results: int
     inputs: Mapping[int, int]
     """The results that are inputs, with the positions of these."""
-    autocast: bool
-    """Whether it was captured under autocast: then that is off while it runs, since the graph says all casts."""
+    changing: Mapping[int, Set[int]]
+    """The results of sizes that change, with the dimensions that do: Dynamo is told, for graphs that they are given."""
 
 
 def duties_of(metadata: ViewAndMutationMeta) -> Duties | None:
@@ -79,7 +82,6 @@ def duties_of(metadata: ViewAndMutationMeta) -> Duties | None:
         metadata.mutated_inp_runtime_indices
         or metadata.tokens
         or metadata.num_intermediate_bases
-        or metadata.dynamic_outputs
         or metadata.is_rng_op_functionalized
         or metadata.grad_enabled_mutation is not None
         or not metadata.keep_input_mutations
@@ -89,7 +91,23 @@ def duties_of(metadata: ViewAndMutationMeta) -> Duties | None:
     if more:
         return None
     written = tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
-    return Duties(written, len(metadata.output_info), inputs, _C._is_any_autocast_enabled())
+    changing = {
+        position: one.dynamic_dims
+        for position, one in enumerate(metadata.output_info)
+        if metadata.dynamic_outputs and one.dynamic_dims is not None
+    }
+    if changing and marker() is None:
+        return None
+    return Duties(written, len(metadata.output_info), inputs, changing)
+
+
+def marker() -> Callable[[torch.Tensor, Set[int]], None] | None:
+    """What tells Dynamo of sizes that change, under the name that it has since torch 2.13 or the one before; else None.
+    """
+    from torch._functorch._aot_autograd import runtime_wrappers
+
+    names = ("mark_dynamo_propagated_dynamic_indices", "maybe_mark_dynamic_helper")
+    return next((getattr(runtime_wrappers, name) for name in names if hasattr(runtime_wrappers, name)), None)
 
 
 class Shortening:
@@ -139,8 +157,8 @@ class Shortening:
         duties = self._duties
         if self._graphs != 1 or duties is None or self._boxed is None or not self._is_all_between(whole):
             return whole
-        if duties.autocast != _C._is_any_autocast_enabled():
-            return whole
+        # The graph says all casts: autocast is off while it runs. Dynamo guards that it is on around every call, or none.
+        autocast: bool = _C._is_any_autocast_enabled()
         namespace: dict[str, Any] = {
             "profiler": torch.autograd.profiler,
             "whole": whole,
@@ -149,8 +167,9 @@ class Shortening:
             "is_grad_enabled": torch.is_grad_enabled,
             "set_grad_enabled": _C._set_grad_enabled,
             "autocast_off": _C._DisableAutocast,
+            "mark": marker(),
         }
-        define(text_of(duties), "call", namespace)
+        define(text_of(duties, autocast=autocast), "call", namespace)
         call: FunctionType = namespace["call"]
         short = call.__code__
 
@@ -158,13 +177,14 @@ class Shortening:
             """A call that goes the whole way; from then on, calls are short if it is seen to do what they would."""
             if torch.autograd.profiler._is_profiler_enabled:  # pyright: ignore[reportPrivateUsage]
                 return whole(*args)
-            thread = get_ident()
+            thread, as_captured = get_ident(), _C._is_any_autocast_enabled() == autocast
             watched = self._watched[thread] = _Watched()
             try:
                 results = whole(*args)
             finally:
                 self._watched.pop(thread, None)
-            call.__code__ = short if watched.is_as(duties, args, results) else namespace["call_whole"].__code__
+            is_right = as_captured and watched.is_as(duties, args, results)
+            call.__code__ = short if is_right else namespace["call_whole"].__code__
             return results
 
         namespace["first"] = first
@@ -214,13 +234,15 @@ def is_read(version: str) -> bool:
     return ".".join(release[:2]) in READ and all(part.isdecimal() for part in release)
 
 
-def text_of(duties: Duties) -> str:
-    """The text of a short call, and of two that stand in for it before it is known to be right, and if it is not."""
+def text_of(duties: Duties, *, autocast: bool) -> str:
+    """The text of a short call, with `autocast` off meanwhile if it is on, and of two functions that stand in for it
+    before it is known to be right, and if it is not.
+    """
     lines = ["if profiler._is_profiler_enabled: return whole(*args)"]
     if duties.written:
         lines.append(f"count_changes(({''.join(f'args[{position}], ' for position in duties.written)}))")
     run = "results = boxed([*args])"
-    if duties.autocast:
+    if autocast:
         run = f"with autocast_off(): {run}"
     lines += [
         "grad = is_grad_enabled()",
@@ -234,7 +256,10 @@ def text_of(duties: Duties) -> str:
         f"args[{duties.inputs[position]}], " if position in duties.inputs else f"results[{position}], "
         for position in range(duties.results)
     ]
-    lines.append(f"return ({''.join(given)})" if duties.inputs else "return results")
+    if duties.inputs:
+        lines.append(f"results = ({''.join(given)})")
+    lines += [f"mark(results[{position}], {set(sizes) or 'set()'})" for position, sizes in duties.changing.items()]
+    lines.append("return results")
     body = "".join(f"    {line}\n" for line in lines)
     others = "def call_first(*args):\n    return first(args)\n\ndef call_whole(*args):\n    return whole(*args)\n"
     return f"def call(*args):\n{body}\n{others}"
