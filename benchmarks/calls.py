@@ -192,7 +192,7 @@ def main() -> None:
                         help=f"also {INDUCTOR}, {', '.join(repr(WITHOUT + one) for one in LEFT_OUT)}")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--no-ranges", action="store_true", help="with torch._dynamo.config.record_runtime_overhead off")
+    parser.add_argument("--no-ranges", action="store_true", help="torch._dynamo.config.record_runtime_overhead = False")
     parser.add_argument("--parts", action="store_true", help="take the call of one graph apart")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)

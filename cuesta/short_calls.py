@@ -102,8 +102,7 @@ def duties_of(metadata: ViewAndMutationMeta) -> Duties | None:
 
 
 def marker() -> Callable[[torch.Tensor, Set[int]], None] | None:
-    """What tells Dynamo of sizes that change, under the name that it has since torch 2.13 or the one before; else None.
-    """
+    """What tells Dynamo of sizes that change, under the name that it has since torch 2.13, or before; else None."""
     from torch._functorch._aot_autograd import runtime_wrappers
 
     names = ("mark_dynamo_propagated_dynamic_indices", "maybe_mark_dynamic_helper")
@@ -157,7 +156,7 @@ class Shortening:
         duties = self._duties
         if self._graphs != 1 or duties is None or self._boxed is None or not self._is_all_between(whole):
             return whole
-        # The graph says all casts: autocast is off while it runs. Dynamo guards that it is on around every call, or none.
+        # The graph says all casts, so autocast is off while it runs. Dynamo guards that it is on in all calls or none.
         autocast: bool = _C._is_any_autocast_enabled()
         namespace: dict[str, Any] = {
             "profiler": torch.autograd.profiler,

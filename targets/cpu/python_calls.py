@@ -124,12 +124,14 @@ def python_function(function: NativeFunction, symbols: Mapping[str, int], code: 
     """A native function as a function of Python's, of integers of 64 bits, signed or not. `symbols` has its address, in
     memory that lives as long as `code`, which the function keeps alive.
 
-    Errors: when it is called, TypeError for other arguments.
+    Errors: when it is called with others, TypeError, OverflowError, or what ctypes raises.
     """
     if function.entry is None:
         # A c_void_p takes any integer, and is converted twice as fast as a c_int64.
         prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_void_p] * function.arguments))
-        return prototype(symbols[function.name])
+        through_ctypes: Any = prototype(symbols[function.name])
+        through_ctypes.code = code
+        return through_ctypes
     definition = _Definition(function.name.encode(), symbols[function.entry], _FASTCALL, None)
     prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
