@@ -58,7 +58,7 @@ class NativeFunction:
     name: str
     arguments: int
     entry: str | None = None
-    """The same function as Python calls it, if the object code has that, too: see `cpu/python_calls.py`."""
+    """What Python calls in its place, in the object code, too: see `cpu/python_calls.py`. Without it, ctypes does."""
 
 
 @struct
@@ -171,7 +171,8 @@ class Program:
     @property
     def symbols(self) -> list[str]:
         """What is looked up in the object code."""
-        names = [function.entry or function.name for function in self.functions]
+        names = [function.name for function in self.functions]
         if self.device_runs:
-            names += [LAUNCH_SYMBOL, KERNELS_SYMBOL, *(run.entry or run.name for run in self.device_runs)]
-        return names
+            names += [LAUNCH_SYMBOL, KERNELS_SYMBOL, *(run.name for run in self.device_runs)]
+        entries = dict.fromkeys(one.entry for one in (*self.functions, *self.device_runs) if one.entry)
+        return [*names, *entries]

@@ -2,7 +2,7 @@
 
 A *run* is a sequence of launches with no library call between them: one native function, called once.
 
-    define i64 @run_0(ptr %a0, ptr %a1, …, i64 %s0, …)
+    run_0(a0, a1, …, s0, …)        addresses, and then symbols; `python_calls.py` says how it is called
 
 It returns 0, or the address of the record { site, value, size } of the first index found out of range; what comes after
 the launch that found it is not launched, as it may write to an argument. A call has a record of its own, on its stack,
@@ -20,9 +20,9 @@ from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_index import symbolic_value
 from cuesta.targets.cpu.emit_kernel import KernelEmitter
 from cuesta.targets.cpu.openmp import PARALLEL_FOR, parallel_for_text
-from cuesta.targets.cpu.python_calls import emit_entry
+from cuesta.targets.cpu.python_calls import emit_function
 from cuesta.targets.cpu.vector_math import MathFunction
-from cuesta.targets.program import BoundSite, NativeFunction
+from cuesta.targets.program import BoundSite
 
 _RUNTIME = """\
 @cuesta.sink = internal global [64 x i8] zeroinitializer, align 64
@@ -82,11 +82,6 @@ class Run:
     scratch: tuple[int, ...] = ()
     """The bytes of blocks of memory that are there while it runs."""
 
-    @property
-    def function(self) -> NativeFunction:
-        """The run as a function."""
-        return NativeFunction(self.name, self.pointers + len(self.symbols))
-
 
 @struct
 class EmittedModule:
@@ -114,7 +109,6 @@ def emit_module(
         if emitted.reports:
             failing.add(name)
     texts += [_emit_run(run, kernels, failing) for run in runs]
-    texts += [emit_entry(run.function) for run in runs]
     declarations = sorted({line for function in functions.values() for line in function.declarations})
     # An intrinsic's declaration is implied by its call.
     declared = [line for line in declarations if "@llvm." not in line]
@@ -125,7 +119,7 @@ def emit_module(
 
 def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractSet[str]) -> str:
     """One run. The kernels that are `failing` take the record's address after all else."""
-    parameters = [f"i64 %a{k}" for k in range(run.pointers)] + [f"i64 %s.{symbol}" for symbol in run.symbols]
+    parameters = [f"%a{k}" for k in range(run.pointers)] + [f"%s.{symbol}" for symbol in run.symbols]
     lines: list[str] = []
     entry: list[str] = []
     may_fail = any(launch.kernel in failing for launch in run.launches)
@@ -159,11 +153,7 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractS
             lines.append(f"br i1 %good{number}, label %after{number}, label %failed")
             lines.append(f"after{number}:")
     body = "\n  ".join([*entry, *lines])
-    return f"""define i64 @{run.name}({", ".join(parameters)}) nounwind {{
-  {body}
-  ret i64 0
-{_FAILED if may_fail else ""}}}
-"""
+    return emit_function(run.name, parameters, f"  {body}\n  ret i64 0\n{_FAILED if may_fail else ''}")
 
 
 def _address(number: int, launch: Launch, slot: int, lines: list[str]) -> str:

@@ -1,13 +1,15 @@
-"""Native functions as Python calls them: for each function a second one, which takes and gives Python's integers.
+"""Native functions as Python calls them: a function that is built into Python for each, and no ctypes.
 
-    define i64 @run_0(i64 %a0, i64 %a1, …)                             what it does
-    define ptr @run_0.called(ptr %self, ptr %arguments, i64 %count)    the same, as a function built into Python
+    define i64 @run_0(ptr %given)                                         what it does, with integers of 64 bits
+    define ptr @cuesta.call(ptr %self, ptr %arguments, i64 %count)        calls such a function for Python
 
-ctypes makes such a function at run time, out of what it reads in tables: 0.3 µs for four arguments, and 0.05 for each
-more. This one is in the object code, and takes a quarter of that. As through ctypes, other threads run meanwhile.
+ctypes makes such a call out of what it reads in tables: 0.3 µs for four arguments, and 0.05 for each more. This one is
+in the object code, once for all functions of a program, and takes a third of that. `%self` is a Python integer: where
+the address of a function is, and how many integers it takes. As through ctypes, other threads run meanwhile.
 
 Only functions of Python's stable interface are called, so the object code does not depend on Python's version. Where
-the process has none of these functions (another Python than CPython) ctypes makes the call.
+the process has none of these functions (another Python than CPython) a native function takes its integers as
+parameters, and ctypes calls it.
 
 Source: `METH_FASTCALL`, `PyCFunction_NewEx` and PEP 384 (the stable interface) of Python's C API.
 """
@@ -15,7 +17,7 @@ Source: `METH_FASTCALL`, `PyCFunction_NewEx` and PEP 384 (the stable interface) 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from cuesta.targets.cpu.libraries import has_python
@@ -26,7 +28,10 @@ _FASTCALL: Final = 0x80
 methodobject.h.
 """
 
-_SHARED: Final = """\
+CALL: Final = "cuesta.call"
+_PACKED: Final = "(ptr %given) nounwind {"
+"""How the definitions of functions that it calls go on after their names."""
+_SHARED: Final = f"""\
 declare i32 @PyErr_BadArgument()
 declare ptr @PyErr_Occurred()
 declare void @PyEval_RestoreThread(ptr)
@@ -34,69 +39,66 @@ declare ptr @PyEval_SaveThread()
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyLong_FromLongLong(i64)
 
-; The values of so many integers of Python's; false with an error set if there are more or fewer, or others.
-define internal i1 @cuesta.take(ptr %arguments, i64 %count, ptr %values, i64 %wanted) noinline {
+define ptr @{CALL}(ptr %self, ptr %arguments, i64 %count) {{
+  %which = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %function = load ptr, ptr %which, align 8
+  %wanted.p = getelementptr inbounds i64, ptr %which, i64 1
+  %wanted = load i64, ptr %wanted.p, align 8
   %right = icmp eq i64 %count, %wanted
-  br i1 %right, label %next, label %wrong
+  br i1 %right, label %room, label %wrong
 wrong:
   %told = call i32 @PyErr_BadArgument()
-  ret i1 false
+  ret ptr null
+room:
+  %values = alloca i64, i64 %count, align 8
+  br label %next
 next:
-  %k = phi i64 [ 0, %0 ], [ %k.1, %one ]
+  %k = phi i64 [ 0, %room ], [ %k.1, %one ]
   %more = icmp ult i64 %k, %count
   br i1 %more, label %one, label %taken
 one:
   %argument.p = getelementptr inbounds ptr, ptr %arguments, i64 %k
   %argument = load ptr, ptr %argument.p, align 8
   %value = call ptr @PyLong_AsVoidPtr(ptr %argument)
-  %value.p = getelementptr inbounds ptr, ptr %values, i64 %k
+  %value.p = getelementptr inbounds i64, ptr %values, i64 %k
   store ptr %value, ptr %value.p, align 8
   %k.1 = add i64 %k, 1
   br label %next
 taken:
   %error = call ptr @PyErr_Occurred()
   %good = icmp eq ptr %error, null
-  ret i1 %good
-}
-"""
-"""What the functions below share."""
-_TAKE: Final = "@cuesta.take("
-
-
-def entry_of(name: str) -> str | None:
-    """The name of a native function as Python calls it; None where the process has not what that takes."""
-    return f"{name}.called" if has_python() else None
-
-
-def with_shared(text: str) -> str:
-    """The text of a module, with what its functions share that Python calls, if it has any."""
-    return f"{text}\n{_SHARED}" if _TAKE in text else text
-
-
-def emit_entry(function: NativeFunction) -> str:
-    """The function that Python calls in place of a native one; nothing where there is none."""
-    if entry_of(function.name) is None:
-        return ""
-    count = function.arguments
-    room = max(count, 1)
-    lines = [f"%v{k}.p = getelementptr inbounds i64, ptr %values, i64 {k}" for k in range(count)]
-    lines += [f"%v{k} = load i64, ptr %v{k}.p, align 8" for k in range(count)]
-    values = ", ".join(f"i64 %v{k}" for k in range(count))
-    loads = "".join(f"  {line}\n" for line in lines)
-    return f"""define ptr @{entry_of(function.name)}(ptr %self, ptr %arguments, i64 %count) {{
-  %values = alloca [{room} x i64], align 8
-  %taken = call i1 {_TAKE}ptr %arguments, i64 %count, ptr %values, i64 {count})
-  br i1 %taken, label %run, label %refused
+  br i1 %good, label %run, label %refused
 refused:
   ret ptr null
 run:
-{loads}  %thread = call ptr @PyEval_SaveThread()
-  %status = call i64 @{function.name}({values}) noinline
+  %thread = call ptr @PyEval_SaveThread()
+  %status = call i64 %function(ptr %values)
   call void @PyEval_RestoreThread(ptr %thread)
   %result = call ptr @PyLong_FromLongLong(i64 %status)
   ret ptr %result
 }}
 """
+
+
+def entry() -> str | None:
+    """The function of the object code that Python calls in place of another; None where Python lacks what it takes."""
+    return CALL if has_python() else None
+
+
+def with_shared(text: str) -> str:
+    """The text of a module, with the function that Python calls if the module has any that it is to call."""
+    return f"{text}\n{_SHARED}" if _PACKED in text else text
+
+
+def emit_function(name: str, parameters: Sequence[str], body: str) -> str:
+    """A native function, of integers of these names, with the text of its body."""
+    if entry() is None:
+        return f"define i64 @{name}({', '.join(f'i64 {one}' for one in parameters)}) nounwind {{\n{body}}}\n"
+    loads = "".join(
+        f"  {one}.p = getelementptr inbounds i64, ptr %given, i64 {place}\n  {one} = load i64, ptr {one}.p, align 8\n"
+        for place, one in enumerate(parameters)
+    )
+    return f"define i64 @{name}{_PACKED}\n{loads}{body}}}\n"
 
 
 class _Definition(ctypes.Structure):
@@ -110,14 +112,10 @@ class _Definition(ctypes.Structure):
     )
 
 
-class _Owner:
-    """What a function that is built into Python keeps alive: the code that it runs, and its definition."""
+class _Which(ctypes.Structure):
+    """What `CALL` finds at the address that it is given as itself."""
 
-    __slots__ = ("code", "definition")
-
-    def __init__(self, code: object, definition: _Definition) -> None:
-        self.code = code
-        self.definition = definition
+    _fields_ = (("function", ctypes.c_void_p), ("count", ctypes.c_int64))
 
 
 def python_function(function: NativeFunction, symbols: Mapping[str, int], code: object) -> Callable[..., int]:
@@ -132,10 +130,12 @@ def python_function(function: NativeFunction, symbols: Mapping[str, int], code: 
         through_ctypes: Any = prototype(symbols[function.name])
         through_ctypes.code = code
         return through_ctypes
+    which = _Which(symbols[function.name], function.arguments)
     definition = _Definition(function.name.encode(), symbols[function.entry], _FASTCALL, None)
-    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
     make: Any = prototype(("PyCFunction_NewEx", ctypes.pythonapi))
-    return make(ctypes.addressof(definition), _Owner(code, definition), None)
+    # It keeps its module alive, which may be anything.
+    return make(ctypes.addressof(definition), ctypes.addressof(which), (code, which, definition))
 
 
-__all__ = ["emit_entry", "entry_of", "python_function", "with_shared"]
+__all__ = ["emit_function", "entry", "python_function", "with_shared"]

@@ -50,6 +50,6 @@ class _CpuBuild(Build):
         return emit_module.emit_module(self.kernels, described, sites).text
 
     def code(self, runs: Sequence[Run], sites: list[BoundSite]) -> Code:
-        from cuesta.targets.cpu.python_calls import entry_of
+        from cuesta.targets.cpu.python_calls import entry
 
-        return Code(functions=tuple(replace(run.function, entry=entry_of(run.name)) for run in runs))
+        return Code(functions=tuple(replace(run.function, entry=entry()) for run in runs))

@@ -111,7 +111,7 @@ class _TritonBuild(Build):
         return failures
 
     def code(self, runs: Sequence[Run], sites: list[BoundSite]) -> Code:
-        from cuesta.targets.cpu.python_calls import entry_of
+        from cuesta.targets.cpu.python_calls import entry
 
         compiled = {(one.text.name, one.device): one for one in self.done}
         places = _places(runs)
@@ -121,7 +121,7 @@ class _TritonBuild(Build):
                 index_of(run.device),
                 run.function.arguments,
                 tuple(places[launch.kernel, index_of(run.device)] for launch in run.launches),
-                entry_of(run.name),
+                entry(),
             )
             for run in runs
         )

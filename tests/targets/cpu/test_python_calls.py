@@ -15,18 +15,15 @@ import pytest
 import torch
 
 from cuesta.targets.cpu import jit, machine_code, python_calls
-from cuesta.targets.cpu.python_calls import emit_entry, entry_of, python_function, with_shared
+from cuesta.targets.cpu.python_calls import emit_function, entry, python_function, with_shared
 from cuesta.targets.program import NativeFunction
 
-ADD = """
-define i64 @add(i64 %a, i64 %b) {
-  %c = add i64 %a, %b
-  ret i64 %c
-}
-define i64 @none() {
-  ret i64 -1
-}
-define i64 @wait(i64 %until) {
+BODIES: dict[str, tuple[Sequence[str], str]] = {
+    "add": (("%a", "%b"), "  %c = add i64 %a, %b\n  ret i64 %c\n"),
+    "none": ((), "  ret i64 -1\n"),
+    "wait": (
+        ("%until",),
+        """\
   %place = inttoptr i64 %until to ptr
   br label %again
 again:
@@ -35,30 +32,34 @@ again:
   br i1 %done, label %over, label %again
 over:
   ret i64 %seen
+""",
+    ),
 }
-"""
-COUNTS = {"add": 2, "none": 0, "wait": 1}
 
 
 class Code:
     """What the machine code's memory lives as long as."""
 
     def __init__(self, functions: Sequence[NativeFunction]) -> None:
-        text = with_shared("\n".join([ADD, *(emit_entry(one) for one in functions if one.entry)]))
+        text = with_shared("\n".join(emit_function(name, *BODIES[name]) for name in BODIES))
         self.loaded = machine_code.load_object(
-            jit.compile_module(text, verify=True), [one.entry or one.name for one in functions]
+            jit.compile_module(text, verify=True), [*BODIES, *filter(None, {one.entry for one in functions})]
         )
 
     def function(self, native: NativeFunction) -> Callable[..., int]:
         return python_function(native, self.loaded.symbols, self)
 
 
+def native_of(name: str) -> NativeFunction:
+    return NativeFunction(name, len(BODIES[name][0]), entry())
+
+
 @pytest.fixture(params=["of Python", "through ctypes"])
-def functions(request: pytest.FixtureRequest) -> dict[str, Callable[..., int]]:
-    native = [
-        NativeFunction(name, count, entry_of(name) if request.param == "of Python" else None)
-        for name, count in COUNTS.items()
-    ]
+def functions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[..., int]]:
+    if request.param == "through ctypes":
+        monkeypatch.setattr(python_calls, "has_python", lambda: False)
+    native = [native_of(name) for name in BODIES]
+    assert all((one.entry is None) == (request.param == "through ctypes") for one in native)
     code = Code(native)
     return {one.name: code.function(one) for one in native}
 
@@ -72,7 +73,7 @@ def test_integers_of_64_bits(functions: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("given", [(1,), (1, 2, 3), (1, "2"), (1.0, 2), (None, 2), (2**64, 0)])
 def test_other_arguments(given: tuple[Any, ...]) -> None:
-    native = NativeFunction("add", 2, entry_of("add"))
+    native = native_of("add")
     add = Code([native]).function(native)
     with pytest.raises((TypeError, OverflowError)):
         add(*given)
@@ -80,13 +81,13 @@ def test_other_arguments(given: tuple[Any, ...]) -> None:
 
 
 def test_it_is_a_function_that_is_built_into_python() -> None:
-    native = NativeFunction("add", 2, entry_of("add"))
+    native = native_of("add")
     function = Code([native]).function(native)
     assert type(function) is type(len) and function.__name__ == "add"
 
 
 def test_the_code_lives_as_long_as_its_functions() -> None:
-    native = NativeFunction("add", 2, entry_of("add"))
+    native = native_of("add")
     code = Code([native])
     function, alive = code.function(native), weakref.ref(code)
     del code
@@ -123,11 +124,12 @@ def test_other_threads_run_meanwhile(functions: dict[str, Any]) -> None:
 AT_THE_END = """
 import sys, threading, time
 from cuesta.targets.cpu import jit, machine_code
-from cuesta.targets.cpu.python_calls import emit_entry, python_function, with_shared
+from cuesta.targets.cpu.python_calls import emit_function, python_function, with_shared
 from cuesta.targets.program import NativeFunction
 
-native = NativeFunction("add", 2, "add.called")
-code = machine_code.load_object(jit.compile_module(with_shared(sys.stdin.read() + emit_entry(native))), [native.entry])
+native = NativeFunction("add", 2, "cuesta.call")
+text = with_shared(emit_function("add", ("%a", "%b"), "  %c = add i64 %a, %b\\n  ret i64 %c\\n"))
+code = machine_code.load_object(jit.compile_module(text), [native.name, native.entry])
 add = python_function(native, code.symbols, code)
 
 def work():
@@ -144,9 +146,7 @@ print("done")
 def test_a_process_may_end_while_threads_call() -> None:
     """Python ends such a thread where it comes back from a native function: out of the middle of ours."""
     for _ in range(5):
-        done = subprocess.run(
-            [sys.executable, "-c", AT_THE_END], input=ADD, capture_output=True, text=True, timeout=120
-        )
+        done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
@@ -154,7 +154,7 @@ def test_where_python_has_no_such_functions(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(python_calls, "has_python", lambda: False)
     torch._dynamo.reset()
     x = torch.randn(5)
-    assert entry_of("run_0") is None
+    assert entry() is None
     function = torch.compile(lambda x: torch.sin(x) * 2, backend="cuesta", options={"cache": False})
     for _ in range(2):
         torch.testing.assert_close(function(x), torch.sin(x) * 2)
