@@ -24,18 +24,20 @@ class Scratch:
 
     def __init__(self) -> None:
         self._waiting: dict[str, host.AllocOp] = {}
+        self._taken: set[str] = set()
+        """Those that were scratch memory of a run."""
 
     def add(self, name: str, op: host.AllocOp) -> None:
         """One more buffer, for which there is no memory yet."""
         self._waiting[name] = op
 
-    def is_unused(self, name: str, launches: Collection[Operation]) -> bool:
-        """Whether a buffer goes that never had memory, and that these launches, which are to come, do not use either:
-        then it waits no longer.
+    def is_no_tensor(self, name: str, launches: Collection[Operation]) -> bool:
+        """Whether a buffer that goes was scratch memory, or never had memory and is not used by these launches either,
+        which are to come: then it waits no longer.
         """
         op = self._waiting.get(name)
         if op is None or any(one in launches for one in _launches_of(op.result)):
-            return False
+            return name in self._taken
         del self._waiting[name]
         return True
 
@@ -53,6 +55,7 @@ class Scratch:
             size = bytes_of(op.result)
             if all(one in launches for one in used) and sum(scratch.values()) + size <= most:
                 scratch[name] = size
+                self._taken.add(name)
             else:
                 others[name] = op
         return scratch, others

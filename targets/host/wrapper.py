@@ -258,7 +258,7 @@ class WrapperWriter:
             self.extern(op)
         elif isinstance(op, host.FreeOp):
             names = [self.names[one] for one in op.operands if one in self.names]
-            names = [one for one in names if not self.scratch.is_unused(one, self.pending.ops)]
+            names = [one for one in names if not self.scratch.is_no_tensor(one, self.pending.ops)]
             if self.pending.launches:
                 self.pending.frees += names
                 self.pending.frees_large |= any(is_large(operand) for operand in op.operands if operand in self.names)

@@ -109,6 +109,14 @@ def test_a_buffer_that_nobody_uses() -> None:
     assert not any("del d" in line or line.startswith("d = ") for line in lines_of(text))
 
 
+def test_a_buffer_that_goes_after_its_run() -> None:
+    call = f'  %y = host.extern "aten.relu.default"(%x) : ({T}) -> {T}\n'
+    text = ONE_RUN.replace("  host.free %a : ", f"{call}  host.free %a, %b : {T}, ")
+    text = text.replace(f"host.return %b : {T}", f"host.return %y : {T}")
+    assert [run.scratch for run in written(text).runs] == [(80, 80)]
+    assert not any(line.startswith(("a = ", "b = ", "del")) for line in lines_of(text))
+
+
 def test_where_a_text_is_not_believed_every_buffer_is_a_tensor() -> None:
     assert [run.scratch for run in written(ONE_RUN, checked=True).runs] == [()]
 
