@@ -78,7 +78,7 @@ def without(*left_out: str) -> Iterator[None]:
     """Compiles without these short cuts."""
     nothing: Any = nullcontext()
     with (
-        mock.patch.object(short_calls, "READ", ()) if LEFT_OUT[0] in left_out else nothing,
+        mock.patch.object(short_calls, "READ", {}) if LEFT_OUT[0] in left_out else nothing,
         mock.patch.object(python_calls, "has_python", lambda: False) if LEFT_OUT[1] in left_out else nothing,
         mock.patch.object(CpuTarget, "scratch", 0) if LEFT_OUT[2] in left_out else nothing,
     ):

@@ -20,8 +20,8 @@ object, and Dynamo is told of sizes that change. Its wrapper takes 2 µs for tha
 
 Nothing of this is taken on trust. AOTAutograd's wrapper is PyTorch's own business, so a short call is made only
 
-- of versions whose wrapper has been read (`READ`), and where the wrapper's two functions stand between Dynamo and ours
-  and no other, as a duplicate input, a tensor subclass, a token, or an assertion would put there;
+- of versions whose wrapper has been read (`READ`), and where only those functions stand between Dynamo and ours that
+  always do, and no other, as a duplicate input, a tensor subclass, a token, or an assertion would put there;
 - if what AOTAutograd has found out of the graph asks for nothing else (`duties_of`);
 - once a first call that went the whole way was seen to hand over the arguments as they came, with gradients and
   autocast off, and to give back the results that it got. (The first call has to: AOTAutograd looks at what users'
@@ -51,8 +51,11 @@ if TYPE_CHECKING:
     from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
 
 _C: Any = getattr(torch, "_C")  # noqa: B009  # most of it has no types
-READ: Final = ("2.11", "2.12", "2.13", "2.14")
-"""The versions of torch whose wrapper does what is said above, as somebody has read."""
+READ: Final[Mapping[str, int]] = {"2.11": 4, "2.12": 4, "2.13": 2, "2.14": 2}
+"""The versions of torch whose wrapper does what is said above, as somebody has read; and how many functions of
+AOTAutograd's lie one in the other around every graph. (Before 2.13 two that do nothing without tokens, and without
+random numbers that are made functional.)
+"""
 _AS_THEY_ARE: Final = frozenset({"non_alias", "unsafe_view_alias", "custom_function_view"})
 """What AOTAutograd calls results that it hands on. Source: `_HANDLER_MAP` of runtime_wrappers.py."""
 
@@ -192,11 +195,13 @@ class Shortening:
         return call
 
     def _is_all_between(self, whole: Callable[..., Any]) -> bool:
-        """Whether AOTAutograd calls our function through the two that it always makes, and through no other: each says
+        """Whether AOTAutograd calls our function through those that it always makes, and through no other: each says
         which it wraps.
         """
-        wrapper = getattr(whole, "__wrapped__", None)
-        return self._inner is not None and getattr(wrapper, "__wrapped__", None) is self._inner
+        found: Any = whole
+        for _ in range(READ[version_of(torch.__version__)]):
+            found = getattr(found, "__wrapped__", None)
+        return self._inner is not None and found is self._inner
 
 
 class _Watched:
@@ -229,8 +234,12 @@ def _are_the_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 def is_read(version: str) -> bool:
     """Whether this is a release of a version in `READ`."""
-    release = version.partition("+")[0].split(".")
-    return ".".join(release[:2]) in READ and all(part.isdecimal() for part in release)
+    return version_of(version) in READ and all(part.isdecimal() for part in version.partition("+")[0].split("."))
+
+
+def version_of(release: str) -> str:
+    """2.13.0+cpu -> 2.13"""
+    return ".".join(release.split(".")[:2])
 
 
 def text_of(duties: Duties, *, autocast: bool) -> str:

@@ -194,6 +194,8 @@ ASK_FOR_MORE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("what", ASK_FOR_MORE)
 def test_what_asks_for_more_goes_the_whole_way(what: str, made: Made) -> None:
+    if what.startswith("a token") and short_calls.version_of(torch.__version__) == "2.11":
+        pytest.skip("what may raise has no effect yet")
     function, inputs = ASK_FOR_MORE[what]
     call = compiled(function)
     for _ in range(3):
@@ -233,7 +235,7 @@ def test_assertions_of_aot_autograd_stay(made: Made, monkeypatch: pytest.MonkeyP
 
 
 def test_a_version_that_nobody_has_read_goes_the_whole_way(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(short_calls, "READ", ())
+    monkeypatch.setattr(short_calls, "READ", {})
     function, x = compiled(doubled), torch.randn(3)
     for _ in range(3):
         assert torch.equal(function(x), x * 2)
@@ -247,8 +249,11 @@ def other(change: str, wrapper: Callable[..., Any]) -> Callable[..., Any]:
         if change == "arguments":
             return wrapper(*(arg.detach() for arg in args))
         if change == "gradients":
+            inner: Any = wrapper
+            for _ in range(short_calls.READ[short_calls.version_of(torch.__version__)]):
+                inner = inner.__wrapped__
             with torch.enable_grad():
-                return wrapper.__wrapped__.__wrapped__(list(args))  # type: ignore[attr-defined]
+                return inner(list(args))
         results = wrapper(*args)
         return [result.clone() for result in results] if change == "results" else (*results, results[0])
 
