@@ -116,6 +116,9 @@ bench-optimizers: $(READY) ## a step of AdamW over many tensors, beside eager's 
 bench-overhead: $(READY) ## what is there for who looks on, while nobody does: its share of a call and of a compilation
 	$(RUN) -m benchmarks.overhead $(ARGS)
 
+bench-calls: $(READY) ## a call of a small graph, beside eager, Dynamo's floor and without our short cuts (ARGS="--sides eager floor before ours inductor", "--parts")
+	$(RUN) -m benchmarks.calls $(ARGS)
+
 bench-page: $(READY) browser ## the page of `cuesta explain` of a model of 12 layers: its size, and how long it takes to open and to follow a value
 	$(RUN) -m benchmarks.page $(ARGS)
 

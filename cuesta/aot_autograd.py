@@ -103,6 +103,8 @@ def _captured(
     from torch._dynamo.utils import counters
     from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
 
+    from cuesta.short_calls import Shortening
+
     if any(
         isinstance(value, list | tuple | dict) for value in example_inputs
     ):  # of compiled autograd; it flattens them
@@ -110,6 +112,7 @@ def _captured(
 
         return aot_autograd(**settings)(gm, example_inputs)
     compile_backward = disable(settings["bw_compiler"], reason="do not trace backward compiler function")
+    shortening = Shortening(settings["inference_compiler"])
 
     def compiled_backward(*arguments: Any, **options: Any) -> Any:
         return disable(compile_backward(*arguments, **options), reason="do not trace generated backwards pass")
@@ -120,11 +123,12 @@ def _captured(
         with _use_lazy_graph_module(
             config.use_lazy_graph_module
         ):  # nobody calls the graphs on the way: no code for them
-            compiled = aot_module_simplified(gm, example_inputs, **{**settings, "bw_compiler": compiled_backward})
+            ours = {"bw_compiler": compiled_backward, "inference_compiler": shortening.compiler}
+            compiled = aot_module_simplified(gm, example_inputs, **{**settings, **ours})
         outcome = "ok"
     finally:
         counters["aot_autograd"][outcome] += 1
-    return disable(compiled, reason="do not trace AOT-compiled graph")
+    return disable(shortening.shortened(compiled), reason="do not trace AOT-compiled graph")
 
 
 __all__ = ["captured"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cuesta.dialects.core.structs import struct
 from cuesta.record import DUMP, CompileRecord
+from cuesta.targets.cpu.python_calls import with_shared
 from cuesta.targets.host.wrapper import Wrapper, WrapperWriter
 from cuesta.targets.program import BoundSite, Program
 
@@ -110,7 +111,7 @@ def texts_of(module: ModuleOp, *, checked: bool = False, checks_calls: bool = Fa
         )
         found |= build.texts()
         native.append(build.native(runs, sites))
-    if text := "\n".join(filter(None, native)):
+    if text := with_shared("\n".join(filter(None, native))):
         found["kernels.ll"] = text
     return found
 
@@ -157,7 +158,7 @@ def _begin_object_code(wrapper: Wrapper, builds: Mapping[Target, Build], record:
     sites = list(wrapper.sites)
     with record.stage("llvm-text"):
         texts = [builds[target].native(runs, sites) for target, runs in wrapper.runs_by_target().items()]
-        text = "\n".join(filter(None, texts))
+        text = with_shared("\n".join(filter(None, texts)))
     if not text:
         return _Native(text, sites, None)
     from cuesta.targets.cpu.jit import Compilation

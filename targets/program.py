@@ -57,6 +57,8 @@ class NativeFunction:
 
     name: str
     arguments: int
+    entry: str | None = None
+    """What Python calls in its place, in the object code, too: see `cpu/python_calls.py`. Without it, ctypes does."""
 
 
 @struct
@@ -138,6 +140,13 @@ class DeviceRun:
     arguments: int
     kernels: tuple[int, ...]
     """Of every launch, the position of its kernel in the program."""
+    entry: str | None = None
+    """As of a `NativeFunction`."""
+
+    @property
+    def function(self) -> NativeFunction:
+        """The function: of the number of the launch to begin with, a stream, and what it launches with."""
+        return NativeFunction(self.name, 2 + self.arguments, self.entry)
 
 
 @struct
@@ -165,4 +174,5 @@ class Program:
         names = [function.name for function in self.functions]
         if self.device_runs:
             names += [LAUNCH_SYMBOL, KERNELS_SYMBOL, *(run.name for run in self.device_runs)]
-        return names
+        entries = dict.fromkeys(one.entry for one in (*self.functions, *self.device_runs) if one.entry)
+        return [*names, *entries]

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 @struct
 class Launch:
     """One launch of a run: the kernel, and for each of its pointers the run's parameter and how many bytes after it the
-    pointer lies; `unaligned` are those that need not be multiples of 16.
+    pointer lies; `unaligned` are those that need not be multiples of 16. Blocks of scratch memory are counted on after
+    the addresses among the parameters.
     """
 
     kernel: str
@@ -48,6 +49,8 @@ class Run:
     pointers: int
     symbols: tuple[str, ...]
     launches: tuple[Launch, ...]
+    scratch: tuple[int, ...] = ()
+    """The bytes of blocks of memory that the run has while it runs, aligned as tensors are."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -122,6 +125,8 @@ class Target:
     """Whether kernels that check addresses (`kernel.within`) are given one more pointer after their buffers, to rows of
     a report that the wrapper reads; otherwise `call` says what comes of a check.
     """
+    scratch: int = 0
+    """The most bytes of scratch memory that a run may have: for buffers that nobody sees before or after it."""
     names: tuple[str, ...] = ()
     """What `call` and `queue` use beside the run and its arguments."""
 

@@ -245,7 +245,7 @@ def _decode_body(key: str, body: bytes) -> Entry:
 
 
 def _functions(head: list[dict[str, Any]]) -> tuple[NativeFunction, ...]:
-    return tuple(NativeFunction(str(one["name"]), int(one["arguments"])) for one in head)
+    return tuple(NativeFunction(str(one["name"]), int(one["arguments"]), one.get("entry")) for one in head)
 
 
 def _label(head: dict[str, Any]) -> Label:
@@ -263,4 +263,4 @@ def _device_run(head: dict[str, Any], kernels: int) -> DeviceRun:
     launched = tuple(map(int, head["kernels"]))
     if not all(0 <= position < kernels for position in launched):
         raise DamagedEntryError("it launches a kernel that it does not have")
-    return DeviceRun(str(head["name"]), int(head["device"]), int(head["arguments"]), launched)
+    return DeviceRun(str(head["name"]), int(head["device"]), int(head["arguments"]), launched, head.get("entry"))

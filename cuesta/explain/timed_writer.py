@@ -9,8 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import host
+from cuesta.targets.host.pending import Address
 from cuesta.targets.host.python_text import identifier
-from cuesta.targets.host.wrapper import Address, Wrapper, WrapperWriter
+from cuesta.targets.host.wrapper import Wrapper, WrapperWriter
 
 CALL, TICK, TOCK = "call_timed", "tick", "tock"
 """The function that runs step by step, and what it calls before and after each step, with the step's number."""

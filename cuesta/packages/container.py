@@ -26,7 +26,7 @@ from cuesta import __version__
 from cuesta.caching.files import replace_file, why_not_ours
 from cuesta.packages.graph import PackageError
 
-FORMAT = 1
+FORMAT = 2
 """Of the manifest and the programs: a package of another is refused."""
 MANIFEST = "manifest.json"
 _DATE = (1980, 1, 1, 0, 0, 0)

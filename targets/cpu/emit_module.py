@@ -2,7 +2,7 @@
 
 A *run* is a sequence of launches with no library call between them: one native function, called once.
 
-    define i64 @run_0(ptr %a0, ptr %a1, …, i64 %s0, …)
+    run_0(a0, a1, …, s0, …)        addresses, and then symbols; `python_calls.py` says how it is called
 
 It returns 0, or the address of the record { site, value, size } of the first index found out of range; what comes after
 the launch that found it is not launched, as it may write to an argument. A call has a record of its own, on its stack,
@@ -20,6 +20,7 @@ from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_index import symbolic_value
 from cuesta.targets.cpu.emit_kernel import KernelEmitter
 from cuesta.targets.cpu.openmp import PARALLEL_FOR, parallel_for_text
+from cuesta.targets.cpu.python_calls import emit_function
 from cuesta.targets.cpu.vector_math import MathFunction
 from cuesta.targets.program import BoundSite
 
@@ -62,10 +63,12 @@ done:
 
 @struct
 class Launch:
-    """One launch of a run: the kernel, and for each of its pointers the run's parameter."""
+    """One launch of a run: the kernel, and for each of its pointers the run's parameter, or a block of its scratch
+    memory, which are counted on after those, and how many bytes after that it lies.
+    """
 
     kernel: str
-    parameters: tuple[int, ...]
+    pointers: tuple[tuple[int, int], ...]
 
 
 @struct
@@ -76,6 +79,8 @@ class Run:
     pointers: int
     symbols: tuple[str, ...]
     launches: tuple[Launch, ...]
+    scratch: tuple[int, ...] = ()
+    """The bytes of blocks of memory that are there while it runs."""
 
 
 @struct
@@ -114,7 +119,7 @@ def emit_module(
 
 def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractSet[str]) -> str:
     """One run. The kernels that are `failing` take the record's address after all else."""
-    parameters = [f"i64 %a{k}" for k in range(run.pointers)] + [f"i64 %s.{symbol}" for symbol in run.symbols]
+    parameters = [f"%a{k}" for k in range(run.pointers)] + [f"%s.{symbol}" for symbol in run.symbols]
     lines: list[str] = []
     entry: list[str] = []
     may_fail = any(launch.kernel in failing for launch in run.launches)
@@ -122,9 +127,13 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractS
         entry.append("%record = alloca [3 x i64], align 8")
         lines.append("store i64 0, ptr %record, align 8")
         lines.append("%record.address = ptrtoint ptr %record to i64")
+    for number, size in enumerate(run.scratch):
+        entry.append(f"%scratch{number} = alloca [{size} x i8], align {_ALIGNMENT}")
+        lines.append(f"%a{run.pointers + number} = ptrtoint ptr %scratch{number} to i64")
     for number, launch in enumerate(run.launches):
         func = kernels[launch.kernel]
-        values = [f"%a{k}" for k in launch.parameters] + [f"%s.{symbol}" for symbol in func.symbols]
+        values = [_address(number, launch, slot, lines) for slot in range(len(launch.pointers))]
+        values += [f"%s.{symbol}" for symbol in func.symbols]
         if launch.kernel in failing:
             values.append("%record.address")
         args = f"%args{number}"
@@ -144,12 +153,20 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractS
             lines.append(f"br i1 %good{number}, label %after{number}, label %failed")
             lines.append(f"after{number}:")
     body = "\n  ".join([*entry, *lines])
-    return f"""define i64 @{run.name}({", ".join(parameters)}) nounwind {{
-  {body}
-  ret i64 0
-{_FAILED if may_fail else ""}}}
-"""
+    return emit_function(run.name, parameters, f"  {body}\n  ret i64 0\n{_FAILED if may_fail else ''}")
 
+
+def _address(number: int, launch: Launch, slot: int, lines: list[str]) -> str:
+    """The value of a pointer of a launch."""
+    parameter, offset = launch.pointers[slot]
+    if not offset:
+        return f"%a{parameter}"
+    lines.append(f"%at{number}.{slot} = add i64 %a{parameter}, {offset}")
+    return f"%at{number}.{slot}"
+
+
+_ALIGNMENT = 64
+"""Bytes. Source: `gAlignment` of c10/core/alignment.h: tensors of the CPU begin at multiples of it."""
 
 _FAILED = """\
 failed:

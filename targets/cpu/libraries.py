@@ -35,6 +35,12 @@ _SUPPORT_FUNCTIONS = (
     "ldexp",
 )
 
+PYTHON_FUNCTIONS = (
+    "PyErr_BadArgument", "PyErr_Occurred", "PyEval_RestoreThread", "PyEval_SaveThread", "PyLong_AsVoidPtr",
+    "PyLong_FromLongLong",
+)  # fmt: skip
+"""What makes a native function one of Python's (`python_calls.py`): of its stable interface, all of it."""
+
 OPENMP_FUNCTIONS = (
     "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "omp_get_max_threads", "omp_in_parallel",
 )  # fmt: skip
@@ -146,4 +152,13 @@ def library_addresses() -> dict[str, int]:
     for symbol in OPENMP_FUNCTIONS:
         add(openmp_library(), symbol)
     add(process_library(), "malloc")
+    for symbol in PYTHON_FUNCTIONS:
+        add(getattr(ctypes, "pythonapi", None), symbol)
     return addresses
+
+
+@functools.cache
+def has_python() -> bool:
+    """Whether the process has what compiled code needs to be called by Python, without ctypes."""
+    python = getattr(ctypes, "pythonapi", None)
+    return all(address_in(python, symbol) for symbol in (*PYTHON_FUNCTIONS, "PyCFunction_NewEx"))

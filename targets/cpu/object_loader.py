@@ -60,7 +60,8 @@ class LinkedObject:
         self.address: int = _c_library().mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
         if self.address in (0, ctypes.c_void_p(-1).value):
             raise MemoryError(f"no memory for {size} bytes of machine code: {os.strerror(ctypes.get_errno())}")
-        weakref.finalize(self, _c_library().munmap, self.address, size)
+        # Not when the process ends: other threads may be running it.
+        weakref.finalize(self, _c_library().munmap, self.address, size).atexit = False
         self.symbols: dict[str, int] = {}
         """The addresses of the symbols that were asked for."""
 

@@ -15,6 +15,7 @@ from cuesta.dialects.core.keyed_draws import BERNOULLI, RANDOM_KEY
 from cuesta.dialects.core.process_lock import ProcessLock
 from cuesta.dialects.core.random_words import RANDOM_WORDS
 from cuesta.targets.cpu.libraries import free_record
+from cuesta.targets.cpu.python_calls import python_function
 from cuesta.targets.program import BoundSite, Program, SharedLibrary
 from cuesta.targets.python_functions import define
 
@@ -368,9 +369,7 @@ def _bind_code(function: FunctionType, program: Program, module: LoadedModule | 
         namespace.update(bind_runs(program.device_kernels, program.device_runs, module.symbols))
     for native in program.functions:
         assert module is not None
-        # A c_void_p takes any integer, and is converted twice as fast as a c_int64.
-        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_void_p] * native.arguments))
-        namespace[native.name] = prototype(module.symbols[native.name])
+        namespace[native.name] = python_function(native, module.symbols, module)
     for library in program.libraries:
         namespace.update(_functions_of(library))
 

@@ -7,11 +7,11 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import LocationAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import aten, host, kernel, sym
@@ -20,12 +20,14 @@ from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import arguments_by_storage, entry_function
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.host.collectives import is_collective, is_start
-from cuesta.dialects.layout import device_of, is_tensor, sizes_of, storage_size, strides_of, tensor_type_of, traits_of
+from cuesta.dialects.layout import device_of, is_tensor, sizes_of, strides_of, tensor_type_of, traits_of
 from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.eager_text import OPERATOR, write_eager
 from cuesta.targets.host.labels import Labels
+from cuesta.targets.host.pending import Address, PendingRun, is_large
 from cuesta.targets.host.profiled import GUARD
 from cuesta.targets.host.python_text import Names, argument_text, expression, identifier, tuple_text
+from cuesta.targets.host.scratch import Scratch, is_small
 from cuesta.targets.host.tensor_texts import allocator_of, is_complex, layout_text, metadata_check, place_of
 from cuesta.targets.lookup import target_of
 from cuesta.targets.program import BYTES_OF_ROW, POINTER_ALIGNMENT, BoundSite, Label
@@ -34,8 +36,6 @@ from cuesta.targets.target import Launch, Run
 if TYPE_CHECKING:
     from cuesta.targets.target import Target
 
-LARGE = 4 << 20
-"""Bytes of a tensor that is worth a native call more, if it is gone earlier."""
 MOST_PARAMETERS = 1000
 """The most values that a native call is given: ctypes takes 1024."""
 
@@ -94,37 +94,6 @@ class Wrapper:
         return found
 
 
-@struct
-class Address:
-    """`base` is the text of an address, `offset` bytes after which a buffer begins; whether that is aligned."""
-
-    base: str
-    offset: int = 0
-    aligned: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.base} + {self.offset}" if self.offset else self.base
-
-
-@struct(frozen=False)
-class _PendingRun:
-    device: str = ""
-    asynchronous: bool = False
-    launches: list[tuple[str, list[Address]]] = field(default_factory=list[tuple[str, list[Address]]])
-    locations: list[LocationAttr] = field(default_factory=list[LocationAttr])
-    frees: list[str] = field(default_factory=list[str])
-    frees_large: bool = False
-    """Whether one of those is large."""
-    parameters: set[str] = field(default_factory=set[str])
-    """What the call passes on: addresses and symbols."""
-
-
-def is_large(buffer: SSAValue) -> bool:
-    """Whether it is a tensor that is known to have `LARGE` bytes or more."""
-    elements = storage_size(buffer.type) if is_tensor(buffer) else 0
-    return isinstance(elements, int) and elements * byte_width(tensor_type_of(buffer).element_type) >= LARGE
-
-
 class WrapperWriter:
     """Writes the wrapper of a module at the `host` level. Kernels named `in_eager` have no machine code.
 
@@ -154,8 +123,9 @@ class WrapperWriter:
         """The functions of the program, and what the text calls them."""
         self.overloads: dict[str, str] = {}
         self.runs: list[Run] = []
-        self.known_runs: dict[tuple[str, int, tuple[str, ...], tuple[Launch, ...]], Run] = {}
-        self.pending = _PendingRun()
+        self.known_runs: dict[tuple[str, int, tuple[str, ...], tuple[Launch, ...], tuple[int, ...]], Run] = {}
+        self.pending = PendingRun()
+        self.scratch = Scratch()
         self.positions: dict[Operation, int] = {}
         self.shared: set[SSAValue] = set()
         self.complex_results: set[SSAValue] = set()
@@ -185,6 +155,7 @@ class WrapperWriter:
     def function(self, main: host.FuncOp) -> str:
         """One function of the program."""
         self.main, self.lines, self.queues, self.reports = main, [], {}, {}
+        self.scratch = Scratch()
         self.shared = host.shared_results(main)
         results = main.body.last_op.operands if main.body.last_op is not None else ()
         tensors = [value for value in results if is_tensor(value)]
@@ -268,7 +239,10 @@ class WrapperWriter:
             if self.pending.frees_large and is_large(op.result) and not self.pending.asynchronous:
                 self.flush()
             name = self.define(op.result, "buf")
-            self.lines.append(f"{name} = {self.allocation(tensor_type_of(op.result))}")
+            if self.may_be_scratch(op):
+                self.scratch.add(name, op)
+            else:
+                self.lines.append(f"{name} = {self.allocation(tensor_type_of(op.result))}")
         elif isinstance(op, host.LaunchOp):
             if op.kernel in self.without_code or self.target_of(op).takes_tensors:
                 self.flush()
@@ -283,7 +257,8 @@ class WrapperWriter:
             self.flush()
             self.extern(op)
         elif isinstance(op, host.FreeOp):
-            names = [self.names[operand] for operand in op.operands if operand in self.names]
+            names = [self.names[one] for one in op.operands if one in self.names]
+            names = [one for one in names if not self.scratch.is_no_tensor(one, self.pending.ops)]
             if self.pending.launches:
                 self.pending.frees += names
                 self.pending.frees_large |= any(is_large(operand) for operand in op.operands if operand in self.names)
@@ -331,6 +306,7 @@ class WrapperWriter:
         self.pending.device, self.pending.asynchronous = device, traits.asynchronous
         self.pending.parameters |= parameters
         self.pending.launches.append((op.kernel, addresses))
+        self.pending.ops.add(op)
         self.pending.locations.append(op.location)
 
     def checks_in(self, func: kernel.FuncOp) -> Sequence[kernel.WithinOp]:
@@ -363,12 +339,12 @@ class WrapperWriter:
         self.labels.add(name, [op.kernel], [op.location])
         self.lines.append(f"{name}({', '.join([*values, *self.kernels[op.kernel].symbols])})")
 
-    def only_an_address(self, buffer: SSAValue) -> bool:
-        """Whether nobody needs a tensor for a buffer."""
+    def only_an_address(self, buffer: SSAValue, but: type[Operation] | tuple[()] = ()) -> bool:
+        """Whether nobody needs a tensor for a buffer; `but` such ops are not asked."""
         if self.checked:
             return False
-        users = (use.operation for use in buffer.uses)
-        return host.only_launched(buffer) and not any(
+        users = [use.operation for use in buffer.uses if not isinstance(use.operation, but)]
+        return all(isinstance(user, host.LaunchOp | host.FreeOp) for user in users) and not any(
             isinstance(user, host.LaunchOp) and (user.kernel in self.without_code or self.target_of(user).takes_tensors)
             for user in users
         )
@@ -542,40 +518,57 @@ class WrapperWriter:
         self.overloads[name] = overload
         return name
 
+    def may_be_scratch(self, op: host.AllocOp) -> bool:
+        """Whether a buffer is small, and nobody needs a tensor for it or a part of it."""
+        if self.checked or not is_small(op.result, target_of(device_of(tensor_type_of(op.result))).scratch):
+            return False
+        parts = [use.operation.results[0] for use in op.result.uses if isinstance(use.operation, host.PlaceOp)]
+        whole = self.only_an_address(op.result, but=host.PlaceOp)
+        return whole and all(self.only_an_address(one) and self.outlives(op.result, one) for one in parts)
+
     def flush(self) -> None:
         """Writes the pending launches as one native call."""
-        pending, self.pending = self.pending, _PendingRun()
+        pending, self.pending = self.pending, PendingRun()
         if not pending.launches:
             return
+        scratch, others = self.scratch.taken(pending.ops, target_of(pending.device).scratch)
+        self.lines += [f"{name} = {self.allocation(tensor_type_of(op.result))}" for name, op in others.items()]
+        pending.frees = [one for one in pending.frees if one not in scratch]
         symbols = tuple(dict.fromkeys(name for kernel, _ in pending.launches for name in self.kernels[kernel].symbols))
         self.launches += len(pending.launches)
         what = ", ".join(kernel for kernel, _ in pending.launches)
-        self.lines.append(f"{self.run(pending, symbols)}  # {what}")
+        self.lines.append(f"{self.run(pending, symbols, scratch)}  # {what}")
         if any(name in self.rows for name, _ in pending.launches):
             self.lines.append(f"check_report({self.reports[pending.device]})")
         if pending.frees:
             self.lines.append(f"del {', '.join(pending.frees)}")
 
-    def run(self, pending: _PendingRun, symbols: tuple[str, ...]) -> str:
-        """The text that calls a run."""
+    def run(self, pending: PendingRun, symbols: tuple[str, ...], sizes: Mapping[str, int]) -> str:
+        """The text that calls a run, which has scratch memory of these sizes for the buffers of these names."""
         target = target_of(pending.device)
-        parameters: dict[str, int] = {}
+        adds, scratch = target.adds_offsets, {f"{name}.data_ptr()": size for name, size in sizes.items()}
+        written = {
+            one: one if adds or one.base in scratch else Address(str(one), aligned=one.aligned)
+            for _, buffers in pending.launches
+            for one in buffers
+        }
+        addresses = dict.fromkeys(one.base for one in written.values() if one.base not in scratch)
+        parameters = {base: number for number, base in enumerate((*addresses, *scratch))}
         launches: list[Launch] = []
         for name, buffers in pending.launches:
-            if not target.adds_offsets:
-                buffers = [Address(str(buffer), aligned=buffer.aligned) for buffer in buffers]
-            pointers = [(parameters.setdefault(one.base, len(parameters)), one.offset) for one in buffers]
+            buffers = [written[one] for one in buffers]
+            pointers = [(parameters[one.base], one.offset) for one in buffers]
             looked_at = zip(pointers, buffers, strict=True) if target.adds_offsets else ()
             unaligned = tuple(pointer for pointer, one in looked_at if not one.aligned)
             launches.append(Launch(name, tuple(pointers), unaligned))
-        described = (pending.device, len(parameters), symbols, tuple(launches))
+        described = (pending.device, len(addresses), symbols, tuple(launches), tuple(scratch.values()))
         run = self.known_runs.get(described)
         if run is None:  # identical layers make identical runs
             run = Run(f"run_{len(self.runs)}", *described)
             self.known_runs[described] = run
             self.runs.append(run)
         self.labels.add(run.name, [one.kernel for one in launches], pending.locations)
-        return target.call(run.name, [*self.queue(target, pending.device), *parameters, *symbols])
+        return target.call(run.name, [*self.queue(target, pending.device), *addresses, *symbols])
 
     def queue(self, target: Target, device: str) -> list[str]:
         """The name of what launches on a device are put into, where the target has such a thing."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from cuesta.targets.cpu.python_calls import python_function
 from cuesta.targets.program import (
     KERNELS_SYMBOL,
     LAUNCH_SYMBOL,
@@ -150,8 +151,7 @@ def _bound(
 ) -> Launch:
     import torch
 
-    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *([ctypes.c_void_p] * (2 + run.arguments)))
-    native = prototype(addresses[run.name])
+    native = python_function(run.function, addresses, None)
 
     def launch(*arguments: Any) -> None:
         if stopped := native(0, *arguments):

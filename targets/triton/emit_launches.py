@@ -1,6 +1,6 @@
 """Runs of launches on a CUDA device → LLVM text: one native function a run, as for runs of kernels on the CPU.
 
-    define i64 @run_0(i64 %first, i64 %stream, i64 %a0, i64 %a1, …, i64 %s0, …)
+    run_0(first, stream, a0, a1, …, s0, …)
 
 It launches what the run consists of from launch number `%first` on. It returns 0; or, when a launch was refused, the
 number of that launch times 2³², and below that the driver's error or NOT_ALIGNED. So who calls it can mend what is
@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from cuesta.dialects import kernel
 from cuesta.dialects.core.structs import struct
 from cuesta.targets.cpu.emit_module import grid_volume
+from cuesta.targets.cpu.python_calls import emit_function
 from cuesta.targets.program import KERNELS_SYMBOL, LAUNCH_SYMBOL, NOT_ALIGNED, POINTER_ALIGNMENT
 
 SCRATCH = 4
@@ -228,13 +229,12 @@ def _emit_run(run: LaunchRun, kernels: Mapping[str, kernel.FuncOp], tables: _Tab
     for place, value in enumerate(values):
         lines.append(f"%p{place} = getelementptr inbounds i64, ptr %values, i64 {place}")
         lines.append(f"store i64 {value}, ptr %p{place}, align 8")
-    parameters = ", ".join(f"i64 {value}" for value in ("%first", "%stream", *arguments))
     body = "\n  ".join(lines)
     row = f"getelementptr inbounds (%cuesta.launched, ptr @cuesta.launches, i64 {first})"
-    return f"""define i64 @{run.name}({parameters}) nounwind {{
+    body = f"""\
   %values = alloca [{len(values)} x i64], align 8
   {body}
   %told = call i64 @cuesta.launch_all(i64 %first, i64 {len(run.launches)}, ptr {row}, ptr %values, i64 %stream)
   ret i64 %told
-}}
 """
+    return emit_function(run.name, ("%first", "%stream", *arguments), body)

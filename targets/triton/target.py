@@ -111,6 +111,8 @@ class _TritonBuild(Build):
         return failures
 
     def code(self, runs: Sequence[Run], sites: list[BoundSite]) -> Code:
+        from cuesta.targets.cpu.python_calls import entry
+
         compiled = {(one.text.name, one.device): one for one in self.done}
         places = _places(runs)
         device_runs = tuple(
@@ -119,6 +121,7 @@ class _TritonBuild(Build):
                 index_of(run.device),
                 run.function.arguments,
                 tuple(places[launch.kernel, index_of(run.device)] for launch in run.launches),
+                entry(),
             )
             for run in runs
         )

@@ -152,8 +152,9 @@ def _parse(text: str) -> ModuleOp:
 
 def machine_code(module: ModuleOp) -> str:
     """The LLVM text of a program at the `host` level."""
+    from cuesta.targets.cpu.python_calls import with_shared
     from cuesta.targets.host.wrapper import WrapperWriter
 
     writer = WrapperWriter(module)
     found = writer.write().runs_by_target().items()
-    return "\n".join(target.start(writer.kernels, ()).native(runs, []) for target, runs in found)
+    return with_shared("\n".join(target.start(writer.kernels, ()).native(runs, []) for target, runs in found))
