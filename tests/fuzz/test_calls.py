@@ -689,6 +689,9 @@ FOUND: dict[str, Case] = {
         ["x = numbers(70, torch.float32, c, 2)[..., 1]", "x = dynamic(x, 0)"], ["x"], [],
         ["x.div_(x.abs() + 1)"], "x.narrow(0, 0, x.shape[0] - 1)", [(1, 1, 2), (1, 1, 5)], {"dynamic": None},
     ),
+    "81017162": Case(
+        ["u = numbers(40, torch.float16, 2)[..., 1]"], ["u"], [], ["u.data = u.data * 2"], "u * u.is_leaf", [(1, 1, 1)],
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -708,7 +711,7 @@ data knows, what does not fit, as only the data knows, a copy of what finds its 
 view that was made without gradients, what autograd does not say of such, sizes of parts in a float,
 sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy of nothing, a subclass that is one object
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
-gradient by conjugates of a subclass, a view of what was updated and has gaps.
+gradient by conjugates of a subclass, a view of what was updated and has gaps, what an input is set to and once more.
 """
 
 
