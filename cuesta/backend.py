@@ -228,7 +228,7 @@ class Compilers:
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.lowering.capture.objects import hold_real_objects
             from cuesta.lowering.capture.recomputed_scores import key_draws
-            from cuesta.returned_aliases import view_the_inputs
+            from cuesta.returned_aliases import refuse_moved_updates, view_the_inputs
             from cuesta.saved_results import (
                 count_visible_results,
                 detach_what_is_seen,
@@ -238,6 +238,8 @@ class Compilers:
             )
             from cuesta.values_of_inputs import addressed, given_memory, given_plain, read_memory, read_plain
 
+            if kind != "backward":
+                refuse_moved_updates()
             if kind == "forward":
                 count_visible_results(gm)
             detach_what_is_seen(gm, kind)

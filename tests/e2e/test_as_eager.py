@@ -381,6 +381,34 @@ def test_a_view_of_an_input_that_shares_memory(name: str, dynamic: bool | None) 
         assert bool(cuesta.records) == (apart or name == "nothing written")
 
 
+MOVED: dict[str, Callable[[Tensor], Tensor]] = {
+    "updated before": lambda x: (x.add_(1), x.float().t_(), x + 1)[2],
+    "updated after": lambda x: (F.alpha_dropout(x, 0.5).t_(), x.add_(1), x[1:])[2],
+    "not updated": lambda x: (x.float().t_(), x + 1)[1],
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*its sizes or strides are changed")
+@pytest.mark.parametrize("grad", (False, True))
+@pytest.mark.parametrize("name", MOVED)
+def test_an_update_of_an_input_that_lies_otherwise_afterwards(name: str, grad: bool) -> None:
+    """81016041: AOTAutograd lays the input out as the update is, which begins at 0 and has no gaps."""
+    function = MOVED[name]
+    for cut in (lambda base: base.view(-1)[12:].view(3, 4), lambda base: base[:, ::2], lambda base: base.t()):
+        torch._dynamo.reset()
+        cuesta.clear_records()
+        found: list[Any] = []
+        for backend in (None, "cuesta"):
+            program = lambda x, w: (w * 2, function(x))  # noqa: E731
+            call = program if backend is None else torch.compile(program, backend=backend, fullgraph=True)
+            base = torch.arange(24.0).view(4, 6)
+            x, w = cut(base), torch.ones(2, requires_grad=grad)
+            found.append((call(x, w), base, x, (x.shape, x.stride(), x.storage_offset(), x._base is base)))
+        assert found[0][3] == found[1][3]
+        torch.testing.assert_close(found[0][:3], found[1][:3], rtol=0, atol=0)
+        assert any(record.kernels for record in cuesta.records) == (name == "not updated")
+
+
 BESIDE_SHARED: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, ...]]] = {
     "expanded": lambda x, y: (x.add_(x), y.var(), v := y.sin(), v.expand(2, len(v)))[1:],
     "both views": lambda x, y: (x.add_(x), y.var(), (v := y.sin()).view(-1, 1), v[1:])[1:],

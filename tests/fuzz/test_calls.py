@@ -94,6 +94,7 @@ WRONG: dict[str, tuple[Case, str]] = {
     "an object": (case_with("v = x + 1", results="(v, v)"), "output[1] is"),
     "strides": (case_with("v = x.repeat(2, 1).t() + 1", results="v"), "output strides"),
     "a part": (case_with(results="x[1:]"), "output begins"),
+    "the place of an input": (case_with(results="x + 1", base=True), "argument[0] moved"),
     "the random generator": (case_with("torch.rand(3)", results="x + 1"), "random state"),
     "a gradient": (case_with(results="x * 2", gradient=True), "gradient 0 of argument[0]"),
     "no gradient": (case_with(results="x.detach() * 2", gradient=True), "output autograd"),
@@ -116,6 +117,7 @@ BROKEN: dict[str, Any] = {
     "an object": lambda run, x: tuple(_clones(one) for one in run(x)),
     "strides": lambda run, x: run(x).contiguous(),
     "a part": lambda run, x: x[: x.numel() - 1],
+    "the place of an input": lambda run, x: (run(x), x.as_strided_(x.shape, x.stride(), 0))[0],
     "the random generator": lambda run, x: x + 1,
     "a gradient": lambda run, x: run(x) + x - x.detach(),
     "no gradient": lambda run, x: x * 2,
@@ -689,6 +691,10 @@ FOUND: dict[str, Case] = {
         ["x = numbers(70, torch.float32, c, 2)[..., 1]", "x = dynamic(x, 0)"], ["x"], [],
         ["x.div_(x.abs() + 1)"], "x.narrow(0, 0, x.shape[0] - 1)", [(1, 1, 2), (1, 1, 5)], {"dynamic": None},
     ),
+    "81016041": Case(
+        ["x = numbers(56, torch.float32, 2)[..., 1]"], ["x"], [],
+        ["v1 = F.alpha_dropout(x, 0.5)", "v5 = x.flatten()[::2]", "x.mul_(2)", "v1.squeeze_()"], "v5.T", [(1, 1, 1)],
+    ),
     "81017162": Case(
         ["u = numbers(40, torch.float16, 2)[..., 1]"], ["u"], [], ["u.data = u.data * 2"], "u * u.is_leaf", [(1, 1, 1)],
     ),
@@ -711,7 +717,8 @@ data knows, what does not fit, as only the data knows, a copy of what finds its 
 view that was made without gradients, what autograd does not say of such, sizes of parts in a float,
 sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy of nothing, a subclass that is one object
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
-gradient by conjugates of a subclass, a view of what was updated and has gaps, what an input is set to and once more.
+gradient by conjugates of a subclass, a view of what was updated and has gaps, what an input is set to and once more,
+what is updated and then lies otherwise.
 """
 
 
