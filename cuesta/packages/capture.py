@@ -23,6 +23,7 @@ from cuesta.collection import collection_paused
 from cuesta.compiler import compile_graph
 from cuesta.dialects.core.extension import only
 from cuesta.finishing import finish_equal
+from cuesta.in_eager import why_uncaptured
 from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent, View
 from cuesta.packages.sizes import size_text
 from cuesta.record import CompileRecord
@@ -61,7 +62,12 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
     packing = _Packing(options)
     loops = numbers_of_loops(gm, inputs)
     with collection_paused(), capturing(), loops, only(packing.extensions), tracing(TracingContext(mode)), _at_once():
-        captured(gm, inputs, packing.settings())
+        try:
+            captured(gm, inputs, packing.settings())
+        except Exception as error:
+            if isinstance(error, PackageError) or error in packing.failures or (why := why_uncaptured(error)) is None:
+                raise
+            raise PackageError(f"what eager would run cannot be packaged: {why}") from error
     graph = packing.graph()
     return Graph(_with_views(graph.plan, gm, inputs, mode), graph.forward, graph.backward)
 
