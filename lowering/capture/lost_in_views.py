@@ -341,6 +341,20 @@ def lost_negative_bit(gm: GraphModule) -> str | None:
     return None
 
 
+def lost_bit_of_what_is_set(gm: GraphModule) -> str | None:
+    """The tensor, if there is one, that is set to one with another negative or conjugate bit: v = torch._neg_view(x);
+    v.set_(y). Eager reads the memory of y with the bit of v, AOTAutograd with that of y.
+
+    Near miss: both have the bit, or neither.
+    """
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            given = list(_given(node)) if name_of(node).partition(".")[0] == "set_" else []
+            if len({(one.is_neg(), one.is_conj()) for one in given}) > 1:
+                return f"{node.name} sets a tensor to one that has another negative or conjugate bit"
+    return None
+
+
 def lost_bit_of_an_input(gm: GraphModule) -> str | None:
     """The result, if there is one, that lies in the memory of an input with the negative or the conjugate bit and has
     not that bit, where a size of any view of it is a symbol: AOTAutograd makes it anew of the input, with the input's
@@ -432,6 +446,7 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_place,
     lost_bit_of_a_part,
     lost_negative_bit,
+    lost_bit_of_what_is_set,
     lost_bit_of_an_input,
     lost_type,
     lost_place_of_a_derivative,

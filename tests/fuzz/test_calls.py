@@ -691,6 +691,14 @@ FOUND: dict[str, Case] = {
         ["x = numbers(70, torch.float32, c, 2)[..., 1]", "x = dynamic(x, 0)"], ["x"], [],
         ["x.div_(x.abs() + 1)"], "x.narrow(0, 0, x.shape[0] - 1)", [(1, 1, 2), (1, 1, 5)], {"dynamic": None},
     ),
+    "81014350": Case(
+        ["x = odd(numbers(36, torch.float32))"], ["x"], [],
+        ["v1 = torch.nn.functional.gelu(x)", "v3 = torch._neg_view(v1)", "v3.set_(x.clone())"], "v3", [(1, 1, 1)],
+    ),
+    "what is set to conjugates": Case(
+        ["x = numbers(36, torch.complex64, a)"], ["x"], [], ["v = x.sin().conj()", "v.set_(x.cos())"], "(v, v * 2)",
+        [(3, 1, 1)],
+    ),
     "81016041": Case(
         ["x = numbers(56, torch.float32, 2)[..., 1]"], ["x"], [],
         ["v1 = F.alpha_dropout(x, 0.5)", "v5 = x.flatten()[::2]", "x.mul_(2)", "v1.squeeze_()"], "v5.T", [(1, 1, 1)],
@@ -718,7 +726,7 @@ view that was made without gradients, what autograd does not say of such, sizes 
 sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy of nothing, a subclass that is one object
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
 gradient by conjugates of a subclass, a view of what was updated and has gaps, what an input is set to and once more,
-what is updated and then lies otherwise.
+what is updated and then lies otherwise, what has a bit and is set to what has none.
 """
 
 
