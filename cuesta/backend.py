@@ -88,7 +88,8 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
 def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, tensors_stay
-    from cuesta.returned_aliases import one_object_each
+    from cuesta.lowering.capture.lost_in_views import negative_results_flipped
+    from cuesta.returned_aliases import one_object_each, with_negative_bits
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     if compilers.options.dump_inputs:
@@ -99,7 +100,8 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
     with collection_paused(), capturing(), loops, tensors_stay(example_inputs), only(compilers.extensions):
         numbers = wrapped_numbers(gm)
         example_inputs, arriving = still_arriving(example_inputs)
-        compiled = captured(gm, example_inputs, compilers.settings())
+        with negative_results_flipped(gm) as flipped:
+            compiled = with_negative_bits(captured(gm, example_inputs, compilers.settings()), flipped)
         return one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
 
 

@@ -60,6 +60,22 @@ def one_object_each(function: Callable[..., Any], gm: GraphModule) -> Callable[.
     return call
 
 
+def with_negative_bits(function: Callable[..., Any], positions: Collection[int]) -> Callable[..., Any]:
+    """A function whose results at these positions are read with the negative bit, as views of what it gives."""
+    import torch
+
+    if not positions:
+        return function
+
+    def call(*args: Any) -> Any:
+        made = list(function(*args))
+        for position in positions:
+            made[position] = torch._neg_view(made[position])  # pyright: ignore[reportPrivateUsage]
+        return made
+
+    return call
+
+
 def refuse_moved_updates() -> None:
     """Nothing, unless AOTAutograd is to write an update to an input that lies otherwise afterwards: x.add_(1);
     x.float().t_(). (x.float() is x; of x.t_() alone Dynamo makes no graph.) The update is a tensor of its own, and it
@@ -184,4 +200,4 @@ def _viewed(graph: Graph, chain: list[Node], given: Node) -> Node:
     return value
 
 
-__all__ = ["one_object_each", "refuse_moved_updates", "view_the_inputs"]
+__all__ = ["one_object_each", "refuse_moved_updates", "view_the_inputs", "with_negative_bits"]

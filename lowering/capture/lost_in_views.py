@@ -7,7 +7,8 @@ eager runs the graph, or a result gets memory of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import eq
 from typing import Any, cast
 
@@ -415,17 +416,45 @@ def copy_negative_results(gm: GraphModule) -> None:
     """Returns a copy of what is computed and has the negative bit, in place: numbers in memory of their own, which need
     no bit.
     """
-    output = gm.graph.output_node()
     for node, value, of_input in _negative_results(gm):
-        if of_input:
-            continue
-        with gm.graph.inserting_before(output):
-            copy = gm.graph.call_function(torch.clone, (node,))
-        # A size that the node finds in the data is not found again.
-        copy.meta = {name: one for name, one in node.meta.items() if name not in ("example_value", "unbacked_bindings")}
-        copy.meta["example_value"] = value.clone()
-        output.replace_input_with(node, copy)
-        gm.recompile()
+        if not of_input:
+            _return_instead(gm, node, torch.clone, value.clone())
+
+
+@contextmanager
+def negative_results_flipped(gm: GraphModule) -> Generator[list[int]]:
+    """Returns what lies in memory in the place of what is computed and has the negative bit, in place, and says which
+    results these are: with the bit, they are what eager gives. An error that ends the `with` block puts them back.
+
+    Near miss: a tensor subclass, of which nobody knows what the bit would be.
+    """
+    output = gm.graph.output_node()
+    given = output.args
+    results = list(cast("Sequence[Any]", given[0]))
+    flipped: list[int] = []
+    for node, value, of_input in _negative_results(gm):
+        if not of_input and not is_traceable_wrapper_subclass(value):
+            flipped += [position for position, one in enumerate(results) if one is node]
+            _return_instead(gm, node, torch.neg, -value)
+    try:
+        yield flipped
+    except BaseException:
+        if flipped:
+            output.args = given
+            gm.recompile()
+        raise
+
+
+def _return_instead(gm: GraphModule, node: Node, function: Callable[..., Any], value: torch.Tensor) -> None:
+    """Returns a function of a result in its place, whose value is given."""
+    output = gm.graph.output_node()
+    with gm.graph.inserting_before(output):
+        other = gm.graph.call_function(function, (node,))
+    # A size that the node finds in the data is not found again.
+    other.meta = {name: one for name, one in node.meta.items() if name not in ("example_value", "unbacked_bindings")}
+    other.meta["example_value"] = value
+    output.replace_input_with(node, other)
+    gm.recompile()
 
 
 def _negative_results(gm: GraphModule) -> list[tuple[Node, torch.Tensor, bool]]:
