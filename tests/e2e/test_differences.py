@@ -370,6 +370,20 @@ def test_the_order_of_arithmetic_on_operands_of_several_sizes() -> None:
     assert torch.equal(result, function(x))
 
 
+def test_the_order_of_arithmetic_on_a_dim_of_one_element() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        scaled = x.diagonal(0, 0, 1) * 2
+        return scaled, scaled != x
+
+    x = torch.randn(3, 1, 3, 1)
+    scaled, compared = function(x)
+    results = ours(function, x)
+    assert scaled.stride() == (1, 1, 3) and compared.stride() == (9, 1, 3, 9)
+    said = function(x.to("meta"))
+    assert [one.stride() for one in results] == [one.stride() for one in said] == [(1, 1, 1), (9, 3, 1, 1)]
+    assert torch.equal(results[0], scaled) and torch.equal(results[1], compared)
+
+
 def test_a_result_with_the_negative_bit_lies_alone() -> None:
     def function(z: Tensor) -> Tensor:
         return (z * 2).conj().imag
