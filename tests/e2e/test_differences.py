@@ -394,6 +394,24 @@ def test_a_result_with_the_negative_bit_lies_alone() -> None:
     assert torch.equal(result, function(z))
 
 
+def test_a_hook_that_eager_refuses() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x * 2
+        y.register_hook(lambda gradient: gradient * 2)
+        return y
+
+    found: list[bool] = []
+    for one in (function, compiled_of(function), torch.compile(function, backend="eager")):
+        torch._dynamo.reset()
+        try:
+            found.append(torch.equal(one(torch.ones(3)), torch.full((3,), 2.0)))
+        except RuntimeError as error:
+            assert "doesn't require gradient" in str(error)
+            found.append(False)
+    refused = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
+    assert not found[0] and found[1] == found[2] and (not found[1] or not refused)
+
+
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*tensors that overlap")
 def test_interpolated_tensors_that_overlap() -> None:
     def function(x: Tensor) -> Tensor:
