@@ -394,6 +394,25 @@ def test_a_result_with_the_negative_bit_lies_alone() -> None:
     assert torch.equal(result, function(z))
 
 
+def test_a_gradient_beside_one_that_needs_what_was_overwritten() -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        v = y.roll(1, -1)
+        return x * y, v, v.sin()
+
+    for one in (function, compiled_of(function), torch.compile(function, backend="aot_eager")):
+        torch._dynamo.reset()
+        x, y = torch.randn(3), torch.randn(3, requires_grad=True)
+        product, v, sine = one(x, y)
+        v.add_(1)
+        with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+            torch.autograd.grad(sine.sum(), y, retain_graph=True)
+        if one is function:
+            assert torch.equal(torch.autograd.grad(product.sum(), y)[0], x)
+            continue
+        with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+            torch.autograd.grad(product.sum(), y)
+
+
 def test_a_hook_that_eager_refuses() -> None:
     def function(x: Tensor) -> Tensor:
         y = x * 2

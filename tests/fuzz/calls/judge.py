@@ -22,7 +22,16 @@ from cuesta.testing import compare
 from tests.fuzz.calls import exclusions
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.outcomes import Call, Make, Raised, Results, captured_numbers, donated_buffers
-from tests.fuzz.calls.witnesses import Backend, explained, has_no_kernel, nudged_outcomes, outcomes, with_kernels
+from tests.fuzz.calls.witnesses import (
+    Backend,
+    decomposed,
+    explained,
+    has_no_kernel,
+    needs_what_is_overwritten,
+    nudged_outcomes,
+    outcomes,
+    with_kernels,
+)
 from tests.support.differential import difference
 
 SPREAD = 4.0
@@ -102,9 +111,22 @@ def _captured(case: Case) -> Iterator[frozenset[str]]:
         if errors:
             captured |= explained(ours, list(outcomes(case, with_kernels)), unit, nudged)
             yield captured
+    if any(needs_what_is_overwritten(made) for _, made in ours):
+        yield captured | _overwritten(case, ours)
     if "while_loop(" in case.source:  # its gradient asks how often it ran: otherwise nothing of it is captured
         with torch._dynamo.config.patch(capture_scalar_outputs=True):
             yield captured | explained(ours, list(outcomes(case, "aot_eager")), unit)
+
+
+def _overwritten(case: Case, ours: Sequence[tuple[Call, Any]]) -> frozenset[str]:
+    """`error`, if a gradient needs what was written to wherever PyTorch's partitioner chose what is saved, too, and all
+    is right before gradients are asked for. The gradients of a graph are one function to autograd: it needs all that
+    it has saved, also for the gradient of one result.
+    """
+    theirs = list(outcomes(case, decomposed))
+    alike = [needs_what_is_overwritten(made) for _, made in ours] == [needs_what_is_overwritten(made) for _, made in theirs]
+    is_right = verdict_with(replace(case, backward=""), "cuesta").kind in ("right", "refused")
+    return frozenset(["error"] if alike and is_right else [])
 
 
 def aspects_off(call: Call, actual: Any, unit: float) -> frozenset[str]:

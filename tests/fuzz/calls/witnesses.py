@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch import Tensor
+from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule, Interpreter, Node
@@ -54,6 +55,25 @@ def with_kernels(gm: GraphModule, inputs: Any, **_: Any) -> Callable[..., Any]:
         if why_uncaptured(error) is None:
             raise
         return gm.forward
+
+
+def decomposed(gm: GraphModule, inputs: Any, **_: Any) -> Callable[..., Any]:
+    """A backend: AOTAutograd's graphs of PyTorch's core operators, in eager; what is saved, PyTorch's partitioner chose
+    among what it takes to be cheap for a compiler.
+    """
+    compiler = lambda graph, _: make_boxed_func(graph.forward)  # noqa: E731 - what AOTAutograd calls
+    settings = {"partition_fn": min_cut_rematerialization_partition, "decompositions": core_aten_decompositions()}
+    with left_as_found():
+        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, **settings)(gm, inputs)
+
+
+OVERWRITTEN = "has been modified by an inplace operation"
+"""What autograd says of a value that was saved and written to since."""
+
+
+def needs_what_is_overwritten(made: Any) -> bool:
+    """Whether a call ended because a gradient needs what was written to."""
+    return isinstance(made, Raised) and OVERWRITTEN in str(made.error)
 
 
 class _WithKernels(Interpreter):
@@ -167,4 +187,13 @@ def _moved(run: Any, eager: Results, witness: Results) -> Results:
     return moved
 
 
-__all__ = ["Backend", "explained", "has_no_kernel", "nudged_outcomes", "outcomes", "with_kernels"]
+__all__ = [
+    "Backend",
+    "decomposed",
+    "explained",
+    "has_no_kernel",
+    "needs_what_is_overwritten",
+    "nudged_outcomes",
+    "outcomes",
+    "with_kernels",
+]
