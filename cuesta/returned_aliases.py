@@ -70,7 +70,7 @@ def with_negative_bits(function: Callable[..., Any], positions: Collection[int])
     def call(*args: Any) -> Any:
         made = list(function(*args))
         for position in positions:
-            made[position] = torch._neg_view(made[position])  # pyright: ignore[reportPrivateUsage]
+            made[position] = torch._neg_view(made[position])  # pyright: ignore[reportPrivateImportUsage]
         return made
 
     return call

@@ -697,7 +697,8 @@ FOUND: dict[str, Case] = {
     ),
     "81014350": Case(
         ["x = odd(numbers(36, torch.float32))"], ["x"], [],
-        ["v1 = torch.nn.functional.gelu(x)", "v3 = torch._neg_view(v1)", "x.t_()", "v3.set_(x.clone())"], "v3", [(1, 1, 1)],
+        ["v1 = torch.nn.functional.gelu(x)", "v3 = torch._neg_view(v1)", "x.t_()", "v3.set_(x.clone())"], "v3",
+        [(1, 1, 1)],
     ),
     "what is set to conjugates": Case(
         ["x = numbers(36, torch.complex64, a)"], ["x"], [], ["v = x.sin().conj()", "v.set_(x.cos())"], "(v, v * 2)",

@@ -124,9 +124,9 @@ def _overwritten(case: Case, ours: Sequence[tuple[Call, Any]]) -> frozenset[str]
     it has saved, also for the gradient of one result.
     """
     theirs = list(outcomes(case, decomposed))
-    alike = [needs_what_is_overwritten(made) for _, made in ours] == [needs_what_is_overwritten(made) for _, made in theirs]
+    ended, expected = ([needs_what_is_overwritten(made) for _, made in each] for each in (ours, theirs))
     is_right = verdict_with(replace(case, backward=""), "cuesta").kind in ("right", "refused")
-    return frozenset(["error"] if alike and is_right else [])
+    return frozenset(["error"] if ended == expected and is_right else [])
 
 
 def aspects_off(call: Call, actual: Any, unit: float) -> frozenset[str]:

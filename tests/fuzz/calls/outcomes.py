@@ -187,12 +187,13 @@ def _effects(
     return results | _versions([*given, *found])
 
 
-def _places(values: list[tuple[str, Any]]) -> dict[str, tuple[Any, int]]:
+def _places(values: list[tuple[str, Any]]) -> dict[str, tuple[Any, Any]]:
     """In which memory tensors lie, which is held, and where they begin there."""
-    found: dict[str, tuple[Any, int]] = {}
-    for name, value in [one for name, value in values for one in _parts(name, value)]:
-        if isinstance(value, Tensor) and value.layout is torch.strided and value.numel():
-            found[name] = value.untyped_storage(), value.storage_offset()
+    found: dict[str, tuple[Any, Any]] = {}
+    for whole in values:
+        for name, value in _parts(*whole):
+            if isinstance(value, Tensor) and value.layout is torch.strided and value.numel():
+                found[name] = value.untyped_storage(), value.storage_offset()
     return found
 
 

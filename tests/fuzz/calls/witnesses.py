@@ -112,11 +112,11 @@ def nudged_outcomes(case: Case, halves: bool) -> list[list[Any]]:
     last digit; with `halves`, so is every number of 16 bits. (Eager itself raises before it has results.)
     """
     torch._dynamo.reset()
-    seed = 0
+    mode = NudgedMode(0, halves)
 
     def backend(gm: GraphModule, _: Any, **__: Any) -> Callable[..., Any]:
         def run(*args: Any) -> Any:
-            with NudgedMode(seed, halves):
+            with mode:
                 return gm(*args)
 
         return run
@@ -128,6 +128,7 @@ def nudged_outcomes(case: Case, halves: bool) -> list[list[Any]]:
         for sizes in case.calls:
             found.append([])
             for seed in range(NUDGED):
+                mode = NudgedMode(seed, halves)
                 found[-1].append(Call(program, make, sizes, case.backward).compiled(compiled))
     return found
 
