@@ -203,7 +203,7 @@ def lost_layout(gm: GraphModule) -> str | None:
     """
     for module in gm.modules():
         nodes = list(module.graph.nodes) if isinstance(module, GraphModule) else []
-        theirs = set(filter(_is_somebodys, nodes))
+        theirs = set(filter(is_somebodys, nodes))
         updated = set[int]()
         for node in nodes if theirs else ():
             written = list(written_by(node)) if node.op in ("call_method", "call_function") else []
@@ -291,7 +291,7 @@ def _lies_within_what_is_computed(node: Node) -> bool:
     return is_known((last + 1) * view.itemsize <= whole.numel() * whole.itemsize)
 
 
-def _is_somebodys(node: Node) -> bool:
+def is_somebodys(node: Node) -> bool:
     """Whether it calls an operator that is not PyTorch's own."""
     target: Any = node.target
     packet = target.overloadpacket if isinstance(target, OpOverload) else target

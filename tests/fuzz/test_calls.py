@@ -695,6 +695,10 @@ FOUND: dict[str, Case] = {
         ["x = numbers(70, torch.float32, c, 2)[..., 1]", "x = dynamic(x, 0)"], ["x"], [],
         ["x.div_(x.abs() + 1)"], "x.narrow(0, 0, x.shape[0] - 1)", [(1, 1, 2), (1, 1, 5)], {"dynamic": None},
     ),
+    "81002389": Case(
+        ["base_z = numbers(6, torch.bfloat16, c + 2)", "z = base_z[2:]"], ["z"], ["base_z"],
+        ["fuzz.shift_(z[0:6], 1)"], "z * 2", [(1, 1, 8)],
+    ),
     "81014350": Case(
         ["x = odd(numbers(36, torch.float32))"], ["x"], [],
         ["v1 = torch.nn.functional.gelu(x)", "v3 = torch._neg_view(v1)", "x.t_()", "v3.set_(x.clone())"], "v3",
@@ -731,7 +735,8 @@ view that was made without gradients, what autograd does not say of such, sizes 
 sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy of nothing, a subclass that is one object
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
 gradient by conjugates of a subclass, a view of what was updated and has gaps, what an input is set to and once more,
-what is updated and then lies otherwise, what has a bit and is set to what has none.
+what is updated and then lies otherwise, what has a bit and is set to what has none,
+a slice of an input that begins elsewhere, for an operator of a user's.
 """
 
 
