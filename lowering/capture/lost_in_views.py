@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from cuesta.lowering.capture.dynamo_graph import (
     name_of,
     nodes_behind,
+    sets_data,
     tensors_of,
     value_of,
     views_behind,
@@ -55,6 +56,33 @@ def lost_gradient(gm: GraphModule) -> str | None:
             if any(names[memory] > 1 for memory in _storages(list(written_by(node)))):
                 return f"{name_of(node)} writes to a tensor with a gradient that shares memory"
     return None
+
+
+def lost_gradient_of_new_data(gm: GraphModule) -> str | None:
+    """The input with a gradient, if there is one, that is given other data (x.data = y) and that something with a
+    gradient is made of, before or after: AOTAutograd takes what it is set to for a tensor without a gradient, and x has
+    none, in silence (torch 2.13).
+
+    Near miss: a use without gradients.
+    """
+    given = {id(value_of(node)) for node in gm.graph.find_nodes(op="placeholder")}
+    nodes = [node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
+    targets = {id(value) for node in nodes if sets_data(node) for value in [_given_to(node)] if value is not None}
+    if not (targets := targets & given):
+        return None
+    for node in nodes:
+        used = [one for argument in node.all_input_nodes for one in tensors_of(argument) if id(one) in targets]
+        if node.op == "output" or not used:
+            continue
+        if any(one.requires_grad and id(one) not in targets for one in tensors_of(node)):
+            return f"{node.name} has a gradient, of an input that is given other data"
+    return None
+
+
+def _given_to(node: Node) -> torch.Tensor | None:
+    """The tensor with a gradient that a call is about first."""
+    value = next(_given(node), None)
+    return value if value is not None and value.requires_grad else None
 
 
 def lost_leaf(gm: GraphModule) -> str | None:
@@ -485,6 +513,7 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_address,
     lost_rank,
     lost_leaf,
+    lost_gradient_of_new_data,
 )
 
 

@@ -409,6 +409,48 @@ def test_an_update_of_an_input_that_lies_otherwise_afterwards(name: str, grad: b
         assert any(record.kernels for record in cuesta.records) == (name == "not updated")
 
 
+def _with_data(x: Tensor, data: Tensor) -> Tensor:
+    x.data = data
+    return x
+
+
+def _data_unrecorded(x: Tensor, w: Tensor) -> Tensor:
+    _with_data(x, x.data * 2)
+    with torch.no_grad():
+        scaled = x * 3
+    return w * 2 + scaled
+
+
+GIVEN_DATA: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], bool]] = {
+    "used afterwards": (lambda x, w: _with_data(x, x.data * 2) / 3, True),
+    "used before": (lambda x, w: (x.sin(), _with_data(x, x.data * 2))[0], True),
+    "a view of before": (lambda x, w: (x.view(-1), _with_data(x, x.data * 2))[0] * 2, True),
+    "of another": (lambda x, w: _with_data(x, w.data * 2) * w, True),
+    "with another bit": (lambda x, w: _with_data(x, torch.ops.aten._neg_view(w.data)) * 2, True),
+    "not used": (lambda x, w: (_with_data(x, x.data * 2), w * 2)[1], False),
+    "used without gradients": (_data_unrecorded, False),
+    "detached": (lambda x, w: _with_data(x, x.data * 2).detach() + w, False),
+}
+"""Programs, and whether eager runs them: 91000158 and its kin."""
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*(given other data|another negative)")
+@pytest.mark.parametrize("name", GIVEN_DATA)
+def test_gradients_of_an_input_that_is_given_other_data(name: str) -> None:
+    """AOTAutograd would give it none, in silence."""
+    function, in_eager = GIVEN_DATA[name]
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    found: list[Any] = []
+    for call in (function, torch.compile(function, backend="cuesta", fullgraph=True)):
+        x, w = (torch.tensor(one, requires_grad=True) for one in ([0.7, 0.8], [0.2, 0.3]))
+        result = call(x, w)
+        found.append((result, x.detach().clone(), *torch.autograd.grad(result.sum(), (x, w), allow_unused=True)))
+    for theirs, ours in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert bool(cuesta.records) != in_eager
+
+
 BESIDE_SHARED: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, ...]]] = {
     "expanded": lambda x, y: (x.add_(x), y.var(), v := y.sin(), v.expand(2, len(v)))[1:],
     "both views": lambda x, y: (x.add_(x), y.var(), (v := y.sin()).view(-1, 1), v[1:])[1:],
