@@ -4,7 +4,7 @@ AOTAutograd gives such an operator a base and how the view lies in the memory of
 storage, where it should count from the base, or from where the base began when it was traced, of which there is no
 guard: the operator would write to other elements, or to none of the input's.
 
-    slice(base, dim, start, end), of a base that begins at 8 with a stride of 4   ->   slice(base, dim, start - 2, end - 2)
+    slice(base, 0, start, end), of a base that begins at 8 with a stride of 4   ->   slice(base, 0, start - 2, end - 2)
 
 Source: `try_use_slice` and `write_view_information_to_args` of torch/_higher_order_ops/auto_functionalize.py.
 """
@@ -67,8 +67,8 @@ def places_that_count(gm: GraphModule) -> dict[int, int]:
             *_, root = (written, *nodes_behind(written))
             view: Any = value_of(written)
             base: Any = value_of(root)
-            tensors = all(isinstance(one, torch.Tensor) and not is_traceable_wrapper_subclass(one) for one in (base, view))
-            if root not in inputs or not tensors or _is_base_or_slice(base, view):
+            wrapped: bool = is_traceable_wrapper_subclass(value_of(root))
+            if root not in inputs or wrapped or not isinstance(view, torch.Tensor) or _is_base_or_slice(base, view):
                 continue
             if not isinstance(base.storage_offset(), int) or not isinstance(view.storage_offset(), int):
                 raise UncapturedError("an operator writes to a view of an input that begins where only a call says")

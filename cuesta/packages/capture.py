@@ -58,7 +58,7 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
     if (shared := update_of_shared_elements(gm) or lost(gm)) is not None:
         raise PackageError(f"what eager would run cannot be packaged: {shared}")
     if places_that_count(gm):
-        raise PackageError("an operator writes to a view of an input by its place in memory: give it a slice, or a copy")
+        raise PackageError("an operator writes to a view of an input by its place in memory: a slice would do")
     if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in inputs):
         raise PackageError("an input has the negative or the conjugate bit: give a copy (`x.resolve_neg()`) instead")
     mode = detect_fake_mode(inputs)
