@@ -288,7 +288,7 @@ def _is_strided_so(base: torch.Tensor, view: torch.Tensor) -> bool:
 
 def lost_address(gm: GraphModule) -> str | None:
     """The call, if there is one, that counts addresses in the storage (`as_strided` and its kin) of a tensor that is
-    written to, or has the negative bit: x.add_(1); return x.as_strided((2,), (1,), 0) + 1. AOTAutograd makes the update
+    written to, has gaps of its own, or has the negative bit: x.add_(1); return x.as_strided((2,), (1,), 0) + 1. AOTAutograd makes the update
     a tensor of its own, in which nothing lies before x, and we make one of what the bit means.
 
     Near miss: what is computed, fills its memory, and holds all that is addressed. (Where an input begins in its
@@ -304,7 +304,17 @@ def lost_address(gm: GraphModule) -> str | None:
                 return f"{name_of(node)} counts addresses of what has the negative bit"
             if memory_of(value) in written and not _lies_within_what_is_computed(node):
                 return f"{name_of(node)} counts addresses in memory that is written to, of which not all is known"
+            if _has_gaps_of_its_own(node):
+                return f"{name_of(node)} counts addresses of what is computed and does not fill its memory"
     return None
+
+
+def _has_gaps_of_its_own(node: Node) -> bool:
+    """Whether what a view is of is computed, and lies as a part of other memory does: `aten.copy` of x[..., 1]."""
+    *views, root = nodes_behind(node)
+    whole = value_of(root)
+    made = views and root.op in ("call_function", "call_method")
+    return bool(made) and isinstance(whole, torch.Tensor) and not fills_memory(whole)
 
 
 def _lies_within_what_is_computed(node: Node) -> bool:

@@ -703,6 +703,10 @@ FOUND: dict[str, Case] = {
         ["y = numbers(24, torch.float32).requires_grad_()"], ["y"], [],
         ["y.data = y.data * 2", "v1 = y / 3"], "y.scatter(0, (y * 0).long(), v1)", [(1, 1, 1)], {}, "all",
     ),
+    "81004240": Case(
+        ["x = numbers(57, torch.float32, b, 2)[..., 1]"], ["x"], [],
+        ["v = torch.ops.aten.copy(x, x + 1)"], "v.as_strided((1,), (1,), 1)", [(1, 4, 1)],
+    ),
     "81014350": Case(
         ["x = odd(numbers(36, torch.float32))"], ["x"], [],
         ["v1 = torch.nn.functional.gelu(x)", "v3 = torch._neg_view(v1)", "x.t_()", "v3.set_(x.clone())"], "v3",
@@ -740,7 +744,8 @@ sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy o
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
 gradient by conjugates of a subclass, a view of what was updated and has gaps, what an input is set to and once more,
 what is updated and then lies otherwise, what has a bit and is set to what has none,
-a slice of an input that begins elsewhere, for an operator of a user's, an input with a gradient that is given data.
+a slice of an input that begins elsewhere, for an operator of a user's, an input with a gradient that is given data,
+addresses in a copy with gaps.
 """
 
 
