@@ -288,8 +288,9 @@ def _is_strided_so(base: torch.Tensor, view: torch.Tensor) -> bool:
 
 def lost_address(gm: GraphModule) -> str | None:
     """The call, if there is one, that counts addresses in the storage (`as_strided` and its kin) of a tensor that is
-    written to, has gaps of its own, or has the negative bit: x.add_(1); return x.as_strided((2,), (1,), 0) + 1. AOTAutograd makes the update
-    a tensor of its own, in which nothing lies before x, and we make one of what the bit means.
+    written to, has gaps of its own, or has the negative bit: x.add_(1); return x.as_strided((2,), (1,), 0) + 1.
+    AOTAutograd makes the update a tensor of its own, in which nothing lies before x, and we make one of what the bit
+    means; what is computed has no gaps with us.
 
     Near miss: what is computed, fills its memory, and holds all that is addressed. (Where an input begins in its
     memory, no guard says.)
