@@ -79,6 +79,35 @@ def lost_gradient_of_new_data(gm: GraphModule) -> str | None:
     return None
 
 
+def lost_update_of_old_data(gm: GraphModule) -> str | None:
+    """The input, if there is one, that is written to and then given other data: x.data.mul_(2); x.data = y. AOTAutograd
+    forgets the update, which views of the old memory show.
+
+    Source: Note [set_() Input Mutations in AOTAutograd] of torch/_functorch/_aot_autograd/runtime_wrappers.py ("very
+    difficult to support").
+    """
+    written: list[Node] = []
+    for node in gm.graph.nodes:
+        given = node.args[0] if sets_data(node) else None
+        if isinstance(given, Node) and given.op == "placeholder" and any(_is_made_of(one, given) for one in written):
+            return f"{given.name} is written to and then given other data"
+        if node.op in ("call_method", "call_function"):
+            written += written_by(node)
+    return None
+
+
+def _is_made_of(node: Node, given: Node) -> bool:
+    """Whether a value is an input, its data, or a view of either. (Fakes of an input lie in its new memory by now.)"""
+    base = value_of(given)
+    while node is not given:
+        value, source = value_of(node), node.args[0] if node.args else None
+        is_view = isinstance(value, torch.Tensor) and (value._base is not None or name_of(node) == "_get_data_attr")
+        if not is_view or not isinstance(source, Node):
+            return value is base
+        node = source
+    return True
+
+
 def _given_to(node: Node) -> torch.Tensor | None:
     """The tensor with a gradient that a call is about first."""
     value = next(_given(node), None)
@@ -525,6 +554,7 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_rank,
     lost_leaf,
     lost_gradient_of_new_data,
+    lost_update_of_old_data,
 )
 
 

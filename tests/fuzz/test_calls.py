@@ -707,6 +707,10 @@ FOUND: dict[str, Case] = {
         ["x = numbers(57, torch.float32, b, 2)[..., 1]"], ["x"], [],
         ["v = torch.ops.aten.copy(x, x + 1)"], "v.as_strided((1,), (1,), 1)", [(1, 4, 1)],
     ),
+    "81006263": Case(
+        ["base_x = numbers(6, torch.float32, c + 2)", "x = base_x[2:]"], ["x"], ["base_x"],
+        ["x.data.mul_(0.5)", "x.data = x.data * 2"], "x * 2", [(1, 1, 3)],
+    ),
     "81014350": Case(
         ["x = odd(numbers(36, torch.float32))"], ["x"], [],
         ["v1 = torch.nn.functional.gelu(x)", "v3 = torch._neg_view(v1)", "x.t_()", "v3.set_(x.clone())"], "v3",
@@ -745,7 +749,7 @@ in two results, sizes of a subclass that each trace learns of again, views of su
 gradient by conjugates of a subclass, a view of what was updated and has gaps, what an input is set to and once more,
 what is updated and then lies otherwise, what has a bit and is set to what has none,
 a slice of an input that begins elsewhere, for an operator of a user's, an input with a gradient that is given data,
-addresses in a copy with gaps.
+addresses in a copy with gaps, an update of what is given other data.
 """
 
 
