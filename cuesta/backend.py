@@ -88,7 +88,9 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
 def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, tensors_stay
-    from cuesta.returned_aliases import one_object_each
+    from cuesta.lowering.capture.lost_in_views import negative_results_flipped
+    from cuesta.places_of_inputs import at_known_places, places_that_count
+    from cuesta.returned_aliases import one_object_each, with_negative_bits
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     if compilers.options.dump_inputs:
@@ -99,7 +101,10 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
     with collection_paused(), capturing(), loops, tensors_stay(example_inputs), only(compilers.extensions):
         numbers = wrapped_numbers(gm)
         example_inputs, arriving = still_arriving(example_inputs)
-        compiled = captured(gm, example_inputs, compilers.settings())
+        places = places_that_count(gm)
+        with negative_results_flipped(gm) as flipped:
+            compiled = at_known_places(captured(gm, example_inputs, compilers.settings()), gm, places)
+            compiled = with_negative_bits(compiled, flipped)
         return one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
 
 
@@ -228,7 +233,8 @@ class Compilers:
             from cuesta.lowering.capture.as_eager import as_eager
             from cuesta.lowering.capture.objects import hold_real_objects
             from cuesta.lowering.capture.recomputed_scores import key_draws
-            from cuesta.returned_aliases import view_the_inputs
+            from cuesta.places_of_inputs import count_slices_from_their_bases
+            from cuesta.returned_aliases import refuse_moved_updates, view_the_inputs
             from cuesta.saved_results import (
                 count_visible_results,
                 detach_what_is_seen,
@@ -238,6 +244,9 @@ class Compilers:
             )
             from cuesta.values_of_inputs import addressed, given_memory, given_plain, read_memory, read_plain
 
+            if kind != "backward":
+                refuse_moved_updates()
+            count_slices_from_their_bases(gm)
             if kind == "forward":
                 count_visible_results(gm)
             detach_what_is_seen(gm, kind)

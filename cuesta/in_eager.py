@@ -33,6 +33,7 @@ def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
 
     Source: `tag_activation_checkpoint_impl` of torch/_higher_order_ops/wrap.py (`preserve_rng_state`).
     """
+    _give_data(gm)
     operator = torch.ops.higher_order.tag_activation_checkpoint
     for module in gm.modules():
         found = module.graph.find_nodes(op="call_function", target=operator) if isinstance(module, GraphModule) else []
@@ -46,6 +47,31 @@ def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
             return gm.forward(*arguments)
 
     return run
+
+
+def _give_data(gm: GraphModule) -> None:
+    """x.set_(y), whose change is not counted -> x.data = y, which it was, in place: x keeps its gradient and has the
+    bit of y.
+    """
+    from cuesta.lowering.capture.dynamo_graph import name_of, sets_data
+
+    for module in gm.modules():
+        found = [node for node in module.graph.nodes if sets_data(node)] if isinstance(module, GraphModule) else []
+        for node in found:
+            node.op, node.target = "call_function", _with_data
+            for user in [one for one in node.users if name_of(one) == "_lower_version_count_by_1"]:
+                user.target = _itself
+        if found:
+            cast("GraphModule", module).recompile()
+
+
+def _with_data(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+    tensor.data = data
+    return tensor
+
+
+def _itself(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 def _checkpoint(body: GraphModule, *arguments: Any, **settings: Any) -> Any:

@@ -60,6 +60,40 @@ def one_object_each(function: Callable[..., Any], gm: GraphModule) -> Callable[.
     return call
 
 
+def with_negative_bits(function: Callable[..., Any], positions: Collection[int]) -> Callable[..., Any]:
+    """A function whose results at these positions are read with the negative bit, as views of what it gives."""
+    import torch
+
+    if not positions:
+        return function
+
+    def call(*args: Any) -> Any:
+        made = list(function(*args))
+        for position in positions:
+            made[position] = torch._neg_view(made[position])  # pyright: ignore[reportPrivateImportUsage]
+        return made
+
+    return call
+
+
+def refuse_moved_updates() -> None:
+    """Nothing, unless AOTAutograd is to write an update to an input that lies otherwise afterwards: x.add_(1);
+    x.float().t_(). (x.float() is x; of x.t_() alone Dynamo makes no graph.) The update is a tensor of its own, and it
+    lays x out as that lies: from the start of x's storage on, without gaps, over elements that are none of x.
+
+    Errors: UncapturedError.
+
+    Source: `as_strided_` in torch/_functorch/_aot_autograd/runtime_wrappers.py.
+    """
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    for position, info in enumerate(() if metadata is None else metadata.input_info):
+        if info.mutates_data and info.mutates_metadata and not info.mutates_storage_metadata:
+            raise UncapturedError(f"input {position} is written to, and its sizes or strides are changed")
+
+
 def view_the_inputs(gm: GraphModule, with_bits: Collection[int]) -> None:
     """Rewrites what a forward or an inference graph returns, in place; the inputs with a bit are given by position."""
     from torch._guards import TracingContext
@@ -166,4 +200,4 @@ def _viewed(graph: Graph, chain: list[Node], given: Node) -> Node:
     return value
 
 
-__all__ = ["view_the_inputs"]
+__all__ = ["one_object_each", "refuse_moved_updates", "view_the_inputs", "with_negative_bits"]

@@ -23,8 +23,10 @@ from cuesta.collection import collection_paused
 from cuesta.compiler import compile_graph
 from cuesta.dialects.core.extension import only
 from cuesta.finishing import finish_equal
+from cuesta.in_eager import why_uncaptured
 from cuesta.packages.graph import Graph, PackageError, Pass, Plan, Result, Tangent, View
 from cuesta.packages.sizes import size_text
+from cuesta.places_of_inputs import places_that_count
 from cuesta.record import CompileRecord
 from cuesta.saved_results import tokens_of
 
@@ -55,13 +57,20 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
 
     if (shared := update_of_shared_elements(gm) or lost(gm)) is not None:
         raise PackageError(f"what eager would run cannot be packaged: {shared}")
+    if places_that_count(gm):
+        raise PackageError("an operator writes to a view of an input by its place in memory: a slice would do")
     if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in inputs):
         raise PackageError("an input has the negative or the conjugate bit: give a copy (`x.resolve_neg()`) instead")
     mode = detect_fake_mode(inputs)
     packing = _Packing(options)
     loops = numbers_of_loops(gm, inputs)
     with collection_paused(), capturing(), loops, only(packing.extensions), tracing(TracingContext(mode)), _at_once():
-        captured(gm, inputs, packing.settings())
+        try:
+            captured(gm, inputs, packing.settings())
+        except Exception as error:
+            if isinstance(error, PackageError) or error in packing.failures or (why := why_uncaptured(error)) is None:
+                raise
+            raise PackageError(f"what eager would run cannot be packaged: {why}") from error
     graph = packing.graph()
     return Graph(_with_views(graph.plan, gm, inputs, mode), graph.forward, graph.backward)
 

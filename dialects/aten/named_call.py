@@ -41,6 +41,11 @@ class NamedCall(CallLike):
         schema = self.schema
         return schema is None or schema.is_view or self.overload == "aten._unsafe_view.default"
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether memory of its operands becomes that of a tensor of the caller's: x.set_(y)."""
+        return self.overload.startswith("aten.set_.")
+
     @classmethod
     def of(
         cls: type[_Self],

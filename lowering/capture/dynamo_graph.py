@@ -124,6 +124,11 @@ def name_of(node: Node) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
 
+def sets_data(node: Node) -> bool:
+    """Whether a call is what Dynamo makes of x.data = y: x.set_(y), whose change of x is not counted."""
+    return name_of(node) == "set_" and any(name_of(user) == "_lower_version_count_by_1" for user in node.users)
+
+
 def written_by(node: Node) -> Iterator[Node]:
     """The tensors that a call updates."""
     target: Any = node.target

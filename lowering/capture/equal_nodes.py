@@ -19,7 +19,8 @@ def merge_equal_nodes(graph: Graph) -> None:
     """f(x) … f(x) -> f(x), in place; the first stays.
 
     Near misses: random operators and memory that nobody has written (two calls, two results), calls between which
-    something is written, results that share memory with an output (callers get a tensor each), calls that bind symbols.
+    something is written, results that share memory with an output or with what an input is set to (callers get a tensor
+    each), calls that bind symbols.
     """
     outputs = _memory_of_outputs(graph)
     known: dict[Hashable, Node] = {}
@@ -70,7 +71,8 @@ def _key(value: object) -> Hashable:
 
 
 def _memory_of_outputs(graph: Graph) -> set[int]:
-    found = {_memory_of(node) for node in graph.output_node().all_input_nodes}
+    set_to = graph.find_nodes(op="call_function", target=torch.ops.aten.set_.source_Tensor)
+    found = {_memory_of(one) for node in (graph.output_node(), *set_to) for one in node.all_input_nodes}
     return {memory for memory in found if memory is not None}
 
 

@@ -7,7 +7,8 @@ eager runs the graph, or a result gets memory of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import eq
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from cuesta.lowering.capture.dynamo_graph import (
     name_of,
     nodes_behind,
+    sets_data,
     tensors_of,
     value_of,
     views_behind,
@@ -54,6 +56,62 @@ def lost_gradient(gm: GraphModule) -> str | None:
             if any(names[memory] > 1 for memory in _storages(list(written_by(node)))):
                 return f"{name_of(node)} writes to a tensor with a gradient that shares memory"
     return None
+
+
+def lost_gradient_of_new_data(gm: GraphModule) -> str | None:
+    """The input with a gradient, if there is one, that is given other data (x.data = y) and that something with a
+    gradient is made of, before or after: AOTAutograd takes what it is set to for a tensor without a gradient, and x has
+    none, in silence (torch 2.13).
+
+    Near miss: a use without gradients.
+    """
+    given = {id(value_of(node)) for node in gm.graph.find_nodes(op="placeholder")}
+    nodes = [node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
+    targets = {id(value) for node in nodes if sets_data(node) for value in [_given_to(node)] if value is not None}
+    if not (targets := targets & given):
+        return None
+    for node in nodes:
+        used = [one for argument in node.all_input_nodes for one in tensors_of(argument) if id(one) in targets]
+        if node.op == "output" or not used:
+            continue
+        if any(one.requires_grad and id(one) not in targets for one in tensors_of(node)):
+            return f"{node.name} has a gradient, of an input that is given other data"
+    return None
+
+
+def lost_update_of_old_data(gm: GraphModule) -> str | None:
+    """The input, if there is one, that is written to and then given other data: x.data.mul_(2); x.data = y. AOTAutograd
+    forgets the update, which views of the old memory show.
+
+    Source: Note [set_() Input Mutations in AOTAutograd] of torch/_functorch/_aot_autograd/runtime_wrappers.py ("very
+    difficult to support").
+    """
+    written: list[Node] = []
+    for node in gm.graph.nodes:
+        given = node.args[0] if sets_data(node) else None
+        if isinstance(given, Node) and given.op == "placeholder" and any(_is_made_of(one, given) for one in written):
+            return f"{given.name} is written to and then given other data"
+        if node.op in ("call_method", "call_function"):
+            written += written_by(node)
+    return None
+
+
+def _is_made_of(node: Node, given: Node) -> bool:
+    """Whether a value is an input, its data, or a view of either. (Fakes of an input lie in its new memory by now.)"""
+    base = value_of(given)
+    while node is not given:
+        value, source = value_of(node), node.args[0] if node.args else None
+        is_view = isinstance(value, torch.Tensor) and (value._base is not None or name_of(node) == "_get_data_attr")
+        if not is_view or not isinstance(source, Node):
+            return value is base
+        node = source
+    return True
+
+
+def _given_to(node: Node) -> torch.Tensor | None:
+    """The tensor with a gradient that a call is about first."""
+    value = next(_given(node), None)
+    return value if value is not None and value.requires_grad else None
 
 
 def lost_leaf(gm: GraphModule) -> str | None:
@@ -202,7 +260,7 @@ def lost_layout(gm: GraphModule) -> str | None:
     """
     for module in gm.modules():
         nodes = list(module.graph.nodes) if isinstance(module, GraphModule) else []
-        theirs = set(filter(_is_somebodys, nodes))
+        theirs = set(filter(is_somebodys, nodes))
         updated = set[int]()
         for node in nodes if theirs else ():
             written = list(written_by(node)) if node.op in ("call_method", "call_function") else []
@@ -259,8 +317,9 @@ def _is_strided_so(base: torch.Tensor, view: torch.Tensor) -> bool:
 
 def lost_address(gm: GraphModule) -> str | None:
     """The call, if there is one, that counts addresses in the storage (`as_strided` and its kin) of a tensor that is
-    written to, or has the negative bit: x.add_(1); return x.as_strided((2,), (1,), 0) + 1. AOTAutograd makes the update
-    a tensor of its own, in which nothing lies before x, and we make one of what the bit means.
+    written to, has gaps of its own, or has the negative bit: x.add_(1); return x.as_strided((2,), (1,), 0) + 1.
+    AOTAutograd makes the update a tensor of its own, in which nothing lies before x, and we make one of what the bit
+    means; what is computed has no gaps with us.
 
     Near miss: what is computed, fills its memory, and holds all that is addressed. (Where an input begins in its
     memory, no guard says.)
@@ -275,7 +334,17 @@ def lost_address(gm: GraphModule) -> str | None:
                 return f"{name_of(node)} counts addresses of what has the negative bit"
             if memory_of(value) in written and not _lies_within_what_is_computed(node):
                 return f"{name_of(node)} counts addresses in memory that is written to, of which not all is known"
+            if _has_gaps_of_its_own(node):
+                return f"{name_of(node)} counts addresses of what is computed and does not fill its memory"
     return None
+
+
+def _has_gaps_of_its_own(node: Node) -> bool:
+    """Whether what a view is of is computed, and lies as a part of other memory does: `aten.copy` of x[..., 1]."""
+    *views, root = nodes_behind(node)
+    whole = value_of(root)
+    made = views and root.op in ("call_function", "call_method")
+    return bool(made) and isinstance(whole, torch.Tensor) and not fills_memory(whole)
 
 
 def _lies_within_what_is_computed(node: Node) -> bool:
@@ -290,7 +359,7 @@ def _lies_within_what_is_computed(node: Node) -> bool:
     return is_known((last + 1) * view.itemsize <= whole.numel() * whole.itemsize)
 
 
-def _is_somebodys(node: Node) -> bool:
+def is_somebodys(node: Node) -> bool:
     """Whether it calls an operator that is not PyTorch's own."""
     target: Any = node.target
     packet = target.overloadpacket if isinstance(target, OpOverload) else target
@@ -338,6 +407,20 @@ def lost_negative_bit(gm: GraphModule) -> str | None:
         shared = _storages(gm.graph.output_node().all_input_nodes).count(memory_of(value)) > 1
         if _has_symbolic_views(gm, value) if of_input else shared:
             return f"{node.name} is returned, which shares memory and has the negative bit"
+    return None
+
+
+def lost_bit_of_what_is_set(gm: GraphModule) -> str | None:
+    """The tensor, if there is one, that is set to one with another negative or conjugate bit: v = torch._neg_view(x);
+    v.set_(y). Eager reads the memory of y with the bit of v, AOTAutograd with that of y.
+
+    Near miss: both have the bit, or neither.
+    """
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            given = list(_given(node)) if name_of(node).partition(".")[0] == "set_" else []
+            if len({(one.is_neg(), one.is_conj()) for one in given}) > 1:
+                return f"{node.name} sets a tensor to one that has another negative or conjugate bit"
     return None
 
 
@@ -401,17 +484,45 @@ def copy_negative_results(gm: GraphModule) -> None:
     """Returns a copy of what is computed and has the negative bit, in place: numbers in memory of their own, which need
     no bit.
     """
-    output = gm.graph.output_node()
     for node, value, of_input in _negative_results(gm):
-        if of_input:
-            continue
-        with gm.graph.inserting_before(output):
-            copy = gm.graph.call_function(torch.clone, (node,))
-        # A size that the node finds in the data is not found again.
-        copy.meta = {name: one for name, one in node.meta.items() if name not in ("example_value", "unbacked_bindings")}
-        copy.meta["example_value"] = value.clone()
-        output.replace_input_with(node, copy)
-        gm.recompile()
+        if not of_input:
+            _return_instead(gm, node, torch.clone, value.clone())
+
+
+@contextmanager
+def negative_results_flipped(gm: GraphModule) -> Generator[list[int]]:
+    """Returns what lies in memory in the place of what is computed and has the negative bit, in place, and says which
+    results these are: with the bit, they are what eager gives. An error that ends the `with` block puts them back.
+
+    Near miss: a tensor subclass, of which nobody knows what the bit would be.
+    """
+    output = gm.graph.output_node()
+    given = output.args
+    results = list(cast("Sequence[Any]", given[0]))
+    flipped: list[int] = []
+    for node, value, of_input in _negative_results(gm):
+        if not of_input and not is_traceable_wrapper_subclass(value):
+            flipped += [position for position, one in enumerate(results) if one is node]
+            _return_instead(gm, node, torch.neg, -value)
+    try:
+        yield flipped
+    except BaseException:
+        if flipped:
+            output.args = given
+            gm.recompile()
+        raise
+
+
+def _return_instead(gm: GraphModule, node: Node, function: Callable[..., Any], value: torch.Tensor) -> None:
+    """Returns a function of a result in its place, whose value is given."""
+    output = gm.graph.output_node()
+    with gm.graph.inserting_before(output):
+        other = gm.graph.call_function(function, (node,))
+    # A size that the node finds in the data is not found again.
+    other.meta = {name: one for name, one in node.meta.items() if name not in ("example_value", "unbacked_bindings")}
+    other.meta["example_value"] = value
+    output.replace_input_with(node, other)
+    gm.recompile()
 
 
 def _negative_results(gm: GraphModule) -> list[tuple[Node, torch.Tensor, bool]]:
@@ -432,6 +543,7 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_place,
     lost_bit_of_a_part,
     lost_negative_bit,
+    lost_bit_of_what_is_set,
     lost_bit_of_an_input,
     lost_type,
     lost_place_of_a_derivative,
@@ -441,6 +553,8 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_address,
     lost_rank,
     lost_leaf,
+    lost_gradient_of_new_data,
+    lost_update_of_old_data,
 )
 
 

@@ -80,6 +80,42 @@ def test_changes_are_counted_as_in_eager(name: str) -> None:
     assert counts[0] == counts[1]
 
 
+def _set_to(x: Tensor, value: Tensor) -> Tensor:
+    x.data = value
+    return value
+
+
+SETS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, ...]]] = {
+    "times one": lambda x, y: (_set_to(x, x.data * 2) * True,),
+    "computed twice": lambda x, y: (_set_to(x, y * 2 + 1), y * 2 + 1)[1:],
+    "computed twice by a library": lambda x, y: (_set_to(x, y @ y), y @ y)[1:],
+    "a part of what is computed twice": lambda x, y: (_set_to(x, (y * 2)[1:]), (y * 2)[1:])[1:],
+    "two inputs": lambda x, y: (_set_to(x, x.data * 2), _set_to(y, x.data * 1), y.neg())[2:],
+    "what is returned": lambda x, y: (_set_to(x, y * 2),),
+    "what is returned, transposed": lambda x, y: (_set_to(x, (y * 2).t()).t(),),
+}
+"""81017162 and its kin: what an input is set to, the caller has as well."""
+
+
+@pytest.mark.parametrize("gradient", (False, True))
+@pytest.mark.parametrize("name", SETS)
+def test_memory_that_an_input_is_set_to_is_its_own(name: str, gradient: bool) -> None:
+    torch._dynamo.reset()
+    function = SETS[name]
+
+    def program(x: Tensor, y: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        return (w.sin(), *function(x, y))
+
+    found: list[Any] = []
+    for run in (program, torch.compile(program, backend="cuesta")):
+        x, y, w = (torch.arange(16.0).view(4, 4) + k for k in range(3))
+        tensors = [x, y, *run(x, y, w.requires_grad_(gradient))]
+        pointers = [one.untyped_storage().data_ptr() for one in tensors]
+        found.append([pointers.index(one) for one in pointers])
+        found.append([one.tolist() for one in (x, y, *tensors[3:])])
+    assert found[:2] == found[2:]
+
+
 def test_a_view_of_a_result_that_changes_goes_on_with_all_sizes() -> None:
     def function(x: Tensor) -> Tensor:
         whole = x * 2

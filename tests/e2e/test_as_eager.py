@@ -381,6 +381,76 @@ def test_a_view_of_an_input_that_shares_memory(name: str, dynamic: bool | None) 
         assert bool(cuesta.records) == (apart or name == "nothing written")
 
 
+MOVED: dict[str, Callable[[Tensor], Tensor]] = {
+    "updated before": lambda x: (x.add_(1), x.float().t_(), x + 1)[2],
+    "updated after": lambda x: (F.alpha_dropout(x, 0.5).t_(), x.add_(1), x[1:])[2],
+    "not updated": lambda x: (x.float().t_(), x + 1)[1],
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*its sizes or strides are changed")
+@pytest.mark.parametrize("grad", (False, True))
+@pytest.mark.parametrize("name", MOVED)
+def test_an_update_of_an_input_that_lies_otherwise_afterwards(name: str, grad: bool) -> None:
+    """81016041: AOTAutograd lays the input out as the update is, which begins at 0 and has no gaps."""
+    function = MOVED[name]
+    for cut in (lambda base: base.view(-1)[12:].view(3, 4), lambda base: base[:, ::2], lambda base: base.t()):
+        torch._dynamo.reset()
+        cuesta.clear_records()
+        found: list[Any] = []
+        for backend in (None, "cuesta"):
+            program = lambda x, w: (w * 2, function(x))  # noqa: E731
+            call = program if backend is None else torch.compile(program, backend=backend, fullgraph=True)
+            base = torch.arange(24.0).view(4, 6)
+            x, w = cut(base), torch.ones(2, requires_grad=grad)
+            found.append((call(x, w), base, x, (x.shape, x.stride(), x.storage_offset(), x._base is base)))
+        assert found[0][3] == found[1][3]
+        torch.testing.assert_close(found[0][:3], found[1][:3], rtol=0, atol=0)
+        assert any(record.kernels for record in cuesta.records) == (name == "not updated")
+
+
+def _with_data(x: Tensor, data: Tensor) -> Tensor:
+    x.data = data
+    return x
+
+
+def _data_unrecorded(x: Tensor, w: Tensor) -> Tensor:
+    _with_data(x, x.data * 2)
+    with torch.no_grad():
+        scaled = x * 3
+    return w * 2 + scaled
+
+
+GIVEN_DATA: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], bool]] = {
+    "used afterwards": (lambda x, w: _with_data(x, x.data * 2) / 3, True),
+    "used before": (lambda x, w: (x.sin(), _with_data(x, x.data * 2))[0], True),
+    "a view of before": (lambda x, w: (x.view(-1), _with_data(x, x.data * 2))[0] * 2, True),
+    "of another": (lambda x, w: _with_data(x, w.data * 2) * w, True),
+    "with another bit": (lambda x, w: _with_data(x, torch.ops.aten._neg_view(w.data)) * 2, True),
+    "not used": (lambda x, w: (_with_data(x, x.data * 2), w * 2)[1], False),
+    "used without gradients": (_data_unrecorded, False),
+    "detached": (lambda x, w: _with_data(x, x.data * 2).detach() + w, False),
+}
+"""Programs, and whether eager runs them: 91000158 and its kin."""
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*(given other data|another negative)")
+@pytest.mark.parametrize("name", GIVEN_DATA)
+def test_gradients_of_an_input_that_is_given_other_data(name: str) -> None:
+    """AOTAutograd would give it none, in silence."""
+    function, in_eager = GIVEN_DATA[name]
+    torch._dynamo.reset()
+    cuesta.clear_records()
+    found: list[Any] = []
+    for call in (function, torch.compile(function, backend="cuesta", fullgraph=True)):
+        x, w = (torch.tensor(one, requires_grad=True) for one in ([0.7, 0.8], [0.2, 0.3]))
+        result = call(x, w)
+        found.append((result, x.detach().clone(), *torch.autograd.grad(result.sum(), (x, w), allow_unused=True)))
+    for theirs, ours in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert bool(cuesta.records) != in_eager
+
+
 BESIDE_SHARED: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, ...]]] = {
     "expanded": lambda x, y: (x.add_(x), y.var(), v := y.sin(), v.expand(2, len(v)))[1:],
     "both views": lambda x, y: (x.add_(x), y.var(), (v := y.sin()).view(-1, 1), v[1:])[1:],

@@ -370,14 +370,65 @@ def test_the_order_of_arithmetic_on_operands_of_several_sizes() -> None:
     assert torch.equal(result, function(x))
 
 
+def test_the_order_of_arithmetic_on_a_dim_of_one_element() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        scaled = x.diagonal(0, 0, 1) * 2
+        return scaled, scaled != x
+
+    x = torch.randn(3, 1, 3, 1)
+    scaled, compared = function(x)
+    results = ours(function, x)
+    assert scaled.stride() == (1, 1, 3) and compared.stride() == (9, 1, 3, 9)
+    said = function(x.to("meta"))
+    assert [one.stride() for one in results] == [one.stride() for one in said] == [(1, 1, 1), (9, 3, 1, 1)]
+    assert torch.equal(results[0], scaled) and torch.equal(results[1], compared)
+
+
 def test_a_result_with_the_negative_bit_lies_alone() -> None:
     def function(z: Tensor) -> Tensor:
         return (z * 2).conj().imag
 
     z = torch.randn(5, dtype=torch.complex64)
     result = ours(function, z)
-    assert function(z).stride() == (2,) and result.stride() == (1,) and not result.is_neg()
+    assert function(z).stride() == (2,) and result.stride() == (1,) and result.is_neg()
     assert torch.equal(result, function(z))
+
+
+def test_a_gradient_beside_one_that_needs_what_was_overwritten() -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        v = y.roll(1, -1)
+        return x * y, v, v.sin()
+
+    for one in (function, compiled_of(function), torch.compile(function, backend="aot_eager")):
+        torch._dynamo.reset()
+        x, y = torch.randn(3), torch.randn(3, requires_grad=True)
+        product, v, sine = one(x, y)
+        v.add_(1)
+        with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+            torch.autograd.grad(sine.sum(), y, retain_graph=True)
+        if one is function:
+            assert torch.equal(torch.autograd.grad(product.sum(), y)[0], x)
+            continue
+        with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+            torch.autograd.grad(product.sum(), y)
+
+
+def test_a_hook_that_eager_refuses() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x * 2
+        y.register_hook(lambda gradient: gradient * 2)
+        return y
+
+    found: list[bool] = []
+    for one in (function, compiled_of(function), torch.compile(function, backend="eager")):
+        torch._dynamo.reset()
+        try:
+            found.append(torch.equal(one(torch.ones(3)), torch.full((3,), 2.0)))
+        except RuntimeError as error:
+            assert "doesn't require gradient" in str(error)
+            found.append(False)
+    refused = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
+    assert not found[0] and found[1] == found[2] and (not found[1] or not refused)
 
 
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*tensors that overlap")

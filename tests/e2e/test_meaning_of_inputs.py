@@ -84,6 +84,37 @@ def test_results_with_the_negative_bit(dynamic: bool | None) -> None:
 
 
 @pytest.mark.parametrize("dynamic", (None, True))
+@pytest.mark.parametrize("gradient", (False, True))
+def test_computed_results_have_the_negative_bit(gradient: bool, dynamic: bool | None) -> None:
+    """81014350: what is set to other memory afterwards, reads that with the bit."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        return x.sin(), neg_view(x * 2), torch.complex(x, x + 1).conj().imag
+
+    torch._dynamo.reset()
+    x = torch.arange(12.0).view(4, 3).requires_grad_(gradient)
+    found = torch.compile(function, backend="cuesta", dynamic=dynamic, fullgraph=True)(x)
+    for ours, theirs in zip(found, function(x), strict=True):
+        torch.testing.assert_close(ours, theirs)
+        assert ours.is_neg() == theirs.is_neg() and ours._is_view() == theirs._is_view()
+    if gradient:
+        ours, theirs = (torch.autograd.grad([one.sum() for one in each], x)[0] for each in (found, function(x)))
+        torch.testing.assert_close(ours, theirs)
+    else:
+        given = torch.ones(3, 4)
+        ours, theirs = (torch.Tensor.set_(each[1], given) for each in (found, function(x)))  # pyright: ignore[reportArgumentType]
+        assert torch.equal(ours, theirs) and torch.equal(ours, -given)
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. AOTAutograd cannot capture it")
+def test_results_have_the_negative_bit_where_eager_runs_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuesta.lowering.capture.dynamo_graph.copy_what_is_resolved", lambda gm: 1 // 0)
+    x = torch.arange(12.0)
+    result = compiled_of(lambda x: neg_view(x * 2))(x)
+    assert torch.equal(result, -2 * x) and result.is_neg()
+
+
+@pytest.mark.parametrize("dynamic", (None, True))
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager")
 def test_results_with_the_negative_bit_share_memory(dynamic: bool | None) -> None:
     def of_an_input(x: Tensor) -> tuple[Tensor, ...]:

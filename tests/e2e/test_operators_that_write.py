@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.fuzz.calls.operators import fuzz
 from tests.support.differential import check, compiled_of
 
 pytestmark = pytest.mark.slow
@@ -127,6 +129,46 @@ def test_the_argument_itself_is_changed(function: Callable[..., Any]) -> None:
     first, last = cache.data_ptr(), cache.data_ptr() + 4 * cache.numel()
     expected = {x.data_ptr()} if function is two_at_once else set[int]()
     assert addresses and all(first <= one < last or one in expected for one in addresses)
+
+
+def shifted(x: Tensor, view: Callable[[Tensor], Tensor]) -> Tensor:
+    fuzz.shift_(view(x), 1)
+    return x + 1
+
+
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "a slice": lambda x: x[1:],
+    "a column": lambda x: x[:, 1],
+    "across": lambda x: x.t()[1:],
+    "of a view": lambda x: x.view(-1)[4:][1:],
+    "all of it": lambda x: x,
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. an operator writes to a (view|slice) of an input")
+@pytest.mark.parametrize("dynamic", (None, True))
+@pytest.mark.parametrize("name", VIEWS)
+def test_an_operator_writes_to_an_input_that_begins_anywhere(name: str, dynamic: bool | None) -> None:
+    """81002389: AOTAutograd counts from the start of the memory, or from where it began when it was traced."""
+    function = functools.partial(shifted, view=VIEWS[name])
+    for begins in ((0, 4), (4, 0), (2, 4), (3, 1), (4, 4)):
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend="cuesta", dynamic=dynamic, fullgraph=True)
+        for begin in begins:
+            whole, expected = torch.arange(20.0), torch.arange(20.0)
+            result = compiled(whole[begin : begin + 12].view(3, 4))
+            assert torch.equal(result, function(expected[begin : begin + 12].view(3, 4))), (begins, begin)
+            assert torch.equal(whole, expected), (begins, begin)
+
+
+def test_a_slice_of_an_input_that_begins_elsewhere_is_compiled() -> None:
+    torch._dynamo.reset()
+    compiled = compiled_of(functools.partial(shifted, view=VIEWS["a slice"]))
+    for begin in (4, 0, 8):  # a warning would be an error
+        whole, expected = torch.arange(20.0), torch.arange(20.0)
+        compiled(whole[begin : begin + 12].view(3, 4))
+        expected[begin + 4 : begin + 12] += 1
+        assert torch.equal(whole, expected)
 
 
 def test_what_becomes_something_else_is_not_changed_on_the_way() -> None:

@@ -483,6 +483,8 @@ def test_what_cannot_be_packaged_leaves_nothing_behind(tmp_path: Path) -> None:
 
     with pytest.raises((PackageError, RuntimeError)):
         cuesta.package(fails, (torch.randn(1, 4),), tmp_path / "m.cuesta")
+    with pytest.raises(PackageError, match="what eager would run cannot be packaged: AOTAutograd cannot capture it"):
+        cuesta.package(lambda x: (x.add_(1), x.float().t_(), x + 1), (torch.ones(3, 4),), tmp_path / "m.cuesta")
     with pytest.raises(PackageError, match="are a tuple of positional arguments"):
         cuesta.package(torch.sin, torch.ones(3), tmp_path / "m.cuesta")  # pyright: ignore[reportArgumentType]
     with pytest.raises(PackageError, match="can not be packaged"):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.judge import judge, verdict_with
-from tests.fuzz.calls.witnesses import with_kernels
+from tests.fuzz.calls.witnesses import decomposed, with_kernels
 from tests.fuzz.test_calls import case_with
 
 SCALED = "torch._foreach_mul_([z, z.to(torch.float8_e4m3fn)], 0.5)"
@@ -76,8 +76,23 @@ def test_all_is_to_be_the_same_where_eager_raises(monkeypatch: pytest.MonkeyPatc
     case = case_with("y = x[5]", results="x + 1")
     for other, kind in ((1, "capture"), (2, "finding")):
         aot_eager = lambda x, n=other: x + n  # noqa: E731
-        backends: dict[Any, Any] = {"cuesta": lambda x: x + 1, "aot_eager": aot_eager, "eager": aot_eager}
-        monkeypatch.setattr(torch, "compile", lambda _, backend, made=backends, **__: made[backend])
+        compile = lambda _, backend, n=aot_eager, **__: (lambda x: x + 1) if backend == "cuesta" else n  # noqa: E731
+        monkeypatch.setattr(torch, "compile", compile)
+        assert judge(case).kind == kind
+
+
+def test_a_witness_may_differ_by_as_much_as_graphs_nudged_where_eager_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """81012618: a hook that torch 2.11's Dynamo registers where eager refuses it, beside numbers of 16 bits."""
+    graph = lambda x: torch.exp(x.sin() * 30 - 30)  # noqa: E731
+    case = case_with("y = x[5]", results="x + 1")
+    for digits, kind in ((1, "capture"), (4000, "finding")):
+        factors = {"cuesta": 1 + digits * 2e-6}
+
+        def compile(_: Any, backend: Any, factors: Any = factors, **__: Any) -> Any:
+            run = graph if isinstance(backend, str) else backend(graph, None)
+            return lambda x: run(x) * factors.get(backend, 1)
+
+        monkeypatch.setattr(torch, "compile", compile)
         assert judge(case).kind == kind
 
 
@@ -89,3 +104,27 @@ def test_a_witness_may_differ_by_as_much_as_eager_nudged(monkeypatch: pytest.Mon
         compile = lambda run, backend, all=factors, **_: lambda x: run(x) * all[backend]  # noqa: E731
         monkeypatch.setattr(torch, "compile", compile)
         assert judge(case).kind == kind
+
+
+OVERWRITTEN = Case(
+    ["x = numbers(3, torch.float32, a)", "y = numbers(1, torch.bfloat16, a).requires_grad_()"], ["x", "y"], [],
+    ["v = y.roll(1, -1)", "w = F.mse_loss(v.clamp(-2, 2).float(), x)", "torch._dynamo.graph_break()", "v.add_(v)",
+     "u = w * 2"],
+    "x * y", [(3, 1, 1)], {}, "all",
+)  # fmt: skip
+"""81018432: what a compiler saves of `w`, of which nobody wants the gradient, is written to by a later graph."""
+
+
+def test_what_pytorchs_partitioner_saves_may_be_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verdict_with(OVERWRITTEN, "aot_eager").kind == "right"
+    assert verdict_with(OVERWRITTEN, "cuesta").aspects == verdict_with(OVERWRITTEN, decomposed).aspects == {"error"}
+    assert judge(OVERWRITTEN).kind == "capture"
+    compile = torch.compile
+    for wrong in (lambda made: made * 2, lambda made: 1 // 0):
+        broken = lambda run, backend, n=wrong, **settings: (  # noqa: E731
+            (lambda *given: n(compile(run, backend=backend, **settings)(*given)))
+            if backend == "cuesta"
+            else compile(run, backend=backend, **settings)
+        )
+        monkeypatch.setattr(torch, "compile", broken)
+        assert judge(OVERWRITTEN).kind == "finding"

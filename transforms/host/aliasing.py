@@ -17,9 +17,10 @@ def escapes(op: Operation) -> bool:
     for result in op.results:
         for use in result.uses:
             user = use.operation
-            if user.has_trait(IsTerminator):
+            call = user if isinstance(user, NamedCall) else None
+            if user.has_trait(IsTerminator) or (call is not None and call.hands_over):
                 return True
-            if (isinstance(user, loops.ViewOp) or (isinstance(user, NamedCall) and may_alias(user))) and escapes(user):
+            if (isinstance(user, loops.ViewOp) or (call is not None and may_alias(call))) and escapes(user):
                 return True
     return False
 

@@ -38,24 +38,6 @@ def eager_calls(case: Case, names: tuple[str, ...]) -> Iterator[tuple[tuple[Any,
         seen.found.clear()
 
 
-def has_arithmetic_said_otherwise(case: Case) -> bool:
-    """Whether the results of an operator of one element, with operands of several sizes or of 16 bits and one that is
-    expanded, lie otherwise in eager than PyTorch's metadata function says.
-    """
-    calls = _Calls(lambda func: torch.Tag.pointwise in getattr(func, "tags", ()))
-    for _ in _results(case, calls):
-        for func, given, named, result in calls.found:
-            operands = [one for one in tree_leaves((given, named)) if isinstance(one, Tensor)]
-            plain = all(type(one) is Tensor for one in [*operands, result])
-            halves = any(one.dtype in HALVES and 0 in one.stride() for one in operands)
-            asked = plain and (halves or len({one.shape for one in operands}) > 1)
-            said = _said(func, given, named) if asked else None
-            if said is not None and said.stride() != result.stride():
-                return True
-        calls.found.clear()
-    return False
-
-
 def has_size_said_otherwise(case: Case) -> bool:
     """Whether the result of an operator has another size in eager than PyTorch's metadata function says."""
     calls = _Calls(lambda func: isinstance(func, OpOverload) and func.namespace == "aten")
@@ -82,9 +64,6 @@ def _said(func: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
             return func(*given, **named)
     except REFUSALS:
         return None
-
-
-HALVES = (torch.float16, torch.bfloat16)
 
 
 def negative_tensors(case: Case) -> list[Tensor]:
@@ -123,11 +102,17 @@ class _Calls(TorchDispatchMode):
         """Operators, arguments and results."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if _are_subclasses(types):
+            return NotImplemented  # the operators on their parts come here
         named = kwargs or {}
         result = func(*args, **named)
         if self.wanted(func):
             self.found.append((func, args, named, result))
         return result
+
+
+def _are_subclasses(types: Any) -> bool:
+    return any(hasattr(one, "__tensor_flatten__") for one in types)
 
 
 class NoViews(TorchFunctionMode):
@@ -156,29 +141,58 @@ def asks_views_of_what_is_computed(case: Case) -> bool:
     return bool(asked.bases)
 
 
-class SignedZeros(TorchDispatchMode):
-    """−z of complex numbers has the other sign wherever z has a zero, as eager's for elements that fill no vector."""
+class _Corrected(TorchDispatchMode):
+    """Eager, put right: of tensor subclasses the operators on their parts."""
 
     supports_higher_order_operators = True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if any(hasattr(one, "__tensor_flatten__") for one in types):
-            return NotImplemented  # the operators on its parts come here
+        if _are_subclasses(types):
+            return NotImplemented
+        return self.corrected(func, args, kwargs or {})
+
+    def corrected(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """What an operator is to give."""
+        raise NotImplementedError
+
+
+class SignedZeros(_Corrected):
+    """−z of complex numbers has the other sign wherever z has a zero, as eager's for elements that fill no vector."""
+
+    def corrected(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if func not in (torch.ops.aten.neg.default, torch.ops.aten.neg_.default) or not args[0].is_complex():
-            return func(*args, **(kwargs or {}))
+            return func(*args, **named)
         negated = torch.view_as_complex(-torch.view_as_real(args[0].resolve_conj().clone()))
         return func(*args).copy_(negated)
 
 
-class PlainIntegers(TorchDispatchMode):
+class PlainIntegers(_Corrected):
     """`_int_mm` reads its matrices from copies in rows."""
 
-    supports_higher_order_operators = True
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.ops.aten._int_mm.default and not any(hasattr(one, "__tensor_flatten__") for one in types):
+    def corrected(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if func is torch.ops.aten._int_mm.default:
             args = tuple(one.clone(memory_format=torch.contiguous_format) for one in args)
-        return func(*args, **(kwargs or {}))
+        return func(*args, **named)
+
+
+class AsSaid(_Corrected):
+    """What an operator of one element gives, lies as PyTorch's metadata function says; of what did not, operators are
+    noted.
+    """
+
+    def __init__(self, noted: list[Any]) -> None:
+        super().__init__()
+        self.noted = noted
+
+    def corrected(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        result = func(*args, **named)
+        if torch.Tag.pointwise not in func.tags or func._schema.is_mutable or not isinstance(result, Tensor):
+            return result
+        said = _said(func, args, named)
+        if said is None or said.stride() == result.stride() or said.shape != result.shape:
+            return result
+        self.noted.append(func)
+        return torch.empty_strided(said.shape, said.stride(), dtype=result.dtype, device=result.device).copy_(result)
 
 
 def lies_row_major(value: Any) -> bool:

@@ -8,6 +8,7 @@ one.
 
 from __future__ import annotations
 
+import functools
 import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,16 @@ from cuesta.testing import compare
 from tests.fuzz.calls import exclusions
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.outcomes import Call, Make, Raised, Results, captured_numbers, donated_buffers
-from tests.fuzz.calls.witnesses import Backend, explained, has_no_kernel, outcomes, with_kernels
+from tests.fuzz.calls.witnesses import (
+    Backend,
+    decomposed,
+    explained,
+    has_no_kernel,
+    needs_what_is_overwritten,
+    nudged_outcomes,
+    outcomes,
+    with_kernels,
+)
 from tests.support.differential import difference
 
 SPREAD = 4.0
@@ -89,20 +99,34 @@ def _captured(case: Case) -> Iterator[frozenset[str]]:
     """What is off, and the same in the hands of backends that compile nothing, more and more of it."""
     unit = narrowest(case.source)
     ours, captured = list(outcomes(case, "cuesta")), frozenset[str]()
+    nudged = functools.cache(lambda: nudged_outcomes(case, unit > 1e-4))
     for backend in CAPTURE:
         theirs = list(outcomes(case, backend))
         errors = [made.error for _, made in theirs if isinstance(made, Raised)]
-        captured |= explained(ours, theirs, unit)
+        captured |= explained(ours, theirs, unit, nudged)
         if case.backward and errors:  # they may be of the backward pass, and hide what is off before
             forward = replace(case, backward="")
             captured |= explained(list(outcomes(forward, "cuesta")), list(outcomes(forward, backend)), unit)
         yield captured
         if errors:
-            captured |= explained(ours, list(outcomes(case, with_kernels)), unit)
+            captured |= explained(ours, list(outcomes(case, with_kernels)), unit, nudged)
             yield captured
+    if any(needs_what_is_overwritten(made) for _, made in ours):
+        yield captured | _overwritten(case, ours)
     if "while_loop(" in case.source:  # its gradient asks how often it ran: otherwise nothing of it is captured
         with torch._dynamo.config.patch(capture_scalar_outputs=True):
             yield captured | explained(ours, list(outcomes(case, "aot_eager")), unit)
+
+
+def _overwritten(case: Case, ours: Sequence[tuple[Call, Any]]) -> frozenset[str]:
+    """`error`, if a gradient needs what was written to wherever PyTorch's partitioner chose what is saved, too, and all
+    is right before gradients are asked for. The gradients of a graph are one function to autograd: it needs all that
+    it has saved, also for the gradient of one result.
+    """
+    theirs = list(outcomes(case, decomposed))
+    ended, expected = ([needs_what_is_overwritten(made) for _, made in each] for each in (ours, theirs))
+    is_right = verdict_with(replace(case, backward=""), "cuesta").kind in ("right", "refused")
+    return frozenset(["error"] if ended == expected and is_right else [])
 
 
 def aspects_off(call: Call, actual: Any, unit: float) -> frozenset[str]:

@@ -160,6 +160,7 @@ def _effects(
 ) -> Results:
     given = [*_leaves(arguments, "argument"), *_leaves(owners, "owner")]
     wanted = {name: value for name, value in given if isinstance(value, Tensor) and _is_wanted(value)}
+    lay = _places(given)
     outputs = program(*arguments)
     results: Results = {"structure": str(tree_flatten(outputs)[1])}
     results["random state"] = torch.get_rng_state()
@@ -167,6 +168,8 @@ def _effects(
         results["random state of the device"] = torch.cuda.get_rng_state()
     found = _leaves(outputs, "output")
     results |= _seen([*given, *found])
+    now = _places(given)
+    results |= {f"{name} moved": not _is_same_place(lay[name], now[name]) for name in lay if name in now}
     roots = [
         value
         for name, value in found
@@ -182,6 +185,20 @@ def _effects(
             )  # fmt: skip
             results |= _seen([(f"gradient {time} of {n}", g) for n, g in zip(wanted, gradients, strict=True)], False)
     return results | _versions([*given, *found])
+
+
+def _places(values: list[tuple[str, Any]]) -> dict[str, tuple[Any, Any]]:
+    """In which memory tensors lie, which is held, and where they begin there."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for whole in values:
+        for name, value in _parts(*whole):
+            if isinstance(value, Tensor) and value.layout is torch.strided and value.numel():
+                found[name] = value.untyped_storage(), value.storage_offset()
+    return found
+
+
+def _is_same_place(one: tuple[Any, int], other: tuple[Any, int]) -> bool:
+    return (one[0]._cdata, one[1]) == (other[0]._cdata, other[1])
 
 
 def _versions(values: list[tuple[str, Any]]) -> Results:

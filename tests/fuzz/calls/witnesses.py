@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch import Tensor
+from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule, Interpreter, Node
@@ -22,9 +23,12 @@ from torch.utils._pytree import tree_map_only
 from cuesta.in_eager import left_as_found, why_uncaptured
 from cuesta.lowering.capture.lost_in_views import lost_view_of_a_subclass
 from tests.fuzz.calls.case import Case
-from tests.fuzz.calls.outcomes import Call, Raised, Results, captured_numbers, donated_buffers
+from tests.fuzz.calls.outcomes import NUDGED, Call, Raised, Results, captured_numbers, donated_buffers
+from tests.fuzz.calls.roundings import NudgedMode
 
 Backend = str | Callable[..., Any]
+Nudged = Callable[[], Sequence[Sequence[Any]]]
+"""Runs of each call with digits nudged, made when they are asked for."""
 EIGHT_BITS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 
 
@@ -51,6 +55,25 @@ def with_kernels(gm: GraphModule, inputs: Any, **_: Any) -> Callable[..., Any]:
         if why_uncaptured(error) is None:
             raise
         return gm.forward
+
+
+def decomposed(gm: GraphModule, inputs: Any, **_: Any) -> Callable[..., Any]:
+    """A backend: AOTAutograd's graphs of PyTorch's core operators, in eager; what is saved, PyTorch's partitioner chose
+    among what it takes to be cheap for a compiler.
+    """
+    compiler = lambda graph, _: make_boxed_func(graph.forward)  # noqa: E731 - what AOTAutograd calls
+    settings = {"partition_fn": min_cut_rematerialization_partition, "decompositions": core_aten_decompositions()}
+    with left_as_found():
+        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, **settings)(gm, inputs)
+
+
+OVERWRITTEN = "has been modified by an inplace operation"
+"""What autograd says of a value that was saved and written to since."""
+
+
+def needs_what_is_overwritten(made: Any) -> bool:
+    """Whether a call ended because a gradient needs what was written to."""
+    return isinstance(made, Raised) and OVERWRITTEN in str(made.error)
 
 
 class _WithKernels(Interpreter):
@@ -84,15 +107,43 @@ def outcomes(case: Case, backend: Backend, corrected: Callable[[], Any] | None =
             yield call, call.compiled(compiled)
 
 
-def explained(ours: Sequence[tuple[Call, Any]], theirs: Sequence[tuple[Call, Any]], unit: float) -> frozenset[str]:
+def nudged_outcomes(case: Case, halves: bool) -> list[list[Any]]:
+    """Of each call of a case, what Dynamo's graphs leave behind in several runs in eager whose functions are off by a
+    last digit; with `halves`, so is every number of 16 bits. (Eager itself raises before it has results.)
+    """
+    torch._dynamo.reset()
+    mode = NudgedMode(0, halves)
+
+    def backend(gm: GraphModule, _: Any, **__: Any) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            with mode:
+                return gm(*args)
+
+        return run
+
+    found: list[list[Any]] = []
+    with donated_buffers(case.backward != "twice"), captured_numbers(case.captures):
+        make, program = case.functions()
+        compiled: Any = torch.compile(program, backend=backend, **case.settings)
+        for sizes in case.calls:
+            found.append([])
+            for seed in range(NUDGED):
+                mode = NudgedMode(seed, halves)
+                found[-1].append(Call(program, make, sizes, case.backward).compiled(compiled))
+    return found
+
+
+def explained(
+    ours: Sequence[tuple[Call, Any]], theirs: Sequence[tuple[Call, Any]], unit: float, nudged: Nudged | None = None
+) -> frozenset[str]:
     """What is off about what `ours` leaves behind, and is the same in `theirs` wherever it is off: an error, or none,
     or names of results. Numbers are to be those of the witness, but for what nudged runs differ by; what float64 says
-    of eager's is no excuse. Where eager raises, all is to be the same.
+    of eager's is no excuse. Where eager raises, all is to be the same: nudged runs are those of the graphs then.
     """
     from tests.fuzz.calls.judge import aspects_off, differences
 
     same, other = set[str](), set[str]()
-    for (call, one), (_, witness) in zip(ours, theirs, strict=True):
+    for number, ((call, one), (_, witness)) in enumerate(zip(ours, theirs, strict=True)):
         off = aspects_off(call, one, unit)
         if not off:
             continue
@@ -100,17 +151,26 @@ def explained(ours: Sequence[tuple[Call, Any]], theirs: Sequence[tuple[Call, Any
             (same if isinstance(one, Raised) and isinstance(witness, Raised) else other).update(off)
             continue
         apart = {problem.split(": ", 1)[0] for problem in differences(one, _judged_by(call, witness), unit)}
+        if apart and isinstance(call.eager, Raised) and nudged is not None:
+            judged = _judged_by(call, witness, nudged()[number])
+            apart = {problem.split(": ", 1)[0] for problem in differences(one, judged, unit)}
         unlike = off if apart and isinstance(call.eager, Raised) else off & apart
         same |= off - unlike
         other |= unlike
     return frozenset(same - other)
 
 
-def _judged_by(call: Call, witness: Results) -> Call:
-    """The call, with what a witness leaves behind in the place of eager's results, and nudged runs as far from it."""
+def _judged_by(call: Call, witness: Results, nudged: Sequence[Any] = ()) -> Call:
+    """The call, with what a witness leaves behind in the place of eager's results, and nudged runs as far from it: of
+    eager, or where that raises, those that are given.
+    """
     judged = Call(call.program, call.make, call.sizes, call.backward)
-    runs = {name: [] if isinstance(call.eager, Raised) else getattr(call, name) for name in ("nudged", "nudged_halves")}
-    moved = {name: [_moved(run, cast("Any", call.eager), witness) for run in found] for name, found in runs.items()}
+    names = ("nudged", "nudged_halves")
+    if isinstance(call.eager, Raised):
+        moved = {name: [*nudged] for name in names}
+    else:
+        runs = {name: getattr(call, name) for name in names}
+        moved = {name: [_moved(run, call.eager, witness) for run in found] for name, found in runs.items()}
     judged.__dict__.update(moved, eager=witness, truth=None, reads_digits=call.reads_digits)
     return judged
 
@@ -128,4 +188,13 @@ def _moved(run: Any, eager: Results, witness: Results) -> Results:
     return moved
 
 
-__all__ = ["Backend", "explained", "has_no_kernel", "outcomes", "with_kernels"]
+__all__ = [
+    "Backend",
+    "decomposed",
+    "explained",
+    "has_no_kernel",
+    "needs_what_is_overwritten",
+    "nudged_outcomes",
+    "outcomes",
+    "with_kernels",
+]

@@ -57,6 +57,24 @@ def of_no_grad(x: Tensor, *, recorded: bool) -> Tensor:
     return view * 2
 
 
+def is_set(x: Tensor, view: Callable[[Tensor], Tensor], source: Callable[[Tensor], Tensor]) -> Tensor:
+    made = view(x.sin())
+    made.set_(source(x.cos()))  # pyright: ignore[reportArgumentType]
+    return made
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.complex64))
+def test_a_bit_of_what_is_set(dtype: torch.dtype) -> None:
+    x = torch.ones(2, 2, dtype=dtype)
+    negated: Any = torch.ops.aten._neg_view.default
+    flips: Any = [negated, torch.conj] if dtype.is_complex else [negated]
+    for view in (torch.clone, *flips):
+        for source in (torch.clone, *flips):
+            reason = reason_of(lambda x, view=view, source=source: is_set(x, view, source), x)
+            assert (reason is not None) == (view is not source), reason
+            assert reason is None or "another negative or conjugate bit" in reason
+
+
 @pytest.mark.parametrize("updated, strided, is_lost", [(True, True, True), (True, False, False), (False, True, False)])
 def test_a_view_of_what_was_updated(updated: bool, strided: bool, is_lost: bool) -> None:
     x = torch.arange(12.0).view(6, 2)[:, 1] if strided else torch.arange(6.0)
