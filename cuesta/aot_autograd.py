@@ -27,6 +27,7 @@ def captured(
     """
     from cuesta.lowering.capture.dynamo_graph import (
         copy_what_is_resolved,
+        draw_in_rows,
         expand_nothing_by_views,
         gather_where_a_tensor_says,
         view_what_may_be_seen,
@@ -37,6 +38,7 @@ def captured(
     copy_negative_results(gm)
     expand_nothing_by_views(gm)
     gather_where_a_tensor_says(gm)
+    draw_in_rows(gm)
     view_what_may_be_seen(gm)
     environment = _symbols_of_subclasses(gm, example_inputs)
     while environment is not None:

@@ -377,6 +377,25 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
             module.recompile()
 
 
+def draw_in_rows(gm: GraphModule) -> None:
+    """x.bernoulli(p) -> x.contiguous().bernoulli(p), in place: eager draws row by row for what does not lie so. In
+    place it draws in the order of memory, and AOTAutograd writes both as one operator.
+    """
+    for module in gm.modules():
+        nodes = list(module.graph.nodes) if isinstance(module, GraphModule) else []
+        found = [node for node in nodes if name_of(node) in ("bernoulli", "bernoulli.p") and node.all_input_nodes]
+        for node in found:
+            given = node.all_input_nodes[0]
+            for value in tensors_of(given):
+                if not value.is_contiguous():
+                    with module.graph.inserting_before(node):
+                        rows = module.graph.call_method("contiguous", (given,))
+                    rows.meta = {**given.meta, "example_value": value.contiguous()}
+                    node.replace_input_with(given, rows)
+        if found:
+            cast("GraphModule", module).recompile()
+
+
 def view_what_may_be_seen(gm: GraphModule) -> None:
     """_unsafe_view(x, …) -> view(x, …), in place: whoever calls it may go on to write to x, whatever its name says."""
     found = [node for node in gm.graph.nodes if node.op == "call_function" and node.target in _UNSAFE_VIEWS]
