@@ -14,7 +14,7 @@ from traceback import extract_tb
 from typing import Any, cast
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule, Node
 
 _C: Any = getattr(torch, "_C")  # noqa: B009  # most of it has no types
 UNCAPTURED = "AOTAutograd cannot capture it"
@@ -28,6 +28,9 @@ class UncapturedError(Exception):
 def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
     """The graph as a function that eager runs; the graph is changed.
 
+    x.data = y is just that. Dynamo writes it as an update without gradients, x.set_(y), after which x is another leaf
+    (what was computed of it before has no gradient to it), and a bit of x's is one of y (torch 2.11, 2.13).
+
     Checkpoints are those of torch.utils: the operator that stands for one in a graph draws other random numbers when it
     computes again, where no compiler sees to it, and gradients would be of another dropout.
 
@@ -38,7 +41,11 @@ def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
         found = module.graph.find_nodes(op="call_function", target=operator) if isinstance(module, GraphModule) else []
         for node in found:
             node.target = _checkpoint
-        if found:
+        assigned = _assigned_data(module.graph) if isinstance(module, GraphModule) else []
+        for node, lowers_version in assigned:
+            cast("GraphModule", module).graph.erase_node(lowers_version)
+            node.op, node.target = "call_function", _assign_data
+        if found or assigned:
             cast("GraphModule", module).recompile()
 
     def run(*arguments: Any) -> Any:
@@ -46,6 +53,20 @@ def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
             return gm.forward(*arguments)
 
     return run
+
+
+def _assigned_data(graph: Graph) -> list[tuple[Node, Node]]:
+    """The calls of `set_` that stand for x.data = y, and what takes back that they are told of as updates.
+
+    Source: `call_setattr` of torch/_dynamo/variables/builtin.py.
+    """
+    lowering = [node for node in graph.nodes if getattr(node.target, "__name__", "") == "_lower_version_count_by_1"]
+    return [(node.args[0], node) for node in lowering if isinstance(node.args[0], Node) and not node.users]
+
+
+def _assign_data(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+    tensor.data = data
+    return tensor
 
 
 def _checkpoint(body: GraphModule, *arguments: Any, **settings: Any) -> Any:

@@ -106,7 +106,7 @@ def update_beside_bits(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
 
     Source: `merge_view_inputs` of torch/_functorch/_aot_autograd/runtime_wrappers.py.
     """
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor) and _has_memory(value)]
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor) and has_memory(value)]
     if not any(tensor.is_neg() or tensor.is_conj() for tensor in tensors):
         return None
     memory = [tensor.untyped_storage()._cdata for tensor in tensors]  # pyright: ignore[reportPrivateUsage]
@@ -200,7 +200,7 @@ def value_of(node: Node) -> object:
     return node.meta.get("example_value", node.meta.get("val"))
 
 
-def _has_memory(tensor: torch.Tensor) -> bool:
+def has_memory(tensor: torch.Tensor) -> bool:
     """Whether it is a tensor in itself: not one that stands for others, as DTensors and those inside of `vmap` do."""
     batched: Any = getattr(torch._C, "_functorch")  # noqa: B009  # pyright: ignore[reportPrivateUsage]
     if batched.is_functorch_wrapped_tensor(tensor) or is_traceable_wrapper_subclass(tensor):
@@ -431,13 +431,13 @@ def _views_since_negated(node: Node) -> list[Node] | None:
         return None
     while isinstance(view := (found[-1] if found else node).args[0], Node):
         value = value_of(view)
-        if not isinstance(value, torch.Tensor) or not _has_memory(value) or not value.is_neg() or not view.args:
+        if not isinstance(value, torch.Tensor) or not has_memory(value) or not value.is_neg() or not view.args:
             return None
         if any(written_by(view)):
             return None
         found.append(view)
         source = value_of(view.args[0]) if isinstance(view.args[0], Node) else None
-        if not isinstance(source, torch.Tensor) or not _has_memory(source) or memory_of(source) != memory_of(value):
+        if not isinstance(source, torch.Tensor) or not has_memory(source) or memory_of(source) != memory_of(value):
             return None
         if _negates(view):
             return None if source.is_neg() else found
@@ -470,7 +470,7 @@ def _starts_at_tensor(node: Node) -> bool:
 def tensors_of(node: Node) -> Iterator[torch.Tensor]:
     """The value of a node, if it is a tensor with memory of its own."""
     value = value_of(node)
-    if isinstance(value, torch.Tensor) and _has_memory(value):
+    if isinstance(value, torch.Tensor) and has_memory(value):
         yield value
 
 
@@ -482,7 +482,7 @@ def parts_of(node: Node) -> Iterator[torch.Tensor]:
             names, _ = cast("Any", value).__tensor_flatten__()
             for name in names:
                 yield from plain(getattr(value, name))
-        elif isinstance(value, torch.Tensor) and _has_memory(value):
+        elif isinstance(value, torch.Tensor) and has_memory(value):
             yield value
 
     yield from plain(value_of(node))

@@ -159,6 +159,37 @@ def lost_place(gm: GraphModule) -> str | None:
     return None
 
 
+def lost_part(gm: GraphModule) -> str | None:
+    """The result, if there is one, that has a gradient and is one of several views (`split`, `chunk`, `unbind`) of an
+    input that is written to: x.detach().mul_(2); return x.unbind(0)[1]. AOTAutograd does not make such a view anew when
+    the graph has run, and so it is one of the updated value, which is copied to the input. (One of what is computed and
+    returned, too, does not know of later updates of the other: its version stays.)
+
+    Near miss: an input of which another result is a view as well, made alone.
+
+    Source: `is_cur_tensor_multi_out_view` of torch/_functorch/_aot_autograd/collect_metadata_analysis.py.
+    """
+    nodes = [node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
+    if not any(isinstance(value_of(node), (list, tuple)) for node in nodes if node.op != "output"):
+        return None
+    calls = [node for node in nodes if node.op in ("call_method", "call_function")]
+    written = set(_storages([one for node in calls for one in written_by(node)]))
+    given = set(_storages(gm.graph.find_nodes(op="placeholder")))
+    results = [(node, one) for node in gm.graph.output_node().all_input_nodes for one in tensors_of(node)]
+    alone = Counter(memory_of(one) for node, one in results if not _is_one_of_several(node))
+    for node, one in results:
+        if one.requires_grad and memory_of(one) in written and _is_one_of_several(node):
+            if alone[memory_of(one)] == (memory_of(one) not in given):
+                return f"{node.name} is returned, one of several views of what is written to"
+    return None
+
+
+def _is_one_of_several(node: Node) -> bool:
+    """Whether a view is one of several that a call has made, or a view of one."""
+    sources = (one.args[0] if one.args else None for one in nodes_behind(node))
+    return any(isinstance(source, Node) and isinstance(value_of(source), (list, tuple)) for source in sources)
+
+
 def lost_base(gm: GraphModule) -> str | None:
     """The result, if there is one, that shares computed memory with another and has a gradient, where inputs share
     elements and one of them is written to: x.add_(x); v = y.sin(); return x, v, v.expand(2, n) for a y that x is a view
@@ -469,6 +500,7 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_rank,
     lost_leaf,
     lost_gaps,
+    lost_part,
 )
 
 

@@ -689,6 +689,32 @@ FOUND: dict[str, Case] = {
         ["x = numbers(70, torch.float32, c, 2)[..., 1]", "x = dynamic(x, 0)"], ["x"], [],
         ["x.div_(x.abs() + 1)"], "x.narrow(0, 0, x.shape[0] - 1)", [(1, 1, 2), (1, 1, 5)], {"dynamic": None},
     ),
+    "66001145": Case(
+        ["x = numbers(51, torch.float32, a, c, a).transpose(-1, -2)"], ["x"], [], ["F.dropout(x, 0.5, inplace=True)"],
+        "torch.randn(x.shape)", [(4, 8, 2)],
+    ),
+    "71002861": Case(
+        ["x = numbers(38, torch.float32, b, c).requires_grad_()"], ["x"], [],
+        ["x.data.mul_(0.5)", "v2, v3 = x.split([1, x.shape[1] - 1], 1)", "v8 = x.cumsum(-1)"], "(v2, v8)",
+        [(2, 9, 6), (2, 9, 2)], {"dynamic": None}, "all",
+    ),
+    "71003288": Case(
+        ["x = numbers(57, torch.float32, c)"], ["x"], [],
+        ["v1 = x.expand(2, *x.shape)", "torch._dynamo.graph_break()", "x.mul_(3)", "v1.data = v1.data * 2"], "v1 + x",
+        [(5, 4, 9)],
+    ),
+    "71010435": Case(
+        ["x = torch._neg_view(numbers(1, torch.float32, a, b))", "y = numbers(2, torch.float32, a, b)"], ["x", "y"], [],
+        ["x.data = y.data"], "(x * 2, y)", [(3, 4, 1)],
+    ),
+    "an assignment before a view of a leaf": Case(
+        ["x = numbers(1, torch.float32, a, b).requires_grad_()"], ["x"], [],
+        ["z = x.view(-1)", "x.data = x.data + 1"], "(z, x * 1)", [(3, 4, 1)], {}, "all",
+    ),
+    "an update without a gradient of what is computed": Case(
+        ["base = numbers(1, torch.float32, a, b).requires_grad_()", "x = base * 2"], ["x"], ["base"],
+        ["v = x.detach()", "w = x * x", "v[0] = 5"], "(x * 2, v)", [(3, 4, 1)], {}, "all",
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -708,7 +734,8 @@ data knows, what does not fit, as only the data knows, a copy of what finds its 
 view that was made without gradients, what autograd does not say of such, sizes of parts in a float,
 sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy of nothing, a subclass that is one object
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
-gradient by conjugates of a subclass, a view of what was updated and has gaps.
+gradient by conjugates of a subclass, a view of what was updated and has gaps, draws in the order of memory, one of
+several views of what is written to, an input that gets another storage, an update without a gradient.
 """
 
 

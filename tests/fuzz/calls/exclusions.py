@@ -77,12 +77,6 @@ def _is_of_the_negative_bit(case: Case, what: str) -> bool:
     return _only(what, "shares memory with|begins|is|strides|version") and bool(negative_tensors(case))
 
 
-def _is_lost_by_dynamo(case: Case, what: str) -> bool:
-    from tests.fuzz.calls.judge import verdict_with
-
-    return ".data = " in case.source and verdict_with(case, "eager").kind == "finding"
-
-
 EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
     # torch.cond traces its branches with Dynamo in eager, too, where a size becomes a symbol.
     ("eager's torch.cond refuses a condition that is a symbol", lambda case, what: "eager Unsupported" in what),
@@ -94,8 +88,6 @@ EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
             or ("torch.cond(" in case.source and "eager NotImplementedError: could not find kernel for High" in what)
         ),
     ),
-    # `x.data = y` of an x with the negative bit: Dynamo alone makes another tensor of it than eager (torch 2.13).
-    ("Dynamo reads what is assigned to the data of a tensor with a bit through that bit", _is_lost_by_dynamo),
     # PyTorch takes operators for pure that draw numbers (`eliminate_dead_code` of AOTAutograd's graphs).
     ("random numbers that nobody reads are not drawn", _draws_for_nobody),
     # docs/decisions/010-random-numbers.md

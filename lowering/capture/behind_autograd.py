@@ -1,0 +1,103 @@
+"""What a graph does to its inputs behind autograd's back: other storages, and updates of which no gradient knows.
+
+    x.data = y                    ←  x lies where y lies; views of what x was do not
+    x.detach().add_(1)            ←  x has another value, and the gradient that it had
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from cuesta.lowering.capture.dynamo_graph import has_memory, name_of, tensors_of, value_of, written_by
+from cuesta.lowering.capture.memory_ranges import memory_of
+
+
+def lost_storage(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
+    """The input, if there is one, that gets another storage (`x.data = y`), where something else knows of
+    the one it had, or of the one it gets: x has a gradient, shares memory with another input, has a view that is used
+    afterwards, is written to afterwards, or has a bit, or the other one has. AOTAutograd gives it the new storage when the graph has run: gradients are
+    those of another tensor, and what else lies in one of the two storages has the values of the other (torch 2.13).
+
+    Near miss: an input of which nobody knows what it was.
+
+    Source: note `set_() Input Mutations in AOTAutograd` of torch/_functorch/_aot_autograd/collect_metadata_analysis.py.
+    """
+    nodes = list(gm.graph.nodes)
+    setting = {place: node for place, node in enumerate(nodes) if name_of(node).partition(".")[0] == "set_"}
+    if not setting:
+        return None
+    given = dict(zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True))
+    plain = [one for one in inputs if isinstance(one, torch.Tensor) and has_memory(one)]
+    shared = Counter(map(memory_of, plain))
+    for place, node in setting.items():
+        target: Any = node.args[0] if node.args else None
+        value = given.get(target)
+        if not isinstance(value, torch.Tensor) or is_traceable_wrapper_subclass(value):
+            continue
+        if value.requires_grad:
+            return f"{target.name} gets another storage, and has a gradient"
+        if shared[memory_of(value)] > 1:
+            return f"{target.name} gets another storage, and shares memory with another input"
+        source = value_of(node.args[1]) if len(node.args) > 1 and isinstance(node.args[1], Node) else None
+        if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in (value, source)):
+            return f"{target.name} gets another storage, and one of the two has the negative or the conjugate bit"
+        views = list(_views(nodes[:place], target))
+        if any(user in nodes[place + 1 :] for one in views for user in one.users):
+            return f"{target.name} gets another storage, and a view of it is used afterwards"
+        new = set(map(memory_of, tensors_of(target)))
+        written = [one for later in nodes[place + 1 :] if later.op.startswith("call_") for one in written_by(later)]
+        if any(memory_of(one) in new for other in written for one in tensors_of(other)):
+            return f"{target.name} gets another storage, which is written to afterwards"
+    return None
+
+
+def _views(nodes: Sequence[Node], of: Node) -> Iterator[Node]:
+    """The nodes that are views of one, views of those, and so on."""
+    found = {of}
+    for node in nodes:
+        value = value_of(node)
+        if found.isdisjoint(node.all_input_nodes):
+            continue
+        several = value if isinstance(value, (list, tuple)) else (value,)
+        views = [one for one in several if isinstance(one, torch.Tensor) and one._is_view()]
+        if views or name_of(node) == "_get_data_attr":
+            found.add(node)
+            yield node
+
+
+def update_without_gradients(gm: GraphModule, inputs: Sequence[Any]) -> None:
+    """x.detach().add_(1) -> with torch.no_grad(): x.detach().add_(1), in place, of an input that has been computed and
+    has a gradient. It is the same to eager. AOTAutograd takes the former for an update of x with a gradient, and gives
+    x another history (torch 2.13).
+
+    Near miss: an update with a gradient.
+    """
+    given = zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
+    computed = [node for node, one in given if isinstance(one, torch.Tensor) and one.requires_grad and not one.is_leaf]
+    memory = {memory_of(one) for node in computed for one in tensors_of(node)}
+    recorded, changed = torch.is_grad_enabled(), False
+    for node in list(gm.graph.nodes) if memory else ():
+        if name_of(node) == "_set_grad_enabled":
+            recorded = bool(node.args[0])
+        if not recorded or node.op not in ("call_method", "call_function"):
+            continue
+        written = [one for target in written_by(node) for one in tensors_of(target)]
+        hidden = [one for one in written if memory_of(one) in memory and not one.requires_grad]
+        if not hidden or len(hidden) != len(written):
+            continue
+        with gm.graph.inserting_before(node):
+            gm.graph.call_function(torch._C._set_grad_enabled, (False,))
+        with gm.graph.inserting_after(node):
+            gm.graph.call_function(torch._C._set_grad_enabled, (True,))
+        changed = True
+    if changed:
+        gm.recompile()
+
+
+__all__ = ["lost_storage", "update_without_gradients"]
