@@ -715,6 +715,16 @@ FOUND: dict[str, Case] = {
         ["base = numbers(1, torch.float32, a, b).requires_grad_()", "x = base * 2"], ["x"], ["base"],
         ["v = x.detach()", "w = x * x", "v[0] = 5"], "(x * 2, v)", [(3, 4, 1)], {}, "all",
     ),
+    "71002773": Case(
+        ["x = numbers(31, torch.float32, c).requires_grad_()"], ["x"], [],
+        ["v4 = F.silu(x)", "v5 = v4 * 1", "v5.register_hook(lambda g: g * 2 + 1)"], "[x.sin(), v5 * v4, v4.view_as(v4)]",
+        [(3, 5, 2)], {}, "first",
+    ),
+    "a root at 0 whose gradient nobody asks for": Case(
+        ["x = numbers(1, torch.float32, a, b).requires_grad_()", "y = dynamic(x.detach() * 2, 0).requires_grad_()"],
+        ["x", "y"], [], ["v = x.unbind(1)[0] * y[:, 0]"], "(x.sin(), v, (x * 0).sqrt() + y.log())",
+        [(3, 4, 1), (5, 4, 1)], {"dynamic": None}, "first",
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -735,7 +745,8 @@ view that was made without gradients, what autograd does not say of such, sizes 
 sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy of nothing, a subclass that is one object
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
 gradient by conjugates of a subclass, a view of what was updated and has gaps, draws in the order of memory, one of
-several views of what is written to, an input that gets another storage, an update without a gradient.
+several views of what is written to, an input that gets another storage, an update without a gradient, gradients of
+some results.
 """
 
 
