@@ -14,14 +14,15 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.dynamo_graph import has_memory, name_of, tensors_of, value_of, written_by
+from cuesta.lowering.capture.dynamo_graph import has_memory, name_of, nodes_behind, tensors_of, value_of, written_by
 from cuesta.lowering.capture.memory_ranges import memory_of
 
 
 def lost_storage(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     """The input, if there is one, that gets another storage (`x.data = y`), where something else knows of
     the one it had, or of the one it gets: x has a gradient, shares memory with another input, has a view that is used
-    afterwards, is written to afterwards, or has a bit, or the other one has. AOTAutograd gives it the new storage when the graph has run: gradients are
+    afterwards, is written to afterwards, or has a bit, or the other one has; and so what is computed, if it gets that of
+    an input. AOTAutograd gives it the new storage when the graph has run: gradients are
     those of another tensor, and what else lies in one of the two storages has the values of the other (torch 2.13).
 
     Near miss: an input of which nobody knows what it was.
@@ -38,6 +39,8 @@ def lost_storage(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     for place, node in setting.items():
         target: Any = node.args[0] if node.args else None
         value = given.get(target)
+        if target not in given and any(one in given for one in _sources(node)):
+            return f"{target} gets the storage of an input"
         if not isinstance(value, torch.Tensor) or is_traceable_wrapper_subclass(value):
             continue
         if value.requires_grad:
@@ -55,6 +58,12 @@ def lost_storage(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
         if any(memory_of(one) in new for other in written for one in tensors_of(other)):
             return f"{target.name} gets another storage, which is written to afterwards"
     return None
+
+
+def _sources(node: Node) -> Iterator[Node]:
+    """What a node's second argument is a view of, and so on."""
+    source = node.args[1] if len(node.args) > 1 else None
+    return nodes_behind(source) if isinstance(source, Node) else iter(())
 
 
 def _views(nodes: Sequence[Node], of: Node) -> Iterator[Node]:
@@ -88,8 +97,7 @@ def update_without_gradients(gm: GraphModule, inputs: Sequence[Any]) -> None:
         if not recorded or node.op not in ("call_method", "call_function"):
             continue
         written = [one for target in written_by(node) for one in tensors_of(target)]
-        hidden = [one for one in written if memory_of(one) in memory and not one.requires_grad]
-        if not hidden or len(hidden) != len(written):
+        if any(one.requires_grad for one in written) or memory.isdisjoint(map(memory_of, written)):
             continue
         with gm.graph.inserting_before(node):
             gm.graph.call_function(torch._C._set_grad_enabled, (False,))

@@ -276,6 +276,15 @@ def test_sizes_that_torch_says_wrongly_are_evidence_beside_jvp() -> None:
     assert judge(case_with(*statements, results="w", calls="2")).kind == "right"
 
 
+def test_sizes_that_torch_says_wrongly_of_scales_are_evidence() -> None:
+    """71003318: of the scale of one number torch promises a dim, and Dynamo views the scale as it."""
+    statements = ["v, w = decomposed.choose_qparams_per_token_asymmetric(x, torch.int8)"]
+    case = Case(["x = numbers(28, torch.float32)"], ["x"], [], statements, "v.view(v.shape)", [(1, 1, 1)])
+    assert judge(case).kind == "excluded"
+    case.inputs = ["x = numbers(28, torch.float32, c)"]
+    assert judge(case).kind == "right"
+
+
 def test_gradients_are_of_what_are_objects_in_eager() -> None:
     """A view that is returned twice has its gradient once, also where it comes as two."""
     case = case_with("v = (x * 2).view(1, -1)", results="(v, v.to(v.dtype))", gradient=True)
