@@ -19,11 +19,11 @@ from cuesta.lowering.capture.memory_ranges import memory_of
 
 
 def lost_storage(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
-    """The input, if there is one, that gets another storage (`x.data = y`), where something else knows of
-    the one it had, or of the one it gets: x has a gradient, shares memory with another input, has a view that is used
-    afterwards, is written to afterwards, or has a bit, or the other one has; and so what is computed, if it gets that of
-    an input. AOTAutograd gives it the new storage when the graph has run: gradients are
-    those of another tensor, and what else lies in one of the two storages has the values of the other (torch 2.13).
+    """The input, if there is one, that gets another storage (`x.data = y`), where something else knows of the one it
+    had, or of the one it gets: x has a gradient, shares memory with another input, has a view that is used afterwards,
+    is written to afterwards, or has a bit, or the other one has; and what is computed, if it gets that of an input.
+    AOTAutograd gives it the storage when the graph has run: gradients are those of another tensor, and what else lies
+    in one of the two storages has the values of the other (torch 2.13).
 
     Near miss: an input of which nobody knows what it was.
 
@@ -80,6 +80,21 @@ def _views(nodes: Sequence[Node], of: Node) -> Iterator[Node]:
             yield node
 
 
+def lost_history(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
+    """The update without a gradient, if there is one, of an input that has been computed, has a gradient and shares
+    memory with another: AOTAutograd makes both of one tensor with a history that neither has.
+    """
+    plain = [one for one in inputs if isinstance(one, torch.Tensor) and has_memory(one)]
+    shared = {memory for memory, count in Counter(map(memory_of, plain)).items() if count > 1}
+    given = zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
+    beside = {node for node, one in given if isinstance(one, torch.Tensor) and has_memory(one) and memory_of(one) in shared}
+    for node, written in _unrecorded(gm, inputs) if beside else ():
+        memory = set(map(memory_of, written))
+        if any(memory_of(one) in memory for other in beside for one in tensors_of(other)):
+            return f"{name_of(node)} writes without a gradient to an input that has one and shares memory with another"
+    return None
+
+
 def update_without_gradients(gm: GraphModule, inputs: Sequence[Any]) -> None:
     """x.detach().add_(1) -> with torch.no_grad(): x.detach().add_(1), in place, of an input that has been computed and
     has a gradient. It is the same to eager. AOTAutograd takes the former for an update of x with a gradient, and gives
@@ -87,25 +102,33 @@ def update_without_gradients(gm: GraphModule, inputs: Sequence[Any]) -> None:
 
     Near miss: an update with a gradient.
     """
-    given = zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
-    computed = [node for node, one in given if isinstance(one, torch.Tensor) and one.requires_grad and not one.is_leaf]
-    memory = {memory_of(one) for node in computed for one in tensors_of(node)}
-    recorded, changed = torch.is_grad_enabled(), False
-    for node in list(gm.graph.nodes) if memory else ():
-        if name_of(node) == "_set_grad_enabled":
-            recorded = bool(node.args[0])
-        if not recorded or node.op not in ("call_method", "call_function"):
-            continue
-        written = [one for target in written_by(node) for one in tensors_of(target)]
-        if any(one.requires_grad for one in written) or memory.isdisjoint(map(memory_of, written)):
-            continue
+    found = [node for node, _ in _unrecorded(gm, inputs)]
+    for node in found:
         with gm.graph.inserting_before(node):
-            gm.graph.call_function(torch._C._set_grad_enabled, (False,))
+            gm.graph.call_function(_set_grad_enabled, (False,))
         with gm.graph.inserting_after(node):
-            gm.graph.call_function(torch._C._set_grad_enabled, (True,))
-        changed = True
-    if changed:
+            gm.graph.call_function(_set_grad_enabled, (True,))
+    if found:
         gm.recompile()
 
 
-__all__ = ["lost_storage", "update_without_gradients"]
+def _unrecorded(gm: GraphModule, inputs: Sequence[Any]) -> Iterator[tuple[Node, list[torch.Tensor]]]:
+    """The updates of what has no gradient, in the memory of a computed input that has one, where gradients are
+    recorded; and what they write to.
+    """
+    given = zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
+    computed = [node for node, one in given if isinstance(one, torch.Tensor) and one.requires_grad and not one.is_leaf]
+    memory = {memory_of(one) for node in computed for one in tensors_of(node)}
+    recorded = torch.is_grad_enabled()
+    for node in gm.graph.nodes if memory else ():
+        if name_of(node) == "_set_grad_enabled":
+            recorded = bool(node.args[0])
+        if recorded and node.op in ("call_method", "call_function"):
+            written = [one for target in written_by(node) for one in tensors_of(target)]
+            if not any(one.requires_grad for one in written) and not memory.isdisjoint(map(memory_of, written)):
+                yield node, written
+
+
+_set_grad_enabled: Any = getattr(torch._C, "_set_grad_enabled")  # noqa: B009  # pyright: ignore[reportPrivateUsage]
+
+__all__ = ["lost_history", "lost_storage", "update_without_gradients"]

@@ -16,7 +16,15 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.memory_ranges import is_known, is_several, known_to_meet, memory_of, overlaps
+from cuesta.lowering.capture.memory_ranges import (
+    has_no_gaps,
+    is_known,
+    is_several,
+    known_to_meet,
+    lie_alike,
+    memory_of,
+    overlaps,
+)
 
 _NO_WRITES: Final = frozenset(
     {
@@ -45,7 +53,10 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     Likewise of windows that leave elements out: x.unfold(0, 2, 3).zero_() leaves every third element as it was, and
     AOTAutograd makes 0 of it.
 
-    Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` and `unfold_inverse` of
+    Likewise of what is known to be in part, or in another order, what the update reads: x[1:].add_(x[:-1]) raises in
+    eager, where both have no gaps. AOTAutograd reads all before it writes.
+
+    Source: `has_internal_overlap` and `get_overlap_status` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` and `unfold_inverse` of
     FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
     """
     for module in gm.modules():
@@ -59,6 +70,8 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
                 return f"{name_of(node)} writes to tensors that overlap with what it reads next"
             if any(overlaps(one) for tensor in written for one in views_behind(tensor)):
                 return f"{name_of(node)} writes to a tensor of which several elements are one number in memory"
+            if any(_reads_a_part(node, target) for target in written):
+                return f"{name_of(node)} writes to a part of what it reads"
             if any(map(_is_of_windows_with_gaps, written)):
                 return f"{name_of(node)} writes to windows that leave elements out"
             if name_of(node).partition(".")[0] in _INSERTIONS and _is_copied_as_it_lies(node):
@@ -81,6 +94,17 @@ def _reads_what_it_wrote(node: Node, written: Sequence[Node]) -> bool:
                 earlier = [one for place, one in before.get(memory_of(tensor), ()) if place < position]
                 if any(known_to_meet([one, tensor]) for one in earlier):
                     return True
+    return False
+
+
+def _reads_a_part(node: Node, written: Node) -> bool:
+    """Whether a call reads elements that it writes to, which do not lie as those do."""
+    for target in tensors_of(written):
+        for source in node.all_input_nodes if has_no_gaps(target) else ():
+            for one in tensors_of(source) if source is not written else ():
+                if memory_of(one) == memory_of(target) and has_no_gaps(one) and not lie_alike(one, target):
+                    if one.dtype == target.dtype and known_to_meet([one, target]):
+                        return True
     return False
 
 
