@@ -148,3 +148,51 @@ def test_one_of_several_views_of_what_is_written_to(name: str) -> None:
         results.append(([one.detach().clone() for one in outputs], x.detach(), outputs[0]._version > version))
     torch.testing.assert_close(*results, rtol=0, atol=0)
     assert bool(cuesta.records) == is_compiled
+
+
+OVERLAPPING: dict[str, tuple[Callable[[Tensor], Any], bool]] = {
+    "the row before": (lambda x: x[1:].add_(x[:-1]), True),
+    "a transposed square": (lambda x: (y := x[:2].view(-1)[:4].view(2, 2)).add_(y.T), True),
+    "a list": (lambda x: torch._foreach_mul_([x[1:]], [x[:-1]]), True),
+    "given to": (lambda x: torch.add(x[:-1], 1, out=x[1:]), True),
+    "itself": (lambda x: x.mul_(x), False),
+    "itself by another view": (lambda x: x.view(-1).mul_(x.view(-1)), False),
+    "apart": (lambda x: x[:1].add_(x[2:]), False),
+    "every other": (lambda x: x[:, ::2].mul_(x[:, 1::2]), False),
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*writes to a part of what it reads")
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_an_update_that_reads_a_part_of_what_it_writes_to(name: str) -> None:
+    """Eager refuses it; AOTAutograd reads all before it writes."""
+    program, refuses = OVERLAPPING[name]
+    results: list[Any] = []
+    cuesta.clear_records()
+    for call in (program, compiled_of(program)):
+        x = leaf(False)
+        if refuses:
+            with pytest.raises(RuntimeError, match="single memory location"):
+                call(x)
+        else:
+            call(x)
+        results.append(x)
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+    assert bool(cuesta.records) == (not refuses)
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*shares memory with another")
+def test_the_history_of_what_shares_memory() -> None:
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        v = x * 2
+        w = v.view(-1)
+        torch._dynamo.graph_break()
+        w.detach().add_(1)
+        return v * v, w
+
+    results: list[Tensor] = []
+    for call in (program, torch.compile(program, backend="cuesta")):
+        x = leaf()
+        squares, w = call(x)
+        results.append(torch.autograd.grad([squares.sum(), (w * w).sum()], x)[0])
+    torch.testing.assert_close(*results, rtol=0, atol=0)

@@ -734,6 +734,28 @@ FOUND: dict[str, Case] = {
         ["x", "y"], [], ["v = x.unbind(1)[0] * y[:, 0]"], "(x.sin(), v, (x * 0).sqrt() + y.log())",
         [(3, 4, 1), (5, 4, 1)], {"dynamic": None}, "first",
     ),
+    "a computed tensor that gets the storage of an input": Case(
+        ["x = numbers(1, torch.float32, a, b)"], ["x"], [],
+        ["z = torch.zeros(3, 4)", "z.set_(x.detach())", "z.add_(1)"], "(z, x)", [(3, 4, 1)],
+    ),
+    "a part of what is read": Case(
+        ["x = numbers(1, torch.float32, a, b)"], ["x"], [], ["x[1:].detach().add_(x[:-1].detach())"], "x * 2",
+        [(3, 4, 1)],
+    ),
+    "a hook of a view of an input": Case(
+        ["x = numbers(1, torch.float32, a, b).requires_grad_()"], ["x"], [],
+        ["v = x.view(-1)", "v.register_hook(lambda g: g * 2)"], "(x.cos(), v)", [(3, 4, 1)], {}, "all",
+    ),
+    "several hooks": Case(
+        ["x = numbers(1, torch.float32, a, b).requires_grad_()"], ["x"], [],
+        ["v = x * 2", "v.register_hook(lambda g: g.clamp(max=0.5))", "v.register_hook(lambda g: g * 2)"],
+        "(v.sin(), v)", [(3, 4, 1)], {}, "all",
+    ),
+    "a history beside shared memory": Case(
+        ["x = numbers(1, torch.float32, a, b).requires_grad_()"], ["x"], [],
+        ["v = x * 2", "w = v.view(-1)", "torch._dynamo.graph_break()", "w.detach().add_(1)"], "(v * v, w)",
+        [(3, 4, 1)], {}, "all",
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -755,7 +777,7 @@ sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy o
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
 gradient by conjugates of a subclass, a view of what was updated and has gaps, draws in the order of memory, one of
 several views of what is written to, an input that gets another storage, an update without a gradient, gradients of
-some results.
+some results, a part of what is read, hooks.
 """
 
 

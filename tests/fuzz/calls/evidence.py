@@ -57,15 +57,16 @@ def has_arithmetic_said_otherwise(case: Case) -> bool:
 
 
 def has_size_said_otherwise(case: Case) -> bool:
-    """Whether the result of an operator has another size in eager than PyTorch's metadata function says."""
+    """Whether a result of an operator has another size in eager than PyTorch's metadata function says."""
     calls = _Calls(lambda func: isinstance(func, OpOverload))
     for _ in _results(case, calls):
         for func, given, named, result in calls.found:
-            operands = [one for one in tree_leaves((given, named)) if isinstance(one, Tensor)]
-            if not all(type(one) is Tensor for one in [*operands, result]):
+            tensors = [one for one in tree_leaves((given, named, result)) if isinstance(one, Tensor)]
+            if not all(type(one) is Tensor for one in tensors):
                 continue
-            said = _said(func, given, named)
-            if said is not None and said.shape != result.shape:
+            said, results = _said(func, given, named), tree_leaves(result)
+            pairs = zip(tree_leaves(said), results, strict=True) if said is not None else ()
+            if any(isinstance(one, Tensor) and one.shape != other.shape for one, other in pairs):
                 return True
         calls.found.clear()
     return False
