@@ -96,7 +96,8 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, tensors_stay
     from cuesta.returned_aliases import one_object_each
     from cuesta.undefined_gradients import has_functions_of_several
-    from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
+    from cuesta.lowering.capture.lost_in_views import parts_for_operators
+    from cuesta.values_of_inputs import arrived, beginning_as_said, numbers_as_said, still_arriving, wrapped_numbers
 
     if compilers.options.dump_inputs:
         from cuesta.programs.kept_inputs import weights_among
@@ -109,7 +110,8 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
         example_inputs, arriving = still_arriving(example_inputs)
         compiled = captured(gm, example_inputs, compilers.settings())
         compilers.take_undefined()
-        return one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
+        called = one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
+        return beginning_as_said(called, gm, parts_for_operators(gm), example_inputs)
 
 
 def _in_eager(gm: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:

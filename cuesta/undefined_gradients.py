@@ -1,4 +1,4 @@
-"""Backward passes that are asked for the gradients of some results: the class that AOTAutograd makes, and what it calls.
+"""Backward passes that are asked for the gradients of some results: AOTAutograd's class for them, and what it calls.
 
 Autograd makes zeros of gradients that nobody has, unless a function says that it takes None. AOTAutograd's does not say
 so; `take_undefined` does for it, where a backward graph has parts (`lowering/capture/undefined_gradients.py`).

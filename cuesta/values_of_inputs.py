@@ -54,6 +54,34 @@ def numbers_as_said(function: Callable[..., Any], numbers: Mapping[int, torch.dt
     return call
 
 
+# --- Where inputs begin in their storages -----------------------------------------------------------------------------
+
+
+def beginning_as_said(
+    function: Callable[..., Any], gm: GraphModule, positions: Sequence[int], example_inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """The function, for calls in which these inputs begin where those of the examples do; for others the graph, in
+    eager. (Dynamo guards sizes and strides.)
+    """
+    begins = {position: example_inputs[position].storage_offset() for position in positions}
+    known = {position: first for position, first in begins.items() if type(first) is int}
+    if not known:
+        return function
+    graphs: list[Callable[..., Any]] = []
+
+    def call(*args: Any) -> Any:
+        for position, first in known.items():
+            if args[position].storage_offset() != first:
+                if not graphs:
+                    from cuesta.in_eager import run_in_eager
+
+                    graphs.append(run_in_eager(gm))
+                return graphs[0](*args)
+        return function(*args)
+
+    return call
+
+
 # --- Tensors that are still received ----------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
 """What a graph does to its inputs behind autograd's back: other storages, and updates of which no gradient knows.
 
-    x.data = y                    ←  x lies where y lies; views of what x was do not
-    x.detach().add_(1)            ←  x has another value, and the gradient that it had
+x.data = y                    ←  x lies where y lies; views of what x was do not
+x.detach().add_(1)            ←  x has another value, and the gradient that it had
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def lost_history(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     plain = [one for one in inputs if isinstance(one, torch.Tensor) and has_memory(one)]
     shared = {memory for memory, count in Counter(map(memory_of, plain)).items() if count > 1}
     given = zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
-    beside = {node for node, one in given if isinstance(one, torch.Tensor) and has_memory(one) and memory_of(one) in shared}
+    tensors = [(node, one) for node, one in given if isinstance(one, torch.Tensor) and has_memory(one)]
+    beside = {node for node, one in tensors if memory_of(one) in shared}
     for node, written in _unrecorded(gm, inputs) if beside else ():
         memory = set(map(memory_of, written))
         if any(memory_of(one) in memory for other in beside for one in tensors_of(other)):

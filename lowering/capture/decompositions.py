@@ -33,6 +33,7 @@ from cuesta.lowering.capture.corrections import (
 from cuesta.lowering.capture.floats_of_8_bits import whole_where_it_computes
 from cuesta.lowering.capture.gradients import masked_scatter_backward, weight_norm_backward
 from cuesta.lowering.capture.histograms import bincount, histc
+from cuesta.lowering.capture.memory_ranges import order_in_memory
 from cuesta.lowering.capture.trilinear import trilinear
 
 if TYPE_CHECKING:
@@ -326,7 +327,7 @@ def bernoulli(self: Tensor, p: float = 0.5, *, generator: torch.Generator | None
     """
     import torch
 
-    order = _order_in_memory(self)
+    order = order_in_memory(self)
     if generator is not None or (self.dtype == torch.bool and list(order) == sorted(order)):
         return NotImplemented
     return torch.ops.aten._to_copy.default(_random_mask(self, p, order), dtype=self.dtype)
@@ -336,19 +337,8 @@ def native_dropout(self: Tensor, p: float, train: bool | None) -> tuple[Tensor, 
     """(x · mask · 1/(1 − p), mask), drawn as eager does: in the order in which x lies in memory."""
     if train is False:
         return NotImplemented
-    mask = _random_mask(self, 1 - p, _order_in_memory(self))
+    mask = _random_mask(self, 1 - p, order_in_memory(self))
     return self * mask * (1 / (1 - p) if p < 1 else 0.0), mask
-
-
-def _order_in_memory(tensor: Tensor) -> Sequence[int]:
-    """The axes in the order in which a tensor lies in memory, the outermost first."""
-    from torch._prims_common import (
-        compute_elementwise_output_logical_to_physical_perm,  # pyright: ignore[reportUnknownVariableType]
-    )
-
-    if tensor.is_contiguous():
-        return range(tensor.dim())
-    return compute_elementwise_output_logical_to_physical_perm(tensor)[0]
 
 
 def _random_mask(self: Tensor, p: float, order: Sequence[int]) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import torch
 from torch._guards import detect_fake_mode
-from torch._ops import OpOverload
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -54,10 +54,11 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     AOTAutograd makes 0 of it.
 
     Likewise of what is known to be in part, or in another order, what the update reads: x[1:].add_(x[:-1]) raises in
-    eager, where both have no gaps. AOTAutograd reads all before it writes.
+    eager, where both have no gaps. AOTAutograd reads all before it writes. (Of what is no operator of single elements,
+    eager's result may be of what it has written: torch.sum(x, 0, out=x).)
 
-    Source: `has_internal_overlap` and `get_overlap_status` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` and `unfold_inverse` of
-    FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
+    Source: `has_internal_overlap` and `get_overlap_status` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse`
+    and `unfold_inverse` of FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
     """
     for module in gm.modules():
         if not isinstance(module, GraphModule):
@@ -72,6 +73,8 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
                 return f"{name_of(node)} writes to a tensor of which several elements are one number in memory"
             if any(_reads_a_part(node, target) for target in written):
                 return f"{name_of(node)} writes to a part of what it reads"
+            if _reduces_to_what_it_reads(node):
+                return f"{name_of(node)} writes to what it reads, and is no operator of single elements"
             if any(map(_is_of_windows_with_gaps, written)):
                 return f"{name_of(node)} writes to windows that leave elements out"
             if name_of(node).partition(".")[0] in _INSERTIONS and _is_copied_as_it_lies(node):
@@ -97,14 +100,29 @@ def _reads_what_it_wrote(node: Node, written: Sequence[Node]) -> bool:
     return False
 
 
+def _reduces_to_what_it_reads(node: Node) -> bool:
+    """Whether an operator that is not one of single elements is given a tensor of what it reads as its `out`."""
+    out = node.kwargs.get("out")
+    if not isinstance(out, Node):
+        return False
+    packet = getattr(torch.ops.aten, name_of(node).partition(".")[0], None)
+    overloads: list[Any] = [getattr(packet, name) for name in packet.overloads()] if packet is not None else []
+    if any(torch.Tag.pointwise in overload.tags for overload in overloads):
+        return False
+    given = [one for argument in node.args for one in _nodes(argument)]
+    memory = set(map(memory_of, tensors_of(out)))
+    return any(memory_of(one) in memory for argument in given for one in tensors_of(argument))
+
+
 def _reads_a_part(node: Node, written: Node) -> bool:
     """Whether a call reads elements that it writes to, which do not lie as those do."""
     for target in tensors_of(written):
-        for source in node.all_input_nodes if has_no_gaps(target) else ():
-            for one in tensors_of(source) if source is not written else ():
-                if memory_of(one) == memory_of(target) and has_no_gaps(one) and not lie_alike(one, target):
-                    if one.dtype == target.dtype and known_to_meet([one, target]):
-                        return True
+        if has_no_gaps(target):
+            others = (one for source in node.all_input_nodes if source is not written for one in tensors_of(source))
+            alike = [one for one in others if memory_of(one) == memory_of(target) and one.dtype == target.dtype]
+            parts = [one for one in alike if has_no_gaps(one) and not lie_alike(one, target)]
+            if any(known_to_meet([one, target]) for one in parts):
+                return True
     return False
 
 
@@ -151,6 +169,12 @@ def name_of(node: Node) -> str:
 def written_by(node: Node) -> Iterator[Node]:
     """The tensors that a call updates."""
     target: Any = node.target
+    if (
+        isinstance(target, OpOverloadPacket)
+        and getattr(target, "_qualified_op_name", "aten").partition("::")[0] != "aten"
+    ):
+        names: list[str] = target.overloads()  # somebody's: names of those say nothing
+        target = getattr(target, "default" if "default" in names else names[0])
     if isinstance(target, OpOverload):
         if target.__name__.partition(".")[0] in _NO_WRITES:
             return

@@ -1,7 +1,7 @@
 """Hooks of tensors in Dynamo's graphs: nodes that give a view of the tensor, through which its gradient goes.
 
-    torch 2.13   %h = register_hook(%x, %body)
-    torch 2.11   %a = autograd_function_apply(%forward, %backward, %x); %h = %a[0]; forward is x.view_as(x)
+torch 2.13   %h = register_hook(%x, %body)
+torch 2.11   %a = autograd_function_apply(%forward, %backward, %x); %h = %a[0]; forward is x.view_as(x)
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, cast
 
-import torch
 from torch.fx import GraphModule, Node
 
-from cuesta.lowering.capture.dynamo_graph import name_of, tensors_of, value_of
+from cuesta.lowering.capture.dynamo_graph import name_of, tensors_of
 from cuesta.lowering.capture.memory_ranges import memory_of
 
 

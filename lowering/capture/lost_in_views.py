@@ -178,9 +178,10 @@ def lost_part(gm: GraphModule) -> str | None:
     results = [(node, one) for node in gm.graph.output_node().all_input_nodes for one in tensors_of(node)]
     alone = Counter(memory_of(one) for node, one in results if not _is_one_of_several(node))
     for node, one in results:
-        if one.requires_grad and memory_of(one) in written and _is_one_of_several(node):
-            if alone[memory_of(one)] == (memory_of(one) not in given):
-                return f"{node.name} is returned, one of several views of what is written to"
+        if not one.requires_grad or memory_of(one) not in written or not _is_one_of_several(node):
+            continue
+        if alone[memory_of(one)] == (memory_of(one) not in given):
+            return f"{node.name} is returned, one of several views of what is written to"
     return None
 
 
@@ -323,8 +324,8 @@ def _lies_within_what_is_computed(node: Node) -> bool:
 
 def lost_gaps(gm: GraphModule) -> str | None:
     """The call of `normal_`, if there is one, on the CPU, for a tensor that does not lie row-major only because it has
-    gaps: torch.empty(9, 2)[:, 0].normal_(). Eager makes other numbers, and another number of them, for what is row-major
-    than for what is not, and AOTAutograd gives it a copy without gaps.
+    gaps: torch.empty(9, 2)[:, 0].normal_(). Eager makes other numbers, and another number of them, for what is
+    row-major than for what is not, and AOTAutograd gives it a copy without gaps.
 
     Near miss: less than 16 elements, of which each is drawn by itself in either case.
 
@@ -346,6 +347,21 @@ _NORMAL = ("normal_", "normal_.default")
 _ONE_BY_ONE = 16
 """The least elements that eager draws normal numbers for in one go, where they lie row-major.
 Source: `normal_` of aten/src/ATen/native/cpu/DistributionTemplates.h."""
+
+
+def parts_for_operators(gm: GraphModule) -> Sequence[int]:
+    """The positions of the inputs of which somebody's operators write to a view: library.shift_(x[0]). AOTAutograd says
+    where such a view begins in the storage as it is when it traces, and nobody guards where an input begins.
+
+    Source: `write_view_information_to_args` of torch/_higher_order_ops/auto_functionalize.py.
+    """
+    given = gm.graph.find_nodes(op="placeholder")
+    found = set[Node]()
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and _is_somebodys(node):
+            for written in written_by(node):
+                found.update(list(nodes_behind(written))[1:][-1:])
+    return [position for position, node in enumerate(given) if node in found]
 
 
 def _is_somebodys(node: Node) -> bool:

@@ -102,6 +102,17 @@ def has_no_gaps(tensor: torch.Tensor) -> bool:
     return True
 
 
+def order_in_memory(tensor: torch.Tensor) -> Sequence[int]:
+    """The axes in the order in which a tensor lies in memory, the outermost first."""
+    from torch._prims_common import (
+        compute_elementwise_output_logical_to_physical_perm,  # pyright: ignore[reportUnknownVariableType]
+    )
+
+    if tensor.is_contiguous():
+        return range(tensor.dim())
+    return compute_elementwise_output_logical_to_physical_perm(tensor)[0]
+
+
 def _now(number: Any) -> int:
     """What a number is in this call; 0 if nobody can say."""
     hint = number if type(number) is int else number.node.hint

@@ -72,7 +72,8 @@ def test_gradients_of_some_results(name: str, dynamic: bool | None) -> None:
     with donated_buffers(False):  # the pass runs several times
         expected, results = program(*given), compiled_of(program, dynamic=dynamic)(*ours)
         places = range(len(expected))
-        for some in itertools.chain.from_iterable(itertools.combinations(places, count) for count in (1, 2, len(places))):
+        counts = (1, 2, len(places))
+        for some in itertools.chain.from_iterable(itertools.combinations(places, count) for count in counts):
             theirs, mine = (
                 torch.autograd.grad(
                     [of[k] for k in some], wanted, [torch.ones_like(of[k]) * (k + 2) for k in some],

@@ -276,6 +276,16 @@ def test_sizes_that_torch_says_wrongly_are_evidence_beside_jvp() -> None:
     assert judge(case_with(*statements, results="w", calls="2")).kind == "right"
 
 
+def test_evidence_that_is_seen_before_a_mode_ends_a_program() -> None:
+    """92000707: `torch.cond` cannot be called in a mode with what this norm gives."""
+    statements = ["v, w = decomposed.choose_qparams_per_token_asymmetric(x.sum(), torch.int8)"]
+    statements += ["u = torch.cond(x.sum() > 0, lambda x: x.sin() + v, lambda x: x.cos(), (x,))"]
+    assert has_size_said_otherwise(case_with(*statements, results="u"))
+    assert not has_size_said_otherwise(
+        case_with("u = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))", results="u")
+    )
+
+
 def test_sizes_that_torch_says_wrongly_of_scales_are_evidence() -> None:
     """71003318: of the scale of one number torch promises a dim, and Dynamo views the scale as it."""
     statements = ["v, w = decomposed.choose_qparams_per_token_asymmetric(x, torch.int8)"]
@@ -726,8 +736,8 @@ FOUND: dict[str, Case] = {
     ),
     "71002773": Case(
         ["x = numbers(31, torch.float32, c).requires_grad_()"], ["x"], [],
-        ["v4 = F.silu(x)", "v5 = v4 * 1", "v5.register_hook(lambda g: g * 2 + 1)"], "[x.sin(), v5 * v4, v4.view_as(v4)]",
-        [(3, 5, 2)], {}, "first",
+        ["v4 = F.silu(x)", "v5 = v4 * 1", "v5.register_hook(lambda g: g * 2 + 1)"],
+        "[x.sin(), v5 * v4, v4.view_as(v4)]", [(3, 5, 2)], {}, "first",
     ),
     "a root at 0 whose gradient nobody asks for": Case(
         ["x = numbers(1, torch.float32, a, b).requires_grad_()", "y = dynamic(x.detach() * 2, 0).requires_grad_()"],
@@ -756,6 +766,17 @@ FOUND: dict[str, Case] = {
         ["v = x * 2", "w = v.view(-1)", "torch._dynamo.graph_break()", "w.detach().add_(1)"], "(v * v, w)",
         [(3, 4, 1)], {}, "all",
     ),
+    "92000148": Case(
+        ["base_x = numbers(83, torch.float32, b + 2, a).requires_grad_()", "x = base_x[2:]"], ["x"], ["base_x"],
+        ["fuzz.shift_(x[1:3], 1)"], "torch.ones(3)", [(5, 4, 4)], {}, "first",
+    ),
+    "a row of what begins elsewhere": Case(
+        ["base_x = numbers(83, torch.float32, b, a)", "x = base_x[1:] if b > 4 else base_x[:-1]"], ["x"], ["base_x"],
+        ["fuzz.shift_(x[0], 1)"], "x * 2", [(5, 4, 4), (5, 5, 4)], {"dynamic": True}, "",
+    ),
+    "92000314": Case(
+        ["x = numbers(24, torch.float32, a)"], ["x"], [], ["torch.cumsum(x, 0, out=x)"], "x * 2", [(4, 1, 1)], {}, "",
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -777,7 +798,7 @@ sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy o
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
 gradient by conjugates of a subclass, a view of what was updated and has gaps, draws in the order of memory, one of
 several views of what is written to, an input that gets another storage, an update without a gradient, gradients of
-some results, a part of what is read, hooks.
+some results, a part of what is read, hooks, parts that operators write to.
 """
 
 

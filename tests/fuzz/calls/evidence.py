@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -95,21 +96,25 @@ def negative_tensors(case: Case) -> list[Tensor]:
 
 
 def _results(case: Case, mode: Any) -> Iterator[Any]:
-    """Arguments and outputs of each call that eager accepts."""
+    """Arguments and outputs of each call that eager accepts; with a mode, arguments of each, whatever became of it: not
+    all that eager does can be done in a mode (`torch.cond`), and what was seen before is evidence as well.
+    """
     make, program = case.functions()
     for sizes in case.calls:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
                 given = make(*sizes)
+            except REFUSALS:
+                continue
+            try:
+                with mode or nullcontext():
+                    outputs = program(*given[0])
+            except (*REFUSALS, torch._dynamo.exc.TorchDynamoException):
                 if mode is None:
-                    yield given, program(*given[0])
-                else:
-                    with mode:
-                        program(*given[0])
-                    yield given
-        except REFUSALS:
-            continue
+                    continue
+                outputs = None
+        yield given if mode is not None else (given, outputs)
 
 
 class _Calls(TorchDispatchMode):

@@ -137,8 +137,8 @@ EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
         "torch's fake of arithmetic has other strides than eager's",
         lambda case, what: _only(what, "strides|version") and has_arithmetic_said_otherwise(case),
     ),
-    # Of a norm over a dim of one element that is counted from the last (torch 2.11), of scales of one number (also 2.13):
-    # what follows is of a wrong size (docs/differences.md).
+    # Of a norm over a dim of one element that is counted from the last (torch 2.11), of scales of one number: what
+    # follows is of a wrong size (docs/differences.md).
     ("torch's fake has another size than eager's result", lambda case, what: has_size_said_otherwise(case)),
 )
 """The reason, and whether it holds for a case and what was found."""
