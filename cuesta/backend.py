@@ -94,9 +94,9 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
 def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, tensors_stay
+    from cuesta.lowering.capture.lost_in_views import parts_for_operators
     from cuesta.returned_aliases import one_object_each
     from cuesta.undefined_gradients import has_functions_of_several
-    from cuesta.lowering.capture.lost_in_views import parts_for_operators
     from cuesta.values_of_inputs import arrived, beginning_as_said, numbers_as_said, still_arriving, wrapped_numbers
 
     if compilers.options.dump_inputs:

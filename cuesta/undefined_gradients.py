@@ -56,7 +56,8 @@ def take_undefined(metadata: ViewAndMutationMeta) -> None:
         if made.__name__ == "CompiledFunction" and getattr(made, "metadata", None) is metadata:
             node: Any = getattr(made, "_backward_cls")  # noqa: B009  # autograd makes one for each call
             node.__init__ = lambda node: node.set_materialize_grads(False)
-            made._compiled_autograd_key = staticmethod(_with_zeros(made._compiled_autograd_key))
+            key: Any = getattr(made, "_compiled_autograd_key")  # noqa: B009
+            setattr(made, "_compiled_autograd_key", staticmethod(_with_zeros(key)))  # noqa: B010
             return
 
 

@@ -104,7 +104,7 @@ def _cut_from_where_it_begins(gm: GraphModule) -> None:
         for key in [one for one in named if one.endswith("_slice_start")]:
             prefix = key.removesuffix("_slice_start")
             base: Any = named["_all_bases"][named[f"{prefix}_base_index"]]
-            value: torch.Tensor = base.meta["val"]
+            value: Any = base.meta["val"]
             begins, step = value.storage_offset(), value.stride(named[f"{prefix}_slice_dim"])
             if type(begins) is int and begins == 0:
                 continue

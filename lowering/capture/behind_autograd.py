@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.fx import GraphModule, Node
@@ -73,7 +73,7 @@ def _views(nodes: Sequence[Node], of: Node) -> Iterator[Node]:
         value = value_of(node)
         if found.isdisjoint(node.all_input_nodes):
             continue
-        several = value if isinstance(value, (list, tuple)) else (value,)
+        several = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else (value,)
         views = [one for one in several if isinstance(one, torch.Tensor) and one._is_view()]
         if views or name_of(node) == "_get_data_attr":
             found.add(node)

@@ -169,11 +169,9 @@ def name_of(node: Node) -> str:
 def written_by(node: Node) -> Iterator[Node]:
     """The tensors that a call updates."""
     target: Any = node.target
-    if (
-        isinstance(target, OpOverloadPacket)
-        and getattr(target, "_qualified_op_name", "aten").partition("::")[0] != "aten"
-    ):
-        names: list[str] = target.overloads()  # somebody's: names of those say nothing
+    namespace: str = getattr(target, "_qualified_op_name", "aten").partition("::")[0]
+    if isinstance(node.target, OpOverloadPacket) and namespace != "aten":  # somebody's: names of those say nothing
+        names: list[str] = target.overloads()
         target = getattr(target, "default" if "default" in names else names[0])
     if isinstance(target, OpOverload):
         if target.__name__.partition(".")[0] in _NO_WRITES:
@@ -430,7 +428,9 @@ def draw_in_rows(gm: GraphModule) -> None:
     place it draws in the order of memory, and AOTAutograd writes both as one operator.
     """
     for module in gm.modules():
-        nodes = list(module.graph.nodes) if isinstance(module, GraphModule) else []
+        if not isinstance(module, GraphModule):
+            continue
+        nodes = list(module.graph.nodes)
         found = [node for node in nodes if name_of(node) in ("bernoulli", "bernoulli.p") and node.all_input_nodes]
         for node in found:
             given = node.all_input_nodes[0]
@@ -441,7 +441,7 @@ def draw_in_rows(gm: GraphModule) -> None:
                     rows.meta = {**given.meta, "example_value": value.contiguous()}
                     node.replace_input_with(given, rows)
         if found:
-            cast("GraphModule", module).recompile()
+            module.recompile()
 
 
 def view_what_may_be_seen(gm: GraphModule) -> None:

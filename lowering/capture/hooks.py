@@ -64,8 +64,8 @@ def _turn(chain: list[Node]) -> bool:
 
 def _follows(first: Node, second: Node) -> bool:
     """Whether a hook is one of what another gives, and nothing else is."""
-    (*_, part) = first.users or (None,)
-    return len(first.users) == 1 and part is second.args[2] and len(second.args[2].users) == 1
+    given: Any = second.args[2]
+    return list(first.users) == [given] and len(given.users) == 1
 
 
 def _hooked(gm: GraphModule, node: Node) -> Node | None:

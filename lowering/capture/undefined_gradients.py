@@ -56,7 +56,7 @@ def sizes_of(graph: Graph, node: Node) -> Sizes | None:
     """A function from a graph's inputs to the sizes and the strides of one of them, which itself is not asked; None if
     they cannot be known so.
     """
-    value = node.meta.get("val")
+    value: Any = node.meta.get("val")
     if type(value) is not torch.Tensor and not _is_plain_fake(value):
         return None
     numbers = [*value.shape, *value.stride()]
@@ -81,17 +81,21 @@ def _symbols(graph: Graph) -> Iterator[tuple[Any, int, int]]:
     for place, node in enumerate(graph.find_nodes(op="placeholder")):
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
-            yield value.node.expr, place, -1
+            yield _expression(value), place, -1
         elif isinstance(value, torch.Tensor) and node not in tangents:
             for axis, size in enumerate(value.shape):
                 if isinstance(size, torch.SymInt):
-                    yield size.node.expr, place, axis
+                    yield _expression(size), place, axis
+
+
+def _expression(number: Any) -> Any:
+    return number.node.expr
 
 
 def _computed(numbers: Sequence[Any], graph: Graph, rank: int) -> Sizes | None:
     found = list(_symbols(graph))
-    wanted = [number if type(number) is int else number.node.expr for number in numbers]
-    symbols = {symbol for one in wanted if type(one) is not int for symbol in one.free_symbols}
+    wanted: list[Any] = [number if type(number) is int else _expression(number) for number in numbers]
+    symbols: set[Any] = {symbol for one in wanted if type(one) is not int for symbol in one.free_symbols}
     if not symbols <= {symbol for symbol, _, _ in found}:
         return None
 
@@ -190,7 +194,7 @@ def _zeros_like(graph: Graph, node: Node) -> Node:
     """Zeros that lie as a value, which is computed for that only if its sizes are symbols, or it lies oddly."""
     value: torch.Tensor = node.meta["val"]
     if all(type(size) is int for size in value.shape) and value.is_contiguous():
-        kind = {"dtype": value.dtype, "device": value.device}
+        kind: dict[str, Any] = {"dtype": value.dtype, "device": value.device}
         zeros = graph.call_function(torch.ops.aten.full.default, ([*value.shape], 0), kind)
     else:
         zeros = graph.call_function(torch.ops.aten.full_like.default, (node, 0))

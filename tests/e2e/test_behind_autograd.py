@@ -13,6 +13,7 @@ import cuesta
 from tests.support.differential import compiled_of
 
 pytestmark = pytest.mark.slow
+aten: Any = torch.ops.aten
 
 
 def leaf(requires: bool = True) -> Tensor:
@@ -40,8 +41,8 @@ ASSIGNED: dict[str, tuple[Program, Callable[[], tuple[Tensor, Tensor]]]] = {
         lambda x, y: (y.mul_(3), assign(x, x.data * 2) + 1)[1],
         lambda: (lambda one: (one.expand(3, 4), one))(torch.arange(4.0)),
     ),
-    "a bit": (lambda x, y: assign(x, y) * 2, lambda: (torch._neg_view(leaf(False)), leaf(False) + 1)),
-    "another's bit": (lambda x, y: assign(x, y) * 2, lambda: (leaf(False) + 1, torch._neg_view(leaf(False)))),
+    "a bit": (lambda x, y: assign(x, y) * 2, lambda: (aten._neg_view(leaf(False)), leaf(False) + 1)),
+    "another's bit": (lambda x, y: assign(x, y) * 2, lambda: (leaf(False) + 1, aten._neg_view(leaf(False)))),
     "updated afterwards": (lambda x, y: (assign(x, y), y.add_(1), x * 2)[2], lambda: (leaf(False), leaf(False) + 2)),
     "nobody knows what it was": (lambda x, y: assign(x, y * 2) + 1, lambda: (leaf(False), leaf(False))),
 }  # fmt: skip
@@ -153,7 +154,7 @@ def test_one_of_several_views_of_what_is_written_to(name: str) -> None:
 OVERLAPPING: dict[str, tuple[Callable[[Tensor], Any], bool]] = {
     "the row before": (lambda x: x[1:].add_(x[:-1]), True),
     "a transposed square": (lambda x: (y := x[:2].view(-1)[:4].view(2, 2)).add_(y.T), True),
-    "a list": (lambda x: torch._foreach_mul_([x[1:]], [x[:-1]]), True),
+    "a list": (lambda x: aten._foreach_mul_.List([x[1:]], [x[:-1]]), True),
     "given to": (lambda x: torch.add(x[:-1], 1, out=x[1:]), True),
     "itself": (lambda x: x.mul_(x), False),
     "itself by another view": (lambda x: x.view(-1).mul_(x.view(-1)), False),

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._dynamo.exc import TorchDynamoException
 from torch._ops import OpOverload
 from torch._subclasses import FakeTensorMode
 from torch.overrides import TorchFunctionMode
@@ -110,7 +111,7 @@ def _results(case: Case, mode: Any) -> Iterator[Any]:
             try:
                 with mode or nullcontext():
                     outputs = program(*given[0])
-            except (*REFUSALS, torch._dynamo.exc.TorchDynamoException):
+            except (*REFUSALS, TorchDynamoException):
                 if mode is None:
                     continue
                 outputs = None
