@@ -11,6 +11,7 @@ import operator
 from typing import Any, Final, cast
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
 from cuesta.in_eager import UncapturedError
@@ -22,6 +23,7 @@ def as_eager(gm: GraphModule, *, fills_memory: bool = False) -> None:
     """Rewrites the graph in place, metadata included. `fills_memory` says whether eager fills what `empty` gives."""
     _scatter_given_indices(gm)
     _cut_from_where_it_begins(gm)
+    _draw_for_no_sizes(gm)
     if fills_memory:
         _fill(gm)
 
@@ -86,6 +88,40 @@ def _windows(given: dict[str, Any], rank: int) -> list[Any]:
     kernel = given["kernel_size"]
     lists = (kernel, given.get("stride") or kernel, given.get("padding", (0,)), given.get("dilation", (1,)))
     return [*(list(one) * (rank // len(one)) for one in lists), given.get("ceil_mode", False)]
+
+
+# -- random numbers of which only the size is asked --------------------------------------------------------------------
+
+_SIZES: Final = (_aten.sym_size.int, _aten.sym_stride.int, _aten.sym_numel.default, _aten.sym_storage_offset.default)
+
+
+def _draw_for_no_sizes(gm: GraphModule) -> None:
+    """sym_stride(dropout(empty)) -> a number that the graph has, in place, and no draw: where sizes change, DTensors
+    run each operator of theirs once more, on memory of no meaning, to learn of its strides. Eager draws once.
+    """
+    known: dict[Any, Node] = {}
+    drawn: dict[Node, None] = {}
+    asked: list[Node] = []
+    for node in gm.graph.nodes:
+        of_draws = any(one in drawn for one in node.all_input_nodes)
+        if node.op == "call_function" and (of_draws or _draws(node)):
+            drawn[node] = None
+        number: Any = node.meta.get("val")
+        if not isinstance(number, torch.SymInt):
+            continue
+        expression: Any = cast("Any", number).node.expr
+        if of_draws and node.target in _SIZES and expression in known:
+            node.replace_all_uses_with(known[expression])
+            asked.append(node)
+        elif not of_draws:
+            known.setdefault(expression, node)
+    for node in reversed(drawn) if asked else ():
+        if not node.users and isinstance(node.target, OpOverload | type(operator.getitem)):
+            gm.graph.erase_node(node)
+
+
+def _draws(node: Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 # -- parts that an operator of a user's writes to ----------------------------------------------------------------------

@@ -777,6 +777,11 @@ FOUND: dict[str, Case] = {
     "92000314": Case(
         ["x = numbers(24, torch.float32, a)"], ["x"], [], ["torch.cumsum(x, 0, out=x)"], "x * 2", [(4, 1, 1)], {}, "",
     ),
+    "92001018": Case(
+        ["x = dynamic(distributed(numbers(16, torch.float32, c), 0), 0)"], ["x"], [],
+        ["v = torch.cat([x, x], 0).unsqueeze(0)", "w = F.dropout(v, 0.5)"], "(v, w)", [(5, 9, 5), (5, 9, 8)],
+        {"dynamic": None}, "",
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -798,7 +803,8 @@ sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy o
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
 gradient by conjugates of a subclass, a view of what was updated and has gaps, draws in the order of memory, one of
 several views of what is written to, an input that gets another storage, an update without a gradient, gradients of
-some results, a part of what is read, hooks, parts that operators write to.
+some results, a part of what is read, hooks, parts that operators write to,
+draws of which only the size is asked.
 """
 
 
