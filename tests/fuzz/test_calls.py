@@ -238,8 +238,8 @@ def test_16_bits_without_a_truth_are_good_for_their_last_digit(monkeypatch: pyte
 
 
 def test_a_sum_into_what_it_reads_is_eagers() -> None:
-    """66011134: eager's sum reads what it has made 0; AOTAutograd computes it first, and refuses the graph before. It was
-    PyTorch's own until eager ran such a graph.
+    """66011134: eager's sum reads what it has made 0; AOTAutograd computes it first, and refuses the graph before. It
+    was PyTorch's own until eager ran such a graph.
     """
     statements = ["z.index_fill_(0, torch.tensor([1]), 4)", "torch.sum(z, 0, out=x)", "torch.sum(x, 0, out=x)"]
     inputs = ["x = numbers(58, torch.float32, c)", "z = numbers(25, torch.float32, 1).expand(c)"]
