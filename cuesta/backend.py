@@ -340,7 +340,7 @@ def drop_aliases(gm: torch.fx.GraphModule, *, unseen: bool = False) -> None:
     """
     import torch
 
-    from cuesta.saved_results import is_view
+    from cuesta.lowering.capture.said_of_nodes import is_view
 
     aliases = (torch.ops.aten.alias.default, torch.ops.aten.detach.default)
     output = gm.graph.output_node()

@@ -16,13 +16,11 @@ from typing import Any, cast
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from cuesta.lowering.capture.said_of_nodes import UncapturedError
+
 _C: Any = getattr(torch, "_C")  # noqa: B009  # most of it has no types
 UNCAPTURED = "AOTAutograd cannot capture it"
 """How the reason begins where nobody has foreseen the error; in tests and in CI such a warning is one."""
-
-
-class UncapturedError(Exception):
-    """What a graph does that no functional graph can say, as it turns out once there is one. The message is why."""
 
 
 def run_in_eager(gm: GraphModule) -> Callable[..., Any]:

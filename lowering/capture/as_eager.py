@@ -14,7 +14,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
-from cuesta.in_eager import UncapturedError
+from cuesta.lowering.capture.said_of_nodes import UncapturedError
 
 _aten = torch.ops.aten
 

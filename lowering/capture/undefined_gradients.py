@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from cuesta.saved_results import is_view
+from cuesta.lowering.capture.said_of_nodes import is_view
 
 Sizes = Callable[[Sequence[Any]], tuple[list[int], list[int]]]
 """From the inputs of a graph to the sizes and the strides of one."""
