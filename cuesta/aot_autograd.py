@@ -25,8 +25,10 @@ def captured(
     Source: `create_subclass_meta` and `unwrap_tensor_subclasses` of
     torch/_functorch/_aot_autograd/subclass_utils.py.
     """
+    from cuesta.lowering.capture.behind_autograd import update_without_gradients
     from cuesta.lowering.capture.dynamo_graph import (
         copy_what_is_resolved,
+        draw_in_rows,
         expand_nothing_by_views,
         gather_where_a_tensor_says,
         view_what_may_be_seen,
@@ -37,6 +39,8 @@ def captured(
     copy_negative_results(gm)
     expand_nothing_by_views(gm)
     gather_where_a_tensor_says(gm)
+    draw_in_rows(gm)
+    update_without_gradients(gm, example_inputs)
     view_what_may_be_seen(gm)
     environment = _symbols_of_subclasses(gm, example_inputs)
     while environment is not None:

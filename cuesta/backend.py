@@ -34,6 +34,7 @@ from cuesta.structured_trace import trace_record
 
 if TYPE_CHECKING:
     import torch
+    from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
 
 BoxedFunction = Callable[[list[Any]], Any]
 
@@ -62,13 +63,18 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     runs in eager, with a warning that says why.
     """
     from cuesta.in_eager import left_as_found, why_uncaptured
+    from cuesta.lowering.capture.behind_autograd import lost_history, lost_storage
     from cuesta.lowering.capture.dynamo_graph import update_beside_bits, update_of_shared_elements
+    from cuesta.lowering.capture.hooks import lost_hook, order_hooks
     from cuesta.lowering.capture.lost_in_views import lost
 
     start = perf_counter()
     try:
         with left_as_found():
-            reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs) or lost(gm)
+            order_hooks(gm)
+            reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)
+            reason = reason or lost_storage(gm, example_inputs) or lost_history(gm, example_inputs)
+            reason = reason or lost_hook(gm) or lost(gm)
             if reason is not None:
                 return _in_eager(gm, reason)
             if _wants_to_save():
@@ -91,12 +97,14 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
     from cuesta.lowering.capture.lost_in_views import negative_results_flipped
     from cuesta.places_of_inputs import at_known_places, places_that_count
     from cuesta.returned_aliases import one_object_each, with_negative_bits
+    from cuesta.undefined_gradients import has_functions_of_several
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     if compilers.options.dump_inputs:
         from cuesta.programs.kept_inputs import weights_among
 
         compilers.weights = weights_among(gm, example_inputs)
+    compilers.may_have_parts = not has_functions_of_several(gm)
     loops = numbers_of_loops(gm, example_inputs)
     with collection_paused(), capturing(), loops, tensors_stay(example_inputs), only(compilers.extensions):
         numbers = wrapped_numbers(gm)
@@ -104,6 +112,7 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
         places = places_that_count(gm)
         with negative_results_flipped(gm) as flipped:
             compiled = at_known_places(captured(gm, example_inputs, compilers.settings()), gm, places)
+            compilers.take_undefined()
             compiled = with_negative_bits(compiled, flipped)
         return one_object_each(arrived(numbers_as_said(compiled, numbers), arriving), gm)
 
@@ -197,6 +206,10 @@ class Compilers:
         self.seconds = 0.0
         self.weights = frozenset[int]()
         """Where in memory the model's own tensors begin, when inputs are to be kept."""
+        self.may_have_parts, self.has_parts = True, False
+        """Whether a backward pass computes other things for some gradients than for all."""
+        self.in_parts: ViewAndMutationMeta | None = None
+        """Of a captured graph whose backward pass is compiled for those that there are."""
         self.failures: list[Exception] = []
         """Of compiling what was captured: no reason to run anything in eager."""
 
@@ -208,11 +221,26 @@ class Compilers:
             "fw_compiler": self.of("forward"),
             "bw_compiler": self.of("backward"),
             "inference_compiler": self.of("inference"),
-            "partition_fn": functools.partial(_partition, random=self.options.random),
+            "partition_fn": self.partition,
             "decompositions": decomposition_table(),
             # Writes to inputs end the graph, which is functional otherwise; see `aten.writes_to`.
             "keep_inference_input_mutations": True,
         }
+
+    def partition(self, gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
+        """The forward and the backward graph of a joint one."""
+        from cuesta.lowering.capture.undefined_gradients import is_of_parts
+
+        forward, backward = _partition(gm, *arguments, random=self.options.random, **options)
+        self.has_parts = self.may_have_parts and is_of_parts(backward)
+        return forward, backward
+
+    def take_undefined(self) -> None:
+        """Lets autograd give None for gradients that there are not to what was captured, if that makes a difference."""
+        from cuesta.undefined_gradients import take_undefined
+
+        if self.in_parts is not None:
+            take_undefined(self.in_parts)
 
     def compile(self, gm: torch.fx.GraphModule, record: CompileRecord) -> BoxedFunction:
         """Compiles one graph of AOTAutograd's."""
@@ -224,7 +252,22 @@ class Compilers:
 
     def of(self, kind: GraphKind) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
         """The compiler of one kind of graph."""
-        return functools.partial(self._compile, kind)
+        return self._backward if kind == "backward" else functools.partial(self._compile, kind)
+
+    def _backward(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
+        if self.in_parts is None:
+            return self._compile("backward", gm, example_inputs)
+        from cuesta.undefined_gradients import Parts, copied
+
+        compile = functools.partial(self._compile, "backward")
+        pristine = copied(gm)
+        parts = Parts(compile(gm, example_inputs), pristine, example_inputs, compile)
+
+        def backward(arguments: list[Any]) -> Any:
+            return parts(arguments)
+
+        backward._boxed_call = True  # type: ignore[attr-defined]
+        return backward
 
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
         start, record = perf_counter(), CompileRecord(kind=kind)
@@ -242,12 +285,14 @@ class Compilers:
                 save_what_was_read,
                 take_example_inputs,
             )
+            from cuesta.undefined_gradients import plain_metadata
             from cuesta.values_of_inputs import addressed, given_memory, given_plain, read_memory, read_plain
 
             if kind != "backward":
                 refuse_moved_updates()
             count_slices_from_their_bases(gm)
             if kind == "forward":
+                self.in_parts = plain_metadata() if self.has_parts else None
                 count_visible_results(gm)
             detach_what_is_seen(gm, kind)
             drop_aliases(gm)
@@ -302,7 +347,7 @@ def drop_aliases(gm: torch.fx.GraphModule, *, unseen: bool = False) -> None:
     """
     import torch
 
-    from cuesta.saved_results import is_view
+    from cuesta.lowering.capture.said_of_nodes import is_view
 
     aliases = (torch.ops.aten.alias.default, torch.ops.aten.detach.default)
     output = gm.graph.output_node()

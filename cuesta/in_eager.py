@@ -16,17 +16,18 @@ from typing import Any, cast
 import torch
 from torch.fx import GraphModule
 
+from cuesta.lowering.capture.said_of_nodes import UncapturedError
+
 _C: Any = getattr(torch, "_C")  # noqa: B009  # most of it has no types
 UNCAPTURED = "AOTAutograd cannot capture it"
 """How the reason begins where nobody has foreseen the error; in tests and in CI such a warning is one."""
 
 
-class UncapturedError(Exception):
-    """What a graph does that no functional graph can say, as it turns out once there is one. The message is why."""
-
-
 def run_in_eager(gm: GraphModule) -> Callable[..., Any]:
     """The graph as a function that eager runs; the graph is changed.
+
+    x.data = y is just that. Dynamo writes it as an update without gradients, x.set_(y), after which x is another leaf
+    (what was computed of it before has no gradient to it), and a bit of x's is one of y (torch 2.11, 2.13).
 
     Checkpoints are those of torch.utils: the operator that stands for one in a graph draws other random numbers when it
     computes again, where no compiler sees to it, and gradients would be of another dropout.

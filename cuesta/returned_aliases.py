@@ -20,7 +20,8 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.in_eager import UncapturedError
-from cuesta.saved_results import has_subclasses, is_view, tokens_of
+from cuesta.lowering.capture.said_of_nodes import is_view
+from cuesta.saved_results import has_subclasses, tokens_of
 
 if TYPE_CHECKING:
     from torch.fx import Graph, GraphModule, Node

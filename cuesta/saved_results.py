@@ -6,10 +6,10 @@ reports their strides, and then AOTAutograd hands the backward pass example inpu
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from cuesta.lowering.capture.said_of_nodes import is_view
 from cuesta.record import GraphKind, Strides
 
 if TYPE_CHECKING:
@@ -95,14 +95,6 @@ def detach_what_is_seen(graph: torch.fx.GraphModule, kind: GraphKind) -> None:
             node.target = aten.alias.default
     if results:
         output.args = (tuple(results),)
-
-
-def is_view(node: torch.fx.Node) -> bool:
-    """Whether a call gives another name for the memory of its first argument, or one of several such. (One of the
-    tensors that `_foreach_copy` gives is none.)
-    """
-    call: Any = node.args[0] if node.target is operator.getitem else node
-    return bool(getattr(call.target, "is_view", False))
 
 
 def _bases() -> Collection[int]:
@@ -260,7 +252,6 @@ __all__ = [
     "detach_what_is_seen",
     "given_results",
     "has_subclasses",
-    "is_view",
     "report_strides",
     "save_what_was_read",
     "strides_of_results",

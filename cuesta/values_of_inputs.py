@@ -18,7 +18,7 @@ from torch.fx import GraphModule, Node
 
 from cuesta.dialects.core.structs import struct
 from cuesta.finishing import BoxedFunction, make_boxed
-from cuesta.saved_results import is_view
+from cuesta.lowering.capture.said_of_nodes import is_view
 
 aten = torch.ops.aten
 
@@ -52,6 +52,9 @@ def numbers_as_said(function: Callable[..., Any], numbers: Mapping[int, torch.dt
         return function(*taken)
 
     return call
+
+
+# --- Where inputs begin in their storages -----------------------------------------------------------------------------
 
 
 # --- Tensors that are still received ----------------------------------------------------------------------------------

@@ -11,7 +11,10 @@ import operator
 from typing import Any, Final, cast
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
+
+from cuesta.lowering.capture.said_of_nodes import UncapturedError
 
 _aten = torch.ops.aten
 
@@ -19,6 +22,8 @@ _aten = torch.ops.aten
 def as_eager(gm: GraphModule, *, fills_memory: bool = False) -> None:
     """Rewrites the graph in place, metadata included. `fills_memory` says whether eager fills what `empty` gives."""
     _scatter_given_indices(gm)
+    _cut_from_where_it_begins(gm)
+    _draw_for_no_sizes(gm)
     if fills_memory:
         _fill(gm)
 
@@ -83,6 +88,67 @@ def _windows(given: dict[str, Any], rank: int) -> list[Any]:
     kernel = given["kernel_size"]
     lists = (kernel, given.get("stride") or kernel, given.get("padding", (0,)), given.get("dilation", (1,)))
     return [*(list(one) * (rank // len(one)) for one in lists), given.get("ceil_mode", False)]
+
+
+# -- random numbers of which only the size is asked --------------------------------------------------------------------
+
+_SIZES: Final = (_aten.sym_size.int, _aten.sym_stride.int, _aten.sym_numel.default, _aten.sym_storage_offset.default)
+
+
+def _draw_for_no_sizes(gm: GraphModule) -> None:
+    """sym_stride(dropout(empty)) -> a number that the graph has, in place, and no draw: where sizes change, DTensors
+    run each operator of theirs once more, on memory of no meaning, to learn of its strides. Eager draws once.
+    """
+    known: dict[Any, Node] = {}
+    drawn: dict[Node, None] = {}
+    asked: list[Node] = []
+    for node in gm.graph.nodes:
+        of_draws = any(one in drawn for one in node.all_input_nodes)
+        if node.op == "call_function" and (of_draws or _draws(node)):
+            drawn[node] = None
+        number: Any = node.meta.get("val")
+        if not isinstance(number, torch.SymInt):
+            continue
+        expression: Any = cast("Any", number).node.expr
+        if of_draws and node.target in _SIZES and expression in known:
+            node.replace_all_uses_with(known[expression])
+            asked.append(node)
+        elif not of_draws:
+            known.setdefault(expression, node)
+    for node in reversed(drawn) if asked else ():
+        if not node.users and isinstance(node.target, OpOverload | type(operator.getitem)):
+            gm.graph.erase_node(node)
+
+
+def _draws(node: Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+# -- parts that an operator of a user's writes to ----------------------------------------------------------------------
+
+
+def _cut_from_where_it_begins(gm: GraphModule) -> None:
+    """shift_(x[1:3]) of an x that begins elsewhere in its storage: PyTorch counts the rows of such a part from the
+    start of the storage (torch 2.11, 2.13), and cuts them off x.
+
+    Errors: UncapturedError where only a symbol says where x begins.
+
+    Source: `try_use_slice` of torch/_higher_order_ops/auto_functionalize.py.
+    """
+    for node in gm.graph.find_nodes(op="call_function", target=torch.ops.higher_order.auto_functionalized_v2):
+        named: dict[str, Any] = dict(node.kwargs)
+        for key in [one for one in named if one.endswith("_slice_start")]:
+            prefix = key.removesuffix("_slice_start")
+            base: Any = named["_all_bases"][named[f"{prefix}_base_index"]]
+            value: Any = base.meta["val"]
+            begins, step = value.storage_offset(), value.stride(named[f"{prefix}_slice_dim"])
+            if type(begins) is int and begins == 0:
+                continue
+            start, end = named[key], named[f"{prefix}_slice_end"]
+            if not all(type(number) is int for number in (begins, step, start, end)):
+                raise UncapturedError(f"{named.get('_op', node.args[0])} writes to a part of what begins at a symbol")
+            named |= {key: start - begins // step, f"{prefix}_slice_end": end - begins // step}
+        node.kwargs = named
 
 
 # -- memory that nobody has written ------------------------------------------------------------------------------------

@@ -104,6 +104,22 @@ def index_fill(self: Tensor, dim: int, index: Tensor, value: float | Tensor) -> 
     return torch.ops.aten.copy.default(torch.empty_like(self), result)
 
 
+def in_rows(overload: OpOverload) -> Callable[..., Any]:
+    """The same of tensors that lie row-major, as do what eager draws for them, whatever they lie like, and its result.
+    PyTorch's metadata say that the result lies as the first of them.
+    """
+
+    def decomposition(*arguments: Any, **named: Any) -> Any:
+        import torch
+
+        given = [one.contiguous() if isinstance(one, torch.Tensor) else one for one in arguments]
+        if all(one is other for one, other in zip(arguments, given, strict=True)):
+            return NotImplemented
+        return overload(*given, **named)
+
+    return decomposition
+
+
 def unless_eager_refuses(overload: OpOverload, formula: Callable[..., Any]) -> Callable[..., Any]:
     """A decomposition of what is given tensors of one type; of several, where eager takes those: else it is a call,
     and raises as in eager.
@@ -130,4 +146,4 @@ def _without_elements(value: Any) -> Any:
     return torch.empty(0, dtype=value.dtype) if isinstance(value, torch.Tensor) else value
 
 
-__all__ = ["index_fill", "put", "select", "take", "unless_eager_refuses", "vector_norm"]
+__all__ = ["in_rows", "index_fill", "put", "select", "take", "unless_eager_refuses", "vector_norm"]

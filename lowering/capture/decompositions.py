@@ -20,10 +20,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cuesta.dialects.core.extension import Lowering, active
 from cuesta.lowering.capture import insertions, quantization
-from cuesta.lowering.capture.corrections import index_fill, int_mm, put, select, take, unless_eager_refuses, vector_norm
+from cuesta.lowering.capture.corrections import (
+    in_rows,
+    index_fill,
+    int_mm,
+    put,
+    select,
+    take,
+    unless_eager_refuses,
+    vector_norm,
+)
 from cuesta.lowering.capture.floats_of_8_bits import whole_where_it_computes
 from cuesta.lowering.capture.gradients import masked_scatter_backward, weight_norm_backward
 from cuesta.lowering.capture.histograms import bincount, histc
+from cuesta.lowering.capture.memory_ranges import order_in_memory
 from cuesta.lowering.capture.trilinear import trilinear
 
 if TYPE_CHECKING:
@@ -182,6 +192,14 @@ def _own_decompositions() -> DecompositionTable:
         aten._efficientzerotensor.default: aten.zeros.default,
         aten.bernoulli.p: bernoulli,
         aten.native_dropout.default: native_dropout,
+        **{
+            overload: in_rows(overload)
+            for overload in (
+                aten.normal.float_Tensor,
+                aten.poisson.default,
+                aten.rrelu_with_noise_functional.default,
+            )
+        },
         aten.nll_loss_backward.default: nll_loss_backward,
         aten.select_backward.default: select_backward,
         aten.slice_backward.default: slice_backward,
@@ -303,24 +321,23 @@ def copy_of(view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def bernoulli(self: Tensor, p: float = 0.5, *, generator: torch.Generator | None = None) -> Tensor:
-    """The draw as bools, and a cast. Eager's numbers do not depend on the type that they are asked for in."""
+    """The draw as bools, and a cast: in the order in which `self` lies in memory, as eager's in place, which
+    AOTAutograd writes so. (`draw_in_rows` sees to those that are not.) Eager's numbers do not depend on the type that
+    they are asked for in.
+    """
     import torch
 
-    if self.dtype == torch.bool or generator is not None:
+    order = order_in_memory(self)
+    if generator is not None or (self.dtype == torch.bool and list(order) == sorted(order)):
         return NotImplemented
-    return torch.ops.aten._to_copy.default(_random_mask(self, p, range(self.dim())), dtype=self.dtype)
+    return torch.ops.aten._to_copy.default(_random_mask(self, p, order), dtype=self.dtype)
 
 
 def native_dropout(self: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """(x · mask · 1/(1 − p), mask), drawn as eager does: in the order in which x lies in memory."""
-    from torch._prims_common import (
-        compute_elementwise_output_logical_to_physical_perm,  # pyright: ignore[reportUnknownVariableType]
-    )
-
     if train is False:
         return NotImplemented
-    order = range(self.dim()) if self.is_contiguous() else compute_elementwise_output_logical_to_physical_perm(self)[0]
-    mask = _random_mask(self, 1 - p, order)
+    mask = _random_mask(self, 1 - p, order_in_memory(self))
     return self * mask * (1 / (1 - p) if p < 1 else 0.0), mask
 
 

@@ -12,11 +12,19 @@ from typing import Any, Final, cast
 
 import torch
 from torch._guards import detect_fake_mode
-from torch._ops import OpOverload
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from cuesta.lowering.capture.memory_ranges import is_known, is_several, known_to_meet, memory_of, overlaps
+from cuesta.lowering.capture.memory_ranges import (
+    has_no_gaps,
+    is_known,
+    is_several,
+    known_to_meet,
+    lie_alike,
+    memory_of,
+    overlaps,
+)
 
 _NO_WRITES: Final = frozenset(
     {
@@ -45,8 +53,12 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
     Likewise of windows that leave elements out: x.unfold(0, 2, 3).zero_() leaves every third element as it was, and
     AOTAutograd makes 0 of it.
 
-    Source: `has_internal_overlap` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse` and `unfold_inverse` of
-    FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
+    Likewise of what is known to be in part, or in another order, what the update reads: x[1:].add_(x[:-1]) raises in
+    eager, where both have no gaps. AOTAutograd reads all before it writes. (Of what is no operator of single elements,
+    eager's result may be of what it has written: torch.sum(x, 0, out=x).)
+
+    Source: `has_internal_overlap` and `get_overlap_status` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse`
+    and `unfold_inverse` of FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
     """
     for module in gm.modules():
         if not isinstance(module, GraphModule):
@@ -59,6 +71,10 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
                 return f"{name_of(node)} writes to tensors that overlap with what it reads next"
             if any(overlaps(one) for tensor in written for one in views_behind(tensor)):
                 return f"{name_of(node)} writes to a tensor of which several elements are one number in memory"
+            if any(_reads_a_part(node, target) for target in written):
+                return f"{name_of(node)} writes to a part of what it reads"
+            if _reduces_to_what_it_reads(node):
+                return f"{name_of(node)} writes to what it reads, and is no operator of single elements"
             if any(map(_is_of_windows_with_gaps, written)):
                 return f"{name_of(node)} writes to windows that leave elements out"
             if name_of(node).partition(".")[0] in _INSERTIONS and _is_copied_as_it_lies(node):
@@ -84,6 +100,32 @@ def _reads_what_it_wrote(node: Node, written: Sequence[Node]) -> bool:
     return False
 
 
+def _reduces_to_what_it_reads(node: Node) -> bool:
+    """Whether an operator that is not one of single elements is given a tensor of what it reads as its `out`."""
+    out = node.kwargs.get("out")
+    if not isinstance(out, Node):
+        return False
+    packet = getattr(torch.ops.aten, name_of(node).partition(".")[0], None)
+    overloads: list[Any] = [getattr(packet, name) for name in packet.overloads()] if packet is not None else []
+    if any(torch.Tag.pointwise in overload.tags for overload in overloads):
+        return False
+    given = [one for argument in node.args for one in _nodes(argument)]
+    memory = set(map(memory_of, tensors_of(out)))
+    return any(memory_of(one) in memory for argument in given for one in tensors_of(argument))
+
+
+def _reads_a_part(node: Node, written: Node) -> bool:
+    """Whether a call reads elements that it writes to, which do not lie as those do."""
+    for target in tensors_of(written):
+        if has_no_gaps(target):
+            others = (one for source in node.all_input_nodes if source is not written for one in tensors_of(source))
+            alike = [one for one in others if memory_of(one) == memory_of(target) and one.dtype == target.dtype]
+            parts = [one for one in alike if has_no_gaps(one) and not lie_alike(one, target)]
+            if any(known_to_meet([one, target]) for one in parts):
+                return True
+    return False
+
+
 _INSERTIONS: Final = ("as_strided_scatter", "copy", "diagonal_scatter", "select_scatter", "slice_scatter")
 """Operators that update a copy of the storage of their first argument."""
 
@@ -106,7 +148,7 @@ def update_beside_bits(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
 
     Source: `merge_view_inputs` of torch/_functorch/_aot_autograd/runtime_wrappers.py.
     """
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor) and _has_memory(value)]
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor) and has_memory(value)]
     if not any(tensor.is_neg() or tensor.is_conj() for tensor in tensors):
         return None
     memory = [tensor.untyped_storage()._cdata for tensor in tensors]  # pyright: ignore[reportPrivateUsage]
@@ -132,6 +174,10 @@ def sets_data(node: Node) -> bool:
 def written_by(node: Node) -> Iterator[Node]:
     """The tensors that a call updates."""
     target: Any = node.target
+    namespace: str = getattr(target, "_qualified_op_name", "aten").partition("::")[0]
+    if isinstance(node.target, OpOverloadPacket) and namespace != "aten":  # somebody's: names of those say nothing
+        names: list[str] = target.overloads()
+        target = getattr(target, "default" if "default" in names else names[0])
     if isinstance(target, OpOverload):
         if target.__name__.partition(".")[0] in _NO_WRITES:
             return
@@ -205,7 +251,7 @@ def value_of(node: Node) -> object:
     return node.meta.get("example_value", node.meta.get("val"))
 
 
-def _has_memory(tensor: torch.Tensor) -> bool:
+def has_memory(tensor: torch.Tensor) -> bool:
     """Whether it is a tensor in itself: not one that stands for others, as DTensors and those inside of `vmap` do."""
     batched: Any = getattr(torch._C, "_functorch")  # noqa: B009  # pyright: ignore[reportPrivateUsage]
     if batched.is_functorch_wrapped_tensor(tensor) or is_traceable_wrapper_subclass(tensor):
@@ -382,6 +428,27 @@ def copy_what_is_resolved(gm: GraphModule) -> None:
             module.recompile()
 
 
+def draw_in_rows(gm: GraphModule) -> None:
+    """x.bernoulli(p) -> x.contiguous().bernoulli(p), in place: eager draws row by row for what does not lie so. In
+    place it draws in the order of memory, and AOTAutograd writes both as one operator.
+    """
+    for module in gm.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        nodes = list(module.graph.nodes)
+        found = [node for node in nodes if name_of(node) in ("bernoulli", "bernoulli.p") and node.all_input_nodes]
+        for node in found:
+            given = node.all_input_nodes[0]
+            for value in tensors_of(given):
+                if not value.is_contiguous():
+                    with module.graph.inserting_before(node):
+                        rows = module.graph.call_method("contiguous", (given,))
+                    rows.meta = {**given.meta, "example_value": value.contiguous()}
+                    node.replace_input_with(given, rows)
+        if found:
+            module.recompile()
+
+
 def view_what_may_be_seen(gm: GraphModule) -> None:
     """_unsafe_view(x, …) -> view(x, …), in place: whoever calls it may go on to write to x, whatever its name says."""
     found = [node for node in gm.graph.nodes if node.op == "call_function" and node.target in _UNSAFE_VIEWS]
@@ -417,13 +484,13 @@ def _views_since_negated(node: Node) -> list[Node] | None:
         return None
     while isinstance(view := (found[-1] if found else node).args[0], Node):
         value = value_of(view)
-        if not isinstance(value, torch.Tensor) or not _has_memory(value) or not value.is_neg() or not view.args:
+        if not isinstance(value, torch.Tensor) or not has_memory(value) or not value.is_neg() or not view.args:
             return None
         if any(written_by(view)):
             return None
         found.append(view)
         source = value_of(view.args[0]) if isinstance(view.args[0], Node) else None
-        if not isinstance(source, torch.Tensor) or not _has_memory(source) or memory_of(source) != memory_of(value):
+        if not isinstance(source, torch.Tensor) or not has_memory(source) or memory_of(source) != memory_of(value):
             return None
         if _negates(view):
             return None if source.is_neg() else found
@@ -456,7 +523,7 @@ def _starts_at_tensor(node: Node) -> bool:
 def tensors_of(node: Node) -> Iterator[torch.Tensor]:
     """The value of a node, if it is a tensor with memory of its own."""
     value = value_of(node)
-    if isinstance(value, torch.Tensor) and _has_memory(value):
+    if isinstance(value, torch.Tensor) and has_memory(value):
         yield value
 
 
@@ -468,7 +535,7 @@ def parts_of(node: Node) -> Iterator[torch.Tensor]:
             names, _ = cast("Any", value).__tensor_flatten__()
             for name in names:
                 yield from plain(getattr(value, name))
-        elif isinstance(value, torch.Tensor) and _has_memory(value):
+        elif isinstance(value, torch.Tensor) and has_memory(value):
             yield value
 
     yield from plain(value_of(node))

@@ -20,7 +20,6 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from cuesta.lowering.capture.dynamo_graph import (
     name_of,
     nodes_behind,
-    sets_data,
     tensors_of,
     value_of,
     views_behind,
@@ -56,62 +55,6 @@ def lost_gradient(gm: GraphModule) -> str | None:
             if any(names[memory] > 1 for memory in _storages(list(written_by(node)))):
                 return f"{name_of(node)} writes to a tensor with a gradient that shares memory"
     return None
-
-
-def lost_gradient_of_new_data(gm: GraphModule) -> str | None:
-    """The input with a gradient, if there is one, that is given other data (x.data = y) and that something with a
-    gradient is made of, before or after: AOTAutograd takes what it is set to for a tensor without a gradient, and x has
-    none, in silence (torch 2.13).
-
-    Near miss: a use without gradients.
-    """
-    given = {id(value_of(node)) for node in gm.graph.find_nodes(op="placeholder")}
-    nodes = [node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
-    targets = {id(value) for node in nodes if sets_data(node) for value in [_given_to(node)] if value is not None}
-    if not (targets := targets & given):
-        return None
-    for node in nodes:
-        used = [one for argument in node.all_input_nodes for one in tensors_of(argument) if id(one) in targets]
-        if node.op == "output" or not used:
-            continue
-        if any(one.requires_grad and id(one) not in targets for one in tensors_of(node)):
-            return f"{node.name} has a gradient, of an input that is given other data"
-    return None
-
-
-def lost_update_of_old_data(gm: GraphModule) -> str | None:
-    """The input, if there is one, that is written to and then given other data: x.data.mul_(2); x.data = y. AOTAutograd
-    forgets the update, which views of the old memory show.
-
-    Source: Note [set_() Input Mutations in AOTAutograd] of torch/_functorch/_aot_autograd/runtime_wrappers.py ("very
-    difficult to support").
-    """
-    written: list[Node] = []
-    for node in gm.graph.nodes:
-        given = node.args[0] if sets_data(node) else None
-        if isinstance(given, Node) and given.op == "placeholder" and any(_is_made_of(one, given) for one in written):
-            return f"{given.name} is written to and then given other data"
-        if node.op in ("call_method", "call_function"):
-            written += written_by(node)
-    return None
-
-
-def _is_made_of(node: Node, given: Node) -> bool:
-    """Whether a value is an input, its data, or a view of either. (Fakes of an input lie in its new memory by now.)"""
-    base = value_of(given)
-    while node is not given:
-        value, source = value_of(node), node.args[0] if node.args else None
-        is_view = isinstance(value, torch.Tensor) and (value._base is not None or name_of(node) == "_get_data_attr")
-        if not is_view or not isinstance(source, Node):
-            return value is base
-        node = source
-    return True
-
-
-def _given_to(node: Node) -> torch.Tensor | None:
-    """The tensor with a gradient that a call is about first."""
-    value = next(_given(node), None)
-    return value if value is not None and value.requires_grad else None
 
 
 def lost_leaf(gm: GraphModule) -> str | None:
@@ -215,6 +158,38 @@ def lost_place(gm: GraphModule) -> str | None:
         if any(memory in shared for memory in _storages([node])):
             return f"{node.name} is a view of an input that shares memory with another, which is written to"
     return None
+
+
+def lost_part(gm: GraphModule) -> str | None:
+    """The result, if there is one, that has a gradient and is one of several views (`split`, `chunk`, `unbind`) of an
+    input that is written to: x.detach().mul_(2); return x.unbind(0)[1]. AOTAutograd does not make such a view anew when
+    the graph has run, and so it is one of the updated value, which is copied to the input. (One of what is computed and
+    returned, too, does not know of later updates of the other: its version stays.)
+
+    Near miss: an input of which another result is a view as well, made alone.
+
+    Source: `is_cur_tensor_multi_out_view` of torch/_functorch/_aot_autograd/collect_metadata_analysis.py.
+    """
+    nodes = [node for module in gm.modules() if isinstance(module, GraphModule) for node in module.graph.nodes]
+    if not any(isinstance(value_of(node), (list, tuple)) for node in nodes if node.op != "output"):
+        return None
+    calls = [node for node in nodes if node.op in ("call_method", "call_function")]
+    written = set(_storages([one for node in calls for one in written_by(node)]))
+    given = set(_storages(gm.graph.find_nodes(op="placeholder")))
+    results = [(node, one) for node in gm.graph.output_node().all_input_nodes for one in tensors_of(node)]
+    alone = Counter(memory_of(one) for node, one in results if not _is_one_of_several(node))
+    for node, one in results:
+        if not one.requires_grad or memory_of(one) not in written or not _is_one_of_several(node):
+            continue
+        if alone[memory_of(one)] == (memory_of(one) not in given):
+            return f"{node.name} is returned, one of several views of what is written to"
+    return None
+
+
+def _is_one_of_several(node: Node) -> bool:
+    """Whether a view is one of several that a call has made, or a view of one."""
+    sources = (one.args[0] if one.args else None for one in nodes_behind(node))
+    return any(isinstance(source, Node) and isinstance(value_of(source), (list, tuple)) for source in sources)
 
 
 def lost_base(gm: GraphModule) -> str | None:
@@ -357,6 +332,33 @@ def _lies_within_what_is_computed(node: Node) -> bool:
         return False
     _, last = first_and_last(view)
     return is_known((last + 1) * view.itemsize <= whole.numel() * whole.itemsize)
+
+
+def lost_gaps(gm: GraphModule) -> str | None:
+    """The call of `normal_`, if there is one, on the CPU, for a tensor that does not lie row-major only because it has
+    gaps: torch.empty(9, 2)[:, 0].normal_(). Eager makes other numbers, and another number of them, for what is
+    row-major than for what is not, and AOTAutograd gives it a copy without gaps.
+
+    Near miss: less than 16 elements, of which each is drawn by itself in either case.
+
+    Source: `normal_` of aten/src/ATen/native/cpu/DistributionTemplates.h.
+    """
+    for module in gm.modules():
+        nodes = module.graph.nodes if isinstance(module, GraphModule) else ()
+        for node in nodes:
+            if node.op not in ("call_method", "call_function") or name_of(node) not in _NORMAL:
+                continue
+            for value in _given(node):
+                few = is_known(value.numel() < _ONE_BY_ONE) or value.device.type != "cpu"
+                if not (few or value.is_contiguous()) and torch.empty_like(value).is_contiguous():
+                    return f"{node.name} draws normal numbers for a tensor with gaps"
+    return None
+
+
+_NORMAL = ("normal_", "normal_.default")
+_ONE_BY_ONE = 16
+"""The least elements that eager draws normal numbers for in one go, where they lie row-major.
+Source: `normal_` of aten/src/ATen/native/cpu/DistributionTemplates.h."""
 
 
 def is_somebodys(node: Node) -> bool:
@@ -553,8 +555,8 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_address,
     lost_rank,
     lost_leaf,
-    lost_gradient_of_new_data,
-    lost_update_of_old_data,
+    lost_gaps,
+    lost_part,
 )
 
 

@@ -80,8 +80,19 @@ def overlaps(tensor: torch.Tensor) -> bool:
 
 def fills_memory(tensor: torch.Tensor) -> bool:
     """Whether its elements are known to lie one after the other, from the start of its memory on, dims in any order."""
-    if not is_known(tensor.storage_offset() == 0):
+    return is_known(tensor.storage_offset() == 0) and has_no_gaps(tensor)
+
+
+def lie_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one memory are known to be the same elements in the same order."""
+    if a.ndim != b.ndim:
         return False
+    pairs = [*zip(a.shape, b.shape, strict=True), *zip(a.stride(), b.stride(), strict=True)]
+    return all(is_known(one == other) for one, other in [*pairs, (a.storage_offset(), b.storage_offset())])
+
+
+def has_no_gaps(tensor: torch.Tensor) -> bool:
+    """Whether its elements are known to lie one after the other, dims in any order."""
     extent: Any = 1
     pairs = [pair for pair in zip(tensor.stride(), tensor.shape, strict=True) if not is_known(pair[1] == 1)]
     for step, size in sorted(pairs, key=lambda pair: _now(pair[0])):
@@ -89,6 +100,17 @@ def fills_memory(tensor: torch.Tensor) -> bool:
             return False
         extent = extent * size
     return True
+
+
+def order_in_memory(tensor: torch.Tensor) -> Sequence[int]:
+    """The axes in the order in which a tensor lies in memory, the outermost first."""
+    from torch._prims_common import (
+        compute_elementwise_output_logical_to_physical_perm,  # pyright: ignore[reportUnknownVariableType]
+    )
+
+    if tensor.is_contiguous():
+        return range(tensor.dim())
+    return compute_elementwise_output_logical_to_physical_perm(tensor)[0]
 
 
 def _now(number: Any) -> int:

@@ -456,6 +456,19 @@ def test_a_result_of_a_loop_and_the_same_detached() -> None:
             one(torch.ones(3, requires_grad=True) * 1)
 
 
+def test_gradients_by_what_a_graph_has_computed() -> None:
+    """Those of what it was made of are right."""
+    gradients: list[Any] = []
+    for call in ((function := lambda x: (x.mul_(2), x.sqrt())[1]), torch.compile(function, backend="cuesta")):
+        base = torch.arange(1.0, 4.0).requires_grad_()
+        x = base * 1
+        result = call(x).sum()
+        own = torch.autograd.grad(result, x, retain_graph=True, allow_unused=True)[0]
+        gradients.append((own, torch.autograd.grad(result, base)[0]))
+    assert gradients[0][0] is not None and gradients[1][0] is None
+    torch.testing.assert_close(gradients[0][1], gradients[1][1])
+
+
 def test_random_numbers_that_nothing_uses() -> None:
     def function(x: Tensor) -> Tensor:
         F.dropout(x, 0.5, training=True)

@@ -42,6 +42,49 @@ def test_dropout_draws_eagers_numbers(layout: str) -> None:
         torch.testing.assert_close(ours, theirs)
 
 
+DRAWN: dict[str, Callable[[Tensor], Any]] = {
+    "a mask": lambda x: x.bernoulli_(0.5),
+    "dropout": lambda x: functional.dropout(x, 0.5, inplace=True),
+    "alpha dropout": lambda x: functional.alpha_dropout(x, 0.5, True),
+    "of what is computed": lambda x: torch.empty_like(x).bernoulli_(0.5),
+    "bools": lambda x: torch.empty_like(x, dtype=torch.bool).bernoulli_(0.5),
+    "of a part": lambda x: x[1:3].bernoulli_(0.3),
+    "not in place": lambda x: torch.bernoulli(x, 0.5),
+    "of its elements": lambda x: torch.bernoulli(x.abs().clamp(0, 1)),
+    "uniform": lambda x: x.uniform_(),
+    "normal": lambda x: x.normal_(),
+    "of deviations": lambda x: torch.normal(0.0, x.abs()),
+    "of Poisson's": lambda x: torch.poisson(x.abs()),
+    "slopes": lambda x: functional.rrelu(x, training=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*for a tensor with gaps")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", DRAWN)
+def test_numbers_are_drawn_in_eagers_order(name: str, layout: str) -> None:
+    """In place in the order of memory, else row by row: AOTAutograd writes both as one operator."""
+    function, x = DRAWN[name], LAYOUTS[layout]()
+    results: list[Any] = []
+    for call in (function, compiled_of(function)):
+        torch.manual_seed(5)
+        mine = x.clone() if x._base is None else x._base.clone().as_strided(x.shape, x.stride())
+        drawn = call(mine)
+        results.append((drawn, mine, drawn.stride(), torch.rand(3)))
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("count", (15, 16))
+def test_normal_numbers_for_a_tensor_with_gaps(count: int, recwarn: pytest.WarningsRecorder) -> None:
+    """Few are drawn one by one, whatever the tensor lies like: no reason for eager."""
+    results: list[Any] = []
+    for call in ((function := lambda x: x.normal_() + 1), compiled_of(function)):
+        torch.manual_seed(5)
+        results.append((call(torch.zeros(count, 2)[:, 0]), torch.rand(3)))
+    torch.testing.assert_close(*results)
+    assert any("with gaps" in str(one.message) for one in recwarn) == (count == 16)
+
+
 def test_eagers_stream_goes_on_where_it_would() -> None:
     def function(x: Tensor) -> tuple[Tensor, ...]:
         noise = torch.empty(9).bernoulli_(0.3) + torch.empty(9, dtype=torch.int32).bernoulli_(0.7)

@@ -240,11 +240,13 @@ def test_16_bits_without_a_truth_are_good_for_their_last_digit(monkeypatch: pyte
     assert judge(case).kind == "finding", "a digit is no excuse for other numbers"
 
 
-def test_a_graph_that_autograd_refuses_hides_nothing_of_the_others() -> None:
-    """66011134: eager's sum reads what it has made 0; AOTAutograd computes it first, and refuses the graph before."""
+def test_a_sum_into_what_it_reads_is_eagers() -> None:
+    """66011134: eager's sum reads what it has made 0; AOTAutograd computes it first, and refuses the graph before. It
+    was PyTorch's own until eager ran such a graph.
+    """
     statements = ["z.index_fill_(0, torch.tensor([1]), 4)", "torch.sum(z, 0, out=x)", "torch.sum(x, 0, out=x)"]
     inputs = ["x = numbers(58, torch.float32, c)", "z = numbers(25, torch.float32, 1).expand(c)"]
-    assert judge(Case(inputs, ["x", "z"], [], statements, "z < z", [(1, 1, 2)])).kind == "capture"
+    assert judge(Case(inputs, ["x", "z"], [], statements, "z < z", [(1, 1, 2)])).kind == "right"
 
 
 DERIVED = case_with(
@@ -277,6 +279,25 @@ def test_sizes_that_torch_says_wrongly_are_evidence_beside_jvp() -> None:
     statements = ["v = x.norm(dim=-1)", "w = torch.func.jacfwd(lambda x: (x * x).sum(-1))(v)"]
     assert judge(case_with(*statements, results="w", calls="1")).kind in ("right", "excluded")
     assert judge(case_with(*statements, results="w", calls="2")).kind == "right"
+
+
+def test_evidence_that_is_seen_before_a_mode_ends_a_program() -> None:
+    """92000707: `torch.cond` cannot be called in a mode with what this norm gives."""
+    statements = ["v, w = decomposed.choose_qparams_per_token_asymmetric(x.sum(), torch.int8)"]
+    statements += ["u = torch.cond(x.sum() > 0, lambda x: x.sin() + v, lambda x: x.cos(), (x,))"]
+    assert has_size_said_otherwise(case_with(*statements, results="u"))
+    assert not has_size_said_otherwise(
+        case_with("u = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))", results="u")
+    )
+
+
+def test_sizes_that_torch_says_wrongly_of_scales_are_evidence() -> None:
+    """71003318: of the scale of one number torch promises a dim, and Dynamo views the scale as it."""
+    statements = ["v, w = decomposed.choose_qparams_per_token_asymmetric(x, torch.int8)"]
+    case = Case(["x = numbers(28, torch.float32)"], ["x"], [], statements, "v.view(v.shape)", [(1, 1, 1)])
+    assert judge(case).kind == "excluded"
+    case.inputs = ["x = numbers(28, torch.float32, c)"]
+    assert judge(case).kind == "right"
 
 
 def test_gradients_are_of_what_are_objects_in_eager() -> None:
@@ -727,6 +748,80 @@ FOUND: dict[str, Case] = {
     "81017162": Case(
         ["u = numbers(40, torch.float16, 2)[..., 1]"], ["u"], [], ["u.data = u.data * 2"], "u * u.is_leaf", [(1, 1, 1)],
     ),
+    "66001145": Case(
+        ["x = numbers(51, torch.float32, a, c, a).transpose(-1, -2)"], ["x"], [], ["F.dropout(x, 0.5, inplace=True)"],
+        "torch.randn(x.shape)", [(4, 8, 2)],
+    ),
+    "71002861": Case(
+        ["x = numbers(38, torch.float32, b, c).requires_grad_()"], ["x"], [],
+        ["x.data.mul_(0.5)", "v2, v3 = x.split([1, x.shape[1] - 1], 1)", "v8 = x.cumsum(-1)"], "(v2, v8)",
+        [(2, 9, 6), (2, 9, 2)], {"dynamic": None}, "all",
+    ),
+    "71003288": Case(
+        ["x = numbers(57, torch.float32, c)"], ["x"], [],
+        ["v1 = x.expand(2, *x.shape)", "torch._dynamo.graph_break()", "x.mul_(3)", "v1.data = v1.data * 2"], "v1 + x",
+        [(5, 4, 9)],
+    ),
+    "71010435": Case(
+        ["x = torch._neg_view(numbers(1, torch.float32, a, b))", "y = numbers(2, torch.float32, a, b)"], ["x", "y"], [],
+        ["x.data = y.data"], "(x * 2, y)", [(3, 4, 1)],
+    ),
+    "an assignment before a view of a leaf": Case(
+        ["x = numbers(1, torch.float32, a, b).requires_grad_()"], ["x"], [],
+        ["z = x.view(-1)", "x.data = x.data + 1"], "(z, x * 1)", [(3, 4, 1)], {}, "all",
+    ),
+    "an update without a gradient of what is computed": Case(
+        ["base = numbers(1, torch.float32, a, b).requires_grad_()", "x = base * 2"], ["x"], ["base"],
+        ["v = x.detach()", "w = x * x", "v[0] = 5"], "(x * 2, v)", [(3, 4, 1)], {}, "all",
+    ),
+    "71002773": Case(
+        ["x = numbers(31, torch.float32, c).requires_grad_()"], ["x"], [],
+        ["v4 = F.silu(x)", "v5 = v4 * 1", "v5.register_hook(lambda g: g * 2 + 1)"],
+        "[x.sin(), v5 * v4, v4.view_as(v4)]", [(3, 5, 2)], {}, "first",
+    ),
+    "a root at 0 whose gradient nobody asks for": Case(
+        ["x = numbers(1, torch.float32, a, b).requires_grad_()", "y = dynamic(x.detach() * 2, 0).requires_grad_()"],
+        ["x", "y"], [], ["v = x.unbind(1)[0] * y[:, 0]"], "(x.sin(), v, (x * 0).sqrt() + y.log())",
+        [(3, 4, 1), (5, 4, 1)], {"dynamic": None}, "first",
+    ),
+    "a computed tensor that gets the storage of an input": Case(
+        ["x = numbers(1, torch.float32, a, b)"], ["x"], [],
+        ["z = torch.zeros(3, 4)", "z.set_(x.detach())", "z.add_(1)"], "(z, x)", [(3, 4, 1)],
+    ),
+    "a part of what is read": Case(
+        ["x = numbers(1, torch.float32, a, b)"], ["x"], [], ["x[1:].detach().add_(x[:-1].detach())"], "x * 2",
+        [(3, 4, 1)],
+    ),
+    "a hook of a view of an input": Case(
+        ["x = numbers(1, torch.float32, a, b).requires_grad_()"], ["x"], [],
+        ["v = x.view(-1)", "v.register_hook(lambda g: g * 2)"], "(x.cos(), v)", [(3, 4, 1)], {}, "all",
+    ),
+    "several hooks": Case(
+        ["x = numbers(1, torch.float32, a, b).requires_grad_()"], ["x"], [],
+        ["v = x * 2", "v.register_hook(lambda g: g.clamp(max=0.5))", "v.register_hook(lambda g: g * 2)"],
+        "(v.sin(), v)", [(3, 4, 1)], {}, "all",
+    ),
+    "a history beside shared memory": Case(
+        ["x = numbers(1, torch.float32, a, b).requires_grad_()"], ["x"], [],
+        ["v = x * 2", "w = v.view(-1)", "torch._dynamo.graph_break()", "w.detach().add_(1)"], "(v * v, w)",
+        [(3, 4, 1)], {}, "all",
+    ),
+    "92000148": Case(
+        ["base_x = numbers(83, torch.float32, b + 2, a).requires_grad_()", "x = base_x[2:]"], ["x"], ["base_x"],
+        ["fuzz.shift_(x[1:3], 1)"], "torch.ones(3)", [(5, 4, 4)], {}, "first",
+    ),
+    "a row of what begins elsewhere": Case(
+        ["base_x = numbers(83, torch.float32, b, a)", "x = base_x[1:] if b > 4 else base_x[:-1]"], ["x"], ["base_x"],
+        ["fuzz.shift_(x[0], 1)"], "x * 2", [(5, 4, 4), (5, 5, 4)], {"dynamic": True}, "",
+    ),
+    "92000314": Case(
+        ["x = numbers(24, torch.float32, a)"], ["x"], [], ["torch.cumsum(x, 0, out=x)"], "x * 2", [(4, 1, 1)], {}, "",
+    ),
+    "92001018": Case(
+        ["x = dynamic(distributed(numbers(16, torch.float32, c), 0), 0)"], ["x"], [],
+        ["v = torch.cat([x, x], 0).unsqueeze(0)", "w = F.dropout(v, 0.5)"], "(v, w)", [(5, 9, 5), (5, 9, 8)],
+        {"dynamic": None}, "",
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -747,9 +842,11 @@ view that was made without gradients, what autograd does not say of such, sizes 
 sizes that no guard can tell, a norm of one number of 8 bits, a view of a copy of nothing, a subclass that is one object
 in two results, sizes of a subclass that each trace learns of again, views of subclasses that take no strides, a
 gradient by conjugates of a subclass, a view of what was updated and has gaps, what an input is set to and once more,
-what is updated and then lies otherwise, what has a bit and is set to what has none,
-a slice of an input that begins elsewhere, for an operator of a user's, an input with a gradient that is given data,
-addresses in a copy with gaps, an update of what is given other data.
+what is updated and then lies otherwise, what has a bit and is set to what has none, a slice of an input that begins
+elsewhere, for an operator of a user's, an input with a gradient that is given data, addresses in a copy with gaps, an
+update of what is given other data, draws in the order of memory, one of several views of what is written to, an input
+that gets another storage, an update without a gradient, gradients of some results, a part of what is read, hooks, parts
+that operators write to, draws of which only the size is asked.
 """
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._dynamo.exc import TorchDynamoException
 from torch._ops import OpOverload
 from torch._subclasses import FakeTensorMode
 from torch.overrides import TorchFunctionMode
@@ -39,15 +41,16 @@ def eager_calls(case: Case, names: tuple[str, ...]) -> Iterator[tuple[tuple[Any,
 
 
 def has_size_said_otherwise(case: Case) -> bool:
-    """Whether the result of an operator has another size in eager than PyTorch's metadata function says."""
-    calls = _Calls(lambda func: isinstance(func, OpOverload) and func.namespace == "aten")
+    """Whether a result of an operator has another size in eager than PyTorch's metadata function says."""
+    calls = _Calls(lambda func: isinstance(func, OpOverload))
     for _ in _results(case, calls):
         for func, given, named, result in calls.found:
-            operands = [one for one in tree_leaves((given, named)) if isinstance(one, Tensor)]
-            if not all(type(one) is Tensor for one in [*operands, result]):
+            tensors = [one for one in tree_leaves((given, named, result)) if isinstance(one, Tensor)]
+            if not all(type(one) is Tensor for one in tensors):
                 continue
-            said = _said(func, given, named)
-            if said is not None and said.shape != result.shape:
+            said, results = _said(func, given, named), tree_leaves(result)
+            pairs = zip(tree_leaves(said), results, strict=True) if said is not None else ()
+            if any(isinstance(one, Tensor) and one.shape != other.shape for one, other in pairs):
                 return True
         calls.found.clear()
     return False
@@ -73,21 +76,25 @@ def negative_tensors(case: Case) -> list[Tensor]:
 
 
 def _results(case: Case, mode: Any) -> Iterator[Any]:
-    """Arguments and outputs of each call that eager accepts."""
+    """Arguments and outputs of each call that eager accepts; with a mode, arguments of each, whatever became of it: not
+    all that eager does can be done in a mode (`torch.cond`), and what was seen before is evidence as well.
+    """
     make, program = case.functions()
     for sizes in case.calls:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
                 given = make(*sizes)
+            except REFUSALS:
+                continue
+            try:
+                with mode or nullcontext():
+                    outputs = program(*given[0])
+            except (*REFUSALS, TorchDynamoException):
                 if mode is None:
-                    yield given, program(*given[0])
-                else:
-                    with mode:
-                        program(*given[0])
-                    yield given
-        except REFUSALS:
-            continue
+                    continue
+                outputs = None
+        yield given if mode is not None else (given, outputs)
 
 
 class _Calls(TorchDispatchMode):

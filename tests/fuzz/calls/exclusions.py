@@ -89,12 +89,6 @@ def _is_of_the_negative_bit(case: Case, what: str) -> bool:
     return _only(what, "shares memory with|begins|is|strides|version") and bool(negative_tensors(case))
 
 
-def _is_lost_by_dynamo(case: Case, what: str) -> bool:
-    from tests.fuzz.calls.judge import verdict_with
-
-    return ".data = " in case.source and verdict_with(case, "eager").kind == "finding"
-
-
 EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
     # torch.cond traces its branches with Dynamo in eager, too, where a size becomes a symbol.
     ("eager's torch.cond refuses a condition that is a symbol", lambda case, what: "eager Unsupported" in what),
@@ -106,8 +100,6 @@ EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
             or ("torch.cond(" in case.source and "eager NotImplementedError: could not find kernel for High" in what)
         ),
     ),
-    # `x.data = y` of an x with the negative bit: Dynamo alone makes another tensor of it than eager (torch 2.13).
-    ("Dynamo reads what is assigned to the data of a tensor with a bit through that bit", _is_lost_by_dynamo),
     # PyTorch takes operators for pure that draw numbers (`eliminate_dead_code` of AOTAutograd's graphs).
     ("random numbers that nobody reads are not drawn", _draws_for_nobody),
     # docs/decisions/010-random-numbers.md
@@ -147,7 +139,8 @@ EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
     # orders the dims by their strides, and takes what has a size of 1 in its dims for row-major; an angle of complex
     # numbers lies as they do (docs/differences.md).
     ("torch's fake of arithmetic has other strides than eager's", _lies_as_said),
-    # Of a norm over a dim of one element that is counted from the last (torch 2.11): what follows is of a wrong size.
+    # Of a norm over a dim of one element that is counted from the last (torch 2.11), of scales of one number: what
+    # follows is of a wrong size (docs/differences.md).
     ("torch's fake has another size than eager's result", lambda case, what: has_size_said_otherwise(case)),
 )
 """The reason, and whether it holds for a case and what was found."""

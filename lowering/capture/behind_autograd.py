@@ -1,0 +1,174 @@
+"""What a graph does to its inputs behind autograd's back: other storages, and updates of which no gradient knows.
+
+x.data = y                    ←  x lies where y lies; views of what x was do not
+x.detach().add_(1)            ←  x has another value, and the gradient that it had
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from cuesta.lowering.capture.dynamo_graph import (
+    has_memory,
+    name_of,
+    nodes_behind,
+    sets_data,
+    tensors_of,
+    value_of,
+    written_by,
+)
+from cuesta.lowering.capture.memory_ranges import memory_of
+
+
+def lost_storage(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
+    """The input, if there is one, that gets another storage (`x.data = y`), where something else knows of the one it
+    had, or of the one it gets: x has a gradient, shares memory with another input, has a view that is used afterwards,
+    is written to afterwards, or has a bit, or the other one has; and what is computed, if it gets that of an input.
+    AOTAutograd gives it the storage when the graph has run: gradients are those of another tensor, and what else lies
+    in one of the two storages has the values of the other (torch 2.13).
+
+    Near miss: an input of which nobody knows what it was.
+
+    Source: note `set_() Input Mutations in AOTAutograd` of torch/_functorch/_aot_autograd/collect_metadata_analysis.py.
+    """
+    if (reason := _lost_update_of_old_data(gm)) is not None:
+        return reason
+    nodes = list(gm.graph.nodes)
+    setting = {place: node for place, node in enumerate(nodes) if name_of(node).partition(".")[0] == "set_"}
+    if not setting:
+        return None
+    given = dict(zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True))
+    plain = [one for one in inputs if isinstance(one, torch.Tensor) and has_memory(one)]
+    shared = Counter(map(memory_of, plain))
+    for place, node in setting.items():
+        target: Any = node.args[0] if node.args else None
+        value = given.get(target)
+        if target not in given and any(one in given for one in _sources(node)):
+            return f"{target} gets the storage of an input"
+        if not isinstance(value, torch.Tensor) or is_traceable_wrapper_subclass(value):
+            continue
+        if value.requires_grad:
+            return f"{target.name} gets another storage, and has a gradient"
+        if shared[memory_of(value)] > 1:
+            return f"{target.name} gets another storage, and shares memory with another input"
+        source = value_of(node.args[1]) if len(node.args) > 1 and isinstance(node.args[1], Node) else None
+        if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in (value, source)):
+            return f"{target.name} gets another storage, and one of the two has the negative or the conjugate bit"
+        views = list(_views(nodes[:place], target))
+        if any(user in nodes[place + 1 :] for one in views for user in one.users):
+            return f"{target.name} gets another storage, and a view of it is used afterwards"
+        new = set(map(memory_of, tensors_of(target)))
+        written = [one for later in nodes[place + 1 :] if later.op.startswith("call_") for one in written_by(later)]
+        if any(memory_of(one) in new for other in written for one in tensors_of(other)):
+            return f"{target.name} gets another storage, which is written to afterwards"
+    return None
+
+
+def _lost_update_of_old_data(gm: GraphModule) -> str | None:
+    """The input, if there is one, that is written to and then given other data: x.data.mul_(2); x.data = y. AOTAutograd
+    forgets the update, which views of the old memory show.
+
+    Source: Note [set_() Input Mutations in AOTAutograd] of torch/_functorch/_aot_autograd/runtime_wrappers.py ("very
+    difficult to support").
+    """
+    written: list[Node] = []
+    for node in gm.graph.nodes:
+        given = node.args[0] if sets_data(node) else None
+        if isinstance(given, Node) and given.op == "placeholder" and any(_is_made_of(one, given) for one in written):
+            return f"{given.name} is written to and then given other data"
+        if node.op in ("call_method", "call_function"):
+            written += written_by(node)
+    return None
+
+
+def _is_made_of(node: Node, given: Node) -> bool:
+    """Whether a value is an input, its data, or a view of either. (Fakes of an input lie in its new memory by now.)"""
+    base = value_of(given)
+    while node is not given:
+        value, source = value_of(node), node.args[0] if node.args else None
+        is_view = isinstance(value, torch.Tensor) and (value._base is not None or name_of(node) == "_get_data_attr")
+        if not is_view or not isinstance(source, Node):
+            return value is base
+        node = source
+    return True
+
+
+def _sources(node: Node) -> Iterator[Node]:
+    """What a node's second argument is a view of, and so on."""
+    source = node.args[1] if len(node.args) > 1 else None
+    return nodes_behind(source) if isinstance(source, Node) else iter(())
+
+
+def _views(nodes: Sequence[Node], of: Node) -> Iterator[Node]:
+    """The nodes that are views of one, views of those, and so on."""
+    found = {of}
+    for node in nodes:
+        value = value_of(node)
+        if found.isdisjoint(node.all_input_nodes):
+            continue
+        several = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else (value,)
+        views = [one for one in several if isinstance(one, torch.Tensor) and one._is_view()]
+        if views or name_of(node) == "_get_data_attr":
+            found.add(node)
+            yield node
+
+
+def lost_history(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
+    """The update without a gradient, if there is one, of an input that has been computed, has a gradient and shares
+    memory with another: AOTAutograd makes both of one tensor with a history that neither has.
+    """
+    plain = [one for one in inputs if isinstance(one, torch.Tensor) and has_memory(one)]
+    shared = {memory for memory, count in Counter(map(memory_of, plain)).items() if count > 1}
+    given = zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
+    tensors = [(node, one) for node, one in given if isinstance(one, torch.Tensor) and has_memory(one)]
+    beside = {node for node, one in tensors if memory_of(one) in shared}
+    for node, written in _unrecorded(gm, inputs) if beside else ():
+        memory = set(map(memory_of, written))
+        if any(memory_of(one) in memory for other in beside for one in tensors_of(other)):
+            return f"{name_of(node)} writes without a gradient to an input that has one and shares memory with another"
+    return None
+
+
+def update_without_gradients(gm: GraphModule, inputs: Sequence[Any]) -> None:
+    """x.detach().add_(1) -> with torch.no_grad(): x.detach().add_(1), in place, of an input that has been computed and
+    has a gradient. It is the same to eager. AOTAutograd takes the former for an update of x with a gradient, and gives
+    x another history (torch 2.13).
+
+    Near miss: an update with a gradient.
+    """
+    found = [node for node, _ in _unrecorded(gm, inputs)]
+    for node in found:
+        with gm.graph.inserting_before(node):
+            gm.graph.call_function(_set_grad_enabled, (False,))
+        with gm.graph.inserting_after(node):
+            gm.graph.call_function(_set_grad_enabled, (True,))
+    if found:
+        gm.recompile()
+
+
+def _unrecorded(gm: GraphModule, inputs: Sequence[Any]) -> Iterator[tuple[Node, list[torch.Tensor]]]:
+    """The updates of what has no gradient, in the memory of a computed input that has one, where gradients are
+    recorded; and what they write to.
+    """
+    given = zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
+    computed = [node for node, one in given if isinstance(one, torch.Tensor) and one.requires_grad and not one.is_leaf]
+    memory = {memory_of(one) for node in computed for one in tensors_of(node)}
+    recorded = torch.is_grad_enabled()
+    for node in gm.graph.nodes if memory else ():
+        if name_of(node) == "_set_grad_enabled":
+            recorded = bool(node.args[0])
+        if recorded and node.op in ("call_method", "call_function"):
+            written = [one for target in written_by(node) for one in tensors_of(target)]
+            if not any(one.requires_grad for one in written) and not memory.isdisjoint(map(memory_of, written)):
+                yield node, written
+
+
+_set_grad_enabled: Any = getattr(torch._C, "_set_grad_enabled")  # noqa: B009  # pyright: ignore[reportPrivateUsage]
+
+__all__ = ["lost_history", "lost_storage", "update_without_gradients"]

@@ -1,0 +1,205 @@
+"""A backward graph where nobody asked for the gradients of some results: what eager does not run is not run.
+
+    %a = mul(%tangents_1, %cos)                          %a = mul(%tangents_1, %cos)
+    %b = div(%tangents_2, %zero)        →
+    %c = add(%a, %b)                                     return (%a,)
+    return (%c,)
+
+AOTAutograd traces one backward pass for all results, and lets autograd make zeros of the gradients that there are not.
+Zero times infinity is NaN, and a hook or a function of a user's may make anything of a zero: return x.sin(), x.sqrt()
+gave x a gradient of NaN at 0 where only that of the sine was asked for (torch 2.11, 2.13).
+
+Eager's rules: what has only undefined gradients is not run, and gives undefined ones; an undefined gradient beside one
+that there is, of one node of autograd's, is zero; in a sum it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from cuesta.lowering.capture.said_of_nodes import is_view
+
+Sizes = Callable[[Sequence[Any]], tuple[list[int], list[int]]]
+"""From the inputs of a graph to the sizes and the strides of one."""
+
+
+def tangents_of(graph: Graph) -> list[Node]:
+    """The gradients that a backward graph is given.
+
+    Source: `is_tangent` of torch/_functorch/partitioners.py.
+    """
+    return [node for node in graph.find_nodes(op="placeholder") if "tangents" in str(node.target)]
+
+
+def is_of_parts(backward: GraphModule) -> bool:
+    """Whether a backward graph computes anything of some of the gradients that it is given, and not of all: else zeros
+    do. Sizes of all gradients must be known from what else it is given.
+    """
+    graph = backward.graph
+    tangents = tangents_of(graph)
+    if len(tangents) < 2 or any(sizes_of(graph, one) is None for one in tangents):
+        return False
+    read = dict[Node, frozenset[Node]]()
+    for node in graph.nodes:
+        found = (read[one] for one in node.all_input_nodes)
+        read[node] = frozenset([node]) if node in tangents else frozenset[Node]().union(*found)
+        if node.op == "call_function" and 0 < len(read[node]) < len(tangents) and not is_view(node):
+            return True
+    return False
+
+
+def sizes_of(graph: Graph, node: Node) -> Sizes | None:
+    """A function from a graph's inputs to the sizes and the strides of one of them, which itself is not asked; None if
+    they cannot be known so.
+    """
+    value: Any = node.meta.get("val")
+    if type(value) is not torch.Tensor and not _is_plain_fake(value):
+        return None
+    numbers = [*value.shape, *value.stride()]
+    rank = len(value.shape)
+    if all(type(number) is int for number in numbers):
+        known = ([*numbers[:rank]], [*numbers[rank:]])
+        return lambda _: known
+    return _computed(numbers, graph, rank)
+
+
+def _is_plain_fake(value: object) -> bool:
+    from torch._subclasses import FakeTensor
+
+    return type(value) is FakeTensor
+
+
+def _symbols(graph: Graph) -> Iterator[tuple[Any, int, int]]:
+    """The symbols that inputs of a graph have for a size, or are: with the place of the input and that of the size; -1
+    if it is one.
+    """
+    tangents = set(tangents_of(graph))
+    for place, node in enumerate(graph.find_nodes(op="placeholder")):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            yield _expression(value), place, -1
+        elif isinstance(value, torch.Tensor) and node not in tangents:
+            for axis, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt):
+                    yield _expression(size), place, axis
+
+
+def _expression(number: Any) -> Any:
+    return number.node.expr
+
+
+def _computed(numbers: Sequence[Any], graph: Graph, rank: int) -> Sizes | None:
+    found = list(_symbols(graph))
+    wanted: list[Any] = [number if type(number) is int else _expression(number) for number in numbers]
+    symbols: set[Any] = {symbol for one in wanted if type(one) is not int for symbol in one.free_symbols}
+    if not symbols <= {symbol for symbol, _, _ in found}:
+        return None
+
+    def sizes(inputs: Sequence[Any]) -> tuple[list[int], list[int]]:
+        values = {
+            symbol: inputs[place] if axis < 0 else inputs[place].shape[axis]
+            for symbol, place, axis in found
+            if symbol in symbols
+        }
+        known = [one if type(one) is int else int(one.xreplace(values)) for one in wanted]
+        return known[:rank], known[rank:]
+
+    return sizes
+
+
+def without(backward: GraphModule, missing: Collection[int]) -> tuple[GraphModule, list[int]] | None:
+    """The graph that is left where tangents, by their places among all inputs, are undefined, and the places of the
+    inputs that it takes; undefined results are None. It may take some of the tangents that there are not: zeros. None
+    if it computes all that the whole graph computes, but for views.
+    """
+    graph, made = Graph(), dict[Node, Node]()
+    results: Any = graph.graph_copy(backward.graph, made)
+    inputs = graph.find_nodes(op="placeholder")
+    undefined = {made[one] for one in _undefined(backward.graph, missing)}
+    if all(node.op == "placeholder" or is_view(node) for node in undefined):
+        return None
+    graph.output([None if one in undefined else one for one in results])
+    graph.output_node().meta = dict(backward.graph.output_node().meta)
+    for node in [one for one in graph.nodes if one.op == "call_function" and one not in undefined]:
+        gone = [one for one in node.all_input_nodes if one in undefined]
+        if gone and _is_sum(node):
+            node.replace_all_uses_with(next(one for one in node.all_input_nodes if one not in undefined))
+            continue
+        for one in gone:
+            with graph.inserting_before(node):
+                node.replace_input_with(one, _zeros_like(graph, one))
+    for node in reversed(graph.nodes):
+        if node in undefined and node.op == "call_function" and not node.users:
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
+    kept = [place for place, node in enumerate(inputs) if node.users]
+    for node in inputs:
+        if not node.users:
+            graph.erase_node(node)
+    return GraphModule(backward, graph), kept
+
+
+def undefined_with(backward: GraphModule, missing: Collection[int]) -> list[int]:
+    """The places of the results that are undefined where tangents, by their places among all inputs, are."""
+    undefined = _undefined(backward.graph, missing)
+    results: Any = backward.graph.output_node().args[0]
+    return [place for place, one in enumerate(results) if one in undefined]
+
+
+def _undefined(graph: Graph, missing: Collection[int]) -> set[Node]:
+    """The nodes that eager does not run, and the gradients that there are not."""
+    inputs = graph.find_nodes(op="placeholder")
+    depends = set(tangents_of(graph))
+    there = list(depends - {inputs[place] for place in missing})
+    groups: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        if node.op == "call_function" and not depends.isdisjoint(node.all_input_nodes):
+            depends.add(node)
+            groups.setdefault(_group(node), []).append(node)
+    between = max(groups, default=0)  # nodes of autograd's: sums of gradients, hooks
+    defined = set[Node]()
+    while there:
+        node = there.pop()
+        if node in defined:
+            continue
+        defined.add(node)
+        for user in node.users:
+            if user in depends:
+                group = _group(user)
+                there += [user] if group in (between, -1) else groups[group]
+    return depends - defined
+
+
+def _group(node: Node) -> int:
+    """The number of the node of autograd's that a node is part of; -1 if nobody knows."""
+    number = node.meta.get("seq_nr")
+    return number if isinstance(number, int) else -1
+
+
+def _is_sum(node: Node) -> bool:
+    """Whether it adds two tensors that lie alike, as autograd does with gradients."""
+    if node.target is not torch.ops.aten.add.Tensor or len(node.all_input_nodes) != 2 or node.kwargs:
+        return False
+    values = [one.meta.get("val") for one in (*node.all_input_nodes, node)]
+    # Sizes that are symbols have no hash.
+    lies = {(str([*one.shape, *one.stride()]), one.dtype) for one in values if isinstance(one, torch.Tensor)}
+    return len(lies) == 1
+
+
+def _zeros_like(graph: Graph, node: Node) -> Node:
+    """Zeros that lie as a value, which is computed for that only if its sizes are symbols, or it lies oddly."""
+    value: torch.Tensor = node.meta["val"]
+    if all(type(size) is int for size in value.shape) and value.is_contiguous():
+        kind: dict[str, Any] = {"dtype": value.dtype, "device": value.device}
+        zeros = graph.call_function(torch.ops.aten.full.default, ([*value.shape], 0), kind)
+    else:
+        zeros = graph.call_function(torch.ops.aten.full_like.default, (node, 0))
+    zeros.meta = {"val": value}
+    return zeros
+
+
+__all__ = ["is_of_parts", "sizes_of", "tangents_of", "undefined_with", "without"]
