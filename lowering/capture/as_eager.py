@@ -14,15 +14,12 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
-from cuesta.lowering.capture.said_of_nodes import UncapturedError
-
 _aten = torch.ops.aten
 
 
 def as_eager(gm: GraphModule, *, fills_memory: bool = False) -> None:
     """Rewrites the graph in place, metadata included. `fills_memory` says whether eager fills what `empty` gives."""
     _scatter_given_indices(gm)
-    _cut_from_where_it_begins(gm)
     _draw_for_no_sizes(gm)
     if fills_memory:
         _fill(gm)
@@ -122,33 +119,6 @@ def _draw_for_no_sizes(gm: GraphModule) -> None:
 
 def _draws(node: Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-
-
-# -- parts that an operator of a user's writes to ----------------------------------------------------------------------
-
-
-def _cut_from_where_it_begins(gm: GraphModule) -> None:
-    """shift_(x[1:3]) of an x that begins elsewhere in its storage: PyTorch counts the rows of such a part from the
-    start of the storage (torch 2.11, 2.13), and cuts them off x.
-
-    Errors: UncapturedError where only a symbol says where x begins.
-
-    Source: `try_use_slice` of torch/_higher_order_ops/auto_functionalize.py.
-    """
-    for node in gm.graph.find_nodes(op="call_function", target=torch.ops.higher_order.auto_functionalized_v2):
-        named: dict[str, Any] = dict(node.kwargs)
-        for key in [one for one in named if one.endswith("_slice_start")]:
-            prefix = key.removesuffix("_slice_start")
-            base: Any = named["_all_bases"][named[f"{prefix}_base_index"]]
-            value: Any = base.meta["val"]
-            begins, step = value.storage_offset(), value.stride(named[f"{prefix}_slice_dim"])
-            if type(begins) is int and begins == 0:
-                continue
-            start, end = named[key], named[f"{prefix}_slice_end"]
-            if not all(type(number) is int for number in (begins, step, start, end)):
-                raise UncapturedError(f"{named.get('_op', node.args[0])} writes to a part of what begins at a symbol")
-            named |= {key: start - begins // step, f"{prefix}_slice_end": end - begins // step}
-        node.kwargs = named
 
 
 # -- memory that nobody has written ------------------------------------------------------------------------------------

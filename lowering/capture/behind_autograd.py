@@ -28,8 +28,9 @@ from cuesta.lowering.capture.memory_ranges import memory_of
 
 def lost_storage(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     """The input, if there is one, that gets another storage (`x.data = y`), where something else knows of the one it
-    had, or of the one it gets: x has a gradient, shares memory with another input, has a view that is used afterwards,
-    is written to afterwards, or has a bit, or the other one has; and what is computed, if it gets that of an input.
+    had, or of the one it gets: x is used with a gradient, shares memory with another input, has a view that is used
+    afterwards, is written to afterwards, or has a bit, or the other one has; and what is computed, if it gets that of
+    an input.
     AOTAutograd gives it the storage when the graph has run: gradients are those of another tensor, and what else lies
     in one of the two storages has the values of the other (torch 2.13).
 
@@ -53,8 +54,8 @@ def lost_storage(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
             return f"{target} gets the storage of an input"
         if not isinstance(value, torch.Tensor) or is_traceable_wrapper_subclass(value):
             continue
-        if value.requires_grad:
-            return f"{target.name} gets another storage, and has a gradient"
+        if value.requires_grad and (user := _used_with_a_gradient(gm, target)) is not None:
+            return f"{user.name} has a gradient, of an input that is given other data"
         if shared[memory_of(value)] > 1:
             return f"{target.name} gets another storage, and shares memory with another input"
         source = value_of(node.args[1]) if len(node.args) > 1 and isinstance(node.args[1], Node) else None
@@ -97,6 +98,23 @@ def _is_made_of(node: Node, given: Node) -> bool:
             return value is base
         node = source
     return True
+
+
+def _used_with_a_gradient(gm: GraphModule, target: Node) -> Node | None:
+    """Something with a gradient that is made of an input, before or after it is given other data: AOTAutograd takes
+    what it is given for a tensor without a gradient, and the input has none, in silence.
+    """
+    own = {id(one) for one in tensors_of(target)}
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            used = any(id(one) in own for argument in node.all_input_nodes for one in tensors_of(argument))
+            if (
+                used
+                and node.op != "output"
+                and any(one.requires_grad and id(one) not in own for one in tensors_of(node))
+            ):
+                return node
+    return None
 
 
 def _sources(node: Node) -> Iterator[Node]:
