@@ -132,7 +132,8 @@ def scanned(number: int, points: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("points", "tile"), [(130, (4, 256, 4)), (300, (1, 512, 2)), (667, (1, 1024, 4)), (1500, (1, 2048, 8)), (16384, (1, 2048, 8))]
+    ("points", "tile"),
+    [(130, (4, 256, 4)), (300, (1, 512, 2)), (667, (1, 1024, 4)), (1500, (1, 2048, 8)), (16384, (1, 2048, 8))],
 )
 def test_rows_that_a_tile_holds_are_scanned_in_one(points: int, tile: tuple[int, int, int]) -> None:
     """Also where a third of its lanes has no point: steps of 64 points took up to 7 times as long."""
