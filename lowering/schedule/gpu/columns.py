@@ -32,7 +32,7 @@ few: 1.19 of f32, where 32 columns took 1.27.
 Source: from tilings of random nests on an H200.
 """
 MANY_ARG_TILES = ((128, 32, 8), (32, 64, 16))
-"""The same where columns are many, in rows that begin at sectors: columns, points and warps, the first for which there
+"""The same where columns are many and long, in rows that begin at sectors: columns, points and warps, the first for which there
 are two programs a processor. Of ten nests of 8192 to 65536 columns of f32 and bf16 1.01 (1.05), where the tiles of few
 took 1.10.
 
@@ -203,9 +203,9 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
     in_order = halves and given.side_by_side * given.width % machine.segment == 0
     if given.indexed and halves and loose and given.every * LOOSE_ARG_POINTS >= threads * LOOSE_EACH:
         return Tile(_enough(given, COLUMNS, machine), min(whole, LOOSE_ARG_POINTS), LOOSE_ARG_WARPS)
-    if given.indexed and not loose:
+    if given.indexed and not loose and whole > SHORT:
         for columns, points, warps in MANY_ARG_TILES:
-            if given.every >= 2 * FULL * columns * machine.processors and points <= whole:
+            if given.every >= 2 * FULL * columns * machine.processors:
                 return Tile(columns, points, warps)
     if given.indexed and (halves or not loose):
         columns = _enough(given, HALF_ARG_COLUMNS if halves else ARG_COLUMNS, machine)
