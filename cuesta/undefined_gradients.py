@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cuesta.lowering.capture.undefined_gradients import Graphed
+
 if TYPE_CHECKING:
     from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
 
@@ -74,7 +76,7 @@ def _with_zeros(key: Callable[[Any], Any]) -> Callable[[Any], Any]:
 class Parts:
     """A backward pass, and its parts: each is compiled when it is first asked for."""
 
-    def __init__(self, whole: BoxedFunction, graph: torch.fx.GraphModule, inputs: Sequence[Any], one: Compile) -> None:
+    def __init__(self, whole: BoxedFunction, graph: Graphed, inputs: Sequence[Any], one: Compile) -> None:
         from cuesta.lowering.capture.undefined_gradients import sizes_of, tangents_of
 
         self.whole, self.graph, self.inputs, self.compile = whole, graph, inputs, one
@@ -147,12 +149,12 @@ def _context() -> Callable[[], AbstractContextManager[Any]]:
     return entered
 
 
-def copied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The graph, with nodes of its own: compiling changes it."""
+def copied(module: torch.fx.GraphModule) -> Graphed:
+    """The graph, with nodes of its own: compiling changes it. (A module would write its code, which nobody calls.)"""
     nodes = torch.fx.Graph()
-    nodes.output(nodes.graph_copy(graph.graph, {}))
-    nodes.output_node().meta = dict(graph.graph.output_node().meta)
-    return torch.fx.GraphModule(graph, nodes)
+    nodes.output(nodes.graph_copy(module.graph, {}))
+    nodes.output_node().meta = dict(module.graph.output_node().meta)
+    return Graphed(module, nodes)
 
 
 __all__ = ["Parts", "copied", "has_functions_of_several", "plain_metadata", "take_undefined"]

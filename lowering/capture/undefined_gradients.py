@@ -16,6 +16,7 @@ that there is, of one node of autograd's, is zero; in a sum it is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -111,17 +112,26 @@ def _computed(numbers: Sequence[Any], graph: Graph, rank: int) -> Sizes | None:
     return sizes
 
 
-def without(backward: GraphModule, missing: Collection[int]) -> tuple[GraphModule, list[int]] | None:
+@dataclass(frozen=True)
+class Graphed:
+    """A graph, and the module that has what its nodes name."""
+
+    module: GraphModule
+    graph: Graph
+
+
+def without(backward: Graphed, missing: Collection[int]) -> tuple[GraphModule, list[int]] | None:
     """The graph that is left where tangents, by their places among all inputs, are undefined, and the places of the
     inputs that it takes; undefined results are None. It may take some of the tangents that there are not: zeros. None
     if it computes all that the whole graph computes, but for views.
     """
+    not_run = _undefined(backward.graph, missing)
+    if all(node.op == "placeholder" or is_view(node) for node in not_run):
+        return None
     graph, made = Graph(), dict[Node, Node]()
     results: Any = graph.graph_copy(backward.graph, made)
     inputs = graph.find_nodes(op="placeholder")
-    undefined = {made[one] for one in _undefined(backward.graph, missing)}
-    if all(node.op == "placeholder" or is_view(node) for node in undefined):
-        return None
+    undefined = {made[one] for one in not_run}
     graph.output([None if one in undefined else one for one in results])
     graph.output_node().meta = dict(backward.graph.output_node().meta)
     for node in [one for one in graph.nodes if one.op == "call_function" and one not in undefined]:
@@ -140,10 +150,10 @@ def without(backward: GraphModule, missing: Collection[int]) -> tuple[GraphModul
     for node in inputs:
         if not node.users:
             graph.erase_node(node)
-    return GraphModule(backward, graph), kept
+    return GraphModule(backward.module, graph), kept
 
 
-def undefined_with(backward: GraphModule, missing: Collection[int]) -> list[int]:
+def undefined_with(backward: Graphed, missing: Collection[int]) -> list[int]:
     """The places of the results that are undefined where tangents, by their places among all inputs, are."""
     undefined = _undefined(backward.graph, missing)
     results: Any = backward.graph.output_node().args[0]
@@ -202,4 +212,4 @@ def _zeros_like(graph: Graph, node: Node) -> Node:
     return zeros
 
 
-__all__ = ["is_of_parts", "sizes_of", "tangents_of", "undefined_with", "without"]
+__all__ = ["Graphed", "is_of_parts", "sizes_of", "tangents_of", "undefined_with", "without"]

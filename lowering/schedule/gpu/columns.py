@@ -32,9 +32,9 @@ few: 1.19 of f32, where 32 columns took 1.27.
 Source: from tilings of random nests on an H200.
 """
 MANY_ARG_TILES = ((128, 32, 8), (32, 64, 16))
-"""The same where columns are many and long, in rows that begin at sectors: columns, points and warps, the first for which there
-are two programs a processor. Of ten nests of 8192 to 65536 columns of f32 and bf16 1.01 (1.05), where the tiles of few
-took 1.10.
+"""The same where columns are many and long, in rows that begin at sectors: columns, points and warps, the first for
+which there are two programs a processor. Of ten nests of 8192 to 65536 columns of f32 and bf16 1.01 (1.05), where the
+tiles of few took 1.10.
 
 Source: from 60 tilings of 16 nests on an H200.
 """
