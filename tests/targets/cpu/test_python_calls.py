@@ -143,6 +143,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_process_may_end_while_threads_call() -> None:
     """Python ends such a thread where it comes back from a native function: out of the middle of ours."""
     for _ in range(5):

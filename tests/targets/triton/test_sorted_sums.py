@@ -17,6 +17,8 @@ from cuesta.targets.triton.emit_module import emit_module
 from tests.support.triton_interpreter import interpreted_cuda, to_host
 from tests.support.triton_kernels import assert_compiles, kernels_in
 
+pytestmark = pytest.mark.slow
+
 ROWS, WIDTH, COUNT = 11, 64, 90
 
 
@@ -95,7 +97,7 @@ def check(function: Callable[..., Any], inputs: tuple[Tensor, ...], *, run_it: b
     return lowered
 
 
-@pytest.mark.parametrize("run_it", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("run_it", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_as_eager(function: Callable[..., Tensor], run_it: bool) -> None:
     if run_it:
