@@ -29,9 +29,9 @@ from cuesta.lowering.aten.scatters import Scatter, Update, scatter_to, zeros
 
 WORTH = 1 << 24
 """So many values are worth a sort. Added up one by one in f32 2²⁶ took 187 us, where sorting 65536 places and finding
-the rows in them takes some 30.
+the rows in them takes some 30. Of 2²³·⁶ (16384 x 768 bf16) both take as long.
 
-Source: an estimate, from `make bench-gpu` on an H200 (embedding, trained) before this was there.
+Source: measured on an H200, `docs/decisions/058-sums-of-rows-by-a-sorted-index.md`.
 """
 ROW = 64
 """Rows of fewer elements are not worth it: there are more places to sort than sums to take.
@@ -90,7 +90,7 @@ class _SortedIndex:
         assert isinstance(rows, int)
         self.count, self.rows = count, rows
         self.part = max(SHORTEST_PART, power_of_two(round(count**0.5)))
-        with self._each((count,), IntegerType(16) if rows < 1 << 15 else i32) as nest:
+        with self._each((count,), IntegerType(16) if rows + 1 < 1 << 15 else i32) as nest:
             one = what.update([0] * kept, sym.delinearize(nest.indices[0], what.domain))
             assert isinstance(one, Update)
             row = builder.index(sym.linearize([one.place[dim] for dim in sorted(what.walked)], walked))

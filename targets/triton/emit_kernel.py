@@ -103,6 +103,8 @@ class KernelEmitter:
         self._coordinates: list[str] = []
         self.program = "0"
         """The number of the program."""
+        self.reads = ""
+        """Where programs take turns, the name of whether this one reduces its part."""
         self.neighbours: dict[Operation, Neighbours] = {}
         """For loads and stores of a lane's neighbouring elements, those that go together."""
         self.vectors: dict[Neighbours, str] = {}

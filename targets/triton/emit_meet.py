@@ -95,13 +95,13 @@ def emit_meeting(emitter: KernelEmitter, meeting: kernel.MeetOp) -> None:
 
 def draw_turn(emitter: KernelEmitter, meeting: kernel.MeetOp) -> str:
     """Where programs take turns: the text of the number of a program's part. Whether it is to be reduced, or finished,
-    is called `reads`.
+    is `emitter.reads`.
     """
     ahead, parts = int(emitter.func.schedule.choices["ahead"]), meeting.groups * meeting.members
     ahead = min(max(ahead, meeting.members), parts)  # a group is whole before it is finished
-    number = emitter.fresh("number")
+    emitter.reads, number = emitter.fresh("reads"), emitter.fresh("number")
     drawn = f"{emitter.names[meeting.memory]} + {meeting.groups}"
-    emitter.line(f"reads, {number} = functions.turn({drawn}, {parts}, {ahead})")
+    emitter.line(f"{emitter.reads}, {number} = functions.turn({drawn}, {parts}, {ahead})")
     return number
 
 
@@ -114,7 +114,7 @@ def _take_turns(
     emitter.ops(before)
     emitter.barrier()
     emitter.line(f"functions.arrive({count}, {group})")
-    emitter.leave("if reads:")
+    emitter.leave(f"if {emitter.reads}:")
     emitter.enter()
     emitter.line(f"functions.wait({count}, {group}, {meeting.members})")
     emitter.stores = False

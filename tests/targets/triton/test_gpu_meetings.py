@@ -43,15 +43,19 @@ def compiled(function: Any) -> Any:
     return torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False)
 
 
+def assert_right(name: str, dtype: torch.dtype) -> None:
+    function, sizes = CASES[name]
+    inputs = [torch.randn(size, device="cuda", dtype=dtype) for size in sizes]
+    assert_close_to_float64(compiled(function), function, inputs, ulps=8.0)
+    assert cuesta.records[-1].kernels == 2
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("patience", [emit_meet.PATIENCE, 0, 1, 30])
 def test_right(name: str, dtype: torch.dtype, patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emit_meet, "PATIENCE", patience)
-    function, sizes = CASES[name]
-    inputs = [torch.randn(size, device="cuda", dtype=dtype) for size in sizes]
-    assert_close_to_float64(compiled(function), function, inputs, ulps=8.0)
-    assert cuesta.records[-1].kernels == 2
+    assert_right(name, dtype)
 
 
 @pytest.fixture
@@ -66,10 +70,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("lag", [1, 1 << 20, 1 << 40])
 def test_turns(name: str, dtype: torch.dtype, lag: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_cost, "LAG", lag)
-    function, sizes = CASES[name]
-    inputs = [torch.randn(size, device="cuda", dtype=dtype) for size in sizes]
-    assert_close_to_float64(compiled(function), function, inputs, ulps=8.0)
-    assert cuesta.records[-1].kernels == 2
+    assert_right(name, dtype)
 
 
 @pytest.mark.parametrize("patience", [emit_meet.PATIENCE, 3, None])

@@ -105,6 +105,13 @@ def test_turns_are_emitted() -> None:
     assert_compiles(texts.values())
 
 
+def test_an_argument_may_be_called_as_the_turn_is() -> None:
+    """It was `reads` whatever the arguments were called: the address was a condition then."""
+    _, softmax = kernels_of(on_cuda(parse(IN_TURNS.replace("AHEAD", "5").replace("%x", "%reads"))))
+    source = emit_module([softmax])[softmax.sym_name].source
+    assert "(reads, " in source and "reads_1, number = functions.turn(" in source and "if reads_1:" in source
+
+
 def test_what_is_emitted() -> None:
     zeros, softmax = kernels_of(on_cuda(parse(SOFTMAX)))
     texts = emit_module([zeros, softmax])

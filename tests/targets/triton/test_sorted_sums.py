@@ -112,6 +112,17 @@ def test_types(dtype: torch.dtype) -> None:
     check(looked_up, (whole(COUNT, WIDTH, dtype=dtype), indices("skewed")), run_it=False)
 
 
+@pytest.mark.parametrize("rows", [32766, 32767, 32768])
+def test_tables_of_as_many_rows_as_a_key_can_name(rows: int) -> None:
+    """What does not count has the number after the last row, and what is beside the ends the one after that."""
+
+    def function(v: Tensor, i: Tensor) -> Tensor:
+        return torch.ops.aten.embedding_dense_backward(v, i, rows, 3, False)
+
+    i = torch.tensor([rows - 1, 3, 0, rows - 1, 3]).repeat(COUNT // 5)
+    check(function, (whole(COUNT, WIDTH), i), run_it=False)
+
+
 def test_loops_end_where_the_data_says_and_compile() -> None:
     pytest.importorskip("triton")
     lowered = check(looked_up, (whole(COUNT, WIDTH, dtype=torch.bfloat16), indices("even")), run_it=False)
