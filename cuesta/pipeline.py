@@ -123,6 +123,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage("loops-to-kernel", "choose a schedule and write the kernel; identical layers become one", begins=KERNEL),
     Stage("narrow-reductions", "only a kernel says which loop is that of one bag, whose ends only the data knows"),
+    Stage("turn-scans", "only a kernel says which scans one tile holds, and before hints say what is read in order"),
     Stage("hint-loads", "only a kernel says which program reads what, and when"),
     Stage("split-index-sets", "only a schedule has loops to split; a window's inner points need no masks"),
     Stage("kernel-to-host", "values become buffers"),

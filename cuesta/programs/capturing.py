@@ -83,7 +83,7 @@ def lower(
         >>> import torch, cuesta
         >>> lowered = cuesta.lower(torch.nn.functional.softplus, torch.zeros(3))
         >>> lowered.loops.level, lowered.kernel.remaining[:2]
-        ('loops', ('narrow-reductions', 'hint-loads'))
+        ('loops', ('narrow-reductions', 'turn-scans'))
         >>> lowered.kernel.compile()(torch.zeros(3))
         (tensor([0.6931, 0.6931, 0.6931]),)
 

@@ -54,6 +54,8 @@ def _sizes(func: kernel.FuncOp, space: Space) -> Iterator[Finding]:
     for op in func.walk():
         if not gpu and isinstance(op, _ONLY_GPU):
             yield op, "the CPU target has none of these"
+        if not gpu and isinstance(op, kernel.RunningOp) and op.backwards:
+            yield op, "the CPU target has no running values that go backwards"
         if isinstance(op, kernel.LocalOp):
             pointer = op.result.type
             element = pointer.element_type if isinstance(pointer, PointerType) else None

@@ -361,7 +361,7 @@ def _scan(body: KernelBody, op: kernel.ScanOp) -> None:
 def _running(body: KernelBody, op: kernel.RunningOp) -> None:
     scan = op.parent_op()
     assert isinstance(scan, kernel.ScanOp)
-    scans.define_running(body, op, len(scan.induction_variables), body.positions[scan])
+    scans.define_running(body, op, len(scan.induction_variables), body.positions[scan], backwards=op.backwards)
 
 
 KernelBody.handlers = {

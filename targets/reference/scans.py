@@ -18,8 +18,9 @@ from cuesta.targets.reference.reductions import padding
 from cuesta.targets.reference.scope import Scope
 
 
-def define_running(body: Body, op: RunningOp, axes: int, position: Tensor) -> None:
+def define_running(body: Body, op: RunningOp, axes: int, position: Tensor, *, backwards: bool = False) -> None:
     """Defines the results of a running value, in the scope of its scan, whose axes are the last `axes` of the scope.
+    With `backwards` the last point comes first.
 
     Requires: `position` is the row-major linear index of a point in the scan's domain, aligned.
     """
@@ -30,9 +31,12 @@ def define_running(body: Body, op: RunningOp, axes: int, position: Tensor) -> No
     def flatten(value: Tensor) -> Tensor:
         return scope.expand(value).reshape((*shape[:-1], 0) if empty else shape)
 
-    active = None if scope.active is None else flatten(scope.active)
-    results = running(op.kind, flatten(body.value(op, op.value)), active, flatten(position))
-    shaped = (result.reshape(scope.shape) for result in results)
+    def in_turn(value: Tensor) -> Tensor:
+        return value.flip(-1) if backwards else value
+
+    active = None if scope.active is None else in_turn(flatten(scope.active))
+    results = running(op.kind, in_turn(flatten(body.value(op, op.value))), active, flatten(position))
+    shaped = (in_turn(result).reshape(scope.shape) for result in results)
     body.define(op, *(body.alike(name, result) for name, result in zip(op.results, shaped, strict=True)))
 
 

@@ -47,17 +47,19 @@ def running(emitter: KernelEmitter, op: Operation) -> None:
     shapes = [real, place_shape]
     values = [emitter.spread(text, own, shape) for text, own in zip(values, shapes, strict=False)]
     mask = emitter.masks.get(scan.dim)
-    if mask is not None and len(scan.induction_variables) > 1:
+    if mask is not None and (len(scan.induction_variables) > 1 or op.backwards):
         if indexed:
             fail(op, "lanes along an inner axis of a scan, some of them not active")
         values = [f"tl.where({mask}, {values[0]}, {_identities(emitter, op, scalar)[0]})"]
     values = [emitter.bind(text, "v") for text in values]
     given = f"({', '.join(values)})" if indexed else values[0]
     results = [emitter.fresh("scanned") for _ in values]
+    along = f"{emitter.place(scan.dim)}"
+    turned = ", reverse=True" if op.backwards else ""
     if op.kind == "sum":
-        emitter.line(f"{results[0]} = tl.cumsum({given}, {emitter.place(scan.dim)}).to({dtype_text(scalar)})")
+        emitter.line(f"{results[0]} = tl.cumsum({given}, {along}{turned}).to({dtype_text(scalar)})")
     else:
-        emitter.line(f"{', '.join(results)} = tl.associative_scan({given}, {emitter.place(scan.dim)}, {function})")
+        emitter.line(f"{', '.join(results)} = tl.associative_scan({given}, {along}, {function}{turned})")
     if not emitter.is_whole(scan):
         kept = (
             tuple(1 if axis == emitter.place(scan.dim) else size for axis, size in enumerate(shape))

@@ -96,7 +96,7 @@ def _indexing(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
 
 
 def _cumulative(x: Tensor) -> tuple[Tensor, ...]:
-    return x.cumsum(1), x.cumsum(0), *x.cummax(1)
+    return x.cumsum(1), x.cumsum(0), x.flip(1).cumsum(1).flip(1), *x.cummax(1)
 
 
 def cases(device: str = "cpu") -> dict[str, Case]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import elem, loops
+from cuesta.dialects.core.operation import ops_of
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.surgery import all_ops
 
@@ -68,3 +69,22 @@ def body_cost(nest: loops.NestOp) -> Cost:
         arithmetic += cost
         loads += type(op) is loops.LoadOp
     return Cost(arithmetic, loads, ops)
+
+
+def distinct_arithmetic(nest: loops.NestOp) -> int:
+    """The arithmetic of a body without inner domains, what ops compute alike counted once: `cse` leaves one of them.
+
+    A producer that was computed at two reads has left its ops twice.
+    """
+    numbers: dict[SSAValue, object] = {}
+    known: dict[object, Operation] = {}
+    arithmetic = 0
+    for op in ops_of(nest.body):
+        operands = tuple(numbers.get(value, value) for value in op.operands)
+        types = tuple(result.type for result in op.results)
+        first = known.setdefault((type(op), operands, types, frozenset(op.properties.items())), op)
+        if first is op:
+            arithmetic += arithmetic_cost(op)
+        else:
+            numbers.update(zip(op.results, (numbers.get(value, value) for value in first.results), strict=True))
+    return arithmetic

@@ -13,7 +13,7 @@ from cuesta.dialects.layout import sizes_of, tensor_type_of, traits_of
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import loads_of
 from cuesta.transforms import thresholds
-from cuesta.transforms.fusion.cost import Cost
+from cuesta.transforms.fusion.cost import Cost, distinct_arithmetic
 from cuesta.transforms.fusion.space import volume
 
 _MOST_READS = 8
@@ -70,7 +70,8 @@ def recomputing_pays(
     cheap = traits_of(producer.results[0]).arithmetic_is_cheap
     if saved < 0 or (saved == 0 and not cheap):
         return False
-    return (done - 1) * cost.arithmetic <= _ARITHMETIC_PER_ACCESS * (saved + cheap)
+    worth = _ARITHMETIC_PER_ACCESS * (saved + cheap)
+    return (done - 1) * cost.arithmetic <= worth or (done - 1) * distinct_arithmetic(producer) <= worth
 
 
 def large_sources(nest: loops.NestOp) -> set[SSAValue]:

@@ -30,7 +30,7 @@ from cuesta.dialects.layout import sizes_of
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis, analyse, byte_width, tensor_type_of
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.dialects.loops.walks import leaders
-from cuesta.transforms.tilings.accesses import Axes, Group, Shape, Use, pieces
+from cuesta.transforms.tilings.accesses import Axes, Group, Shape, Use, broken, pieces
 from cuesta.transforms.tilings.space import WARP, Tiling, has_tilings, refinements, tilings
 
 Around = tuple[tuple[int, int, int], ...]
@@ -109,6 +109,7 @@ class Coefficients:
     pointers: float = 0.7
     values: float = 0.087
     again: float = 0.63
+    broken: float = 64.0
     norm: float = 1.81
 
 
@@ -129,6 +130,8 @@ class Counts:
     """Places of windows that lanes make of one number, one for each axis but the first, in tiles of several rows."""
     shuffles: float
     scans: float
+    broken: float
+    """Sectors that are stored in part: memory reads the rest of each, to store it whole."""
     programs: int
     warps: int
     steps: float
@@ -265,6 +268,7 @@ class _Counting:
         self.programs = programs
         self.tiles = tiles
         self.again = self.cache = self.loads = self.lines = self.work = self.digits = self.shuffles = self.scans = 0.0
+        self.broken = 0.0
         self.steps = self.single_steps = self.meets = self.crossing = 0.0
         self.kept = self.values = self.pointers = 0.0
         self.most = self.outer
@@ -285,8 +289,8 @@ class _Counting:
         threads = self.threads
         return Counts(
             float(sum(self.touched.values())), self.again, self.cache, self.loads, self.lines, self.work, self.digits,
-            self.shuffles, self.scans, self.programs, self.warps, self.steps, self.single_steps, self.meets,
-            self.crossing, self.most / threads, self.kept, self.values, self.pointers,
+            self.shuffles, self.scans, self.broken, self.programs, self.warps, self.steps, self.single_steps,
+            self.meets, self.crossing, self.most / threads, self.kept, self.values, self.pointers,
         )  # fmt: skip
 
     def walk(self, loop: Loop, tiles: list[Group], around: Around, times: int, lanes: int, persistent: bool) -> None:
@@ -401,6 +405,8 @@ class _Counting:
                 left = -(-left // lanes)
         of_warp.sort()
         self.lines += total * max(1.0, single / WARP) * pieces(use, aligned, of_warp, loose, machine.segment)
+        if use.stored:
+            self.broken += total * broken(use, aligned, steps, scattered, machine.sector)
         once = pieces(use, aligned, steps, scattered, machine.sector)
         every = times * once
         if around and every > once:
@@ -474,7 +480,7 @@ def time_of(counts: Counts, machine: Machine, facts: Coefficients | None = None)
     at_work = max(1.0, min(resident, c.programs / processors)) * c.warps
     issued = min(1.0, at_work / FILLING) if c.scans else 1.0
     terms = (
-        (c.memory + c.again * f.again) / (machine.memory_rate * processors),
+        (c.memory + c.again * f.again + c.broken * f.broken) / (machine.memory_rate * processors),
         c.cache / (f.cache * own),
         c.loads / (f.loads * own),
         c.lines / (f.lines * own),

@@ -179,7 +179,7 @@ class _Chooser:
             tiling = self.windows_across(root)
             if tiling is None and (schedule := sliding_windows.choose(self.analysis, self.machine)) is not None:
                 return schedule
-            if tiling is None and sliding_windows.are_beside(self.analysis, self.processors):
+            if tiling is None and sliding_windows.are_beside(self.analysis, self.machine):
                 self.settled = True  # the model takes what a processor still holds for less than it is
                 lanes = sliding_windows.WARPS * sliding_windows.WARP
                 return {"along": 0, "rows": lanes, "lanes": 1, "warps": sliding_windows.WARPS}

@@ -221,11 +221,14 @@ def lane_last(analysis: NestAnalysis) -> list[int]:
     return axes if best is None else [*(axis for axis in axes if axis != best), best]
 
 
-def are_beside(analysis: NestAnalysis, processors: int) -> bool:
-    """Whether there are large windows of several rows, whose rows lie side by side, and one for every thread."""
+def are_beside(analysis: NestAnalysis, machine: Machine) -> bool:
+    """Whether there are large windows of several rows, whose rows lie side by side, and one for every thread.
+
+    Not of rows that are whole vectors, one right after the other: what lanes along them load they load at once.
+    """
     root = analysis.root
     points = math.prod(analysis.estimate(analysis.sizes[axis]) for axis in root.axes)
-    if len(root.loops) != 1 or not root.axes or analysis.atomic or points < 2 * WARPS * WARP * processors:
+    if len(root.loops) != 1 or not root.axes or analysis.atomic or points < 2 * WARPS * WARP * machine.processors:
         return False
     (window,) = root.loops
     sizes = [size for axis in window.axes if isinstance(size := analysis.sizes[axis], int)]
@@ -233,6 +236,7 @@ def are_beside(analysis: NestAnalysis, processors: int) -> bool:
         return False
     if not WINDOW < math.prod(sizes) <= LARGEST_WINDOW:
         return False
+    dense = True
     accesses = [access for access in window.accesses if access.width]
     for access in accesses:
         apart = sym.coefficient(access.address, root.axes[-1])
@@ -241,7 +245,8 @@ def are_beside(analysis: NestAnalysis, processors: int) -> bool:
             return False
         if not 1 < apart <= min(2 * sizes[-1], BESIDE_BYTES // access.width):
             return False
-    return bool(accesses)
+        dense = dense and apart == sizes[-1] and apart * access.width % machine.vector == 0
+    return bool(accesses) and not dense
 
 
 def has_windows(analysis: NestAnalysis) -> bool:

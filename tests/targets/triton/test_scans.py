@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cuesta.testing import assert_close_to_float64
 from cuesta.transforms.reductions import when
-from tests.support.triton_interpreter import check, interpreted_cuda, parse
+from tests.support.triton_interpreter import check, interpreted_cuda, on_cuda, parse
 from tests.support.triton_kernels import assert_compiles, texts_of
 
 pytest.importorskip("triton")
@@ -68,6 +68,16 @@ def test_other_running_values(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["prod", "logaddexp", "last_argmax"])
 def test_other_running_values_carried_from_tile_to_tile(kind: str) -> None:
     check(parse(scan(kind, "f32", (2, 2100), 1)), [torch.rand(2, 2100) / 4 + 0.88], ulps=SUM_ULPS)
+
+
+@pytest.mark.parametrize("kind", ["sum", "prod", "logaddexp"])
+@pytest.mark.parametrize("sizes", [(40, 8), (3, 45)])
+def test_running_values_from_the_end(kind: str, sizes: tuple[int, int]) -> None:
+    """One tile holds a row, and of 45 points 64 lanes: those without one give nothing to those before them."""
+    text = scan(kind, "f32", sizes, 1).replace("[%i0, %i1]", f"[%i0, {sizes[1] - 1} - %i1]")
+    (kernel_text,) = texts_of(on_cuda(parse(text)))
+    assert "reverse=True" in kernel_text.source
+    check(parse(text), [torch.rand(sizes) + 0.5], ulps=SUM_ULPS)
 
 
 @pytest.mark.parametrize("kind", ["assign", "sum", "maximum"])

@@ -355,6 +355,25 @@ def test_a_row_is_no_window() -> None:
     assert reduce.lanes == 64
 
 
+@pytest.mark.parametrize(("width", "lanes"), [(16, True), (13, False)])
+def test_windows_whose_rows_are_whole_vectors_have_lanes_along_them(width: int, lanes: bool) -> None:
+    """A norm of 32 planes of rows of 16, 262,143 of them: 283 us on an H100 with a window for each lane, 191 so."""
+    x = f"tensor<32x65536x{width}xf32>"
+    text = f"""
+    func.func @main(%x : {x}) -> tensor<65536xf32> {{
+      %y = loops.nest (%i : 65536) outs(%o : tensor<65536xf32>) {{
+        %s = loops.reduce sum (%j : 32, %k : {width}) {{
+          %a = loops.load %x[%j, %i, %k] : {x}
+          loops.yield %a : f32
+        }} : f32
+        loops.store %s, %o[%i] : tensor<65536xf32>
+      }}
+      func.return %y : tensor<65536xf32>
+    }}"""
+    (reduce,) = (op for op in lowered(text).walk() if isinstance(op, kernel.ReduceOp))
+    assert (reduce.lanes > 1) == lanes
+
+
 def test_a_bias_is_no_reason_to_slide() -> None:
     """Windows that do not overlap share nothing else along images: 249 us on an H100, and 157 when none slides."""
     text = """
