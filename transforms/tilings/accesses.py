@@ -90,27 +90,30 @@ class Shape:
 
 def pieces(use: Use, aligned: bool, steps: Sequence[tuple[int, int]], scattered: int, size: int) -> float:
     """The pieces of `size` bytes that lanes touch, which `steps` tell: bytes from lane to lane, and lanes."""
-    run, runs = runs_of(use, steps, scattered, size)
-    return runs * max(1.0, run / size) if aligned else runs * (1.0 + (run - use.width) / size)
-
-
-def runs_of(use: Use, steps: Sequence[tuple[int, int]], scattered: int, size: int) -> tuple[int, int]:
-    """The bytes from end to end of what lies side by side, and how many of that there are."""
-    run, runs = use.width, scattered
+    run, runs, width = use.width, scattered, use.width
     for step, lanes in steps:
         if step <= run or (step < size and runs == scattered):
             run += (lanes - 1) * step
         else:
             runs *= lanes
-    return run, runs
+    return runs * max(1.0, run / size) if aligned else runs * (1.0 + (run - width) / size)
 
 
 def broken(use: Use, aligned: bool, steps: Sequence[tuple[int, int]], scattered: int, size: int) -> float:
-    """Of the pieces of `size` bytes that lanes touch, those that they touch a part of: at both ends of every run."""
-    run, runs = runs_of(use, steps, scattered, size)
+    """Of the pieces of `size` bytes that lanes touch, those that they touch a part of: at both ends of every run, and
+    all of those with gaps.
+    """
+    run, runs, width = use.width, scattered, use.width
+    for step, lanes in steps:
+        if step <= run:
+            run += (lanes - 1) * step
+        else:
+            runs *= lanes
     if aligned:
-        return runs * (run % size != 0)
-    return runs * (1.0 + (min(run, size) - use.width) / size if run < size else 2.0 - 2.0 * use.width / size)
+        ends = float(run % size != 0)
+    else:
+        ends = 1.0 + (run - width) / size if run < size else 2.0 - 2.0 * width / size
+    return min(runs * ends, pieces(use, aligned, steps, scattered, size))
 
 
 __all__ = ["Axes", "Group", "Shape", "Use", "broken", "pieces"]

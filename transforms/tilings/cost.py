@@ -109,7 +109,7 @@ class Coefficients:
     pointers: float = 0.7
     values: float = 0.087
     again: float = 0.63
-    broken: float = 64.0
+    broken: float = 24.0
     norm: float = 1.81
 
 
@@ -131,7 +131,9 @@ class Counts:
     shuffles: float
     scans: float
     broken: float
-    """Sectors that are stored in part: memory reads the rest of each, to store it whole."""
+    """Sectors that are stored in part, by a warp at once, and by a tile: a cache joins these, and memory reads what it
+    is not given.
+    """
     programs: int
     warps: int
     steps: float
@@ -406,7 +408,8 @@ class _Counting:
         of_warp.sort()
         self.lines += total * max(1.0, single / WARP) * pieces(use, aligned, of_warp, loose, machine.segment)
         if use.stored:
-            self.broken += total * broken(use, aligned, steps, scattered, machine.sector)
+            each = max(1.0, single / WARP) * broken(use, aligned, of_warp, loose, machine.sector)
+            self.broken += total * (each + broken(use, aligned, steps, scattered, machine.sector))
         once = pieces(use, aligned, steps, scattered, machine.sector)
         every = times * once
         if around and every > once:
