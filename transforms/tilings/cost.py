@@ -64,10 +64,11 @@ NEAR = 192 << 10
 
 Source: a definition (sm_90: 256 KB, of which some is shared memory).
 """
-SLACK = 1.5
+SLACK = 1.3
 """A tiling that takes at most so many times what moving its tensors takes is not asked about further.
 
-Source: with measured times of 360 nests: looking at all of them found nothing more.
+Source: with measured times of 360 nests: looking at all of them found nothing more; of 898, 1.0 to 1.5 are alike. A
+maximum of two f32 that lie channels last took 29 us on an H100, 1.32 of moving them, and 20 in the tile that is chosen.
 """
 GAIN = 0.9
 """The share of the usual tiling's time that another is thought to take at most, to be taken. Of 1179 nests that were

@@ -35,6 +35,24 @@ of exponentials 1.06 of the best, 1.12 the worst (1.48 and 2.48 in one tile of 3
 
 Source: from 60 tilings of these nests on an H100, 11 and 17 points of f32 and bf16.
 """
+ODD_LONG, ODD_LONGEST = (128, 16, 16), 64
+"""The same of sums of more points than `ODD_MOST`, of fewer than the second: of 35, 37, 47 and 51 points 1.02 of the
+best, 1.04 the worst (1.31 and 1.60 as the model has it).
+
+Source: from 60 tilings of eight nests on an H100, f32 and bf16.
+"""
+ODD_STORING_STEPS, ODD_STORING_LONG = 3, (32, 16, 4)
+"""Where something is made of each point and there are more such steps than the first, what a program has in their
+place: softmaxes of 25 and 29 points took 1.02 of the best (1.15 with steps of 8; of 21 points, 1.00 with these).
+
+Source: from 60 tilings of four nests on an H100, f32 and bf16.
+"""
+ODD_NARROW = 16
+"""Where something is made of each of fewer points than so many, of 16 bits, half of the warps have them: softmaxes of 9,
+11 and 13 bf16 took 1.00 of the best (1.19 with four warps; f32 1.00 with four).
+
+Source: from 60 tilings of six nests on an H100.
+"""
 
 
 def many_rows(rows: int, height: int, lanes: int, width: int, machine: Machine) -> Tiling | None:
@@ -51,7 +69,7 @@ def odd_rows(root: Loop, leaves: Sequence[Loop], lanes: int, points: int, rows: 
     """The tile of rows of which every second one begins where no pair of elements does; None of others. `along` is left
     to the caller.
     """
-    if not ODD_FEWEST < points <= ODD_MOST or lanes < ODD_WASTE * points:
+    if not ODD_FEWEST < points < ODD_LONGEST or lanes < ODD_WASTE * points:
         return None
     every = [(access, leaf) for leaf in leaves for access in leaf.accesses if access.width]
     if not any(
@@ -62,7 +80,14 @@ def odd_rows(root: Loop, leaves: Sequence[Loop], lanes: int, points: int, rows: 
         for access, leaf in every
     ):
         return None
-    height, along, warps = ODD_STORING if any(access.is_store for access, _ in every) else ODD
+    storing = any(access.is_store for access, _ in every)
+    if storing and points > ODD_MOST:
+        return None
+    height, along, warps = ODD_STORING if storing else ODD if points <= ODD_MOST else ODD_LONG
+    if storing and points > ODD_STORING_STEPS * along:
+        height, along, warps = ODD_STORING_LONG
+    elif storing and points < ODD_NARROW and max(access.width for access, _ in every) <= 2:
+        warps //= 2
     if rows < 2 * height * machine.processors:
         return None
     return {"rows": height, "lanes": along, "warps": warps}

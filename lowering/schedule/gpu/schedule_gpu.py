@@ -416,7 +416,7 @@ class _Chooser:
         rows = self.volume(root.axes)
         running = any(leaf.running for leaf in leaves)
         if running and root.axes and across > along and static and points <= SHORT:
-            lanes = power_of_two(points)
+            lanes, self.settled = power_of_two(points), True
             return {**self.columns(root, SHORT_TILE // lanes, lanes), "warps": SHORT_TILE // POINTWISE_WARP}
         if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
             if points >= KEPT_POINTS and self.width() >= 4 and self.reads_again(leaves):

@@ -39,7 +39,14 @@ def rows(number: int, points: int, *, apart: int | None = None, stores: bool = F
 
 @pytest.mark.parametrize(
     ("points", "stores", "tile"),
-    [(11, False, (128, 4, 4)), (17, False, (128, 4, 4)), (11, True, (32, 8, 4)), (17, True, (32, 8, 4))],
+    [
+        (11, False, (128, 4, 4)),
+        (17, False, (128, 4, 4)),
+        (35, False, (128, 16, 16)),
+        (11, True, (32, 8, 4)),
+        (17, True, (32, 8, 4)),
+        (25, True, (32, 16, 4)),
+    ],
 )
 def test_odd_rows_are_gone_along_in_steps(points: int, stores: bool, tile: tuple[int, int, int]) -> None:
     found = usual_tiling(analysed(parse(rows(1000000, points, stores=stores))), REFERENCE)
@@ -52,7 +59,7 @@ def test_odd_rows_are_gone_along_in_steps(points: int, stores: bool, tile: tuple
         (1000000, 18, None),  # pairs are vectors
         (1000000, 17, 20),  # rows begin where vectors do
         (1000000, 31, None),  # few lanes are without a point
-        (1000000, 33, None),  # too long
+        (1000000, 65, None),  # too long
         (1000, 17, None),  # few rows
     ],
 )
