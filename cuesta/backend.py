@@ -143,6 +143,7 @@ def _partition(
 
     from cuesta.lowering.capture.as_eager import as_eager
     from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
+    from cuesta.lowering.capture.narrow_places import narrow_places
     from cuesta.lowering.capture.recomputed_scores import recompute_scores, save_logarithms
     from cuesta.lowering.capture.rows_in_parts import rows_in_parts
     from cuesta.saved_results import tell_saved_results
@@ -152,6 +153,7 @@ def _partition(
     if config.cse:
         merge_equal_nodes(gm.graph)
     rows_in_parts(gm)
+    narrow_places(gm, num_fwd_outputs)
     recompute_scores(gm, num_fwd_outputs, _keyed(gm, random))
     with config.patch(cse=False):
         forward, backward = min_cut_rematerialization_partition(
