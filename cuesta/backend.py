@@ -29,6 +29,7 @@ from cuesta.logs import tell_graph
 from cuesta.names_in_logs import find_names_when_logged
 from cuesta.observing import observed, observing
 from cuesta.options import Options
+from cuesta.profiler_ranges import leave_out_ranges
 from cuesta.record import CompileRecord, GraphKind
 from cuesta.structured_trace import trace_record
 
@@ -55,7 +56,9 @@ def cuesta(
     """
     pause_while_compiling()
     find_names_when_logged()
-    return compiled_by(Compilers(Options.parse(mode, options)), gm, example_inputs)
+    compiled = compiled_by(Compilers(Options.parse(mode, options)), gm, example_inputs)
+    leave_out_ranges()
+    return compiled
 
 
 def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
