@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.convert_frame import register_bytecode_hook
+from torch._dynamo.exc import BackendCompilerFailed
 
 from cuesta.backend import cuesta
 
@@ -30,8 +31,8 @@ def ranges() -> Iterator[dict[str, list[bool]]]:
     assert SETTINGS._is_default("record_runtime_overhead")
     found: dict[str, list[bool]] = {}
 
-    def look(before: CodeType, after: CodeType) -> None:
-        found.setdefault(before.co_name, []).append("record_pregraph_bytecode_enter" in after.co_names)
+    def look(code: CodeType, new_code: CodeType) -> None:
+        found.setdefault(code.co_name, []).append("record_pregraph_bytecode_enter" in new_code.co_names)
 
     handle = register_bytecode_hook(look)
     yield found
@@ -117,7 +118,7 @@ def test_who_says_it_has_what_he_says(said: bool, ranges: dict[str, list[bool]])
 
 def test_an_error_of_the_backend_changes_nothing(ranges: dict[str, list[bool]], monkeypatch: Any) -> None:
     monkeypatch.setattr("cuesta.backend.compiled_by", lambda *_: 1 // 0)
-    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
+    with pytest.raises(BackendCompilerFailed):
         compiled(ours)(torch.ones(3))
     assert is_as_before()
 
