@@ -173,6 +173,14 @@ EXCUSED: dict[str, tuple[Case, str, str]] = {
         case_with("v = torch.func.grad(lambda x: (x * x).sum())(x.half().expand(2, 3).clone().t())", results="v"),
         "output strides: [2, 1], eager [1, 3]", "arithmetic",
     ),
+    "16 bits beside a loop": (  # 85015784
+        case_with(
+            "v = torch.func.grad(lambda x: (x * x).sum())(x.half().expand(2, 3).clone().t())",
+            "i, w = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 0.5), (torch.tensor(0), x))",
+            results="v",
+        ),
+        "output strides: [2, 1], eager [1, 3]", "arithmetic",
+    ),
     "several sizes": (
         case_with("v = x.view(1, -1).expand(3, 3).clone().t()", results="v + v.unfold(0, 1, 3)"),
         "output strides: [1, 3], eager [3, 1]", "arithmetic",
@@ -822,6 +830,14 @@ FOUND: dict[str, Case] = {
         ["v = torch.cat([x, x], 0).unsqueeze(0)", "w = F.dropout(v, 0.5)"], "(v, w)", [(5, 9, 5), (5, 9, 8)],
         {"dynamic": None}, "",
     ),
+    "85002358": Case(
+        ["base_x = numbers(58, torch.float32, a + 2, c).requires_grad_()", "x = base_x[2:]"], ["x"], ["base_x"],
+        ["v6 = x.data", "v6.mul_(2)"], "(v6.view(-1),)", [(5, 3, 5)], {}, "all",
+    ),
+    "85000073": Case(
+        ["x = numbers(96, torch.float32, b)"], ["x"], [], ["v5 = x * len(x)", "v10 = v5.data", "v10.mul_(2)"],
+        "[v10, v5]", [(5, 7, 2)],
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -846,7 +862,7 @@ what is updated and then lies otherwise, what has a bit and is set to what has n
 elsewhere, for an operator of a user's, an input with a gradient that is given data, addresses in a copy with gaps, an
 update of what is given other data, draws in the order of memory, one of several views of what is written to, an input
 that gets another storage, an update without a gradient, gradients of some results, a part of what is read, hooks, parts
-that operators write to, draws of which only the size is asked.
+that operators write to, draws of which only the size is asked, changes that are counted apart.
 """
 
 

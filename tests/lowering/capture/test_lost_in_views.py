@@ -152,3 +152,22 @@ def test_gradients_of_complex_subclasses() -> None:
 )
 def test_addresses_in_memory_that_is_written_to(program: Program, is_lost: bool) -> None:
     assert ("addresses" in str(reason_of(program, torch.arange(7.0)))) == is_lost
+
+
+@pytest.mark.parametrize(
+    ("program", "is_lost"),
+    [
+        (lambda x: x.data.view(-1), True),
+        (lambda x: x.data.mul_(2)[0].t(), True),
+        (lambda x: (y := x * 2, y.data), True),
+        (lambda x: (x * 2).data, False),
+        (lambda x: (y := (x * 2).data, y[0]), False),
+        (lambda x: x.data, False),
+        (lambda x: (x.data * 2, x.detach()), False),
+        (lambda x: (y := x * 2, y.data + y), False),
+    ],
+    ids=["a view", "updated", "beside it", "alone", "one counter", "what Dynamo gives", "only read", "not returned"],
+)
+def test_changes_of_data_are_counted_apart(program: Program, is_lost: bool) -> None:
+    reason = reason_of(program, torch.ones(3, 4))
+    assert ("counted apart" in (reason or "")) == is_lost, reason
