@@ -834,6 +834,14 @@ FOUND: dict[str, Case] = {
         ["base_x = numbers(58, torch.float32, a + 2, c).requires_grad_()", "x = base_x[2:]"], ["x"], ["base_x"],
         ["v6 = x.data", "v6.mul_(2)"], "(v6.view(-1),)", [(5, 3, 5)], {}, "all",
     ),
+    "85006552": Case(
+        ["x = Pair(Pair(numbers(32, torch.float32, a), numbers(32, torch.float32, a) + 1), "
+         "Pair(numbers(32, torch.float32, a) + 2, numbers(32, torch.float32, a) + 3)).requires_grad_()"],
+        ["x"], [],
+        ["v1 = x ** (x.dim() % 3)", "v2 = v1.add_(1)", "torch._dynamo.graph_break()", "v2.mul_(2)",
+         "v3 = x.chunk(2, 0)[0]", "v4 = v1 + v2"],
+        "{'first': v3, 'rest': (v4, v1, v1,)}", [(17, 5, 6)], {"dynamic": None}, "odd",
+    ),
     "85000073": Case(
         ["x = numbers(96, torch.float32, b)"], ["x"], [], ["v5 = x * len(x)", "v10 = v5.data", "v10.mul_(2)"],
         "[v10, v5]", [(5, 7, 2)],
@@ -862,7 +870,8 @@ what is updated and then lies otherwise, what has a bit and is set to what has n
 elsewhere, for an operator of a user's, an input with a gradient that is given data, addresses in a copy with gaps, an
 update of what is given other data, draws in the order of memory, one of several views of what is written to, an input
 that gets another storage, an update without a gradient, gradients of some results, a part of what is read, hooks, parts
-that operators write to, draws of which only the size is asked, changes that are counted apart.
+that operators write to, draws of which only the size is asked, changes that are counted apart, gradients
+of subclasses that there are not.
 """
 
 
