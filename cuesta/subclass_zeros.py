@@ -10,8 +10,8 @@ results lie, when it is called, and makes zeros that lie so where it is given no
         return results                                   return None where they are such zeros
 
 A subclass is made of the parts that `__tensor_flatten__` names. Those of numbers with a fraction are zeros; integers
-are kept as they are, for they say where what lies. Which zeros stand for nothing, `undefined_parts` says meanwhile: by that
-`undefined_gradients.Parts` runs what eager would run. Those that it gives say so themselves (`is_undefined`).
+are kept as they are, for they say where what lies. Which zeros stand for nothing, `undefined_parts` says meanwhile: by
+that `undefined_gradients.Parts` runs what eager would run. Those that it gives say so themselves (`is_undefined`).
 """
 
 from __future__ import annotations
