@@ -67,7 +67,9 @@ def take_undefined(metadata: ViewAndMutationMeta, *, has_parts: bool, of_subclas
     if of_subclasses:
         context = TracingContext.try_get()
         mode: Any = None if context is None else context.fake_mode
-        give_zeros(made, len(made.metadata.subclass_tangent_meta), None if mode is None else mode.shape_env)
+        environment = None if mode is None else mode.shape_env
+        has_symbols = environment is not None and bool(environment.var_to_range)
+        give_zeros(made, len(made.metadata.subclass_tangent_meta), environment if has_symbols else None)
     made._backward_cls.__init__ = lambda node: node.set_materialize_grads(False)  # autograd makes one for each call
     made._compiled_autograd_key = staticmethod(_with_zeros(made._compiled_autograd_key))
 
@@ -183,7 +185,7 @@ class _Like:
         self.sizes, self.like = sizes_of(graph, node, zeros), node.meta.get("val")
 
     def __call__(self, arguments: Sequence[Any]) -> torch.Tensor:
-        assert self.sizes is not None  # `is_of_parts`
+        assert self.sizes is not None and self.like is not None  # `is_of_parts`
         shape, strides = self.sizes(arguments)
         return undefined_zeros(shape, strides, self.like.dtype, self.like.device)
 
