@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -171,3 +172,37 @@ def test_addresses_in_memory_that_is_written_to(program: Program, is_lost: bool)
 def test_changes_of_data_are_counted_apart(program: Program, is_lost: bool) -> None:
     reason = reason_of(program, torch.ones(3, 4))
     assert ("counted apart" in (reason or "")) == is_lost, reason
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize(
+    ("program", "is_lost"),
+    [
+        (lambda x: x.to_local()[None], True),
+        (lambda x: x.full_tensor().view(-1), True),
+        (lambda x: (x * 2, x.redistribute(placements=[scope.Shard(0)])), True),
+        (lambda x: (x * 2).to_local(), False),
+        (lambda x: x.to_local() * 2, False),
+        (lambda x: (y := x * 2, y.to_local()), False),
+    ],
+    ids=["a part", "all of it", "distributed alike", "what is computed", "only read", "beside what is computed"],
+)
+def test_results_that_lie_in_parts_of_subclasses(program: Program, is_lost: bool) -> None:
+    x = scope.distributed(torch.ones(3, 4), None)
+    assert ("lies in a part" in (reason_of(program, x) or "")) == is_lost
+    torch._dynamo.reset()
+    made: Any = torch.compile(program, backend="cuesta", options={"cache": False})
+    outcomes: list[Tensor] = []
+    for call in (program, lambda x: ignoring(made, x)):
+        x = scope.distributed(torch.ones(3, 4), None)
+        results = call(x)
+        for one in results if isinstance(results, tuple) else (results,):
+            one.add_(1)
+        outcomes.append(x.to_local())
+    assert torch.equal(*outcomes), "who writes to a result writes to what it lies in"
+
+
+def ignoring(call: Program, x: Tensor) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "cuesta runs a graph in eager: .* lies in a part")
+        return call(x)
