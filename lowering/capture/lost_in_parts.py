@@ -11,8 +11,8 @@ from cuesta.lowering.capture.memory_ranges import memory_of
 
 def lost_view_of_a_part(gm: GraphModule) -> str | None:
     """The result, if there is one, that lies in the memory of a part of an input, which is a tensor subclass, and is
-    neither that input nor a view of it: x.to_local() of a DTensor, x.redistribute(…) that has nothing to do. AOTAutograd
-    gives it memory of its own: who writes to it does not write to x (torch 2.13).
+    neither that input nor a view of it: x.to_local() of a DTensor, x.redistribute(…) that has nothing to do.
+    AOTAutograd gives it memory of its own: who writes to it does not write to x (torch 2.13).
 
     Near miss: a part of what is computed.
     """
