@@ -834,6 +834,10 @@ FOUND: dict[str, Case] = {
         ["base_x = numbers(58, torch.float32, a + 2, c).requires_grad_()", "x = base_x[2:]"], ["x"], ["base_x"],
         ["v6 = x.data", "v6.mul_(2)"], "(v6.view(-1),)", [(5, 3, 5)], {}, "all",
     ),
+    "85001588": Case(
+        ["y = numbers(54, torch.bool, b, a)", "u = numbers(42, torch.float32, b, a)"], ["y", "u"], [],
+        ["u.masked_scatter_(y, u)"], "u * 2", [(17, 7, 3)],
+    ),
     "92001209": Case(
         ["x = distributed(numbers(63, torch.complex64), None)"], ["x"], [],
         ["v1 = x.full_tensor()", "v3 = v1.resolve_conj()", "with torch.no_grad():", "    x.mul_(0.5)"],
@@ -876,7 +880,8 @@ elsewhere, for an operator of a user's, an input with a gradient that is given d
 update of what is given other data, draws in the order of memory, one of several views of what is written to, an input
 that gets another storage, an update without a gradient, gradients of some results, a part of what is read, hooks, parts
 that operators write to, draws of which only the size is asked, changes that are counted apart, gradients
-of subclasses that there are not, results in parts of a subclass.
+of subclasses that there are not, results in parts of a subclass,
+an update that reads what it has written.
 """
 
 
