@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+from torch import Tensor
 from torch.fx import GraphModule
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -18,10 +21,10 @@ def lost_view_of_a_part(gm: GraphModule) -> str | None:
     """
     given = [node for node in gm.graph.find_nodes(op="placeholder") if is_traceable_wrapper_subclass(value_of(node))]
     parts = {memory_of(part) for node in given for part in parts_of(node)}
-    wholes = {memory_of(value) for node in given if is_traceable_wrapper_subclass(value := value_of(node))}
+    wholes = {memory_of(cast("Tensor", value_of(node))) for node in given}
     for node in gm.graph.output_node().all_input_nodes if given else ():
-        value = value_of(node)
-        if is_traceable_wrapper_subclass(value) and memory_of(value) in wholes:
+        value: Any = value_of(node)
+        if is_traceable_wrapper_subclass(value) and memory_of(cast("Tensor", value)) in wholes:
             continue
         if any(memory_of(part) in parts for part in parts_of(node)):
             return f"{node.name} is returned, which lies in a part of an input that is a tensor subclass"

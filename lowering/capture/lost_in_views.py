@@ -299,7 +299,11 @@ def _is_strided_so(base: torch.Tensor, view: torch.Tensor) -> bool:
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     try:
-        made = base.detach().as_strided(view.shape, view.stride(), view.storage_offset())
+        with torch.enable_grad():
+            given = base.detach().requires_grad_(view.requires_grad)
+            made = given.as_strided(view.shape, view.stride(), view.storage_offset())
+            if view.requires_grad:  # DTensors take their own strides, and not in a gradient
+                torch.autograd.grad(made, given, torch.ones_like(made.detach()))
     except (RuntimeError, NotImplementedError, TypeError, AssertionError):
         return False
     ours, theirs = list(_parts(made)), list(_parts(view))

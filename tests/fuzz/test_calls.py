@@ -838,6 +838,11 @@ FOUND: dict[str, Case] = {
         ["y = numbers(54, torch.bool, b, a)", "u = numbers(42, torch.float32, b, a)"], ["y", "u"], [],
         ["u.masked_scatter_(y, u)"], "u * 2", [(17, 7, 3)],
     ),
+    "92001188": Case(
+        ["x = distributed(numbers(53, torch.float32), None)",
+         "z = distributed(numbers(59, torch.float32), None).requires_grad_()"],
+        ["x", "z"], [], ["v = z.t()"], "(v, x * 2)", [(9, 3, 3)], {}, "all",
+    ),
     "92001209": Case(
         ["x = distributed(numbers(63, torch.complex64), None)"], ["x"], [],
         ["v1 = x.full_tensor()", "v3 = v1.resolve_conj()", "with torch.no_grad():", "    x.mul_(0.5)"],
@@ -881,7 +886,7 @@ update of what is given other data, draws in the order of memory, one of several
 that gets another storage, an update without a gradient, gradients of some results, a part of what is read, hooks, parts
 that operators write to, draws of which only the size is asked, changes that are counted apart, gradients
 of subclasses that there are not, results in parts of a subclass,
-an update that reads what it has written.
+an update that reads what it has written, a view whose gradient takes strides.
 """
 
 

@@ -127,6 +127,15 @@ def test_views_of_subclasses_that_take_no_strides(name: str, make: Callable[[], 
 
 
 @pytest.mark.usefixtures("group")
+def test_a_view_whose_gradient_takes_strides() -> None:
+    """92001188: a DTensor gives itself for its own strides, and raises in a backward pass."""
+    for recorded in (False, True):
+        x = scope.distributed(torch.ones(()), None).requires_grad_(recorded)
+        assert (reason_of(lambda x: (x.t(), x * 2), x) is not None) == recorded
+    assert reason_of(lambda x: (x.t(), x * 2), scope.Pair(torch.ones(3, 2), torch.ones(3, 2)).requires_grad_()) is None
+
+
+@pytest.mark.usefixtures("group")
 def test_gradients_of_complex_subclasses() -> None:
     def function(x: Tensor) -> Tensor:
         return x * x
@@ -198,7 +207,7 @@ def test_results_that_lie_in_parts_of_subclasses(program: Program, is_lost: bool
         results = call(x)
         for one in results if isinstance(results, tuple) else (results,):
             one.add_(1)
-        outcomes.append(x.to_local())
+        outcomes.append(x.to_local())  # pyright: ignore[reportAttributeAccessIssue]
     assert torch.equal(*outcomes), "who writes to a result writes to what it lies in"
 
 
