@@ -20,7 +20,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from cuesta import short_calls
+from cuesta import backend, short_calls
 from cuesta.targets.cpu import python_calls
 from cuesta.targets.cpu.target import CpuTarget
 
@@ -28,7 +28,7 @@ Call = Callable[[], object]
 CALLS = 200
 """Calls of a round. Source: 2 to 40 ms, less than others have a processor for before it is ours again."""
 FLOOR, INDUCTOR = "floor", "inductor"
-LEFT_OUT = ("short calls", "Python's functions", "scratch memory")
+LEFT_OUT = ("short calls", "Python's functions", "scratch memory", "bare frames")
 """The short cuts. `without short calls` is a side that does without one; `before` does without all."""
 WITHOUT = "without "
 
@@ -81,6 +81,7 @@ def without(*left_out: str) -> Iterator[None]:
         mock.patch.object(short_calls, "READ", {}) if LEFT_OUT[0] in left_out else nothing,
         mock.patch.object(python_calls, "has_python", lambda: False) if LEFT_OUT[1] in left_out else nothing,
         mock.patch.object(CpuTarget, "scratch", 0) if LEFT_OUT[2] in left_out else nothing,
+        mock.patch.object(backend, "leave_out_ranges", lambda: None) if LEFT_OUT[3] in left_out else nothing,
     ):
         yield
 

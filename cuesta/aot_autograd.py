@@ -60,12 +60,10 @@ class _Learned(Exception):
 def _symbols_of_subclasses(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> ShapeEnv | None:
     """Where the symbols of a graph are kept that is given tensor subclasses, or gives some; None of any other graph."""
     from torch._guards import detect_fake_mode
-    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-    from cuesta.lowering.capture.dynamo_graph import value_of
+    from cuesta.subclass_zeros import has_subclasses
 
-    results = map(value_of, gm.graph.output_node().all_input_nodes)
-    if not any(is_traceable_wrapper_subclass(one) for one in (*example_inputs, *results)):
+    if not has_subclasses(gm, example_inputs):
         return None
     mode = detect_fake_mode(example_inputs)
     return None if mode is None else mode.shape_env

@@ -16,7 +16,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from cuesta.logs import tell_graph
 from cuesta.names_in_logs import find_names_when_logged
 from cuesta.observing import observed, observing
 from cuesta.options import Options
+from cuesta.profiler_ranges import leave_out_ranges
 from cuesta.record import CompileRecord, GraphKind
 from cuesta.structured_trace import trace_record
 
@@ -55,7 +56,9 @@ def cuesta(
     """
     pause_while_compiling()
     find_names_when_logged()
-    return compiled_by(Compilers(Options.parse(mode, options)), gm, example_inputs)
+    compiled = compiled_by(Compilers(Options.parse(mode, options)), gm, example_inputs)
+    leave_out_ranges()
+    return compiled
 
 
 def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -97,6 +100,7 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
     from cuesta.lowering.capture.lost_in_views import negative_results_flipped
     from cuesta.places_of_inputs import at_known_places, places_that_count
     from cuesta.returned_aliases import one_object_each, with_negative_bits
+    from cuesta.subclass_zeros import gradients_as_results, has_subclasses
     from cuesta.undefined_gradients import has_functions_of_several
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
@@ -105,12 +109,14 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
 
         compilers.weights = weights_among(gm, example_inputs)
     compilers.may_have_parts = not has_functions_of_several(gm)
+    compilers.of_subclasses = has_subclasses(gm, example_inputs)
     loops = numbers_of_loops(gm, example_inputs)
     with collection_paused(), capturing(), loops, tensors_stay(example_inputs), only(compilers.extensions):
         numbers = wrapped_numbers(gm)
         example_inputs, arriving = still_arriving(example_inputs)
         places = places_that_count(gm)
-        with negative_results_flipped(gm) as flipped:
+        alike = gradients_as_results() if compilers.of_subclasses else nullcontext()
+        with negative_results_flipped(gm) as flipped, alike:
             compiled = at_known_places(captured(gm, example_inputs, compilers.settings()), gm, places)
             compilers.take_undefined()
             compiled = with_negative_bits(compiled, flipped)
@@ -210,8 +216,10 @@ class Compilers:
         """Where in memory the model's own tensors begin, when inputs are to be kept."""
         self.may_have_parts, self.has_parts = True, False
         """Whether a backward pass computes other things for some gradients than for all."""
-        self.in_parts: ViewAndMutationMeta | None = None
-        """Of a captured graph whose backward pass is compiled for those that there are."""
+        self.of_subclasses = False
+        """Whether tensors that the graph is given or gives are subclasses."""
+        self.metadata: ViewAndMutationMeta | None = None
+        """Of a captured graph that has a backward pass."""
         self.failures: list[Exception] = []
         """Of compiling what was captured: no reason to run anything in eager."""
 
@@ -234,15 +242,15 @@ class Compilers:
         from cuesta.lowering.capture.undefined_gradients import is_of_parts
 
         forward, backward = _partition(gm, *arguments, random=self.options.random, **options)
-        self.has_parts = self.may_have_parts and is_of_parts(backward)
+        self.has_parts = self.may_have_parts and is_of_parts(backward, self.of_subclasses)
         return forward, backward
 
     def take_undefined(self) -> None:
         """Lets autograd give None for gradients that there are not to what was captured, if that makes a difference."""
         from cuesta.undefined_gradients import take_undefined
 
-        if self.in_parts is not None:
-            take_undefined(self.in_parts)
+        if self.metadata is not None:
+            take_undefined(self.metadata, has_parts=self.has_parts, of_subclasses=self.of_subclasses)
 
     def compile(self, gm: torch.fx.GraphModule, record: CompileRecord) -> BoxedFunction:
         """Compiles one graph of AOTAutograd's."""
@@ -257,13 +265,13 @@ class Compilers:
         return self._backward if kind == "backward" else functools.partial(self._compile, kind)
 
     def _backward(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
-        if self.in_parts is None:
+        if not self.has_parts:
             return self._compile("backward", gm, example_inputs)
         from cuesta.undefined_gradients import Parts, copied
 
         compile = functools.partial(self._compile, "backward")
         pristine = copied(gm)
-        parts = Parts(compile(gm, example_inputs), pristine, example_inputs, compile)
+        parts = Parts(compile(gm, example_inputs), pristine, example_inputs, compile, zeros=self.of_subclasses)
 
         def backward(arguments: list[Any]) -> Any:
             return parts(arguments)
@@ -287,14 +295,14 @@ class Compilers:
                 save_what_was_read,
                 take_example_inputs,
             )
-            from cuesta.undefined_gradients import plain_metadata
+            from cuesta.undefined_gradients import captured_metadata
             from cuesta.values_of_inputs import addressed, given_memory, given_plain, read_memory, read_plain
 
             if kind != "backward":
                 refuse_moved_updates()
             count_slices_from_their_bases(gm)
             if kind == "forward":
-                self.in_parts = plain_metadata() if self.has_parts else None
+                self.metadata = captured_metadata()
                 count_visible_results(gm)
             detach_what_is_seen(gm, kind)
             drop_aliases(gm)

@@ -1,18 +1,20 @@
 """Backward passes that are asked for the gradients of some results: AOTAutograd's class for them, and what it calls.
 
 Autograd makes zeros of gradients that nobody has, unless a function says that it takes None. AOTAutograd's does not say
-so; `take_undefined` does for it, where a backward graph has parts (`lowering/capture/undefined_gradients.py`).
+so; `take_undefined` does for it, where a backward graph has parts (`lowering/capture/undefined_gradients.py`), or where
+a result is a tensor subclass: autograd's zeros are plain tensors, which AOTAutograd refuses (`subclass_zeros.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cuesta.lowering.capture.undefined_gradients import Graphed
+from cuesta.subclass_zeros import give_zeros, undefined_parts, undefined_zeros
 
 if TYPE_CHECKING:
     from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
@@ -38,29 +40,53 @@ def has_functions_of_several(gm: torch.fx.GraphModule) -> bool:
     return False
 
 
-def plain_metadata() -> ViewAndMutationMeta | None:
-    """What AOTAutograd knows of the graph that it captures, if all gradients that its backward pass is given are plain
-    tensors: of a subclass it counts the parts.
-    """
-    from torch._functorch._aot_autograd.schemas import PlainTensorMeta
+def captured_metadata() -> ViewAndMutationMeta | None:
+    """What AOTAutograd knows of the graph that it compiles now: of plain tensors, those that subclasses are made of."""
     from torch._guards import TracingContext
 
     context = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    if metadata is None or not all(isinstance(one, PlainTensorMeta) for one in metadata.subclass_tangent_meta):
-        return None
-    return metadata
+    return None if context is None else context.fw_metadata
 
 
-def take_undefined(metadata: ViewAndMutationMeta) -> None:
-    """Lets the function of autograd's that AOTAutograd has made of this be given None for undefined gradients."""
-    for made in reversed(torch.autograd.Function.__subclasses__()):
-        if made.__name__ == "CompiledFunction" and getattr(made, "metadata", None) is metadata:
-            node: Any = getattr(made, "_backward_cls")  # noqa: B009  # autograd makes one for each call
-            node.__init__ = lambda node: node.set_materialize_grads(False)
-            key: Any = getattr(made, "_compiled_autograd_key")  # noqa: B009
-            setattr(made, "_compiled_autograd_key", staticmethod(_with_zeros(key)))  # noqa: B010
-            return
+def take_undefined(metadata: ViewAndMutationMeta, *, has_parts: bool, of_subclasses: bool) -> None:
+    """Lets the function of autograd's that AOTAutograd has made of this be given None for undefined gradients, if that
+    makes a difference: the backward graph has parts, or one of the gradients is that of a tensor subclass. Where there
+    are subclasses, all of them become zeros that say so.
+
+    Near miss: nested tensors, of which autograd makes nested zeros.
+    """
+    from torch._guards import TracingContext
+    from torch.nested._internal.nested_tensor import NestedTensor
+
+    made: Any = next((one for one in reversed(torch.autograd.Function.__subclasses__()) if _is_of(one, metadata)), None)
+    if made is None or of_subclasses != (made.maybe_subclass_metadata is not None):
+        return
+    subclasses = _subclasses(made.metadata)
+    if any(issubclass(one, NestedTensor) for one in subclasses) or not (has_parts or subclasses):
+        return
+    if of_subclasses:
+        context = TracingContext.try_get()
+        mode: Any = None if context is None else context.fake_mode
+        environment = None if mode is None else mode.shape_env
+        has_symbols = environment is not None and bool(environment.var_to_range)
+        give_zeros(made, len(made.metadata.subclass_tangent_meta), environment if has_symbols else None)
+    made._backward_cls.__init__ = lambda node: node.set_materialize_grads(False)  # autograd makes one for each call
+    made._compiled_autograd_key = staticmethod(_with_zeros(made._compiled_autograd_key))
+
+
+def _is_of(function: Any, metadata: ViewAndMutationMeta) -> bool:
+    if function.__name__ != "CompiledFunction":
+        return False
+    parts = getattr(function, "maybe_subclass_metadata", None)
+    return getattr(function, "metadata", None) is metadata or getattr(parts, "fw_metadata", None) is metadata
+
+
+def _subclasses(metadata: ViewAndMutationMeta) -> list[type]:
+    """The tensor subclasses among the gradients that a backward pass is given."""
+    from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
+
+    found = [one for one in metadata.subclass_tangent_meta if isinstance(one, SubclassCreationMeta)]
+    return [one.original_subclass_type or type(one.original_subclass) for one in found]
 
 
 def _with_zeros(key: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -74,43 +100,51 @@ def _with_zeros(key: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 class Parts:
-    """A backward pass, and its parts: each is compiled when it is first asked for."""
+    """A backward pass, and its parts: each is compiled when it is first asked for. With `zeros`, undefined gradients
+    come as zeros that say so, and go so.
+    """
 
-    def __init__(self, whole: BoxedFunction, graph: Graphed, inputs: Sequence[Any], one: Compile) -> None:
-        from cuesta.lowering.capture.undefined_gradients import sizes_of, tangents_of
+    def __init__(
+        self, whole: BoxedFunction, graph: Graphed, inputs: Sequence[Any], one: Compile, *, zeros: bool = False
+    ) -> None:
+        from cuesta.lowering.capture.undefined_gradients import tangents_of
 
-        self.whole, self.graph, self.inputs, self.compile = whole, graph, inputs, one
+        self.whole, self.graph, self.inputs, self.compile, self.zeros = whole, graph, inputs, one, zeros
         placeholders = graph.graph.find_nodes(op="placeholder")
-        tangents = tangents_of(graph.graph)
-        self.places = [placeholders.index(node) for node in tangents]
-        self.sizes = {place: sizes_of(graph.graph, node) for place, node in zip(self.places, tangents, strict=True)}
-        self.likes = [node.meta.get("val") for node in placeholders]
+        self.places = [placeholders.index(node) for node in tangents_of(graph.graph)]
+        self.likes = {place: _Like(graph.graph, placeholders[place], zeros) for place in self.places}
         self.parts: dict[tuple[int, ...], BoxedFunction] = {}
         self.context = _context()
 
     def __call__(self, arguments: list[Any]) -> Any:
-        """Its results; None for each that depends on undefined gradients alone."""
-        missing = tuple(place for place in self.places if arguments[place] is None)
+        """Its results; None, or zeros that say so, for each that depends on undefined gradients alone."""
+        missing = tuple(place for place, gone in zip(self.places, self._gone(arguments), strict=True) if gone)
         if not missing:
             return self.whole(arguments)
         if (part := self.parts.get(missing)) is None:
             part = self.parts[missing] = self._part(missing)
         return part(arguments)
 
+    def _gone(self, arguments: list[Any]) -> Sequence[bool]:
+        """Of each gradient that it is given: whether it is undefined."""
+        if not self.zeros:
+            return [arguments[place] is None for place in self.places]
+        gone = undefined_parts()
+        return gone if gone is not None and len(gone) == len(self.places) else [False] * len(self.places)
+
     def _part(self, missing: tuple[int, ...]) -> BoxedFunction:
         from cuesta.lowering.capture.undefined_gradients import undefined_with, without
 
         found = without(self.graph, missing)
+        undefined = self._undefined(undefined_with(self.graph, missing))
+        if undefined is None:
+            return self.whole
         if found is None:
-            undefined = undefined_with(self.graph, missing)
 
             def with_zeros(arguments: list[Any]) -> Any:
-                for place in missing:
-                    arguments[place] = self._zeros(place, arguments)
-                results = [*self.whole(arguments)]
-                for place in undefined:
-                    results[place] = None
-                return results
+                self._fill(missing, arguments)
+                gone = {place: like(arguments) for place, like in undefined.items()}
+                return _with(self.whole(arguments), gone)
 
             return with_zeros
         graph, kept = found
@@ -119,19 +153,51 @@ class Parts:
         zeros = [place for place in kept if place in missing]
 
         def part(arguments: list[Any]) -> Any:
-            for place in zeros:
-                arguments[place] = self._zeros(place, arguments)
+            self._fill(zeros, arguments)
+            gone = {place: like(arguments) for place, like in undefined.items()}
             taken = [arguments[place] for place in kept]
             arguments.clear()
-            return compiled(taken)
+            return _with(compiled(taken), gone)
 
         return part
 
-    def _zeros(self, place: int, arguments: Sequence[Any]) -> torch.Tensor:
-        sizes, like = self.sizes[place], self.likes[place]
-        assert sizes is not None  # `is_of_parts`
-        shape, strides = sizes(arguments)
-        return torch.empty_strided(shape, strides, dtype=like.dtype, device=like.device).zero_()
+    def _fill(self, places: Sequence[int], arguments: list[Any]) -> None:
+        """Puts zeros in the place of undefined gradients."""
+        for place in places:
+            if arguments[place] is None:
+                arguments[place] = self.likes[place](arguments)
+
+    def _undefined(self, places: Sequence[int]) -> dict[int, Callable[[Sequence[Any]], Any]] | None:
+        """What makes the results that are undefined, by their places; None if their sizes cannot be known."""
+        results: Any = self.graph.graph.output_node().args[0]
+        if not self.zeros:
+            return {place: lambda _: None for place in places if results[place] is not None}
+        likes = {place: _Like(self.graph.graph, results[place], True) for place in places if results[place] is not None}
+        return None if any(like.sizes is None for like in likes.values()) else {**likes}
+
+
+class _Like:
+    """Makes zeros that lie as a tensor of a graph does, and say that they stand for a gradient that there is not."""
+
+    def __init__(self, graph: torch.fx.Graph, node: torch.fx.Node, zeros: bool) -> None:
+        from cuesta.lowering.capture.undefined_gradients import sizes_of
+
+        self.sizes, self.like = sizes_of(graph, node, zeros), node.meta.get("val")
+
+    def __call__(self, arguments: Sequence[Any]) -> torch.Tensor:
+        assert self.sizes is not None and self.like is not None  # `is_of_parts`
+        shape, strides = self.sizes(arguments)
+        return undefined_zeros(shape, strides, self.like.dtype, self.like.device)
+
+
+def _with(results: Sequence[Any], others: Mapping[int, Any]) -> Sequence[Any]:
+    """The results, but others in some places."""
+    if not others:
+        return results
+    changed = [*results]
+    for place, other in others.items():
+        changed[place] = other
+    return changed
 
 
 def _context() -> Callable[[], AbstractContextManager[Any]]:
@@ -157,4 +223,4 @@ def copied(module: torch.fx.GraphModule) -> Graphed:
     return Graphed(module, nodes)
 
 
-__all__ = ["Parts", "copied", "has_functions_of_several", "plain_metadata", "take_undefined"]
+__all__ = ["Parts", "captured_metadata", "copied", "has_functions_of_several", "take_undefined"]

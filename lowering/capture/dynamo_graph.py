@@ -22,6 +22,7 @@ from cuesta.lowering.capture.memory_ranges import (
     is_several,
     known_to_meet,
     lie_alike,
+    may_meet,
     memory_of,
     overlaps,
 )
@@ -55,7 +56,7 @@ def update_of_shared_elements(gm: GraphModule) -> str | None:
 
     Likewise of what is known to be in part, or in another order, what the update reads: x[1:].add_(x[:-1]) raises in
     eager, where both have no gaps. AOTAutograd reads all before it writes. (Of what is no operator of single elements,
-    eager's result may be of what it has written: torch.sum(x, 0, out=x).)
+    eager's result may be of what it has written: torch.sum(x, 0, out=x), x.masked_scatter_(mask, x).)
 
     Source: `has_internal_overlap` and `get_overlap_status` of aten/src/ATen/MemoryOverlap.cpp; `expand_copy_inverse`
     and `unfold_inverse` of FunctionalInverses.cpp; `clone_preserve_strides` of aten/src/ATen/native/TensorShape.cpp.
@@ -101,17 +102,31 @@ def _reads_what_it_wrote(node: Node, written: Sequence[Node]) -> bool:
 
 
 def _reduces_to_what_it_reads(node: Node) -> bool:
-    """Whether an operator that is not one of single elements is given a tensor of what it reads as its `out`."""
+    """Whether an operator that is not one of single elements is given a tensor of what it reads as its `out`, or reads
+    in another argument what it updates: x.masked_scatter_(mask, x).
+    """
     out = node.kwargs.get("out")
-    if not isinstance(out, Node):
+    if isinstance(out, Node):
+        given = [one for argument in node.args for one in _nodes(argument)]
+        memory = set(map(memory_of, tensors_of(out)))
+        reads = any(memory_of(one) in memory for argument in given for one in tensors_of(argument))
+        return reads and not _is_of_elements(node)
+    name, target = name_of(node).partition(".")[0], node.args[0] if node.args else None
+    if not name.endswith("_") or name.endswith("__") or name in (*_NO_WRITES, "copy_") or not isinstance(target, Node):
         return False
+    others = [one for argument in (*node.args[1:], *node.kwargs.values()) for one in _nodes(argument)]
+    for written in tensors_of(target) if others else ():
+        alike = [one for other in others for one in tensors_of(other) if memory_of(one) == memory_of(written)]
+        if any(may_meet([written, one]) for one in alike) and not _is_of_elements(node):
+            return True
+    return False
+
+
+def _is_of_elements(node: Node) -> bool:
+    """Whether a call is of an operator of single elements."""
     packet = getattr(torch.ops.aten, name_of(node).partition(".")[0], None)
     overloads: list[Any] = [getattr(packet, name) for name in packet.overloads()] if packet is not None else []
-    if any(torch.Tag.pointwise in overload.tags for overload in overloads):
-        return False
-    given = [one for argument in node.args for one in _nodes(argument)]
-    memory = set(map(memory_of, tensors_of(out)))
-    return any(memory_of(one) in memory for argument in given for one in tensors_of(argument))
+    return any(torch.Tag.pointwise in overload.tags for overload in overloads)
 
 
 def _reads_a_part(node: Node, written: Node) -> bool:

@@ -25,6 +25,7 @@ from cuesta.lowering.capture.dynamo_graph import (
     views_behind,
     written_by,
 )
+from cuesta.lowering.capture.lost_in_parts import lost_view_of_a_part
 from cuesta.lowering.capture.memory_ranges import (
     fills_memory,
     first_and_last,
@@ -192,6 +193,28 @@ def _is_one_of_several(node: Node) -> bool:
     return any(isinstance(source, Node) and isinstance(value_of(source), (list, tuple)) for source in sources)
 
 
+def lost_count(gm: GraphModule) -> str | None:
+    """The result, if there is one, that is `x.data`, or a view of it, where x or another view of x is an argument or a
+    result. Eager counts changes of the two apart. AOTAutograd makes the result anew as a view of x, and a change of x
+    is one of the result: autograd refuses gradients that eager computes (torch 2.13).
+
+    Near miss: several results of one `x.data`, and nothing else of that memory.
+
+    Source: `variable_data` of torch/csrc/autograd/variable.h.
+    """
+    if not any(name_of(node) == "_get_data_attr" for node in gm.graph.nodes):
+        return None
+    counted: dict[int, set[Node | None]] = {}
+    for node in (*gm.graph.find_nodes(op="placeholder"), *gm.graph.output_node().all_input_nodes):
+        for one in tensors_of(node):
+            data = next((other for other in nodes_behind(node) if name_of(other) == "_get_data_attr"), None)
+            together = counted.setdefault(memory_of(one), {data})
+            together.add(data)
+            if len(together) > 1:
+                return f"changes of {node.name} and of what it shares memory with are counted apart"
+    return None
+
+
 def lost_base(gm: GraphModule) -> str | None:
     """The result, if there is one, that shares computed memory with another and has a gradient, where inputs share
     elements and one of them is written to: x.add_(x); v = y.sin(); return x, v, v.expand(2, n) for a y that x is a view
@@ -276,7 +299,11 @@ def _is_strided_so(base: torch.Tensor, view: torch.Tensor) -> bool:
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     try:
-        made = base.detach().as_strided(view.shape, view.stride(), view.storage_offset())
+        with torch.enable_grad():
+            given = base.detach().requires_grad_(view.requires_grad)
+            made = given.as_strided(view.shape, view.stride(), view.storage_offset())
+            if view.requires_grad:  # DTensors take their own strides, and not in a gradient
+                torch.autograd.grad(made, given, torch.ones_like(made.detach()))
     except (RuntimeError, NotImplementedError, TypeError, AssertionError):
         return False
     ours, theirs = list(_parts(made)), list(_parts(view))
@@ -552,11 +579,13 @@ _LOST: Sequence[Callable[[GraphModule], str | None]] = (
     lost_base,
     lost_layout,
     lost_view_of_a_subclass,
+    lost_view_of_a_part,
     lost_address,
     lost_rank,
     lost_leaf,
     lost_gaps,
     lost_part,
+    lost_count,
 )
 
 

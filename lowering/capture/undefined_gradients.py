@@ -36,13 +36,13 @@ def tangents_of(graph: Graph) -> list[Node]:
     return [node for node in graph.find_nodes(op="placeholder") if "tangents" in str(node.target)]
 
 
-def is_of_parts(backward: GraphModule) -> bool:
+def is_of_parts(backward: GraphModule, zeros: bool = False) -> bool:
     """Whether a backward graph computes anything of some of the gradients that it is given, and not of all: else zeros
-    do. Sizes of all gradients must be known from what else it is given.
+    do. Sizes of all gradients must be known from what else it is given, unless it is given `zeros`.
     """
     graph = backward.graph
     tangents = tangents_of(graph)
-    if len(tangents) < 2 or any(sizes_of(graph, one) is None for one in tangents):
+    if len(tangents) < 2 or not (zeros or all(sizes_of(graph, one) is not None for one in tangents)):
         return False
     read = dict[Node, frozenset[Node]]()
     for node in graph.nodes:
@@ -53,9 +53,9 @@ def is_of_parts(backward: GraphModule) -> bool:
     return False
 
 
-def sizes_of(graph: Graph, node: Node) -> Sizes | None:
-    """A function from a graph's inputs to the sizes and the strides of one of them, which itself is not asked; None if
-    they cannot be known so.
+def sizes_of(graph: Graph, node: Node, zeros: bool = False) -> Sizes | None:
+    """A function from a graph's inputs to the sizes and the strides of a tensor. No gradients that the graph is given
+    are asked, unless there are all, some of them as `zeros`. None if the sizes cannot be known so.
     """
     value: Any = node.meta.get("val")
     if type(value) is not torch.Tensor and not _is_plain_fake(value):
@@ -65,7 +65,7 @@ def sizes_of(graph: Graph, node: Node) -> Sizes | None:
     if all(type(number) is int for number in numbers):
         known = ([*numbers[:rank]], [*numbers[rank:]])
         return lambda _: known
-    return _computed(numbers, graph, rank)
+    return _computed(numbers, graph, rank, zeros)
 
 
 def _is_plain_fake(value: object) -> bool:
@@ -74,11 +74,11 @@ def _is_plain_fake(value: object) -> bool:
     return type(value) is FakeTensor
 
 
-def _symbols(graph: Graph) -> Iterator[tuple[Any, int, int]]:
+def _symbols(graph: Graph, zeros: bool) -> Iterator[tuple[Any, int, int]]:
     """The symbols that inputs of a graph have for a size, or are: with the place of the input and that of the size; -1
     if it is one.
     """
-    tangents = set(tangents_of(graph))
+    tangents = set[Node]() if zeros else set(tangents_of(graph))
     for place, node in enumerate(graph.find_nodes(op="placeholder")):
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
@@ -93,8 +93,8 @@ def _expression(number: Any) -> Any:
     return number.node.expr
 
 
-def _computed(numbers: Sequence[Any], graph: Graph, rank: int) -> Sizes | None:
-    found = list(_symbols(graph))
+def _computed(numbers: Sequence[Any], graph: Graph, rank: int, zeros: bool) -> Sizes | None:
+    found = list(_symbols(graph, zeros))
     wanted: list[Any] = [number if type(number) is int else _expression(number) for number in numbers]
     symbols: set[Any] = {symbol for one in wanted if type(one) is not int for symbol in one.free_symbols}
     if not symbols <= {symbol for symbol, _, _ in found}:

@@ -182,6 +182,30 @@ def test_an_update_that_reads_a_part_of_what_it_writes_to(name: str) -> None:
     assert bool(cuesta.records) == (not refuses)
 
 
+READ: dict[str, tuple[Callable[[Tensor], Any], bool]] = {
+    "what a mask takes": (lambda x: x.masked_scatter_(torch.tensor([False, True, True, False]), x), False),
+    "of another row": (lambda x: x[0].masked_scatter_(x[1] > 6, x[2]), True),
+    "of a copy": (lambda x: x.masked_scatter_(torch.tensor([False, True, True, False]), x.clone()), True),
+    "elements": (lambda x: x.mul_(x), True),
+    "a copy": (lambda x: x.copy_(x), True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*is no operator of single elements")
+@pytest.mark.parametrize("name", READ)
+def test_an_update_that_reads_what_it_has_written(name: str) -> None:
+    """Eager takes one number after the other from where it writes; AOTAutograd reads all before."""
+    program, is_compiled = READ[name]
+    results: list[Tensor] = []
+    cuesta.clear_records()
+    for call in (program, compiled_of(program)):
+        x = leaf(False)
+        call(x)
+        results.append(x)
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+    assert bool(cuesta.records) == is_compiled
+
+
 @pytest.mark.filterwarnings("ignore:cuesta runs a graph in eager. .*shares memory with another")
 def test_the_history_of_what_shares_memory() -> None:
     def program(x: Tensor) -> tuple[Tensor, Tensor]:

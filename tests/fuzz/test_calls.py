@@ -173,6 +173,14 @@ EXCUSED: dict[str, tuple[Case, str, str]] = {
         case_with("v = torch.func.grad(lambda x: (x * x).sum())(x.half().expand(2, 3).clone().t())", results="v"),
         "output strides: [2, 1], eager [1, 3]", "arithmetic",
     ),
+    "16 bits beside a loop": (  # 85015784
+        case_with(
+            "v = torch.func.grad(lambda x: (x * x).sum())(x.half().expand(2, 3).clone().t())",
+            "i, w = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 0.5), (torch.tensor(0), x))",
+            results="v",
+        ),
+        "output strides: [2, 1], eager [1, 3]", "arithmetic",
+    ),
     "several sizes": (
         case_with("v = x.view(1, -1).expand(3, 3).clone().t()", results="v + v.unfold(0, 1, 3)"),
         "output strides: [1, 3], eager [3, 1]", "arithmetic",
@@ -822,6 +830,36 @@ FOUND: dict[str, Case] = {
         ["v = torch.cat([x, x], 0).unsqueeze(0)", "w = F.dropout(v, 0.5)"], "(v, w)", [(5, 9, 5), (5, 9, 8)],
         {"dynamic": None}, "",
     ),
+    "85002358": Case(
+        ["base_x = numbers(58, torch.float32, a + 2, c).requires_grad_()", "x = base_x[2:]"], ["x"], ["base_x"],
+        ["v6 = x.data", "v6.mul_(2)"], "(v6.view(-1),)", [(5, 3, 5)], {}, "all",
+    ),
+    "85001588": Case(
+        ["y = numbers(54, torch.bool, b, a)", "u = numbers(42, torch.float32, b, a)"], ["y", "u"], [],
+        ["u.masked_scatter_(y, u)"], "u * 2", [(17, 7, 3)],
+    ),
+    "92001188": Case(
+        ["x = distributed(numbers(53, torch.float32), None)",
+         "z = distributed(numbers(59, torch.float32), None).requires_grad_()"],
+        ["x", "z"], [], ["v = z.t()"], "(v, x * 2)", [(9, 3, 3)], {}, "all",
+    ),
+    "92001209": Case(
+        ["x = distributed(numbers(63, torch.complex64), None)"], ["x"], [],
+        ["v1 = x.full_tensor()", "v3 = v1.resolve_conj()", "with torch.no_grad():", "    x.mul_(0.5)"],
+        "{'first': v3, 'rest': (x.dim(), v3.unfold(0, 1, 1), v3,)}", [(1, 2, 5)],
+    ),
+    "85006552": Case(
+        ["x = Pair(Pair(numbers(32, torch.float32, a), numbers(32, torch.float32, a) + 1), "
+         "Pair(numbers(32, torch.float32, a) + 2, numbers(32, torch.float32, a) + 3)).requires_grad_()"],
+        ["x"], [],
+        ["v1 = x ** (x.dim() % 3)", "v2 = v1.add_(1)", "torch._dynamo.graph_break()", "v2.mul_(2)",
+         "v3 = x.chunk(2, 0)[0]", "v4 = v1 + v2"],
+        "{'first': v3, 'rest': (v4, v1, v1,)}", [(17, 5, 6)], {"dynamic": None}, "odd",
+    ),
+    "85000073": Case(
+        ["x = numbers(96, torch.float32, b)"], ["x"], [], ["v5 = x * len(x)", "v10 = v5.data", "v10.mul_(2)"],
+        "[v10, v5]", [(5, 7, 2)],
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -846,7 +884,9 @@ what is updated and then lies otherwise, what has a bit and is set to what has n
 elsewhere, for an operator of a user's, an input with a gradient that is given data, addresses in a copy with gaps, an
 update of what is given other data, draws in the order of memory, one of several views of what is written to, an input
 that gets another storage, an update without a gradient, gradients of some results, a part of what is read, hooks, parts
-that operators write to, draws of which only the size is asked.
+that operators write to, draws of which only the size is asked, changes that are counted apart, gradients
+of subclasses that there are not, results in parts of a subclass,
+an update that reads what it has written, a view whose gradient takes strides.
 """
 
 

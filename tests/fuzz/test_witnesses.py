@@ -106,6 +106,27 @@ def test_a_witness_may_differ_by_as_much_as_eager_nudged(monkeypatch: pytest.Mon
         assert judge(case).kind == kind
 
 
+@pytest.mark.parametrize(("factor", "kind"), [(2, "capture"), (3, "finding")])
+def test_a_call_in_which_a_witness_fails_is_asked_of_it_alone(
+    factor: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """91002018: it compiles each call, but not one after the other, of sizes that change."""
+
+    def compile(run: Any, backend: Any, **_: Any) -> Callable[..., Any]:
+        called: list[int] = []
+
+        def call(x: Tensor) -> Tensor:
+            called.append(x.numel())
+            if backend not in ("cuesta", "eager") and len(called) > 1:
+                raise TypeError("only integer tensors")
+            return run(x) * {"cuesta": factor, "eager": 1}.get(backend, 2)
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", compile)
+    assert judge(case_with("v = x + 1", results="v", calls="3 4")).kind == kind
+
+
 OVERWRITTEN = Case(
     ["x = numbers(3, torch.float32, a)", "y = numbers(1, torch.bfloat16, a).requires_grad_()"], ["x", "y"], [],
     ["v = y.roll(1, -1)", "w = F.mse_loss(v.clamp(-2, 2).float(), x)", "torch._dynamo.graph_break()", "v.add_(v)",

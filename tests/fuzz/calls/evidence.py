@@ -193,7 +193,9 @@ class AsSaid(_Corrected):
 
     def corrected(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         result = func(*args, **named)
-        if torch.Tag.pointwise not in func.tags or func._schema.is_mutable or not isinstance(result, Tensor):
+        if not isinstance(func, OpOverload) or torch.Tag.pointwise not in func.tags:  # a loop is none
+            return result
+        if func._schema.is_mutable or not isinstance(result, Tensor):
             return result
         said = _said(func, args, named)
         if said is None or said.stride() == result.stride() or said.shape != result.shape:

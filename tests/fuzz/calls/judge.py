@@ -24,6 +24,7 @@ from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.outcomes import Call, Make, Raised, Results, captured_numbers, donated_buffers
 from tests.fuzz.calls.witnesses import (
     Backend,
+    asked_alone,
     decomposed,
     explained,
     has_no_kernel,
@@ -110,6 +111,9 @@ def _captured(case: Case) -> Iterator[frozenset[str]]:
         yield captured
         if errors:
             captured |= explained(ours, list(outcomes(case, with_kernels)), unit, nudged)
+            yield captured
+        if errors and len(case.calls) > 1:  # it may compile a call of its own sizes where it fails for all
+            captured |= explained(ours, asked_alone(case, backend, ours, theirs), unit, nudged)
             yield captured
     if any(needs_what_is_overwritten(made) for _, made in ours):
         yield captured | _overwritten(case, ours)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -107,6 +108,20 @@ def outcomes(case: Case, backend: Backend, corrected: Callable[[], Any] | None =
             yield call, call.compiled(compiled)
 
 
+def asked_alone(
+    case: Case, backend: Backend, ours: Sequence[tuple[Call, Any]], theirs: Sequence[tuple[Call, Any]]
+) -> list[tuple[Call, Any]]:
+    """What the calls of a case leave behind in the hands of a witness; of each in which it failed and we did not, what
+    it leaves behind when that is its only call.
+    """
+    pairs = zip(ours, theirs, strict=True)
+    failed = [isinstance(made, Raised) and not isinstance(one, Raised) for (_, one), (_, made) in pairs]
+    return [
+        next(outcomes(replace(case, calls=[sizes]), backend)) if alone else made
+        for sizes, alone, made in zip(case.calls, failed, theirs, strict=True)
+    ]
+
+
 def nudged_outcomes(case: Case, halves: bool) -> list[list[Any]]:
     """Of each call of a case, what Dynamo's graphs leave behind in several runs in eager whose functions are off by a
     last digit; with `halves`, so is every number of 16 bits. (Eager itself raises before it has results.)
@@ -190,6 +205,7 @@ def _moved(run: Any, eager: Results, witness: Results) -> Results:
 
 __all__ = [
     "Backend",
+    "asked_alone",
     "decomposed",
     "explained",
     "has_no_kernel",

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -126,6 +127,15 @@ def test_views_of_subclasses_that_take_no_strides(name: str, make: Callable[[], 
 
 
 @pytest.mark.usefixtures("group")
+def test_a_view_whose_gradient_takes_strides() -> None:
+    """92001188: a DTensor gives itself for its own strides, and raises in a backward pass."""
+    for recorded in (False, True):
+        x = scope.distributed(torch.ones(()), None).requires_grad_(recorded)
+        assert (reason_of(lambda x: (x.t(), x * 2), x) is not None) == recorded
+    assert reason_of(lambda x: (x.t(), x * 2), scope.Pair(torch.ones(3, 2), torch.ones(3, 2)).requires_grad_()) is None
+
+
+@pytest.mark.usefixtures("group")
 def test_gradients_of_complex_subclasses() -> None:
     def function(x: Tensor) -> Tensor:
         return x * x
@@ -152,3 +162,56 @@ def test_gradients_of_complex_subclasses() -> None:
 )
 def test_addresses_in_memory_that_is_written_to(program: Program, is_lost: bool) -> None:
     assert ("addresses" in str(reason_of(program, torch.arange(7.0)))) == is_lost
+
+
+@pytest.mark.parametrize(
+    ("program", "is_lost"),
+    [
+        (lambda x: x.data.view(-1), True),
+        (lambda x: x.data.mul_(2)[0].t(), True),
+        (lambda x: (y := x * 2, y.data), True),
+        (lambda x: (x * 2).data, False),
+        (lambda x: (y := (x * 2).data, y[0]), False),
+        (lambda x: x.data, False),
+        (lambda x: (x.data * 2, x.detach()), False),
+        (lambda x: (y := x * 2, y.data + y), False),
+    ],
+    ids=["a view", "updated", "beside it", "alone", "one counter", "what Dynamo gives", "only read", "not returned"],
+)
+def test_changes_of_data_are_counted_apart(program: Program, is_lost: bool) -> None:
+    reason = reason_of(program, torch.ones(3, 4))
+    assert ("counted apart" in (reason or "")) == is_lost, reason
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize(
+    ("program", "is_lost"),
+    [
+        (lambda x: x.to_local()[None], True),
+        (lambda x: x.full_tensor().view(-1), True),
+        (lambda x: (x * 2, x.redistribute(placements=[scope.Shard(0)])), True),
+        (lambda x: (x * 2).to_local(), False),
+        (lambda x: x.to_local() * 2, False),
+        (lambda x: (y := x * 2, y.to_local()), False),
+    ],
+    ids=["a part", "all of it", "distributed alike", "what is computed", "only read", "beside what is computed"],
+)
+def test_results_that_lie_in_parts_of_subclasses(program: Program, is_lost: bool) -> None:
+    x = scope.distributed(torch.ones(3, 4), None)
+    assert ("lies in a part" in (reason_of(program, x) or "")) == is_lost
+    torch._dynamo.reset()
+    made: Any = torch.compile(program, backend="cuesta", options={"cache": False})
+    outcomes: list[Tensor] = []
+    for call in (program, lambda x: ignoring(made, x)):
+        x = scope.distributed(torch.ones(3, 4), None)
+        results = call(x)
+        for one in results if isinstance(results, tuple) else (results,):
+            one.add_(1)
+        outcomes.append(x.to_local())  # pyright: ignore[reportAttributeAccessIssue]
+    assert torch.equal(*outcomes), "who writes to a result writes to what it lies in"
+
+
+def ignoring(call: Program, x: Tensor) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "cuesta runs a graph in eager: .* lies in a part")
+        return call(x)
