@@ -19,7 +19,7 @@ ONEDNN_CALL = 1.5e6
 Source: the 343 of 808 random products there that are smaller than 1e5, beside other processes: 20 to 23 us, medians.
 """
 
-PRODUCTS = 1.45
+PRODUCTS = 1.38
 """The same of our own kernels (`nest-products`), without the copy that is made first.
 
 Source: 48 products, one thread of an EPYC (Zen 4), beside MKL and oneDNN in turns, docs/decisions/060.

@@ -13,7 +13,6 @@ columns lie one after the other as they are read. The factor of rows is read as 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from xdsl.context import Context
@@ -30,6 +29,7 @@ from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import element_type_of, sizes_of, strides_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import through_views
+from cuesta.transforms.host.choose_libraries import with_onednn
 from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, remove_product
 
 ROWS = 8
@@ -53,14 +53,20 @@ PACKED = 24.0
 
 Source: copies of 65,536 to 524,288 elements beside products, one thread of an EPYC (Zen 4): 0.1 to 0.25 ns each.
 """
+MOST_COPIED = 1 << 20
+"""The most elements of the factor of columns: each block of rows reads all of it, from a cache.
+
+Source: one thread of an EPYC (Zen 4), beside oneDNN: 2^20 elements took 0.98 of its time (1024x1024x1024), 2^22 1.09 to
+1.4 (2048x2048x2048, 256x4096x1024, 1024x1024x4096).
+"""
 
 
 class NestProductsPass(ModulePass):
     """mm(x, w)  ->  copy of w in strips of columns; nest that sums rows of x with them, in blocks
 
     Reassociates: sums are added up in pieces, as by libraries. Near misses: a machine on which our kernels are not
-    faster, and a GPU; other types than f32; sizes that only the call knows; few rows, or columns that are no whole
-    vectors; so few rows that the copy costs more; a result that does not lie row by row.
+    faster, and a GPU; other types than f32; sizes that only the call knows; columns that are no whole vectors; a
+    copy that is large, or costs more than it gains, as with few rows; a result that does not lie row by row.
     """
 
     name = "nest-products"
@@ -107,9 +113,14 @@ def obstacle(product: Product, machine: Machine) -> str | None:
         return f"its {columns} columns are no whole vectors"
     if strides_of(tensor_type_of(product.result))[-2:] != (columns, 1):
         return "its result does not lie row by row"
+    if columns * points * product.batch > MOST_COPIED:
+        return "its factor of columns is too large to be copied"
     work = 2.0 * rows * columns * points * product.batch
     nested = work / machine.products + PACKED * columns * points * product.batch
-    called = min(work, work / machine.onednn + machine.onednn_call)
+    called = work
+    if product.call.overload in ("aten.mm.default", "aten.addmm.default"):
+        across = strides_of(tensor_type_of(product.left))[-1] != 1
+        called = min(work, with_onednn(work, rows * points if across else 0, machine))
     return "the copy of a factor costs more than it gains" if nested >= called else None
 
 

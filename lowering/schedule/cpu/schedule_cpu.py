@@ -47,6 +47,11 @@ all blocks of rows but the first.
 
 Source: products of 48 shapes, one thread of an EPYC (Zen 4), docs/decisions/060.
 """
+FEWEST_BLOCKS = 32
+"""How many programs of a product are left for the threads at least.
+
+Source: a guess: of two threads, none waits for more than a sixteenth.
+"""
 TILE_ROWS, TILE_COLUMNS = 64, 256
 """Rows and columns of a program that transposes in registers.
 
@@ -203,7 +208,9 @@ class _Chooser:
             if beside is None or best_axis is None:
                 schedule = self.rows_together(root, root.axes[-1:], rows)
             else:
-                schedule = self.blocks(root, (beside, rows), best_axis, PRODUCT_ROWS)
+                points = math.prod(self.points[axis] for axis in root.axes) // self.lanes(best_axis)
+                wanted = min(PRODUCT_ROWS, max(rows, points // FEWEST_BLOCKS))
+                schedule = self.blocks(root, (beside, rows), best_axis, wanted)
         elif (found := self.cheapest_beside(root, best_cost)) is not None:
             beside, lane = found
             rows = self.rows_of(beside)
