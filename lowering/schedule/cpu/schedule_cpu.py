@@ -19,6 +19,7 @@ from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import split_axes
+from cuesta.lowering.schedule.cpu.tiles import rows_of_a_program, steps, tile_of
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 
 TILE = 4096
@@ -40,17 +41,6 @@ MOST_ROWS = 8
 """The most rows whose sums are taken side by side.
 
 Source: a definition: two vectors of each are in the 32 registers (`targets/cpu/emit_kernel.py`).
-"""
-PRODUCT_ROWS = 64
-"""Rows of a program of a product: what it reads of the other factor, columns side by side, comes from a near cache for
-all blocks of rows but the first.
-
-Source: products of 48 shapes, one thread of an EPYC (Zen 4), docs/decisions/060.
-"""
-FEWEST_BLOCKS = 32
-"""How many programs of a product are left for the threads at least.
-
-Source: a guess: of two threads, none waits for more than a sixteenth.
 """
 TILE_ROWS, TILE_COLUMNS = 64, 256
 """Rows and columns of a program that transposes in registers.
@@ -208,8 +198,7 @@ class _Chooser:
             if beside is None or best_axis is None:
                 schedule = self.rows_together(root, root.axes[-1:], rows)
             else:
-                points = math.prod(self.points[axis] for axis in root.axes) // self.lanes(best_axis)
-                wanted = min(PRODUCT_ROWS, max(rows, points // FEWEST_BLOCKS))
+                wanted = rows_of_a_program([self.points[axis] for axis in root.axes], rows, self.lanes(best_axis))
                 schedule = self.blocks(root, (beside, rows), best_axis, wanted)
         elif (found := self.cheapest_beside(root, best_cost)) is not None:
             beside, lane = found
@@ -607,24 +596,3 @@ class _Chooser:
         while wanted > 1 and wanted > longest:
             wanted //= 2
         return wanted
-
-
-def steps(size: int, lanes: int) -> int:
-    """The steps of a lane loop: whole vectors, then what is left over by halves."""
-    return size // lanes + (size % lanes).bit_count()
-
-
-def tile_of(size: sym.IndexExpr, wanted: int, step: int) -> int | None:
-    """About `wanted` points, a multiple of `step` where that is fewer; None when that is all of them.
-
-    A divisor of the size is preferred when there is a fair one: then no program has a bound to compute.
-    """
-    wanted = max(step, wanted // step * step)
-    if not isinstance(size, int):
-        return wanted
-    if size <= wanted:
-        return None
-    for tile in range(min(size, wanted * 3 // 2) // step * step, wanted // 2, -step):
-        if size % tile == 0:
-            return tile
-    return wanted
