@@ -19,7 +19,15 @@ from cuesta.targets.cpu.emit_index import Index, pointee
 from cuesta.targets.cpu.emit_memory import LINE, load, load_rows, store, store_rows
 from cuesta.targets.cpu.emit_reduce import IN_REGISTERS, SimpleAccumulator, accumulator_for
 from cuesta.targets.cpu.emit_scan import ScanCarry, combine
-from cuesta.targets.cpu.emit_types import byte_width, constant, conversion, memory_text, splat_integer, suffix, type_text
+from cuesta.targets.cpu.emit_types import (
+    byte_width,
+    constant,
+    conversion,
+    memory_text,
+    splat_integer,
+    suffix,
+    type_text,
+)
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.integer_functions import gcd
 from cuesta.targets.cpu.philox import philox, random_word
@@ -278,15 +286,17 @@ def _emit_reduce(emitter: KernelEmitter, op: Operation) -> None:
 
 def _ask_for_stores(emitter: KernelEmitter, op: kernel.ReduceOp) -> None:
     """Asks for the memory that is stored to after a long reduction, so that it is there by then."""
-    for store in op.results[0].owner.parent.ops:
-        if isinstance(store, kernel.StoreOp) and _lane_stride(emitter, store) == 1:
-            lanes, element = emitter.lanes_of(store.value.type), memory_text(scalar_of(store.value.type))
-            for row in range(emitter.rows):
-                with emitter.at_row(row):
-                    place = emitter.address(store.pointer, store.offset, store.indices)
-                    for lane in range(0, lanes, LINE // byte_width(scalar_of(store.value.type))):
-                        further = emitter.instruction(f"getelementptr {element}, ptr {place}, i64 {lane}")
-                        emitter.line(f"call void @llvm.prefetch.p0(ptr {further}, i32 1, i32 3, i32 1)")
+    block = op.parent
+    for write in block.ops if block is not None else ():
+        if not isinstance(write, kernel.StoreOp) or _lane_stride(emitter, write) != 1:
+            continue
+        scalar = scalar_of(write.value.type)
+        for row in range(emitter.rows):
+            with emitter.at_row(row):
+                place = emitter.address(write.pointer, write.offset, write.indices)
+                for lane in range(0, emitter.lanes_of(write.value.type), LINE // byte_width(scalar)):
+                    there = emitter.instruction(f"getelementptr {memory_text(scalar)}, ptr {place}, i64 {lane}")
+                    emitter.line(f"call void @llvm.prefetch.p0(ptr {there}, i32 1, i32 3, i32 1)")
 
 
 def _emit_index(emitter: KernelEmitter, op: Operation) -> None:

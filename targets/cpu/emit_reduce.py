@@ -12,8 +12,8 @@ from xdsl.ir import Attribute
 from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.reductions import EXTREMES, JOINS, REDUCTIONS, identity
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
-from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.emit_types import constant, scalar_text, suffix, type_text
+from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_text import vector_type
 
 if TYPE_CHECKING:
