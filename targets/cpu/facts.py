@@ -22,7 +22,7 @@ Source: the 343 of 808 random products there that are smaller than 1e5, beside o
 PRODUCTS = 1.38
 """The same of our own kernels (`nest-products`), without the copy that is made first.
 
-Source: 48 products, one thread of an EPYC (Zen 4), beside MKL and oneDNN in turns, docs/decisions/062.
+Source: 34 products, one thread of an EPYC (Zen 4), in turns with MKL and oneDNN, docs/decisions/062.
 """
 
 

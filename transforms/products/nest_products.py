@@ -33,10 +33,10 @@ from cuesta.transforms.host.choose_libraries import with_onednn
 from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, remove_product
 
 ROWS = 8
-"""Rows of a block: with two vectors of columns its sums are in 16 of 32 registers.
+"""Rows of a block, a power of two: with two vectors of columns its sums are in 16 of 32 registers. Blocks of 4x64, 6x64,
+7x64, 8x32, 10x32, 12x32 and 14x32 reached 85, 106, 105, 107, 106, 102 and 96 GFLOP/s of 118.
 
-Source: blocks of 4x64, 6x64, 7x64, 8x32, 10x32, 12x32 and 14x32 in C, 9 products: 85, 106, 105, 107, 106, 102 and 96
-GFLOP/s of 118 (a thread of an EPYC, Zen 4), the median; rows of a tile are a power of two.
+Source: a prototype in C, products of 9 shapes, one thread of an EPYC (Zen 4), medians, beside other processes.
 """
 VECTORS = 2
 """The most vectors of columns of a block.
@@ -54,10 +54,10 @@ PACKED = 24.0
 Source: copies of 65,536 to 524,288 elements beside products, one thread of an EPYC (Zen 4): 0.1 to 0.25 ns each.
 """
 MOST_COPIED = 1 << 20
-"""The most elements of the factor of columns: each block of rows reads all of it, from a cache.
+"""The most elements of the factor of columns: each block of rows reads all of it, from a cache. 2^20 elements took 0.98
+of oneDNN's time (1024x1024x1024), 2^22 1.09 to 1.4 (2048x2048x2048, 256x4096x1024, 1024x1024x4096).
 
-Source: one thread of an EPYC (Zen 4), beside oneDNN: 2^20 elements took 0.98 of its time (1024x1024x1024), 2^22 1.09 to
-1.4 (2048x2048x2048, 256x4096x1024, 1024x1024x4096).
+Source: one thread of an EPYC (Zen 4), in turns with oneDNN, beside other processes, docs/decisions/062.
 """
 
 

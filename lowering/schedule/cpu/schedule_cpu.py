@@ -19,7 +19,7 @@ from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import split_axes
-from cuesta.lowering.schedule.cpu.tiles import rows_of_a_program, steps, tile_of
+from cuesta.lowering.schedule.cpu.program_sizes import rows_of_a_program, steps, tile_of
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 
 TILE = 4096
