@@ -26,8 +26,9 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     cuesta.clear_records()
 
 
-def compiled_of(function: Callable[..., Any], **options: object) -> Callable[..., Any]:
-    return torch.compile(function, backend="cuesta", fullgraph=True, options={"cache": False, **options})
+def compiled_of(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    chosen: dict[str, Any] = {"cache": False, **options}
+    return torch.compile(function, backend="cuesta", fullgraph=True, options=chosen)
 
 
 def library_calls() -> int:

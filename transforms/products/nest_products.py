@@ -33,8 +33,8 @@ from cuesta.transforms.host.choose_libraries import with_onednn
 from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, remove_product
 
 ROWS = 8
-"""Rows of a block, a power of two: with two vectors of columns its sums are in 16 of 32 registers. Blocks of 4x64, 6x64,
-7x64, 8x32, 10x32, 12x32 and 14x32 reached 85, 106, 105, 107, 106, 102 and 96 GFLOP/s of 118.
+"""Rows of a block, a power of two: with two vectors of columns its sums are in 16 of 32 registers. Blocks of 4x64,
+6x64, 7x64, 8x32, 10x32, 12x32 and 14x32 reached 85, 106, 105, 107, 106, 102 and 96 GFLOP/s of 118.
 
 Source: a prototype in C, products of 9 shapes, one thread of an EPYC (Zen 4), medians, beside other processes.
 """

@@ -203,8 +203,10 @@ class _Chooser:
         elif (found := self.cheapest_beside(root, best_cost)) is not None:
             beside, lane = found
             rows = self.rows_of(beside)
-            blocks = (beside, rows), lane, SUMMED_ROWS
-            schedule = self.rows_together(root, [beside], rows) if lane is None else self.blocks(root, *blocks)
+            if lane is None:
+                schedule = self.rows_together(root, [beside], rows)
+            else:
+                schedule = self.blocks(root, (beside, rows), lane, SUMMED_ROWS)
         else:
             schedule = self.rows(root) if best_axis is None else self.lanes_on(root, best_axis)
         self.share_among_threads(root, schedule)
