@@ -116,6 +116,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("spread-scans", "on a GPU points that may come in any order need not come one by one", where="atomics"),
     Stage("add-counters", "points that meet are counted; by now it is known which do"),
     Stage("check-first", "what may raise is final; a program that writes to its arguments raises before it writes"),
+    Stage("nest-products", "what is around a product is final, and neither reduces in parts what it sums nor joins it"),
     Stage(
         "share-slices",
         "nests are final, and a kernel is written of each: of those that are alike, of one",
@@ -179,6 +180,7 @@ def default_stages(
     if emulate_precision_casts:
         left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products", "join-products"}
         left_out |= {"align-products", "multiply-patches", "choose-products", "choose-libraries"}
+        left_out.add("nest-products")
     if emulate_precision_casts or not relax_accuracy:
         left_out.add("relax-accuracy")
     return tuple(

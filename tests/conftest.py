@@ -131,6 +131,14 @@ def _seeded(request: pytest.FixtureRequest) -> None:
         torch.manual_seed(seed)
 
 
+@pytest.fixture
+def products_are_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On whatever processor, products of f32 are a library's: what a test counts does not depend on where it runs."""
+    from cuesta.targets.cpu import facts
+
+    monkeypatch.setattr(facts, "facts_of_products", dict)
+
+
 @pytest.fixture(scope="module")
 def old_objects_left_alone() -> None:
     """Collections look through what the tests of a module make: what tests before them left takes seconds each time."""

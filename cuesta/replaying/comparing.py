@@ -29,6 +29,7 @@ INEXACT = frozenset(
         "fuse-products",
         "join-products",
         "multiply-patches",
+        "nest-products",
         "nest-row-products",
         "relax-accuracy",
         "separate-biases",

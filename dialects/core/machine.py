@@ -46,6 +46,8 @@ class Machine:
     """How many times as fast oneDNN multiplies matrices of f32 as the library that PyTorch calls for it."""
     onednn_call: float = 3e6
     """The additions and products of f32 that all threads do in the time that a call of oneDNN takes longer."""
+    products: float = 1.0
+    """How many times as fast as that library our own kernels multiply such matrices, when one lies as they read it."""
 
     # The GPU
     processors: int = 132

@@ -36,7 +36,8 @@ CHOICES: Mapping[str, Choice] = {
     ),
     "rows": Choice(
         _POWER,
-        cpu="points of the last parallel axis whose sums are taken side by side, where the loops inside have lanes",
+        cpu="points of a parallel axis whose sums are taken side by side: of the last, where the loops inside have "
+        "lanes; where `lanes` are along a parallel axis, of the last other one that what all lanes read varies along",
         gpu="lanes along the parallel axis around those loops; of a contraction, of its tile",
     ),
     "prefetch": Choice(_COUNT, cpu="elements that memory is asked for ahead of what only one row reads: `hint-loads`"),

@@ -16,10 +16,18 @@ from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.targets.cpu.bf16 import bf16_rounding
 from cuesta.targets.cpu.division import check_of_divisor, division, has_normal_reciprocal
 from cuesta.targets.cpu.emit_index import Index, pointee
-from cuesta.targets.cpu.emit_memory import load, load_rows, store, store_rows
-from cuesta.targets.cpu.emit_reduce import SimpleAccumulator, accumulator_for
+from cuesta.targets.cpu.emit_memory import LINE, load, load_rows, store, store_rows
+from cuesta.targets.cpu.emit_reduce import IN_REGISTERS, SimpleAccumulator, accumulator_for
 from cuesta.targets.cpu.emit_scan import ScanCarry, combine
-from cuesta.targets.cpu.emit_types import constant, conversion, memory_text, splat_integer, suffix, type_text
+from cuesta.targets.cpu.emit_types import (
+    byte_width,
+    constant,
+    conversion,
+    memory_text,
+    splat_integer,
+    suffix,
+    type_text,
+)
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.integer_functions import gcd
 from cuesta.targets.cpu.philox import philox, random_word
@@ -263,6 +271,8 @@ def _emit_for(emitter: KernelEmitter, op: Operation) -> None:
 def _emit_reduce(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, kernel.ReduceOp)
     accumulator = accumulator_for(emitter, op)
+    if accumulator.vectors >= IN_REGISTERS:
+        _ask_for_stores(emitter, op)
     emitter.loop(op, accumulator)
     names = accumulator.finish(emitter)
     if isinstance(accumulator, SimpleAccumulator) and accumulator.rows > 1:
@@ -272,6 +282,21 @@ def _emit_reduce(emitter: KernelEmitter, op: Operation) -> None:
         return
     for result, name in zip(op.results, names, strict=True):
         emitter.names[result] = name
+
+
+def _ask_for_stores(emitter: KernelEmitter, op: kernel.ReduceOp) -> None:
+    """Asks for the memory that is stored to after a long reduction, so that it is there by then."""
+    block = op.parent
+    for write in block.ops if block is not None else ():
+        if not isinstance(write, kernel.StoreOp) or _lane_stride(emitter, write) != 1:
+            continue
+        scalar = scalar_of(write.value.type)
+        for row in range(emitter.rows):
+            with emitter.at_row(row):
+                place = emitter.address(write.pointer, write.offset, write.indices)
+                for lane in range(0, emitter.lanes_of(write.value.type), LINE // byte_width(scalar)):
+                    there = emitter.instruction(f"getelementptr {memory_text(scalar)}, ptr {place}, i64 {lane}")
+                    emitter.line(f"call void @llvm.prefetch.p0(ptr {there}, i32 1, i32 3, i32 1)")
 
 
 def _emit_index(emitter: KernelEmitter, op: Operation) -> None:

@@ -13,10 +13,17 @@ from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.reductions import EXTREMES, JOINS, REDUCTIONS, identity
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
 from cuesta.targets.cpu.emit_types import constant, scalar_text, suffix, type_text
+from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_text import vector_type
 
 if TYPE_CHECKING:
     from cuesta.targets.cpu.emit_kernel import KernelEmitter
+
+IN_REGISTERS = 16
+"""Of so many vectors, sums fill the registers: of one piece of a sum they go to memory for the next.
+
+Source: a definition: half of the 32 registers.
+"""
 
 
 class Accumulator:
@@ -32,6 +39,13 @@ class Accumulator:
         self.lanes = 1 if self.own_lanes else emitter.lanes_of(op.yielded.type)
         self.values: list[str] = self.identity(self.lanes)
         self._narrow: list[str] = []
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors of the machine a block of points is reduced in, of rows that stand side by side and lanes
+        that are no own ones.
+        """
+        return 0
 
     def types(self, lanes: int) -> list[str]:
         """The LLVM types of the values."""
@@ -97,6 +111,11 @@ class SimpleAccumulator(Accumulator):
     def types(self, lanes: int) -> list[str]:
         """The type of a value, for every row."""
         return super().types(lanes) * self.rows
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors a block of points is reduced in."""
+        return 0 if self.own_lanes or self.rows == 1 else self.rows * self.lanes // host_features().f32_lanes
 
     def merge(self, emitter: KernelEmitter, before: list[str]) -> list[str]:
         """before ∘ values"""

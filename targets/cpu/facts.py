@@ -19,6 +19,19 @@ ONEDNN_CALL = 1.5e6
 Source: the 343 of 808 random products there that are smaller than 1e5, beside other processes: 20 to 23 us, medians.
 """
 
+PRODUCTS = 1.38
+"""The same of our own kernels (`nest-products`), without the copy that is made first.
+
+Source: 34 products, one thread of an EPYC (Zen 4), in turns with MKL and oneDNN, docs/decisions/062.
+"""
+
+
+def facts_of_products() -> dict[str, float]:
+    """How many times as fast as the library that PyTorch calls our kernels multiply matrices of f32; nothing where
+    nobody measured it.
+    """
+    return {"products": PRODUCTS} if host_features().has("avx512f", "sse4a") else {}
+
 
 def facts_of_onednn() -> dict[str, float]:
     """How many times as fast as the library that PyTorch calls oneDNN multiplies matrices of f32, and what a call of it
@@ -37,4 +50,4 @@ def facts_of_onednn() -> dict[str, float]:
 
 def facts() -> dict[str, int | float]:
     """The lanes of its vectors, and how fast its libraries are."""
-    return {"lanes": host_features().f32_lanes, **facts_of_onednn()}
+    return {"lanes": host_features().f32_lanes, **facts_of_products(), **facts_of_onednn()}

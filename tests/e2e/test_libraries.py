@@ -21,8 +21,9 @@ pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On whatever processor, as on one where oneDNN is the faster library."""
+    """On whatever processor, as on one where oneDNN is the faster library, and our kernels are not."""
     monkeypatch.setattr(facts, "facts_of_onednn", lambda: {"onednn": 1.3})
+    monkeypatch.setattr(facts, "facts_of_products", dict)
     torch._dynamo.reset()
     cuesta.clear_records()
 

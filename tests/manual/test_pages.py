@@ -22,6 +22,7 @@ def _marked(page: Path) -> object:
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.usefixtures("products_are_calls")
 @pytest.mark.parametrize("page", list(map(_marked, HAS_BLOCKS)))
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     torch._dynamo.reset()

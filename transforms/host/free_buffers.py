@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from cuesta.dialects import host, kernel
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
-from cuesta.dialects.layout import device_of, is_contiguous, is_tensor, sizes_of, tensor_type_of
+from cuesta.dialects.layout import device_of, is_contiguous, is_tensor, sizes_of, tensor_type_of, traits_of
 from cuesta.dialects.loops.surgery import remove
 from cuesta.transforms.host.aliasing import gives_fresh_memory, may_alias
 from cuesta.transforms.host.in_place import may_overwrite
@@ -28,7 +28,8 @@ class FreeBuffersPass(ModulePass):
 
     The last use of `a` may be the launch that writes `b`, where every element of `a` is read before the same one of `b`
     is written. A buffer lives as long as any alias of it. Inputs, and what a call gave that may alias its operands or
-    be kept by them, are freed but never taken over.
+    be kept by them, are freed but never taken over. On a processor, neither is what nobody takes before a library is
+    called: it would be there meanwhile, and the call takes memory of its own.
     """
 
     name = "free-buffers"
@@ -80,11 +81,15 @@ class _Reuse:
         """Gives buffers that are free to later ones, and buffers that a launch may write over to its outs."""
         free: dict[object, list[SSAValue]] = {}
         for op in self.ops:
+            if isinstance(op, host.ExternOp):
+                free = {slot: values for slot, values in free.items() if traits_of(values[0]).blocks}
             if isinstance(op, host.AllocOp):
                 if (old := self.overwritten(op)) is not None:
                     self.take_over(op, old)
                 elif available := free.get(_slot(op.result)):
                     self.take_over(op, available.pop())
+                    if not available:
+                        del free[_slot(op.result)]
             for value in self.dying.get(op, ()):
                 if self.is_reusable(value):
                     free.setdefault(_slot(value), []).append(value)

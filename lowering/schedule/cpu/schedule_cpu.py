@@ -19,6 +19,7 @@ from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.reductions import EXTREMES, JOINS
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import split_axes
+from cuesta.lowering.schedule.cpu.program_sizes import rows_of_a_program, steps, tile_of
 from cuesta.lowering.schedule.schedule import ParallelAxis, Schedule
 
 TILE = 4096
@@ -192,12 +193,20 @@ class _Chooser:
         if best_cost == _FORBIDDEN:
             problem = f"its schedule says lanes = {self.stated}, but none of its axes can have lanes"
             raise CuestaError(Diagnostic.on(self.analysis.nest, problem))
-        if self.choices.get("rows", 1) > 1:
-            schedule = self.rows_together(root, root.axes[-1:], self.choices["rows"])
+        if (rows := self.choices.get("rows", 1)) > 1:
+            beside = None if best_axis is None or self.stated is None else self.axis_of_rows(root, best_axis)
+            if beside is None or best_axis is None:
+                schedule = self.rows_together(root, root.axes[-1:], rows)
+            else:
+                wanted = rows_of_a_program([self.points[axis] for axis in root.axes], rows, self.lanes(best_axis))
+                schedule = self.blocks(root, (beside, rows), best_axis, wanted)
         elif (found := self.cheapest_beside(root, best_cost)) is not None:
             beside, lane = found
             rows = self.rows_of(beside)
-            schedule = self.rows_together(root, [beside], rows) if lane is None else self.blocks(root, beside, lane)
+            if lane is None:
+                schedule = self.rows_together(root, [beside], rows)
+            else:
+                schedule = self.blocks(root, (beside, rows), lane, SUMMED_ROWS)
         else:
             schedule = self.rows(root) if best_axis is None else self.lanes_on(root, best_axis)
         self.share_among_threads(root, schedule)
@@ -435,17 +444,29 @@ class _Chooser:
         self.beside, self.lane_choice = None if found is None else found[0], before
         return found
 
-    def blocks(self, root: Loop, beside: int, lane: int) -> Schedule:
-        """Two parallel axes have lanes around serial loops: a program runs through blocks of them."""
+    def axis_of_rows(self, root: Loop, lane: int) -> int | None:
+        """The parallel axis of which points are summed side by side, where `lane` has the lanes: the last along which
+        something varies that all lanes read. None where there is none, or they cannot stand side by side.
+        """
+        shared = [
+            access for loop in root.loops for access in loop.accesses if access.width and not access.varies >> lane & 1
+        ]
+        axes = [axis for axis in root.axes if axis != lane and any(access.varies >> axis & 1 for access in shared)]
+        return axes[-1] if axes and self.suits_rows(root) else None
+
+    def blocks(self, root: Loop, beside: tuple[int, int], lane: int, wanted: int) -> Schedule:
+        """Two parallel axes have lanes around serial loops: of the one, `beside` says how many points stand side by
+        side. A program runs through blocks of them, about `wanted` points of that axis.
+        """
         schedule = Schedule([ParallelAxis(axis) for axis in root.axes], lanes=self.lanes(lane))
         self.inner_lanes(root, schedule, free=False)
-        schedule.around, schedule.order = [(beside, self.rows_of(beside))], [lane]
+        schedule.around, schedule.order = [beside], [lane]
         for parallel in schedule.parallel:
-            if parallel.axis in (beside, lane):
+            if parallel.axis in (beside[0], lane):
                 parallel.loop = True
-                step = self.rows_of(beside) if parallel.axis == beside else schedule.lanes
-                wanted = SUMMED_ROWS if parallel.axis == beside else self.machine.line
-                parallel.tile = tile_of(self.analysis.sizes[parallel.axis], wanted, step)
+                step = beside[1] if parallel.axis == beside[0] else schedule.lanes
+                points = wanted if parallel.axis == beside[0] else self.machine.line
+                parallel.tile = tile_of(self.analysis.sizes[parallel.axis], points, step)
         return schedule
 
     def rows_of(self, axis: int) -> int:
@@ -577,24 +598,3 @@ class _Chooser:
         while wanted > 1 and wanted > longest:
             wanted //= 2
         return wanted
-
-
-def steps(size: int, lanes: int) -> int:
-    """The steps of a lane loop: whole vectors, then what is left over by halves."""
-    return size // lanes + (size % lanes).bit_count()
-
-
-def tile_of(size: sym.IndexExpr, wanted: int, step: int) -> int | None:
-    """About `wanted` points, a multiple of `step` where that is fewer; None when that is all of them.
-
-    A divisor of the size is preferred when there is a fair one: then no program has a bound to compute.
-    """
-    wanted = max(step, wanted // step * step)
-    if not isinstance(size, int):
-        return wanted
-    if size <= wanted:
-        return None
-    for tile in range(min(size, wanted * 3 // 2) // step * step, wanted // 2, -step):
-        if size % tile == 0:
-            return tile
-    return wanted

@@ -222,6 +222,7 @@ def test_why_a_schedule_was_chosen() -> None:
     assert graph.kernels[0].predicted_us is None and "CPU" in graph.kernels[0].predicted_by
 
 
+@pytest.mark.usefixtures("products_are_calls")
 def test_on_a_cpu_times_are_predicted_by_the_roofline() -> None:
     (graph,) = explain(lambda x, y: (x @ y).relu(), torch.randn(256, 192), torch.randn(192, 512)).graphs
     for one in (graph.kernels[0], graph.calls[0]):

@@ -19,7 +19,7 @@ from cuesta.dialects.core.locations import print_text
 from cuesta.lowering.capture import rows_in_parts as passes
 from tests.support.triton_interpreter import interpreted_cuda, to_host
 
-pytestmark = pytest.mark.slow  # 30 s together
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("products_are_calls")]  # 30 s together
 
 ROWS, WIDTH, COLUMNS = 256, 16, 512
 PARTS = 4
