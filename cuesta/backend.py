@@ -30,6 +30,7 @@ from cuesta.names_in_logs import find_names_when_logged
 from cuesta.observing import observed, observing
 from cuesta.options import Options
 from cuesta.record import CompileRecord, GraphKind
+from cuesta.room_for_frames import with_room
 from cuesta.structured_trace import trace_record
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def cuesta(
     return compiled_by(Compilers(Options.parse(mode, options)), gm, example_inputs)
 
 
+@with_room
 def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """A Dynamo graph, whose parts these compilers are given. One that AOTAutograd would get wrong, or cannot capture,
     runs in eager, with a warning that says why.
@@ -269,6 +271,7 @@ class Compilers:
         backward._boxed_call = True  # type: ignore[attr-defined]
         return backward
 
+    @with_room
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
         start, record = perf_counter(), CompileRecord(kind=kind)
         self.records.append(record)
