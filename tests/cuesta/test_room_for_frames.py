@@ -18,7 +18,7 @@ DEPTHS = range(200)
 
 def called() -> int:
     """A frame that takes more room than one of `deeper`: at some depth it is the first that does not fit."""
-    return max(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    return max(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def pages_of_calls() -> int:
