@@ -98,8 +98,9 @@ class _Images:
         self.blocks = any(traits_of(one.result).blocks for one in convolutions.values() if is_tensor(one.result))
         self.given = given_results(entry_function(module))
         self.labelling = Labelling()
-        self._bytes: dict[TensorType, float] = {}
-        self._strides: dict[TensorType, tuple[Strides, Strides]] = {}
+        # By the identity of a type, of which there is one object, held beside: a type's hash looks into it.
+        self._bytes: dict[int, tuple[TensorType, float]] = {}
+        self._strides: dict[int, tuple[TensorType, tuple[Strides, Strides]]] = {}
         self.nodes: dict[SSAValue, int] = {}
         """Of the images whose layout is for us to choose."""
         self.copies: dict[SSAValue, int] = {}
@@ -127,19 +128,20 @@ class _Images:
     def bytes(self, value: SSAValue) -> float:
         """The bytes of a tensor, with a guess for every symbol."""
         kind = tensor_type_of(value)
-        found = self._bytes.get(kind)
+        found = self._bytes.get(id(kind))
         if found is None:
-            found = self._bytes[kind] = points_of(sizes_of(kind), self.ranges) * byte_width(value)
-        return found
+            size = points_of(sizes_of(kind), self.ranges) * byte_width(value)
+            found = self._bytes[id(kind)] = kind, size
+        return found[1]
 
     def strides(self, value: SSAValue) -> tuple[Strides, Strides]:
         """As it lies with either label, if it has a choice, or else as it does."""
         kind = tensor_type_of(value)
-        found = self._strides.get(kind)
+        found = self._strides.get(id(kind))
         if found is None:
             last = _channels_last(kind) if _has_choice(value) else kind
-            found = self._strides[kind] = (strides_of(kind), strides_of(last))
-        return found
+            found = self._strides[id(kind)] = kind, (strides_of(kind), strides_of(last))
+        return found[1]
 
     def copying(self, value: SSAValue) -> float:
         return (_COPY + self.across(looped=False)) * self.bytes(value)
