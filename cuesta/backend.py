@@ -122,7 +122,7 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
 def _in_eager(gm: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
     from cuesta.in_eager import run_in_eager
 
-    warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=4)
+    warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=5)
     return run_in_eager(gm)
 
 
