@@ -31,6 +31,7 @@ from cuesta.observing import observed, observing
 from cuesta.options import Options
 from cuesta.profiler_ranges import leave_out_ranges
 from cuesta.record import CompileRecord, GraphKind
+from cuesta.room_for_frames import with_room
 from cuesta.structured_trace import trace_record
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def cuesta(
     return compiled
 
 
+@with_room
 def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """A Dynamo graph, whose parts these compilers are given. One that AOTAutograd would get wrong, or cannot capture,
     runs in eager, with a warning that says why.
@@ -126,7 +128,7 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
 def _in_eager(gm: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
     from cuesta.in_eager import run_in_eager
 
-    warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=4)
+    warnings.warn(f"cuesta runs a graph in eager: {reason}", stacklevel=5)
     return run_in_eager(gm)
 
 
@@ -279,6 +281,7 @@ class Compilers:
         backward._boxed_call = True  # type: ignore[attr-defined]
         return backward
 
+    @with_room
     def _compile(self, kind: GraphKind, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
         start, record = perf_counter(), CompileRecord(kind=kind)
         self.records.append(record)

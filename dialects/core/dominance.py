@@ -44,15 +44,15 @@ def _check_block(block: Block, visible: set[SSAValue], elsewhere: list[SSAValue]
     op = block.first_op
     while op is not None:
         # The fields behind the public views: this loop runs over every op of every program.
-        for operand in op._operands:  # pyright: ignore[reportPrivateUsage]
-            if operand not in visible:
-                _fail_on(op, operand)
+        operands = op._operands  # pyright: ignore[reportPrivateUsage]
+        if not visible.issuperset(operands):
+            _fail_on(op, next(operand for operand in operands if operand not in visible))
         for region in op.regions:
             _check_region(region, set() if op.has_trait(IsolatedFromAbove) else visible)
-        if op.results:
-            visible.update(op.results)
-            added.extend(op.results)
-        op = op.next_op
+        results = op.results
+        visible.update(results)
+        added += results
+        op = op._next_op  # pyright: ignore[reportPrivateUsage]
     visible.difference_update(added)
 
 

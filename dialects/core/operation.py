@@ -131,6 +131,21 @@ class PlainOperation(Operation, metaclass=_PlainClass):
         """As xDSL's, which asks it whenever an op is put into a block."""
         return super().is_ancestor(op) if self.regions else op is self
 
+    def drop_all_references(self) -> None:
+        """As xDSL's: all in it uses nothing any more, and stands nowhere."""
+        self.parent = None
+        for operand, use in zip(self._operands, self._operand_uses, strict=False):  # none, the second time
+            before, after = use._prev_use, use._next_use
+            if after is not None:
+                after._prev_use = before
+            if before is None:
+                operand.first_use = after
+            else:
+                before._next_use = after
+        self._operand_uses = ()
+        for region in self.regions:
+            region.drop_all_references()
+
     def erase(self, safe_erase: bool = True, drop_references: bool = True) -> None:
         """As xDSL's."""
         if is_used(self):

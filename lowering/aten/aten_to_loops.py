@@ -201,10 +201,11 @@ def _lower_by(rule: Rule, op: AtenCall, builder: LoopBuilder) -> list[SSAValue]:
 
 def _loses_an_alias(op: AtenCall, values: Iterable[SSAValue]) -> bool:
     """Whether the caller gets a view of eager's, or a view of it, as a copy: only because strides are symbols."""
-    if op.schema is None or not op.schema.is_view or not _is_given_out(op):
+    schema = op.schema
+    if schema is None or not schema.is_view:
         return False
     views = (value.owner for value in values if isinstance(value.owner, loops.ViewOp))
-    return any(not view.is_alias and not _is_static(view) for view in views)
+    return any(not _is_static(view) and not view.is_alias for view in views) and _is_given_out(op)
 
 
 def _is_given_out(op: AtenCall) -> bool:

@@ -16,12 +16,12 @@ that there is, of one node of autograd's, is zero; in a sum it is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from cuesta.dialects.core.structs import struct
 from cuesta.lowering.capture.said_of_nodes import is_view
 
 Sizes = Callable[[Sequence[Any]], tuple[list[int], list[int]]]
@@ -112,7 +112,7 @@ def _computed(numbers: Sequence[Any], graph: Graph, rank: int, zeros: bool) -> S
     return sizes
 
 
-@dataclass(frozen=True)
+@struct
 class Graphed:
     """A graph, and the module that has what its nodes name."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
@@ -26,7 +27,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.entry import entry_block, entry_function, given_results, symbol_ranges
 from cuesta.dialects.core.machine import machine_of
-from cuesta.dialects.core.operation import ops_of
+from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.core.tracing import Laid, active_trace, no_match
 from cuesta.dialects.layout import (
     contiguous_strides,
@@ -45,6 +46,8 @@ from cuesta.transforms.views.convolution_costs import Convolution, channels_firs
 from cuesta.transforms.views.labelling import Labelling
 from cuesta.transforms.views.lanes import Lanes, points_of
 from cuesta.transforms.views.materialize_views import materialize
+
+Strides: TypeAlias = "Sequence[sym.IndexExpr]"
 
 _COPY = 2.0
 """What a copy moves of each byte.
@@ -95,6 +98,9 @@ class _Images:
         self.blocks = any(traits_of(one.result).blocks for one in convolutions.values() if is_tensor(one.result))
         self.given = given_results(entry_function(module))
         self.labelling = Labelling()
+        # By the identity of a type, of which there is one object, held beside: a type's hash looks into it.
+        self._bytes: dict[int, tuple[TensorType, float]] = {}
+        self._strides: dict[int, tuple[TensorType, tuple[Strides, Strides]]] = {}
         self.nodes: dict[SSAValue, int] = {}
         """Of the images whose layout is for us to choose."""
         self.copies: dict[SSAValue, int] = {}
@@ -121,7 +127,21 @@ class _Images:
 
     def bytes(self, value: SSAValue) -> float:
         """The bytes of a tensor, with a guess for every symbol."""
-        return points_of(sizes_of(tensor_type_of(value)), self.ranges) * byte_width(value)
+        kind = tensor_type_of(value)
+        found = self._bytes.get(id(kind))
+        if found is None:
+            size = points_of(sizes_of(kind), self.ranges) * byte_width(value)
+            found = self._bytes[id(kind)] = kind, size
+        return found[1]
+
+    def strides(self, value: SSAValue) -> tuple[Strides, Strides]:
+        """As it lies with either label, if it has a choice, or else as it does."""
+        kind = tensor_type_of(value)
+        found = self._strides.get(id(kind))
+        if found is None:
+            last = _channels_last(kind) if _has_choice(value) else kind
+            found = self._strides[id(kind)] = kind, (strides_of(kind), strides_of(last))
+        return found[1]
 
     def copying(self, value: SSAValue) -> float:
         return (_COPY + self.across(looped=False)) * self.bytes(value)
@@ -188,7 +208,7 @@ class _Images:
         """
         tensors: dict[SSAValue, SSAValue] = dict(zip(nest.handles, nest.results, strict=True))
         accesses: dict[SSAValue, list[loops.LoadOp | loops.TensorWriteOp]] = {}
-        for op in nest.walk():
+        for op in all_ops(nest):
             if isinstance(op, loops.TensorWriteOp):
                 accesses.setdefault(tensors.get(op.target, op.target), []).append(op)
             elif isinstance(op, loops.LoadOp) and op.source not in tensors:
@@ -201,7 +221,8 @@ class _Images:
             return
         largest = max(accesses, key=self.bytes)
         leader = written[0] if thresholds.SMALL * self.bytes(written[0]) >= self.bytes(largest) else largest
-        led = [lanes.led(lanes.indices(accesses[leader][0]), _strides(leader, label)) for label in (0, 1)]
+        followed = lanes.indices(accesses[leader][0])
+        led = [lanes.led(followed, strides) for strides in self.strides(leader)]
         rate = self.across(looped=lanes.looped)
         for value, ops in accesses.items():
             node = self.nodes.get(value)
@@ -209,12 +230,10 @@ class _Images:
                 continue
             across = self.bytes(value) * rate
             places = [lanes.indices(op) for op in ops]
+            near = [[(place, lanes.near(place, strides)) for place in places] for strides in self.strides(value)]
             table = [
-                [
-                    0.0 if all(lanes.agree(place, lanes.near(place, strides), other) for place in places) else across
-                    for other in led
-                ]
-                for strides in (_strides(value, label) for label in (0, 1))
+                [0.0 if all(lanes.agree(*one, other) for one in accessed) else across for other in led]
+                for accessed in near
             ]
             if node is None:
                 self.labelling.charge(self.nodes[leader], *table[0])
@@ -247,12 +266,6 @@ class _Images:
         for value in self.given_last:
             uses = [use for use in value.uses if self.reads_image(use) and use.operation not in last]
             _copy(value, _channels_first(tensor_type_of(value)), uses)
-
-
-def _strides(value: SSAValue, label: int) -> Sequence[sym.IndexExpr]:
-    """As it lies with a label, if it has a choice, or else as it does."""
-    kind = tensor_type_of(value)
-    return strides_of(_channels_last(kind) if label and _has_choice(value) else kind)
 
 
 def _has_choice(value: SSAValue) -> bool:

@@ -70,9 +70,12 @@ class Labelling:
         best = [0] * count
         least = self.cost(best)
         for beginning in (0, 1):
-            labels = [beginning] * count
+            labels, same = [beginning] * count, 0
             for walk in range(_WALKS):
-                labels = self._as_tree(labels, backwards=walk % 2 == 1)
+                before, labels = labels, self._as_tree(labels, backwards=walk % 2 == 1)
+                same = same + 1 if labels == before else 0
+                if same == 2:  # neither order changes anything any more
+                    break
                 cost = self.cost(labels)
                 if cost < least:
                     best, least = labels, cost
@@ -91,8 +94,9 @@ class Labelling:
         for node in reversed(order):
             if (edge := above[node]) is not None:
                 up, costs = self._seen_from(node, edge)
+                zero, one = below[node]
                 for label in (0, 1):
-                    below[up][label] += min(below[node][mine] + costs[mine][label] for mine in (0, 1))
+                    below[up][label] += min(zero + costs[0][label], one + costs[1][label])
         result = [0] * len(order)
         for node in order:
             zero, one = below[node]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from xdsl.ir import SSAValue
 
 from cuesta.dialects import loops, sym
+from cuesta.dialects.core.interning import Memo
+from cuesta.dialects.core.operation import all_ops
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import is_contiguous, sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.analysis import estimate
@@ -33,6 +35,10 @@ _WARP = 32
 
 Source: a definition: the lanes of a warp.
 """
+
+
+_near = Memo[Hashable, frozenset[int]](4096)
+"""What was found of accesses: layers that are alike ask the same again and again."""
 
 
 def points_of(sizes: Sequence[sym.IndexExpr], ranges: sym.SymbolRanges) -> float:
@@ -65,7 +71,7 @@ class Lanes:
         """Of every axis, the loop that it is of."""
         self.looped = False
         """Whether there are loops that no lane does by itself."""
-        for op in nest.walk():
+        for op in all_ops(nest):
             if isinstance(op, loops.DomainOp):
                 self.looped |= op is not nest and points_of(op.sizes, ranges) > _WINDOW
                 for variable, size in zip(op.induction_variables, op.sizes, strict=True):
@@ -75,6 +81,7 @@ class Lanes:
             elif isinstance(op, loops.BoundOp):
                 self.data.add(len(self.sizes))
                 self._add(op.result, op.size)
+        self._space = (tuple(self.sizes), frozenset(self.data), frozenset(ranges.items()))
 
     def _add(self, index: SSAValue, size: sym.IndexExpr, loop: loops.DomainOp | None = None) -> None:
         self.number[index] = len(self.sizes)
@@ -95,13 +102,17 @@ class Lanes:
 
     def near(self, indices: Sequence[sym.IndexExpr], strides: Sequence[sym.IndexExpr]) -> frozenset[int]:
         """The axes along which the elements that it accesses lie next to one another, if it had these strides."""
+        key = (self._space, tuple(indices), tuple(strides))
+        known = _near.get(key)
+        if known is not None:
+            return known
         address = self.address(indices, strides)
         found = set[int]()
         for axis in sym.dims_of(address) - self.data:
             step = sym.coefficient(address, axis)
             if isinstance(step, int) and 0 < abs(step) <= _NEAR:
                 found.add(axis)
-        return frozenset(found)
+        return _near.keep(key, frozenset(found))
 
     def running(self, axes: set[int], indices: Sequence[sym.IndexExpr], strides: Sequence[sym.IndexExpr]) -> set[int]:
         """Those of the axes along which the first `_WARP` elements lie next to one another, if it had these strides:
