@@ -48,8 +48,8 @@ place: softmaxes of 25 and 29 points took 1.02 of the best (1.15 with steps of 8
 Source: from 60 tilings of four nests on an H100, f32 and bf16.
 """
 ODD_NARROW = 16
-"""Where something is made of each of fewer points than so many, of 16 bits, half of the warps have them: softmaxes of 9,
-11 and 13 bf16 took 1.00 of the best (1.19 with four warps; f32 1.00 with four).
+"""Where something is made of each of fewer points than so many, of 16 bits, half of the warps have them: softmaxes of
+9, 11 and 13 bf16 took 1.00 of the best (1.19 with four warps; f32 1.00 with four).
 
 Source: from 60 tilings of six nests on an H100.
 """
