@@ -24,6 +24,7 @@ from cuesta.targets.cpu.emit_types import (
     constant,
     conversion,
     memory_text,
+    out_of_range,
     splat_integer,
     suffix,
     type_text,
@@ -221,6 +222,10 @@ def _emit_random_word(emitter: KernelEmitter, op: Operation) -> None:
 def _emit_convert(emitter: KernelEmitter, op: Operation) -> None:
     source, target = op.operands[0].type, op.results[0].type
     lanes = emitter.lanes_of(source)
+    given = op.operands[0].owner
+    if isinstance(given, elem.ConstantOp) and (known := out_of_range(given.value, source, target)) is not None:
+        emitter.names[op.results[0]] = constant(known, target, lanes)
+        return
     value = emitter.name(op.operands[0])
     if scalar_of(target) == bf16 and scalar_of(source) != bf16:
         if scalar_of(source) != f32:

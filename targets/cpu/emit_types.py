@@ -8,6 +8,7 @@ Every function takes the number of lanes the value has *here*: the body of a lan
 
 from __future__ import annotations
 
+import math
 from functools import cache, lru_cache
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IndexType, IntegerType
@@ -144,6 +145,22 @@ def conversion(source: Attribute, target: Attribute, lanes: int, result: str, va
     if narrow < wide_bits:
         return [f"{result} = trunc {here} {value} to {there}"]
     return [f"{result} = {'sext' if kinds[0] == 'i' else 'zext'} {here} {value} to {there}"]
+
+
+def out_of_range(number: float, source: Attribute, target: Attribute) -> int | None:
+    """What `conversion` of a float to integers gives on x86 where the number has no place among them, which LLVM does
+    not say of a number that it knows; None of other conversions, and of a number that has one.
+    """
+    kinds, width = kind_of(source) + kind_of(target), byte_width(scalar_of(target))
+    if kinds not in ("fi", "fu"):
+        return None
+    bits = 64 if width == 8 or (kinds == "fu" and width != 2) else 32
+    least = -(1 << (bits - 1))
+    if math.isfinite(number) and least <= math.trunc(number) < -least:
+        return None
+    if bits > 8 * width:
+        return 0  # the low bits of the least of all
+    return least if kinds == "fi" else -least
 
 
 def _float_conversion(source: Attribute, target: Attribute, lanes: int, result: str, value: str) -> list[str]:

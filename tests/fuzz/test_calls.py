@@ -489,6 +489,10 @@ FOUND: dict[str, Case] = {
         ["x = numbers(66, torch.float32, b).requires_grad_()", "z = numbers(89, torch.bfloat16, b)"],
         ["x", "z"], [], ["v1 = F.huber_loss(x, z)"], "v1", [(1, 1, 1)], {}, "all",
     ),
+    "86006112": Case(
+        ["x = torch.tensor(a)"], ["x"], [], ["v1 = (x - x) + (2**63 - 1)", "v2 = v1.float().to(torch.int8)"],
+        "(v2, v1.float().to(torch.int32))", [(1, 1, 7)], {}, "",
+    ),
     "a maximum of rounded numbers": Case(
         ["x = numbers(13, torch.bfloat16, a, b).requires_grad_()"], ["x"], [],
         ["v1 = (x * 0.177).float()", "v2 = v1 - v1.amax(-1, keepdim=True) * 3"], "v2", [(5, 40, 17)], {}, "all",
