@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -52,4 +52,20 @@ class NodeWriter:
         return node if node.meta["val"].dtype == dtype else self(torch.ops.aten._to_copy.default, node, dtype=dtype)
 
 
-__all__ = ["NodeWriter", "fake_mode_of"]
+def users_of(nodes: Iterable[Node]) -> set[Node]:
+    """Nodes, who reads them, and so on."""
+    return closure_of(nodes, lambda node: node.users)
+
+
+def closure_of(nodes: Iterable[Node], then: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """Nodes, those that come after each by `then`, and so on."""
+    found, work = set[Node](), [*nodes]
+    while work:
+        node = work.pop()
+        if node not in found:
+            found.add(node)
+            work += then(node)
+    return found
+
+
+__all__ = ["NodeWriter", "closure_of", "fake_mode_of", "users_of"]

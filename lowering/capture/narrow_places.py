@@ -20,7 +20,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
-from cuesta.lowering.capture.inserting import NodeWriter
+from cuesta.lowering.capture.inserting import NodeWriter, users_of
 
 _aten = torch.ops.aten
 
@@ -83,7 +83,7 @@ def narrow_places(gm: GraphModule, num_fwd_outputs: int) -> int:
     if not found:
         return 0
     given = [one for one in gm.graph.find_nodes(op="placeholder") if "tangents" in str(one.target)]
-    backward = _users_of(given)
+    backward = users_of(given)
     (results,) = gm.graph.output_node().args
     visible = set(tree_leaves(cast("list[Any]", results)[:num_fwd_outputs]))
     count = 0
@@ -102,29 +102,24 @@ def _narrow(gm: GraphModule, call: Node, place: Node, backward: set[Node]) -> bo
         return False
     if places > 2 * HALF:  # in i32 they are as dear as they are, to PyTorch, which counts what nobody need store twice
         return False
-    early, late = NodeWriter(gm.graph, place.next), NodeWriter(gm.graph, readers[0])
-    beyond = places > HALF
-    kept = early.of_type(early(_aten.sub.Tensor, place, HALF) if beyond else place, torch.int16)
-    again = late.of_type(kept, torch.int64)
+    write, beyond = NodeWriter(gm.graph, place), places > HALF
+    made = [write(_aten.sub.Tensor, place, HALF)] if beyond else []
+    made.append(write.of_type(made[-1] if beyond else place, torch.int16))
+    made.append(write.of_type(made[-1], torch.int64))
     if beyond:
-        again = late(_aten.add.Tensor, again, HALF)
+        made.append(write(_aten.add.Tensor, made[-1], HALF))
+    before = place
+    for node in made:  # whoever reads it first finds it
+        before.append(node)
+        before = node
     for reader in readers:
-        reader.replace_input_with(place, again)
+        reader.replace_input_with(place, made[-1])
     return True
 
 
 def _leads_to(node: Node, backward: set[Node]) -> bool:
     """Whether a node is a view that only the backward pass reads."""
     return node.target in _VIEWS and bool(node.users) and all(user in backward for user in node.users)
-
-
-def _users_of(nodes: list[Node]) -> set[Node]:
-    found, work = set[Node](), list(nodes)
-    while work:
-        fresh = [user for user in work.pop().users if user not in found]
-        found.update(fresh)
-        work += fresh
-    return found
 
 
 __all__ = ["PLACES", "narrow_places"]

@@ -21,7 +21,7 @@ multiplied them. In f16 nothing is done: there t is large because gradients of 1
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
 import torch
@@ -30,7 +30,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
-from cuesta.lowering.capture.inserting import fake_mode_of
+from cuesta.lowering.capture.inserting import closure_of, fake_mode_of, users_of
 
 _aten = torch.ops.aten
 
@@ -93,7 +93,7 @@ def rows_in_parts(gm: GraphModule) -> int:
     ):  # what is written to here would be read later than it was
         return 0
     given = {one for one in graph.find_nodes(op="placeholder") if "tangents" in str(one.target)}
-    dependent = _users_of(given)
+    dependent = users_of(given)
     for product in [one for one in reversed(large) if one not in dependent][:MOST_TRIED]:
         region = _Region.around(graph, product, dependent, given)
         if region is not None:
@@ -146,7 +146,7 @@ class _Region:
         """The region that a product begins, with everything large and all that reads it; None where something in it is
         no part of the laws, or large and asked for by others, or leaves no gradient.
         """
-        after = _users_of([product])
+        after = users_of([product])
         if any(_is_random(node) for node in after):  # it would be moved behind others, and draw other numbers
             return None
         region = _Region(product, dependent, given)
@@ -348,7 +348,7 @@ class _Writer:
                 result = self._times(node, result, tangent)
             node.replace_all_uses_with(result, delete_user_cb=lambda user: user not in inside)
             replaced.add(result)
-        moved = _users_of(replaced) - replaced
+        moved = users_of(replaced) - replaced
         for node in [one for one in self.graph.nodes if one in moved and one in before and one.op != "output"]:
             self.output.prepend(node)
         for node in reversed(region.body):
@@ -436,26 +436,9 @@ class _Writer:
         return node
 
 
-def _users_of(nodes: Sequence[Node] | set[Node]) -> set[Node]:
-    """Nodes, who reads them, and so on."""
-    return _closure(nodes, lambda node: node.users)
-
-
 def _made_of(nodes: Sequence[Node] | set[Node]) -> set[Node]:
     """Nodes, what they are made of, and so on."""
-    return _closure(nodes, lambda node: node.all_input_nodes)
-
-
-def _closure(
-    nodes: Sequence[Node] | set[Node], then: Callable[[Node], Sequence[Node] | Mapping[Node, Any]]
-) -> set[Node]:
-    found, work = set[Node](), [*nodes]
-    while work:
-        node = work.pop()
-        if node not in found:
-            found.add(node)
-            work += then(node)
-    return found
+    return closure_of(nodes, lambda node: node.all_input_nodes)
 
 
 def _is_zero(node: Node) -> bool:

@@ -54,7 +54,7 @@ def running(emitter: KernelEmitter, op: Operation) -> None:
     values = [emitter.bind(text, "v") for text in values]
     given = f"({', '.join(values)})" if indexed else values[0]
     results = [emitter.fresh("scanned") for _ in values]
-    along = f"{emitter.place(scan.dim)}"
+    along = emitter.place(scan.dim)
     turned = ", reverse=True" if op.backwards else ""
     if op.kind == "sum":
         emitter.line(f"{results[0]} = tl.cumsum({given}, {along}{turned}).to({dtype_text(scalar)})")

@@ -28,6 +28,7 @@ from xdsl.passes import ModulePass
 
 from cuesta.dialects import kernel, loops, sym
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
@@ -39,11 +40,6 @@ an H200, of 126 kernels (and much the same on an H100): sums, extremes and pools
 time without; walks along rows 0.79 to 0.84; f32 0.97 to 1.08; what writes as much as it reads 1.00 to 1.07.
 
 Source: `make bench-gpu`, both ways in turns.
-"""
-SECTOR = 32
-"""Bytes that come from memory at least.
-
-Source: a definition (sm_90).
 """
 TWICE = 1.75
 """So many times its elements are read by what reads each about twice, or oftener; tiles that end behind the end of a
@@ -69,7 +65,7 @@ class HintLoadsPass(ModulePass):
         on_gpu = [func for func in funcs if "warps" in func.schedule.choices]
         launches = launches_in(op) if on_gpu else {}
         for func in on_gpu:
-            hint_loads(func, launches.get(func.sym_name, ()))
+            hint_loads(func, machine_of(op).sector, launches.get(func.sym_name, ()))
         for func in funcs:
             if func not in on_gpu and isinstance(ahead := func.schedule.choices.get("prefetch"), int):
                 prefetch_loads(func, ahead)
@@ -125,7 +121,7 @@ def _elements(tensor: SSAValue) -> int | None:
     return elements if isinstance(elements, int) else None
 
 
-def hint_loads(func: kernel.FuncOp, launches: Sequence[Sequence[Read]] = ()) -> None:
+def hint_loads(func: kernel.FuncOp, sector: int, launches: Sequence[Sequence[Read]] = ()) -> None:
     """Sets what the loads of a kernel tell the cache. Its launches decide where the schedule says nothing."""
     reread = func.schedule.choices.get("reread")
     if reread is None and kernel.meeting_of(func) is not None:
@@ -144,7 +140,7 @@ def hint_loads(func: kernel.FuncOp, launches: Sequence[Sequence[Read]] = ()) -> 
             walked = looped and len(stages) > 1
             if not reads or not all(read.width <= SHORT and (walked or read.mostly) for read in reads):
                 continue
-            if any(_goes_on_in_a_sector(load, read.width) for load in loads for read in reads):
+            if any(_goes_on_in_a_sector(load, read.width, sector) for load in loads for read in reads):
                 continue
             if not all(_once(loads, stage, func, read.elements) for stage in stages for read in reads):
                 continue
@@ -157,14 +153,14 @@ def hint_loads(func: kernel.FuncOp, launches: Sequence[Sequence[Read]] = ()) -> 
             load.eviction = LAST if again or ((looped or turns) and _stage(load, func) is not last) else FIRST
 
 
-def _goes_on_in_a_sector(load: kernel.LoadOp, width: int) -> bool:
+def _goes_on_in_a_sector(load: kernel.LoadOp, width: int, sector: int) -> bool:
     """Whether the next step of a loop reads on in the sectors of memory that this one reads of: these must stay."""
     loop = load.parent_op()
     while isinstance(loop, kernel.LoopOp):
         variable = loop.induction_variables[-1]
         if variable in load.indices and not _is_tile(loop):
             moves = sym.coefficient(load.offset, load.indices.index(variable))
-            if isinstance(moves, int) and 0 < abs(moves) * loop.lanes * width < SECTOR:
+            if isinstance(moves, int) and 0 < abs(moves) * loop.lanes * width < sector:
                 return True
         loop = loop.parent_op()
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import cuesta  # noqa: F401  # the backend
+from cuesta.lowering.capture.narrow_places import narrow_places
 
 
 def kept(function: Callable[[Tensor], Any], x: Tensor, *, dynamic: bool = False) -> set[torch.dtype]:
@@ -81,3 +83,24 @@ def test_what_the_forward_pass_reads_it_reads_as_it_is() -> None:
         return greatest * place
 
     assert kept(function, torch.randn(4, 9)) <= {torch.int16, torch.int64}
+
+
+def test_whoever_reads_first_finds_it() -> None:
+    """The reader that was made last stands first."""
+    graph = torch.fx.Graph()
+    x, tangent = graph.placeholder("primals_1"), graph.placeholder("tangents_1")
+    call = graph.call_function(torch.ops.aten.max.dim, (x, 1))
+    greatest, place = (graph.call_function(operator.getitem, (call, k)) for k in (0, 1))
+    late = graph.call_function(torch.ops.aten.mul.Tensor, (tangent, place))
+    with graph.inserting_before(late):
+        early = graph.call_function(torch.ops.aten.add.Tensor, (tangent, place))
+    graph.output([greatest, late, early])
+    values = torch.randn(4, 9), torch.randn(4)
+    x.meta["val"], tangent.meta["val"] = values
+    place.meta["val"] = values[0].max(1).indices
+    gm = torch.fx.GraphModule(torch.nn.Module(), graph)
+    expected = gm(*values)
+    assert narrow_places(gm, 1) == 1
+    graph.lint()
+    gm.recompile()
+    assert all(map(torch.equal, gm(*values), expected))

@@ -54,6 +54,12 @@ def test_rows_that_are_walked_along_stay_until_the_last_time() -> None:
     assert hints(lambda x: x.softmax(1), (2048, 32768)) == [LAST, LAST, FIRST]
 
 
+def test_steps_within_a_sector_say_nothing() -> None:
+    """Rows of 25 are gone along by 4, 8 bytes of a sector that the next steps read on; rows of 41 by 16, a sector."""
+    assert hints(lambda x: x.sum(1), (1000003, 25)) == ["-"]
+    assert hints(lambda x: x.sum(1), (500003, 41)) == [FIRST]
+
+
 def two_readers(x: Tensor) -> tuple[Tensor, Tensor]:
     """The second is of other rows, and no kernel does both."""
     return x.sum(1), (x.view(8192, 4096).float().softmax(1) * 2).bfloat16()
