@@ -56,6 +56,8 @@ class IndexEmitter:
     Of several lane axes around an op only the innermost is in vectors; the others, `row_axes` of them, are taken point
     by point. `rows` points of the one next to the innermost may be emitted side by side: then `row` is the one at hand,
     and what varies along it has a name for every row.
+
+    `naturals` are indices that are known not to be negative. LLVM does not know it of a loop's counter.
     """
 
     def __init__(self, prefix: str = "%v") -> None:
@@ -63,6 +65,7 @@ class IndexEmitter:
         self.names: MutableMapping[SSAValue, str] = {}
         self.indices: MutableMapping[SSAValue, Index] = {}
         self.broadcast_levels: dict[SSAValue, int] = {}
+        self.naturals: set[SSAValue] = set()
         self.symbols: dict[str, str] = {}
         self.width: int = 1
         self.row_axes: int = 0
@@ -168,8 +171,9 @@ class IndexEmitter:
         )
 
     def _key(self, kind: str, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> tuple[object, ...]:
-        """What tells one computed expression from another."""
-        return kind, e, tuple(operands), self.row if any(map(self.varies_by_row, operands)) else 0
+        """What tells one computed expression from another. Rows that stand side by side have one base."""
+        differs = any(self.varies_by_row(one) and not self.index(one).row for one in operands)
+        return kind, e, tuple(operands), self.row if differs else 0
 
     def _scalar_here(self, e: sym.IndexExpr, operands: Sequence[SSAValue], level: int) -> str:
         if isinstance(e, int):
@@ -188,7 +192,7 @@ class IndexEmitter:
                 return self.symbols[atom.name]
             assert isinstance(atom, Function)
             left, right = (self._scalar_here(side, operands, level) for side in (atom.left, atom.right))
-            return self._function(atom, left, right, 1, level)
+            return self._function(atom, left, right, 1, level, is_natural=self.is_natural(atom.left, operands))
 
         return self._sum(e, atom_value, 1, level)
 
@@ -209,7 +213,27 @@ class IndexEmitter:
         assert total is not None
         return total
 
-    def _function(self, atom: Function, left: str, right: str, lanes: int, level: int) -> str:
+    def is_natural(self, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> bool:
+        """Whether an expression is seen not to be negative: of sums and functions of what is not."""
+        if isinstance(e, int):
+            return e >= 0
+        return e.constant >= 0 and all(
+            factor >= 0 and all(self._is_natural_atom(atom, operands) for atom in monomial.atoms)
+            for monomial, factor in e.terms
+        )
+
+    def _is_natural_atom(self, atom: object, operands: Sequence[SSAValue]) -> bool:
+        if isinstance(atom, Dim):
+            return operands[atom.index] in self.naturals
+        if not isinstance(atom, Function):
+            return False
+        if isinstance(atom, Mod):
+            return True  # a divisor is positive
+        natural = self.is_natural(atom.left, operands), self.is_natural(atom.right, operands)
+        return any(natural) if isinstance(atom, Max) else all(natural)
+
+    def _function(self, atom: Function, left: str, right: str, lanes: int, level: int, *, is_natural: bool) -> str:
+        """A function of two numbers, of which a divisor is positive; `is_natural`: the left one is not negative."""
         kind = vector_type("i64", lanes)
         if isinstance(atom, Min | Max):
             name = "smin" if isinstance(atom, Min) else "smax"
@@ -222,7 +246,9 @@ class IndexEmitter:
             if isinstance(atom, FloorDiv):
                 return self.instruction(f"ashr {kind} {left}, {splat_integer(bits, lanes)}", level)
             return self.instruction(f"and {kind} {left}, {splat_integer(atom.right - 1, lanes)}", level)
-        # Floor division of numbers of any sign by a positive divisor.
+        if is_natural:
+            return self.instruction(f"{'udiv' if isinstance(atom, FloorDiv) else 'urem'} {kind} {left}, {right}", level)
+        # Floor division of numbers of any sign.
         remainder = self.instruction(f"srem {kind} {left}, {right}", level)
         zero = splat_integer(0, lanes)
         negative = self.instruction(f"icmp slt {kind} {remainder}, {zero}", level)
@@ -245,7 +271,7 @@ class IndexEmitter:
         if isinstance(e, int):
             return splat_integer(e, lanes)
         level = len(self.levels) - 1
-        if not any(self.index(operands[k]).lane or self.index(operands[k]).vector for k in e.dims):
+        if not self._has_lanes(e, operands):
             return self.broadcast(self._scalar_here(e, operands, level), "i64")
 
         def atom_value(atom: object) -> str:
@@ -261,10 +287,18 @@ class IndexEmitter:
             if isinstance(atom, Symbol):
                 return self.broadcast(self.symbols[atom.name], "i64")
             assert isinstance(atom, Function)
+            if not self._has_lanes(one := _atom_expr(atom), operands):
+                return self.broadcast(self._scalar_here(one, operands, level), "i64")
             left, right = self._lanewise_here(atom.left, operands), self._lanewise_here(atom.right, operands)
-            return self._function(atom, left, right, lanes, level)
+            return self._function(atom, left, right, lanes, level, is_natural=self.is_natural(atom.left, operands))
 
         return self._sum(e, atom_value, lanes, level)
+
+    def _has_lanes(self, e: sym.IndexExpr, operands: Sequence[SSAValue]) -> bool:
+        """Whether a value differs from lane to lane."""
+        return not isinstance(e, int) and any(
+            self.index(operands[k]).lane or self.index(operands[k]).vector for k in e.dims
+        )
 
     def broadcast(self, value: str, element: str, level: int | None = None) -> str:
         """A scalar in every lane of the present width."""

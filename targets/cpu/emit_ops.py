@@ -266,6 +266,7 @@ def _emit_broadcast(emitter: KernelEmitter, op: Operation) -> None:
 def _emit_program_id(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, kernel.ProgramIdOp)
     emitter.indices[op.result] = emitter.coordinate(op.axis)
+    emitter.naturals.add(op.result)
 
 
 def _emit_for(emitter: KernelEmitter, op: Operation) -> None:
