@@ -4,6 +4,7 @@ Nests of random programs (`benchmarks/random_nests.py`) run with the schedule th
 that they may have, drawn at random; all of a nest in turns. The bound is the time of the chosen one next to the best.
 
     make bench-gpu-schedules ARGS='--seeds 0-99'
+    make bench-gpu-schedules ARGS='--file benchmarks/cliffs.txt --tilings 60'
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_schedules", description=__doc__)
     parser.add_argument("--seeds", default="0-19", help="programs of each kind: 20-39")
+    parser.add_argument("--file", type=Path, help="a file of programs instead of random ones, one a line")
     parser.add_argument("--cases", action="store_true", help="those of `make bench-gpu`, too")
     parser.add_argument("--tilings", type=int, default=16, help="of a nest, at most, beside the chosen one")
     parser.add_argument("--nests", type=int, default=4, help="of a program, at most")
@@ -89,11 +91,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", default="build/bench/gpu_schedules.json")
     options = parser.parse_args(arguments)
 
+    from benchmarks.gpu import lines_of
     from benchmarks.gpu_cases import kernel_cases
     from benchmarks.random_nests import lines
 
-    first, _, last = options.seeds.partition("-")
-    every = lines(range(int(first), int(last or first) + 1))
+    if options.file is not None:
+        every = lines_of(options.file)
+    else:
+        first, _, last = options.seeds.partition("-")
+        every = lines(range(int(first), int(last or first) + 1))
     if options.cases:
         every = [*kernel_cases(), *every]
     tasks = [(line, options.tilings, options.nests) for line in every]

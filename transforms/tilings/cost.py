@@ -93,6 +93,9 @@ class Coefficients:
     softmaxes of 182,485 by 64 f32 in tiles of 8 to 128 rows (86, 64, 52, 46, 41 us), and running sums of 9 bf16 that
     are 54 bytes apart (56 us, 50 by this); among 898 other nests nothing is chosen otherwise.
 
+    Rows that warps exchange are from the maxima of 4 f32 that are 8192 apart, and their gradients, on an H200: 64 to
+    512 rows by 2 to 8 warps took 3 to 15 clocks a row more than by one warp, for two reductions.
+
     Source: fitted to the tilings of 707 nests on an H200 by `python -m benchmarks.fit_schedules`.
     """
 
@@ -116,6 +119,7 @@ class Coefficients:
     values: float = 0.087
     again: float = 0.63
     broken: float = 64.0
+    exchanged: float = 0.2
     norm: float = 1.81
 
 
@@ -148,6 +152,8 @@ class Counts:
     """Reductions, and steps of scans, of a program."""
     crossing: float
     """Reductions that its warps do together."""
+    exchanged: float
+    """Rows of which warps tell each other what they came to, where each has many side by side."""
     elements: float
     """Of a thread, of one value."""
     kept: float
@@ -276,7 +282,7 @@ class _Counting:
         self.again = self.cache = self.loads = self.lines = self.work = self.digits = self.shuffles = self.scans = 0.0
         self.broken = 0.0
         self.steps = self.single_steps = self.meets = self.crossing = 0.0
-        self.kept = self.values = self.pointers = 0.0
+        self.exchanged = self.kept = self.values = self.pointers = 0.0
         self.most = self.outer
         self.touched: dict[SSAValue, int] = {}
         self.seen: set[Any] = set()
@@ -296,7 +302,7 @@ class _Counting:
         return Counts(
             float(sum(self.touched.values())), self.again, self.cache, self.loads, self.lines, self.work, self.digits,
             self.shuffles, self.scans, self.broken, self.programs, self.warps, self.steps, self.single_steps,
-            self.meets, self.crossing, self.most / threads, self.kept, self.values, self.pointers,
+            self.meets, self.crossing, self.exchanged, self.most / threads, self.kept, self.values, self.pointers,
         )  # fmt: skip
 
     def walk(self, loop: Loop, tiles: list[Group], around: Around, times: int, lanes: int, persistent: bool) -> None:
@@ -470,6 +476,25 @@ class _Counting:
             self.meets += times
             if along > WARP:
                 self.crossing += times
+            elif self.warps > 1 and lanes > 1 and not self.is_within_warps(loop, tiles, lanes, own):
+                self.exchanged += total * lanes
+
+    def is_within_warps(self, loop: Loop, tiles: list[Group], lanes: int, own: int) -> bool:
+        """Whether a warp has all that a row reduces. Where rows lie side by side, a thread has as many of them as the
+        widest vector of all that goes along the same points has; then come the threads of a warp, and then the warps.
+        """
+        widest = 1
+        for other in self.costs.root.walk():
+            if len(other.axes) != len(loop.axes) or other.loops:
+                continue
+            group = self.spread(other.axes, own) if other is not loop else tiles[-1]
+            for use in self.costs.uses[other]:
+                shape = self.shape(use, [*tiles[:-1], group])
+                if shape.groups[0][1] is group:
+                    return True
+                widest = max(widest, shape.vector // use.width)
+        widest = min(widest, max(1, lanes * own // self.threads))
+        return -(-lanes // widest) * own <= WARP or lanes // widest >= self.threads
 
 
 def time_of(counts: Counts, machine: Machine, facts: Coefficients | None = None) -> float:
@@ -491,7 +516,8 @@ def time_of(counts: Counts, machine: Machine, facts: Coefficients | None = None)
         c.cache / (f.cache * own),
         c.loads / (f.loads * own),
         c.lines / (f.lines * own),
-        ((c.work + f.digit * c.digits) / f.work + c.shuffles / f.shuffles + c.scans / f.scans) / (own * issued),
+        ((c.work + f.digit * c.digits) / f.work + c.shuffles / f.shuffles + c.scans / f.scans) / (own * issued)
+        + c.exchanged / (f.exchanged * own),
         max(1.0, c.programs / (processors * resident))
         * (c.steps * f.step + c.single_steps * f.single_step + c.meets * f.meet + c.crossing * f.crossing + f.program),
     )
