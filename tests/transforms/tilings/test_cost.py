@@ -376,6 +376,42 @@ def test_a_height_along_no_axis_of_its_own_is_told(choices: dict[str, int]) -> N
         to_kernel(module, machine=REFERENCE)
 
 
+def maxima_and_masks(stored: str) -> NestAnalysis:
+    """Maxima over 4 numbers that are 8192 apart, and what is stored of whether each is one."""
+    text = f"""
+    func.func @main(%x : tensor<64x4x8192xf32{PLAIN}>)
+        -> (tensor<64x8192xf32{PLAIN}>, tensor<64x4x8192x{stored}{PLAIN}>) {{
+      %m, %e = loops.nest (%i : 64, %j : 8192)
+          outs(%o : tensor<64x8192xf32{PLAIN}>, %p : tensor<64x4x8192x{stored}{PLAIN}>) {{
+        %s = loops.reduce maximum (%k : 4) {{
+          %v = loops.load %x[%i, %k, %j] : tensor<64x4x8192xf32{PLAIN}>
+          loops.yield %v : f32
+        }} : f32
+        loops.store %s, %o[%i, %j] : tensor<64x8192xf32{PLAIN}>
+        loops.for (%k : 4) {{
+          %v = loops.load %x[%i, %k, %j] : tensor<64x4x8192xf32{PLAIN}>
+          %b = elem.eq %s, %v : f32
+          {"%c = elem.convert %b : i1 to f32" if stored == "f32" else "%c = elem.or %b, %b : i1"}
+          loops.store %c, %p[%i, %k, %j] : tensor<64x4x8192x{stored}{PLAIN}>
+        }}
+      }}
+      func.return %m, %e : tensor<64x8192xf32{PLAIN}>, tensor<64x4x8192x{stored}{PLAIN}>
+    }}"""
+    return analysed(parse(text))
+
+
+def test_threads_have_as_many_rows_as_the_widest_vector_and_warps_exchange_the_rest() -> None:
+    # 16 bytes of bools are 16 rows of each thread, so that 64 threads are 16 along 256 rows and 4 along what is
+    # reduced; of f32 alone they are 64 along the rows, which have all of it. One warp tells itself.
+    masks, numbers = (TileCosts(maxima_and_masks(stored), REFERENCE) for stored in ("i1", "f32"))
+    two = {"along": 1, "rows": 256, "lanes": 4, "warps": 2}
+    assert masks.counts(two).exchanged == 64 * 8192
+    assert numbers.counts(two).exchanged == 0
+    assert masks.counts({**two, "rows": 128, "warps": 1}).exchanged == 0
+    assert masks.time(two) > 1.5 * masks.time({**two, "rows": 128, "warps": 1})
+    assert masks.counts(masks.best()).exchanged == 0
+
+
 def test_what_is_changed_in_order_keeps_its_tiles() -> None:
     text = f"""
     func.func @main(%x : tensor<60x20xf32{PLAIN}>, %k : tensor<60xi64{PLAIN}>) -> tensor<90x20xf32{PLAIN}> {{
