@@ -117,6 +117,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("add-counters", "points that meet are counted; by now it is known which do"),
     Stage("check-first", "what may raise is final; a program that writes to its arguments raises before it writes"),
     Stage("nest-products", "what is around a product is final, and neither reduces in parts what it sums nor joins it"),
+    Stage("nest-word-products", "as nest-products; and what reads such a product has not been written as a kernel yet"),
     Stage(
         "share-slices",
         "nests are final, and a kernel is written of each: of those that are alike, of one",

@@ -68,7 +68,9 @@ def launches_fit(module: ModuleOp) -> Iterator[Finding]:
 LOOPS = Contract(
     "loops",
     (
-        entry_holds_only(loops.NestOp, loops.ViewOp, loops.ExternOp, aten.LiteralOp, sym.ValueOp, func.ReturnOp),
+        entry_holds_only(
+            loops.NestOp, loops.ViewOp, loops.WordsOp, loops.ExternOp, aten.LiteralOp, sym.ValueOp, func.ReturnOp
+        ),
         updates_take_over,
     ),
 )
@@ -78,7 +80,9 @@ SLICED = Contract("loops, with parts of tensors", (*LOOPS.rules, views_are_strid
 KERNEL = Contract(
     "kernel",
     (
-        entry_holds_only(kernel.LaunchOp, loops.ViewOp, loops.ExternOp, aten.LiteralOp, sym.ValueOp, func.ReturnOp),
+        entry_holds_only(
+            kernel.LaunchOp, loops.ViewOp, loops.WordsOp, loops.ExternOp, aten.LiteralOp, sym.ValueOp, func.ReturnOp
+        ),
         views_are_strided,
         launches_fit,
     ),

@@ -31,6 +31,7 @@ INEXACT = frozenset(
         "multiply-patches",
         "nest-products",
         "nest-row-products",
+        "nest-word-products",
         "relax-accuracy",
         "separate-biases",
         "split-reductions",

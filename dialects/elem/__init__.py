@@ -1,13 +1,14 @@
 """The `elem` dialect: elementwise scalar ops, polymorphic over a scalar and a vector of it, with PyTorch's semantics.
 
-The ops of `elem.table` are described by its rows (`table_ops.py` has their classes); five more have types of their
-own: `elem.constant`, `elem.convert`, `elem.bitcast`, `elem.philox`, `elem.random_word` and `elem.select`. Text:
+The ops of `elem.table` are described by its rows (`table_ops.py` has their classes); seven more have types of their
+own: `elem.constant`, `elem.convert`, `elem.bitcast`, `elem.dot`, `elem.philox`, `elem.random_word` and `elem.select`. Text:
 
     %c = elem.add %a, %b : f32
     %x = elem.exp %c : f32 precision bf16          // may be as far off as its row says of bf16
     %m = elem.lt %a, %b : vector<8xf32>            // gives vector<8xi1>
     %d = elem.convert %a : f32 to bf16
     %b = elem.bitcast %a : f32 to i32
+    %s = elem.dot bf16 of %a, %b : i32             // a sum of two products, f32
     %w = elem.philox 0 of %key, %counter : i64     // a random word
     %e = elem.select %m, %a, %b : vector<8xf32>
     %k = elem.constant 1.0 : f32
@@ -22,6 +23,7 @@ from cuesta.dialects.elem.base import (
     width_of,
     with_scalar,
 )
+from cuesta.dialects.elem.dot import PARTS, DotOp
 from cuesta.dialects.elem.ops import (
     ELEM,
     BitcastOp,
@@ -106,6 +108,7 @@ from cuesta.dialects.elem.table_ops import (
 __all__ = [
     "ELEM",
     "OPS",
+    "PARTS",
     "TABLE",
     "AbsOp",
     "AcosOp",
@@ -126,6 +129,7 @@ __all__ = [
     "CosOp",
     "CoshOp",
     "DivOp",
+    "DotOp",
     "ElementwiseOp",
     "EqOp",
     "ErfOp",

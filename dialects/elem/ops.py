@@ -27,6 +27,7 @@ from cuesta.dialects.core.rounding import rounded
 from cuesta.dialects.core.typed import integer_property, verify_counts
 from cuesta.dialects.core.value_syntax import FromToOp, print_values_of_type
 from cuesta.dialects.elem.base import FLOATS, ElementwiseOp, TableOp, bool_like, kind_of, scalar_of, with_scalar
+from cuesta.dialects.elem.dot import DotOp
 from cuesta.dialects.elem.table_ops import OPS, class_of
 
 _classes_of_extensions: Final = WeakValueDictionary[int, type[TableOp]]()
@@ -368,4 +369,4 @@ class SelectOp(ElementwiseOp):
             )
 
 
-ELEM = Dialect("elem", [BitcastOp, ConstantOp, ConvertOp, PhiloxOp, RandomWordOp, SelectOp, *OPS.values()], [])
+ELEM = Dialect("elem", [BitcastOp, ConstantOp, ConvertOp, DotOp, PhiloxOp, RandomWordOp, SelectOp, *OPS.values()], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from cuesta.dialects.elem.dot import DotOp
 from cuesta.dialects.elem.ops import OPS, BitcastOp, ConstantOp, ConvertOp, PhiloxOp, RandomWordOp, SelectOp
 from cuesta.dialects.elem.table import Row
 
@@ -19,6 +20,7 @@ WORK: dict[type[Operation], float] = {
     ConstantOp: 0.0,
     BitcastOp: 0.0,
     ConvertOp: 1.0,
+    DotOp: 1.0,
     PhiloxOp: 40.0,
     RandomWordOp: 40.0,
     SelectOp: 1.0,

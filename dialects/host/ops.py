@@ -37,8 +37,17 @@ from cuesta.dialects.core.value_syntax import (
     print_values,
 )
 from cuesta.dialects.host.eager import EAGER_OPS, ObjectType
-from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, strides_of, tensor_type
+from cuesta.dialects.layout import (
+    device_of,
+    element_type_of,
+    is_tensor_type,
+    sizes_of,
+    strides_of,
+    tensor_type,
+    tensor_type_of,
+)
 from cuesta.dialects.sym.syntax import parse_size
+from cuesta.dialects.word_types import axis_of_words
 
 
 class FuncOp(FunctionOp):
@@ -170,7 +179,8 @@ class LaunchOp(PlainOperation):
 
 
 class ReinterpretOp(PlainOperation):
-    """The same memory as another buffer: torch's `as_strided` with the sizes and strides of the result type.
+    """The same memory as another buffer: torch's `as_strided` with the sizes and strides of the result type; or, from
+    its first element on, its words (`loops.words`).
 
     Units: the offset counts elements of the *source's first element*, as `kernel` pointers do.
     """
@@ -189,6 +199,12 @@ class ReinterpretOp(PlainOperation):
     def offset(self) -> sym.IndexExpr:
         """Elements between the source's first element and the result's."""
         return property_of(self, "offset", sym.MapAttr).results[0]
+
+    @property
+    def axis_of_words(self) -> int | None:
+        """The axis along which elements of the source are the words of the result; None where it has the source's."""
+        source, result = tensor_type_of(self.source), tensor_type_of(self.results[0])
+        return None if source.element_type == result.element_type else axis_of_words(source, result)
 
     @property
     def source(self) -> SSAValue:
@@ -212,7 +228,7 @@ class ReinterpretOp(PlainOperation):
         print_from_to(printer, self.source, self.results[0])
 
     def verify_(self) -> None:
-        """Checks that both are tensors of one element type."""
+        """Checks that both are tensors of one element type, or the one is the words of the other."""
         verify_counts(self, operands=1, results=1)
         offset = property_of(self, "offset", sym.MapAttr)
         if offset.num_dims or len(offset.results) != 1:
@@ -220,7 +236,8 @@ class ReinterpretOp(PlainOperation):
         source, result = self.operands[0].type, self.results[0].type
         if not isinstance(source, TensorType) or not isinstance(result, TensorType):
             raise VerifyException("host.reinterpret makes a buffer of a buffer")
-        if element_type_of(self.operands[0]) != element_type_of(self.results[0]):
+        same = element_type_of(self.operands[0]) == element_type_of(self.results[0])
+        if not same and (self.offset != 0 or self.axis_of_words is None):
             raise VerifyException(f"host.reinterpret keeps the element type: {source} to {result}")
 
 

@@ -17,6 +17,7 @@ from cuesta.dialects.loops.structure import (
     enclosing_nest,
     enclosing_sizes,
 )
+from cuesta.dialects.loops.words import WordsOp
 
 __all__ = [
     "LOOPS",
@@ -41,6 +42,7 @@ __all__ = [
     "StoreOp",
     "TensorWriteOp",
     "ViewOp",
+    "WordsOp",
     "YieldOp",
     "counters_of",
     "enclosing_nest",

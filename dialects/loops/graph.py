@@ -22,6 +22,7 @@ from cuesta.dialects.loops.meeting import MeetOp
 from cuesta.dialects.loops.scans import AtomicOp, CombineOp, RunningOp, ScanOp
 from cuesta.dialects.loops.schedule import ScheduleAttr
 from cuesta.dialects.loops.structure import ForOp, NestOp, ReduceOp, YieldOp
+from cuesta.dialects.loops.words import WordsOp
 from cuesta.dialects.sym.syntax import parse_map, print_map
 
 
@@ -126,6 +127,7 @@ LOOPS = Dialect(
         ScanOp,
         StoreOp,
         ViewOp,
+        WordsOp,
         YieldOp,
     ],
     [ScheduleAttr],

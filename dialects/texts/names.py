@@ -24,7 +24,7 @@ _IN_KERNELS = (
     elem.ElementwiseOp,
 )
 _IN_NESTS = (
-    *(op for op in loops.LOOPS.operations if op not in (loops.NestOp, loops.ViewOp, loops.ExternOp)),
+    *(op for op in loops.LOOPS.operations if op not in (loops.NestOp, loops.ViewOp, loops.WordsOp, loops.ExternOp)),
     elem.ElementwiseOp,
 )
 
@@ -83,6 +83,7 @@ _IN_MAIN: tuple[type[Operation], ...] = (
     aten.LiteralOp,
     sym.ValueOp,
     loops.ViewOp,
+    loops.WordsOp,
     loops.ExternOp,
     kernel.LaunchOp,
     func.ReturnOp,

@@ -27,7 +27,7 @@ from cuesta.transforms.host.aliasing import memory_of
 class KernelToHostPass(ModulePass):
     """@main becomes a `host.func`; the kernels stay as they are.
 
-    kernel.launch -> host.alloc of each out, host.launch · loops.view -> host.reinterpret · loops.extern -> host.extern
+    kernel.launch -> host.alloc of each out, host.launch · loops.view, loops.words -> host.reinterpret · loops.extern -> host.extern
     a result that `aten.writes_to` names -> a copy at the end
     """
 
@@ -77,6 +77,9 @@ def lower_op(op: Operation, kernels: Mapping[str, kernel.FuncOp]) -> None:
         offset = 0 if found is None or 0 in sizes_of(result_type) else found[1]
         alias = host.ReinterpretOp.build(op.source, offset, result_type)
         replace(op, [alias], list(alias.results))
+    elif isinstance(op, loops.WordsOp):
+        words = host.ReinterpretOp.build(op.source, 0, op.result.type)
+        replace(op, [words], list(words.results))
     elif isinstance(op, loops.ExternOp):
         call = host.ExternOp.of(
             op.overload, op.operands, op.arguments_attr, [result.type for result in op.results], pure=op.is_pure

@@ -445,6 +445,7 @@ _SIMPLE = (
     elem.BitcastOp,
     elem.ConstantOp,
     elem.ConvertOp,
+    elem.DotOp,
     elem.PhiloxOp,
     elem.SelectOp,
     kernel.BroadcastOp,

@@ -15,6 +15,7 @@ from cuesta.dialects.core.locations import format_location
 from cuesta.dialects.elem import kind_of, scalar_of
 from cuesta.targets.cpu.bf16 import bf16_rounding
 from cuesta.targets.cpu.division import check_of_divisor, division, has_normal_reciprocal
+from cuesta.targets.cpu.emit_dot import emit_dot
 from cuesta.targets.cpu.emit_index import Index, pointee
 from cuesta.targets.cpu.emit_memory import LINE, load, load_rows, store, store_rows
 from cuesta.targets.cpu.emit_reduce import IN_REGISTERS, SimpleAccumulator, accumulator_for
@@ -491,6 +492,7 @@ def _emit_combine(emitter: KernelEmitter, op: Operation) -> None:
 EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
     elem.BitcastOp: _emit_bitcast,
     elem.ConvertOp: _emit_convert,
+    elem.DotOp: emit_dot,
     elem.PhiloxOp: _emit_philox,
     elem.RandomWordOp: _emit_random_word,
     elem.SelectOp: _emit_select,

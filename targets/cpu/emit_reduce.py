@@ -12,6 +12,7 @@ from xdsl.ir import Attribute
 from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.reductions import EXTREMES, JOINS, REDUCTIONS, identity
 from cuesta.dialects.elem import TABLE, kind_of, scalar_of
+from cuesta.targets.cpu.emit_dot import add_dot
 from cuesta.targets.cpu.emit_types import constant, scalar_text, suffix, type_text
 from cuesta.targets.cpu.features import host_features
 from cuesta.targets.cpu.vector_text import vector_type
@@ -129,10 +130,12 @@ class SimpleAccumulator(Accumulator):
         """values ∘ what the body yields"""
         assert isinstance(op, kernel.ReduceOp)
         updated: list[str] = []
-        product = op.yielded.owner if self.adds_up else None
+        product = op.yielded.owner if op.kind == "sum" else None
         for row, value in enumerate(self.values):
             with emitter.at_row(row) if self.rows > 1 else nullcontext():
-                if isinstance(product, elem.TableOp) and product.row.name == "mul" and product.parent is op.body:
+                if isinstance(product, elem.DotOp) and product.parent is op.body:
+                    updated.append(add_dot(emitter, product, value, self.lanes))
+                elif self.adds_up and isinstance(product, elem.MulOp) and product.parent is op.body:
                     updated.append(self._add_product(emitter, product, value))
                 else:
                     updated.append(self.combine(emitter, emitter.name(op.yielded), value, self.lanes))

@@ -5,6 +5,7 @@ Whatever is asked of the process here is in the key of the cache: it is made of 
 
 from __future__ import annotations
 
+from cuesta.targets.cpu.emit_dot import has_dot
 from cuesta.targets.cpu.features import host_features
 
 ONEDNN = 1.3
@@ -26,11 +27,47 @@ Source: 34 products, one thread of an EPYC (Zen 4), in turns with MKL and oneDNN
 """
 
 
+PRODUCTS_BF16 = 1.07
+"""The same of bf16.
+
+Source: TODO
+"""
+PRODUCTS_I8 = 1.08
+"""The same of int8.
+
+Source: TODO
+"""
+BF16_CALL = 2.8e6
+"""The additions and products of bf16 that a thread does in 14 us.
+
+Source: TODO
+"""
+I8_CALL = 2e5
+"""The same of int8, in 0.5 us.
+
+Source: TODO
+"""
+
+
 def facts_of_products() -> dict[str, float]:
-    """How many times as fast as the library that PyTorch calls our kernels multiply matrices of f32; nothing where
-    nobody measured it.
+    """How many times as fast as the library that PyTorch calls our kernels multiply matrices of f32, and of narrower
+    numbers where the machine has the instructions, and what a call of it costs more; nothing where nobody measured it.
     """
-    return {"products": PRODUCTS} if host_features().has("avx512f", "sse4a") else {}
+    if not host_features().has("avx512f", "sse4a"):
+        return {}
+    found = {"products": PRODUCTS}
+    threads = _threads()
+    if has_dot("bf16"):
+        found |= {"products_bf16": PRODUCTS_BF16, "bf16_call": BF16_CALL * threads}
+    if has_dot("i8"):
+        found |= {"products_i8": PRODUCTS_I8, "i8_call": I8_CALL * threads}
+    return found
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
 
 
 def facts_of_onednn() -> dict[str, float]:

@@ -187,6 +187,16 @@ def check_storage(source: torch.Tensor, sizes: Sequence[int], strides: Sequence[
         )
 
 
+def words(source: torch.Tensor, axis: int, strides: Sequence[int]) -> torch.Tensor:
+    """What the memory of a tensor holds as words of 32 bits, each of neighbours along an axis: a copy, to be read by
+    what takes tensors.
+    """
+    import torch
+
+    found = source.movedim(axis, -1).clone(memory_format=torch.contiguous_format).view(torch.int32).movedim(-1, axis)
+    return torch.empty_strided(found.shape, tuple(strides), dtype=torch.int32).copy_(found)
+
+
 def _distance(sizes: Sequence[int], strides: Sequence[int]) -> int:
     return sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
 
@@ -333,6 +343,7 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
         PROFILER: torch.autograd.profiler,
         TWIN: profiled,
         "reinterpret": reinterpreter(),
+        "words": words,
         "with_strides": with_strides,
         "check_metadata": check_metadata,
         "check_result": check_result,

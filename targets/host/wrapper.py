@@ -64,6 +64,7 @@ _RESERVED = (
     "torch",
     "unboxed",
     "with_strides",
+    "words",
 )  # fmt: skip
 
 
@@ -363,6 +364,9 @@ class WrapperWriter:
         name = self.define(op.results[0], "view")
         sizes, strides = tuple_text(sizes_of(result_type)), tuple_text(strides_of(result_type))
         offset = expression(op.offset)
+        if (axis := op.axis_of_words) is not None:
+            self.lines.append(f"{name} = words({source}, {axis}, {strides})")
+            return
         if self.checked:
             self.lines.append(f"check_storage({source}, {sizes}, {strides}, {offset}, {place_of(op)!r})")
         if op.results[0] in self.shared:  # a view that autograd knows of: it counts changes of both as one

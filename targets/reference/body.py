@@ -169,6 +169,11 @@ def _bitcast(body: Body, op: elem.BitcastOp) -> None:
     body.define(op, elementwise.bitcast(op, body.value(op, op.operands[0]), body.numerics))
 
 
+def _dot(body: Body, op: elem.DotOp) -> None:
+    a, b = (body.value(op, operand) for operand in op.operands)
+    body.define(op, elementwise.dot(op, a, b, body.numerics))
+
+
 def _philox(body: Body, op: elem.PhiloxOp) -> None:
     key, counter = (body.value(op, operand) for operand in op.operands)
     body.define(op, philox(key, counter)[op.word])
@@ -188,6 +193,7 @@ ELEM_HANDLERS: dict[type[Operation], Handler] = {
     elem.BitcastOp: _bitcast,
     elem.ConstantOp: _constant,
     elem.ConvertOp: _convert,
+    elem.DotOp: _dot,
     elem.PhiloxOp: _philox,
     elem.RandomWordOp: _random_word,
     elem.SelectOp: _select,

@@ -61,6 +61,21 @@ def bitcast(op: elem.BitcastOp, value: Tensor, numerics: Numerics) -> Tensor:
     return bits.to(numerics.dtype(op.result.type))
 
 
+def dot(op: elem.DotOp, a: Tensor, b: Tensor, numerics: Numerics) -> Tensor:
+    """The value of `elem.dot`: of bf16 in float64, rounded once."""
+    a, b = torch.broadcast_tensors(a, b)
+    kind = numerics.dtype(op.result.type)
+    if op.parts == "i8":
+        first, second, wide = torch.uint8, torch.int8, torch.int32
+    else:
+        first, second, wide = torch.bfloat16, torch.bfloat16, torch.float64
+    parts = [
+        word.to(torch.int32).contiguous().view(part).view(*word.shape, -1).to(wide)
+        for word, part in ((a, first), (b, second))
+    ]
+    return (parts[0] * parts[1]).sum(-1, dtype=wide).to(kind)
+
+
 def select(condition: Tensor, on_true: Tensor, on_false: Tensor) -> Tensor:
     """The value of `elem.select`."""
     return torch.where(condition, on_true, on_false)

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from cuesta.dialects import host
 from cuesta.targets.reference.errors import fail
-from cuesta.targets.reference.numerics import extent
+from cuesta.targets.reference.numerics import dtype_of, extent, words_of
 
 if TYPE_CHECKING:
     from cuesta.targets.reference.program import Handler, Program
@@ -63,6 +63,9 @@ def _launch(program: Program, op: host.LaunchOp) -> None:
 def _reinterpret(program: Program, op: host.ReinterpretOp) -> None:
     source = program.tensor(op, op.source)
     sizes, strides = program.layout(op.results[0].type)
+    if (axis := op.axis_of_words) is not None:
+        program.values[op.results[0]] = words_of(source, dtype_of(op.source.type), axis, strides)
+        return
     start = source.storage_offset() + program.symbols.value(op.offset)
     available = source.untyped_storage().nbytes() // source.element_size()
     if 0 not in sizes and (start < 0 or start + extent(sizes, strides) > available):

@@ -77,6 +77,14 @@ def bits(tensor: Tensor) -> Tensor:
     return tensor
 
 
+def words_of(tensor: Tensor, dtype: torch.dtype, axis: int, strides: Sequence[int]) -> Tensor:
+    """The words of a tensor along an axis, of its numbers as `dtype` holds them, laid out with these strides: a copy,
+    which is only read.
+    """
+    words = tensor.to(dtype).movedim(axis, -1).contiguous().view(torch.int32).movedim(-1, axis)
+    return restride(words, strides)
+
+
 def extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
     """How many elements of memory a tensor spans, from its first to its last."""
     if 0 in sizes:

@@ -23,7 +23,7 @@ from cuesta.targets.reference.host import HOST_HANDLERS
 from cuesta.targets.reference.kernel import run_kernel
 from cuesta.targets.reference.loops import gather, run_nest
 from cuesta.targets.reference.memory import Memory
-from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_of, extent, flat, offsets_of, restride
+from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_of, extent, flat, offsets_of, restride, words_of
 from cuesta.targets.reference.scope import Scope
 
 LaunchWatch: TypeAlias = Callable[[Operation, Sequence[Tensor]], None]
@@ -260,6 +260,11 @@ def _view(program: Program, op: loops.ViewOp) -> None:
     program.values[op.result] = _laid_out(op, scope.expand(gather(source, indices)), strides)
 
 
+def _words(program: Program, op: loops.WordsOp) -> None:
+    source = program.tensor(op, op.source)
+    program.values[op.result] = words_of(source, dtype_of(op.source.type), op.axis, program.layout(op.result.type)[1])
+
+
 def _laid_out(op: Operation, value: Tensor, strides: Sequence[int]) -> Tensor:
     try:
         return restride(value, strides)
@@ -288,6 +293,7 @@ _HANDLERS: dict[type[Operation], Handler] = {
     kernel.LaunchOp: _launch,
     loops.NestOp: _nest,
     loops.ViewOp: _view,
+    loops.WordsOp: _words,
     sym.ValueOp: _symbol,
     **EAGER_HANDLERS,
     **HOST_HANDLERS,

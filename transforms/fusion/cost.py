@@ -52,7 +52,7 @@ def _cost_of(kind: type[Operation]) -> tuple[int, bool]:
         return 4 * _HEAVY, True
     if issubclass(kind, loops.BoundOp):
         return 2, True
-    return 1 if issubclass(kind, elem.SelectOp | loops.IndexOp) else 0, True
+    return 1 if issubclass(kind, elem.SelectOp | elem.DotOp | loops.IndexOp) else 0, True
 
 
 def arithmetic_cost(op: Operation) -> int:

@@ -92,7 +92,7 @@ def launches_in(module: ModuleOp) -> dict[str, list[list[Read]]]:
     block = entry_block(module)
     last: dict[SSAValue, Operation] = {}
     for op in block.ops:
-        if not isinstance(op, loops.ViewOp) and op is not block.last_op:
+        if not isinstance(op, loops.ViewOp | loops.WordsOp) and op is not block.last_op:
             last.update((_viewed(value), op) for value in op.operands)
     found: dict[str, list[list[Read]]] = {}
     for op in block.ops:
@@ -111,7 +111,7 @@ def _read(tensor: SSAValue, for_the_last_time: bool, written: int) -> Read:
 
 def _viewed(tensor: SSAValue) -> SSAValue:
     """What has the memory."""
-    while isinstance(view := tensor.owner, loops.ViewOp):
+    while isinstance(view := tensor.owner, loops.ViewOp | loops.WordsOp):
         tensor = view.source
     return tensor
 

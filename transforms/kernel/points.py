@@ -231,6 +231,7 @@ _DEFINED = (
     elem.BitcastOp,
     elem.ConstantOp,
     elem.ConvertOp,
+    elem.DotOp,
     elem.PhiloxOp,
     elem.RandomWordOp,
     elem.SelectOp,

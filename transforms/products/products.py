@@ -42,6 +42,7 @@ _FACTORS = {
     "aten.bmm.default": ("self", "mat2"),
     "aten.addmm.default": ("mat1", "mat2"),
     "aten.baddbmm.default": ("batch1", "batch2"),
+    "aten._int_mm.default": ("self", "mat2"),
     CONVOLUTION: ("input", "weight"),
 }
 """The names of the factors in the calls that are products."""

@@ -1,0 +1,121 @@
+"""`elem.dot` in LLVM IR: `vdpbf16ps` and `vpdpbusd` where the machine has them, shifts and products elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation
+
+from cuesta.dialects import elem, kernel
+from cuesta.targets.cpu.features import HostFeatures, host_features
+from cuesta.targets.cpu.vector_math import MathFunction
+from cuesta.targets.cpu.vector_text import vector_type
+
+if TYPE_CHECKING:
+    from cuesta.targets.cpu.emit_kernel import KernelEmitter
+
+_INSTRUCTIONS = {
+    "bf16": ("avx512bf16", "llvm.x86.avx512bf16.dpbf16ps", "bfloat", 2),
+    "i8": ("avx512vnni", "llvm.x86.avx512.vpdpbusd", "i32", 1),
+}
+"""By what the parts are: the feature of the machine, the intrinsic, and how its factors are typed: the element, and how
+many of them a word has. LLVM reads what was declared with the types of an older version.
+"""
+
+
+def has_dot(parts: str, features: HostFeatures | None = None) -> bool:
+    """Whether a machine adds sums of such products up in one instruction."""
+    features = features or host_features()
+    return features.triple.startswith("x86_64") and features.has("avx512f", "avx512vl", _INSTRUCTIONS[parts][0])
+
+
+def emit_dot(emitter: KernelEmitter, op: Operation) -> None:
+    """An `elem.dot`; nothing where it is only added up, which `add_dot` does."""
+    assert isinstance(op, elem.DotOp)
+    if all(_adds_up(use.operation, op) for use in op.result.uses):
+        return
+    lanes = emitter.lanes_of(op.operands[0].type)
+    zero = "zeroinitializer" if lanes > 1 else "0.0" if op.parts == "bf16" else "0"
+    emitter.names[op.result] = add_dot(emitter, op, zero, lanes)
+
+
+def _adds_up(user: Operation, op: elem.DotOp) -> bool:
+    """Whether a user is the end of a sum of it."""
+    loop = user.parent_op()
+    return (
+        isinstance(user, kernel.YieldOp)
+        and isinstance(loop, kernel.ReduceOp)
+        and loop.kind == "sum"
+        and op.parent is loop.body
+    )
+
+
+def add_dot(emitter: KernelEmitter, op: elem.DotOp, value: str, lanes: int) -> str:
+    """value + dot(a, b), in so many lanes."""
+    a, b = map(emitter.name, op.operands)
+    real = "float" if op.parts == "bf16" else "i32"
+    width = min(lanes, 16)
+    if width < 4 or lanes % width or not has_dot(op.parts):
+        return _by_shifts(emitter, op.parts, a, b, value, lanes)
+    pieces: list[str] = []
+    for start in range(0, lanes, width):
+        parts = [_piece(emitter, *one, lanes, start, width) for one in (("i32", a), ("i32", b), (real, value))]
+        pieces.append(_instruction(emitter, op.parts, *parts, width))
+    while len(pieces) > 1:
+        kind, mask = vector_type(real, width), ", ".join(f"i32 {lane}" for lane in range(2 * width))
+        pieces = [
+            emitter.instruction(f"shufflevector {kind} {low}, {kind} {high}, <{2 * width} x i32> <{mask}>")
+            for low, high in zip(pieces[0::2], pieces[1::2], strict=True)
+        ]
+        width *= 2
+    return pieces[0]
+
+
+def _piece(emitter: KernelEmitter, element: str, value: str, lanes: int, start: int, width: int) -> str:
+    """So many lanes of a value."""
+    if lanes == width:
+        return value
+    kind, mask = vector_type(element, lanes), ", ".join(f"i32 {start + lane}" for lane in range(width))
+    return emitter.instruction(f"shufflevector {kind} {value}, {kind} poison, <{width} x i32> <{mask}>")
+
+
+def _instruction(emitter: KernelEmitter, parts: str, a: str, b: str, value: str, width: int) -> str:
+    _, name, element, count = _INSTRUCTIONS[parts]
+    words, kind = vector_type("i32", width), vector_type(element, width * count)
+    if count > 1:
+        a, b = (emitter.instruction(f"bitcast {words} {one} to {kind}") for one in (a, b))
+    real, symbol = vector_type("float" if parts == "bf16" else "i32", width), f"@{name}.{32 * width}"
+    declaration = f"declare {real} {symbol}({real}, {kind}, {kind})\n"
+    emitter.functions[symbol] = MathFunction(symbol, declaration, frozenset(), frozenset())
+    return emitter.instruction(f"call {real} {symbol}({real} {value}, {kind} {a}, {kind} {b})")
+
+
+def _by_shifts(emitter: KernelEmitter, parts: str, a: str, b: str, value: str, lanes: int) -> str:
+    """The parts one after the other."""
+    words = vector_type("i32", lanes)
+
+    def number(value: int) -> str:
+        return str(value) if lanes == 1 else f"splat (i32 {value})"
+
+    def moved(how: str, word: str, by: int) -> str:
+        return word if by == 0 else emitter.instruction(f"{how} {words} {word}, {number(by)}")
+
+    if parts == "i8":
+        for part in range(4):
+            unsigned = emitter.instruction(f"and {words} {moved('lshr', a, 8 * part)}, {number(255)}")
+            signed = moved("ashr", moved("shl", b, 24 - 8 * part), 24)
+            product = emitter.instruction(f"mul {words} {unsigned}, {signed}")
+            value = emitter.instruction(f"add {words} {value}, {product}")
+        return value
+    real, suffix = vector_type("float", lanes), "f32" if lanes == 1 else f"v{lanes}f32"
+    for part in range(2):
+        factors: list[str] = []
+        for word in (a, b):
+            bits = emitter.instruction(f"and {words} {word}, {number(-65536)}") if part else moved("shl", word, 16)
+            factors.append(emitter.instruction(f"bitcast {words} {bits} to {real}"))
+        arguments = ", ".join(f"{real} {one}" for one in (*factors, value))
+        value = emitter.instruction(f"call {real} @llvm.fmuladd.{suffix}({arguments})")
+    return value
+
+
+__all__ = ["add_dot", "emit_dot", "has_dot"]
