@@ -181,7 +181,7 @@ def default_stages(
     if emulate_precision_casts:
         left_out |= {"elide-roundings", "accumulate-products", "separate-biases", "nest-row-products", "join-products"}
         left_out |= {"align-products", "multiply-patches", "choose-products", "choose-libraries"}
-        left_out.add("nest-products")
+        left_out |= {"nest-products", "nest-word-products"}
     if emulate_precision_casts or not relax_accuracy:
         left_out.add("relax-accuracy")
     return tuple(

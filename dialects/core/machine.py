@@ -50,12 +50,8 @@ class Machine:
     """How many times as fast as that library our own kernels multiply such matrices, when one lies as they read it."""
     products_bf16: float = 1.0
     """The same of matrices of bf16."""
-    bf16_call: float = 6e6
-    """The additions and products of bf16 that all threads do in the time that a call of the library takes longer."""
     products_i8: float = 1.0
     """How many times as fast as the library our own kernels multiply matrices of int8, with sums of i32."""
-    i8_call: float = 1e6
-    """As `bf16_call`, of int8."""
 
     # The GPU
     processors: int = 132

@@ -53,3 +53,14 @@ func.func @main(%k : tensor<1xi64>) -> tensor<8xi64> {
   }
   func.return %y : tensor<8xi64>
 }
+// -----
+// elem.dot: a sum of two products of bf16, the parts of words of 32 bits.
+func.func @main(%x : tensor<8xi32>, %w : tensor<8xi32>) -> tensor<8xf32> {
+  %y = loops.nest (%i : 8) outs(%o : tensor<8xf32>) {
+    %a = loops.load %x[%i] : tensor<8xi32>
+    %b = loops.load %w[%i] : tensor<8xi32>
+    %s = elem.dot bf16 of %a, %b : i32
+    loops.store %s, %o[%i] : tensor<8xf32>
+  }
+  func.return %y : tensor<8xf32>
+}

@@ -150,3 +150,13 @@ func.func @main(%x : tensor<6x70xf32>) -> tensor<6xf32> {
   }
   func.return %y : tensor<6xf32>
 }
+// -----
+// loops.words: pairs of neighbours of bf16 as integers of 32 bits, in the same memory.
+func.func @main(%x : tensor<4x8xbf16>) -> tensor<4x4xi32> {
+  %w = loops.words %x along 1 : tensor<4x8xbf16> to tensor<4x4xi32>
+  %y = loops.nest (%i : 4, %j : 4) outs(%o : tensor<4x4xi32>) {
+    %a = loops.load %w[%i, %j] : tensor<4x4xi32>
+    loops.store %a, %o[%i, %j] : tensor<4x4xi32>
+  }
+  func.return %y : tensor<4x4xi32>
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import elem, kernel
 from cuesta.targets.cpu.features import HostFeatures, host_features
@@ -52,15 +52,14 @@ def _adds_up(user: Operation, op: elem.DotOp) -> bool:
 
 def add_dot(emitter: KernelEmitter, op: elem.DotOp, value: str, lanes: int) -> str:
     """value + dot(a, b), in so many lanes."""
-    a, b = map(emitter.name, op.operands)
     real = "float" if op.parts == "bf16" else "i32"
     width = min(lanes, 16)
     if width < 4 or lanes % width or not has_dot(op.parts):
-        return _by_shifts(emitter, op.parts, a, b, value, lanes)
+        return _by_shifts(emitter, op.parts, *map(emitter.name, op.operands), value, lanes)
     pieces: list[str] = []
     for start in range(0, lanes, width):
-        parts = [_piece(emitter, *one, lanes, start, width) for one in (("i32", a), ("i32", b), (real, value))]
-        pieces.append(_instruction(emitter, op.parts, *parts, width))
+        a, b = (_register(emitter, op.parts, operand, lanes, start, width) for operand in op.operands)
+        pieces.append(_instruction(emitter, op.parts, a, b, _piece(emitter, real, value, lanes, start, width), width))
     while len(pieces) > 1:
         kind, mask = vector_type(real, width), ", ".join(f"i32 {lane}" for lane in range(2 * width))
         pieces = [
@@ -79,11 +78,31 @@ def _piece(emitter: KernelEmitter, element: str, value: str, lanes: int, start: 
     return emitter.instruction(f"shufflevector {kind} {value}, {kind} poison, <{width} x i32> <{mask}>")
 
 
+def _register(emitter: KernelEmitter, parts: str, operand: SSAValue, lanes: int, start: int, width: int) -> str:
+    """So many lanes of the words of a factor as the instruction takes them: made once, for all rows that share them."""
+    _, _, element, count = _INSTRUCTIONS[parts]
+    owner = operand.owner
+    words = vector_type("i32", width)
+    if isinstance(owner, kernel.BroadcastOp) and emitter.lanes_of(owner.operands[0].type) == 1:
+        name, start = emitter.name(owner.operands[0]), -1
+    else:
+        name = emitter.name(operand)
+    known = emitter.levels[-1].addresses
+    if (key := ("dot", name, start, width)) not in known:
+        if start < 0:
+            first = emitter.instruction(f"insertelement {words} poison, i32 {name}, i64 0")
+            mask = f"<{width} x i32> zeroinitializer"
+            piece = emitter.instruction(f"shufflevector {words} {first}, {words} poison, {mask}")
+        else:
+            piece = _piece(emitter, "i32", name, lanes, start, width)
+        kind = vector_type(element, width * count)
+        known[key] = emitter.instruction(f"bitcast {words} {piece} to {kind}") if count > 1 else piece
+    return known[key]
+
+
 def _instruction(emitter: KernelEmitter, parts: str, a: str, b: str, value: str, width: int) -> str:
     _, name, element, count = _INSTRUCTIONS[parts]
-    words, kind = vector_type("i32", width), vector_type(element, width * count)
-    if count > 1:
-        a, b = (emitter.instruction(f"bitcast {words} {one} to {kind}") for one in (a, b))
+    kind = vector_type(element, width * count)
     real, symbol = vector_type("float" if parts == "bf16" else "i32", width), f"@{name}.{32 * width}"
     declaration = f"declare {real} {symbol}({real}, {kind}, {kind})\n"
     emitter.functions[symbol] = MathFunction(symbol, declaration, frozenset(), frozenset())

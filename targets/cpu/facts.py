@@ -27,47 +27,27 @@ Source: 34 products, one thread of an EPYC (Zen 4), in turns with MKL and oneDNN
 """
 
 
-PRODUCTS_BF16 = 1.07
-"""The same of bf16.
+PRODUCTS_BF16 = 1.09
+"""The same of bf16, the copy and the calls of both included.
 
-Source: TODO
+Source: 12 products of 512 rows or more, one thread of an EPYC (Zen 4), programs with and without `nest-word-products`
+in turns, beside other processes: 1.0 to 1.15 (256x256x256 1.25, 64x64x64 2.8), docs/decisions/066.
 """
-PRODUCTS_I8 = 1.08
-"""The same of int8.
+PRODUCTS_I8 = 1.05
+"""The same of int8, with sums of i32.
 
-Source: TODO
-"""
-BF16_CALL = 2.8e6
-"""The additions and products of bf16 that a thread does in 14 us.
-
-Source: TODO
-"""
-I8_CALL = 2e5
-"""The same of int8, in 0.5 us.
-
-Source: TODO
+Source: as of PRODUCTS_BF16: 1.01 to 1.14 (256x256x256 1.10, 64x64x64 1.24).
 """
 
 
 def facts_of_products() -> dict[str, float]:
     """How many times as fast as the library that PyTorch calls our kernels multiply matrices of f32, and of narrower
-    numbers where the machine has the instructions, and what a call of it costs more; nothing where nobody measured it.
+    numbers where the machine has the instructions; nothing where nobody measured it.
     """
     if not host_features().has("avx512f", "sse4a"):
         return {}
-    found = {"products": PRODUCTS}
-    threads = _threads()
-    if has_dot("bf16"):
-        found |= {"products_bf16": PRODUCTS_BF16, "bf16_call": BF16_CALL * threads}
-    if has_dot("i8"):
-        found |= {"products_i8": PRODUCTS_I8, "i8_call": I8_CALL * threads}
-    return found
-
-
-def _threads() -> int:
-    import torch
-
-    return torch.get_num_threads()
+    narrow = {"products_bf16": ("bf16", PRODUCTS_BF16), "products_i8": ("i8", PRODUCTS_I8)}
+    return {"products": PRODUCTS, **{name: rate for name, (parts, rate) in narrow.items() if has_dot(parts)}}
 
 
 def facts_of_onednn() -> dict[str, float]:

@@ -10,7 +10,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.structs import struct
-from cuesta.dialects.layout import device_of, element_type_of, sizes_of, strides_of, tensor_type, tensor_type_of
+from cuesta.dialects.layout import element_type_of, sizes_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_op, remove, through_views
 from cuesta.dialects.word_types import words_type
 from cuesta.transforms.products.products import Product, insert, is_widening, load_in_f32
@@ -21,15 +21,13 @@ _SIGNS = 0x80808080 - (1 << 32)
 
 @struct
 class Words:
-    """How the elements of factors are put together in words, and what products of them cost."""
+    """How the elements of factors are put together in words, and whether that is worth it."""
 
     parts: str
     """As `elem.dot` calls them."""
     element: Attribute
     rate: float
     """How many times as fast as the library that PyTorch calls our kernels are."""
-    call: float
-    """The additions and products that the library does in the time that a call of it takes longer than a nest."""
 
     @property
     def count(self) -> int:
@@ -50,9 +48,8 @@ def word_nest(product: Product, words: Words, lanes: int, known: dict[object, SS
     """
     consumer, result = product.consumer, tensor_type_of(product.result)
     strips = _strips(product, words, lanes, known)
-    rows, less = _rows(product, words, known), None
-    if words.parts == "i8":
-        less = _sums_of_rows(product, rows, known)
+    rows = _rows(product, words, known)
+    less = _sums_of_rows(product, *rows, known) if words.parts == "i8" else None
     *outer, columns = sizes_of(result) if consumer is None else consumer.sizes
     assert isinstance(columns, int)
     if consumer is None:
@@ -64,7 +61,7 @@ def word_nest(product: Product, words: Words, lanes: int, known: dict[object, SS
     place = InsertPoint.at_end(nest.body)
     dims = [sym.dim(axis) for axis in range(len(nest.sizes))]
     points = [*dims[:-2], dims[-2] * lanes + dims[-1]]
-    sums = _Sums(product, words, nest, strips, rows, less)
+    sums = _Sums(product, words, nest, strips, *rows, less)
     if consumer is None:
         _, rounded = sums.at(points)
         insert(loops.StoreOp.build(rounded, nest.handles[0], points, nest.induction_variables), product.call, place)
@@ -86,7 +83,7 @@ def word_nest(product: Product, words: Words, lanes: int, known: dict[object, SS
                     store = loops.StoreOp.build(found[1], nest.handles[-1], index, nest.induction_variables)
                     insert(store, product.call, place)
             exact[op.result], substitution.values[op.result] = found
-        elif is_widening(op) and op.operands[0] in exact:
+        elif is_widening(op) and op.operands[0] in exact and exact[op.operands[0]].type == op.result.type:
             substitution.values[op.result] = exact[op.operands[0]]
         else:
             Rewriter.insert_op(clone_op(op, substitution), place)
@@ -105,6 +102,7 @@ class _Sums:
     nest: loops.NestOp
     strips: SSAValue
     rows: SSAValue
+    turned: bool
     less: SSAValue | None
 
     def at(self, index: Sequence[sym.IndexExpr]) -> tuple[SSAValue, SSAValue]:
@@ -118,7 +116,8 @@ class _Sums:
         axes = [*around, *reduction.induction_variables]
         strip, column, k = (sym.dim(len(axes) - back) for back in (3, 2, 1))
         batch, row = index[:-2], index[-2]
-        left = insert(loops.LoadOp.build(self.rows, [*batch, row, k], axes), call, inside)
+        place_of_left = [*batch, *_in_order(row, k, self.turned)]
+        left = insert(loops.LoadOp.build(self.rows, place_of_left, axes), call, inside)
         right = insert(loops.LoadOp.build(self.strips, [*batch, strip, k, column], axes), call, inside)
         assert left is not None and right is not None
         several = insert(elem.DotOp.build(self.words.parts, right, left), call, inside)
@@ -174,14 +173,20 @@ def _strips(product: Product, words: Words, lanes: int, known: dict[object, SSAV
     return known[key]
 
 
-def _rows(product: Product, words: Words, known: dict[object, SSAValue]) -> SSAValue:
-    """The words of the factor of rows: as it lies, or a copy, which a nest makes with its rows side by side.
+def _in_order(row: sym.IndexExpr, k: sym.IndexExpr, turned: bool) -> tuple[sym.IndexExpr, sym.IndexExpr]:
+    """The place of a word of the factor of rows."""
+    return (k, row) if turned else (row, k)
 
-    Shapes: [*batch, rows, points / count].
+
+def _rows(product: Product, words: Words, known: dict[object, SSAValue]) -> tuple[SSAValue, bool]:
+    """The words of the factor of rows: as it lies; or a copy, which a nest makes with its rows side by side, and that
+    it is turned.
+
+    Shapes: [*batch, rows, points / count], turned [*batch, points / count, rows].
     """
     left = product.left
     if has_words(tensor_type_of(left), -1):
-        return _seen(left, -1, product, known)
+        return _seen(left, -1, product, known), False
     *batch, rows, points = sizes_of(tensor_type_of(left))
     assert isinstance(points, int)
     key = ("rows", words.parts, *_read_at(left))
@@ -189,26 +194,23 @@ def _rows(product: Product, words: Words, known: dict[object, SSAValue]) -> SSAV
         nest = _nest_of([*batch, points // words.count, rows], product)
         *outer, k, row = (sym.dim(axis) for axis in range(len(nest.sizes)))
         parts = [[*outer, row, k * words.count + part] for part in range(words.count)]
-        made = _stored(_put_together(left, parts, nest, product), nest, product)
-        kind = tensor_type_of(made)
-        *strides, down, right = strides_of(kind)
-        wanted = tensor_type([*batch, rows, points // words.count], i32, [*strides, right, down], device_of(kind))
-        view = loops.ViewOp.build(made, sym.MapAttr.get(len(nest.sizes), [*outer, sym.dim(len(outer) + 1), sym.dim(len(outer))]), wanted)
-        view.location = product.call.location
-        Rewriter.insert_op(view, InsertPoint.before(product.call))
-        known[key] = view.result
-    return known[key]
+        known[key] = _stored(_put_together(left, parts, nest, product), nest, product)
+    return known[key], True
 
 
-def _sums_of_rows(product: Product, rows: SSAValue, known: dict[object, SSAValue]) -> SSAValue:
+def _sums_of_rows(product: Product, rows: SSAValue, turned: bool, known: dict[object, SSAValue]) -> SSAValue:
     """128 times the sum of each row of the factor of rows, which is given in words of bytes."""
     *outer, points = sizes_of(tensor_type_of(rows))
+    if turned:
+        outer[-1], points = points, outer[-1]
     if (key := ("sums", rows)) not in known:
         nest = _nest_of(outer, product)
         reduction = loops.ReduceOp.build("sum", [points], i32)
         inside = InsertPoint.at_end(reduction.body)
         axes = [*nest.induction_variables, *reduction.induction_variables]
-        word = insert(loops.LoadOp.build(rows, [sym.dim(axis) for axis in range(len(axes))], axes), product.call, inside)
+        *batch, row, k = (sym.dim(axis) for axis in range(len(axes)))
+        place = [*batch, *_in_order(row, k, turned)]
+        word = insert(loops.LoadOp.build(rows, place, axes), product.call, inside)
         many = insert(elem.constant(_SIGNS, i32), product.call, inside)
         assert word is not None and many is not None
         several = insert(elem.DotOp.build("i8", many, word), product.call, inside)
