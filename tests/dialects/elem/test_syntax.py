@@ -94,6 +94,17 @@ def test_philox() -> None:
     refused(text.format("i32", 0), "elem.philox is on i64, not on i32")
 
 
+def test_dot() -> None:
+    text = "func.func @main(%a: {0}, %b: {0}) {{\n  %s = elem.dot {1} of %a, %b : {0}\n  func.return\n}}"
+    for parts, result in (("bf16", "f32"), ("i8", "i32")):
+        for kind in ("i32", "vector<8xi32>"):
+            module = round_trip(text.format(kind, parts))
+            (dot,) = (op for op in module.walk() if isinstance(op, elem.DotOp))
+            assert str(dot.result.type) == kind.replace("i32", result)
+    refused(text.format("i32", "f16"), "elem.dot is of bf16 or i8, not of f16")
+    refused(text.format("i64", "i8"), "elem.dot i8 is of words of i32, not i64")
+
+
 def test_random_word() -> None:
     text = "func.func @main(%k: {0}, %p: {0}) {{\n  %w = elem.random_word {1} of %k, %p : {0}\n  func.return\n}}"
     for first in (0, 1 << 40):

@@ -60,6 +60,10 @@ def test_all_ops_are_here() -> None:
             "%a = host.reinterpret %x offset 0 : tensor<4xf32> to tensor<4xi32>",
             "host.reinterpret keeps the element type",
         ),
+        (
+            "%b = host.alloc : tensor<4xbf16>\n%a = host.reinterpret %b offset 2 : tensor<4xbf16> to tensor<2xi32>",
+            "host.reinterpret keeps the element type",
+        ),
         ('%a = "host.reinterpret"(%x) : (tensor<4xf32>) -> tensor<4xf32>', "needs the property `offset`"),
         (
             '%a = "host.reinterpret"(%x) <{offset = #sym.map<(d0) -> (d0)>}> : (tensor<4xf32>) -> tensor<4xf32>',

@@ -21,6 +21,14 @@ func.func @main(%x: tensor<4x8xf32>, %e: tensor<0x8xi1>, %d: tensor<?x8xf32, #at
   func.return
 }
 """,
+    "words": """
+func.func @main(%x: tensor<4x8xbf16>, %t: tensor<8x4xi8, #aten.layout<strides = [1, 8]>>, %o: tensor<1x4xf16, #aten.layout<strides = [7, 1]>>) {
+  %a = loops.words %x along 1 : tensor<4x8xbf16> to tensor<4x4xi32>
+  %b = loops.words %t along 0 : tensor<8x4xi8, #aten.layout<strides = [1, 8]>> to tensor<2x4xi32, #aten.layout<strides = [1, 2]>>
+  %c = loops.words %o along 1 : tensor<1x4xf16, #aten.layout<strides = [7, 1]>> to tensor<1x2xi32, #aten.layout<strides = [3, 1]>>
+  func.return
+}
+""",
     "extern": """
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) {
   %a = loops.extern pure "aten.mm.default"(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -322,3 +330,31 @@ func.func @main(%x: tensor<4xf32>, %k: tensor<4xi64>) {{
 )
 def test_what_is_wrong_with_a_scan(inside: str, after: str, message: str) -> None:
     refused(SCAN.format(inside=inside, after=after), message)
+
+
+@pytest.mark.parametrize(
+    ("source", "axis", "result", "message"),
+    [
+        ("tensor<4x8xf32>", 1, "tensor<4x4xi32>", "its elements of type f32 are no 8 or 16 bits"),
+        ("tensor<4x8xbf16>", 0, "tensor<2x8xi32>", "it has no axis 0 along which elements are neighbours"),
+        ("tensor<4x8xbf16>", 2, "tensor<4x4xi32>", "it has no axis 2 along which elements are neighbours"),
+        ("tensor<1x6xi8>", 1, "tensor<1x1xi32>", "its 6 elements along axis 1, 1 apart, are no whole words"),
+        (
+            "tensor<4x8xbf16, #aten.layout<strides = [9, 1]>>",
+            1,
+            "tensor<4x4xi32>",
+            "its 4 elements along axis 0, 9 apart, are no whole words",
+        ),
+        (
+            "tensor<?x8xbf16, #aten.layout<sizes = [s0, 8]>>",
+            1,
+            "tensor<4x4xi32>",
+            "a size or a stride is known when it runs only",
+        ),
+        ("tensor<4x8xbf16>", 1, "tensor<4x8xi32>", "loops.words of tensor<4x8xbf16> is tensor<4x4xi32>, not"),
+    ],
+)
+def test_what_has_no_words(source: str, axis: int, result: str, message: str) -> None:
+    text = f"%w = loops.words %x along {axis} : {source} to {result}"
+    symbols = " attributes {sym.symbols = #sym.symbols<s0 in [2, 64]>}" if "s0" in source else ""
+    refused(f"func.func @main(%x : {source}){symbols} {{\n {text}\n func.return\n}}", message)
