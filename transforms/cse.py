@@ -81,7 +81,9 @@ def merge_graph(block: Block) -> None:
                 known[fingerprint(other, by_identity=True)] = other
                 alone[outline] = None
             key: object = fingerprint(op, by_identity=True)
-        elif isinstance(op, loops.ViewOp | loops.WordsOp | aten.LiteralOp) or (isinstance(op, loops.ExternOp) and op.is_pure):
+        elif isinstance(op, loops.ViewOp | loops.WordsOp | aten.LiteralOp) or (
+            isinstance(op, loops.ExternOp) and op.is_pure
+        ):
             key = _key(op)
         else:
             continue

@@ -1,7 +1,8 @@
 """The `elem` dialect: elementwise scalar ops, polymorphic over a scalar and a vector of it, with PyTorch's semantics.
 
 The ops of `elem.table` are described by its rows (`table_ops.py` has their classes); seven more have types of their
-own: `elem.constant`, `elem.convert`, `elem.bitcast`, `elem.dot`, `elem.philox`, `elem.random_word` and `elem.select`. Text:
+own: `elem.constant`, `elem.convert`, `elem.bitcast`, `elem.dot`, `elem.philox`, `elem.random_word` and `elem.select`.
+Text:
 
     %c = elem.add %a, %b : f32
     %x = elem.exp %c : f32 precision bf16          // may be as far off as its row says of bf16

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from cuesta.dialects.core.operation import PlainOperation
 from cuesta.dialects.core.typed import integer_property, verify_counts
 from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to
-from cuesta.dialects.layout import tensor_type_of
+from cuesta.dialects.layout import is_tensor_type, tensor_type_of
 from cuesta.dialects.word_types import words_type
 
 
@@ -33,9 +33,7 @@ class WordsOp(PlainOperation):
         found = words_type(tensor_type_of(source), axis)
         if isinstance(found, str):
             raise ValueError(found)
-        return cls.create(
-            operands=(source,), result_types=(found,), properties={"axis": IntegerAttr(axis, i64)}
-        )
+        return cls.create(operands=(source,), result_types=(found,), properties={"axis": IntegerAttr(axis, i64)})
 
     @property
     def axis(self) -> int:
@@ -71,13 +69,14 @@ class WordsOp(PlainOperation):
     def verify_(self) -> None:
         """Checks that the source has such words, and that the result's type is theirs."""
         verify_counts(self, operands=1, results=1)
-        if not isinstance(self.operands[0].type, TensorType):
+        source = self.operands[0].type
+        if not is_tensor_type(source):
             raise VerifyException("loops.words makes a tensor of a tensor")
-        found = words_type(tensor_type_of(self.operands[0]), integer_property(self, "axis"))
+        found = words_type(source, integer_property(self, "axis"))
         if isinstance(found, str):
             raise VerifyException(f"loops.words: {found}")
         if self.results[0].type != found:
-            raise VerifyException(f"loops.words of {self.operands[0].type} is {found}, not {self.results[0].type}")
+            raise VerifyException(f"loops.words of {source} is {found}, not {self.results[0].type}")
 
 
 __all__ = ["WordsOp"]

@@ -27,7 +27,8 @@ from cuesta.transforms.host.aliasing import memory_of
 class KernelToHostPass(ModulePass):
     """@main becomes a `host.func`; the kernels stay as they are.
 
-    kernel.launch -> host.alloc of each out, host.launch · loops.view, loops.words -> host.reinterpret · loops.extern -> host.extern
+    kernel.launch -> host.alloc of each out, host.launch · loops.view, loops.words -> host.reinterpret
+    loops.extern -> host.extern
     a result that `aten.writes_to` names -> a copy at the end
     """
 

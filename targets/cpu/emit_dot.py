@@ -55,7 +55,8 @@ def add_dot(emitter: KernelEmitter, op: elem.DotOp, value: str, lanes: int) -> s
     real = "float" if op.parts == "bf16" else "i32"
     width = min(lanes, 16)
     if width < 4 or lanes % width or not has_dot(op.parts):
-        return _by_shifts(emitter, op.parts, *map(emitter.name, op.operands), value, lanes)
+        first, second = op.operands
+        return _by_shifts(emitter, op.parts, emitter.name(first), emitter.name(second), value, lanes)
     pieces: list[str] = []
     for start in range(0, lanes, width):
         a, b = (_register(emitter, op.parts, operand, lanes, start, width) for operand in op.operands)

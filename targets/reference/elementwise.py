@@ -63,17 +63,17 @@ def bitcast(op: elem.BitcastOp, value: Tensor, numerics: Numerics) -> Tensor:
 
 def dot(op: elem.DotOp, a: Tensor, b: Tensor, numerics: Numerics) -> Tensor:
     """The value of `elem.dot`: of bf16 in float64, rounded once."""
-    a, b = torch.broadcast_tensors(a, b)
-    kind = numerics.dtype(op.result.type)
     if op.parts == "i8":
         first, second, wide = torch.uint8, torch.int8, torch.int32
     else:
         first, second, wide = torch.bfloat16, torch.bfloat16, torch.float64
-    parts = [
-        word.to(torch.int32).contiguous().view(part).view(*word.shape, -1).to(wide)
-        for word, part in ((a, first), (b, second))
-    ]
-    return (parts[0] * parts[1]).sum(-1, dtype=wide).to(kind)
+    product = _parts_of(a, first).to(wide) * _parts_of(b, second).to(wide)
+    return torch.sum(product, -1, dtype=wide).to(numerics.dtype(op.result.type))
+
+
+def _parts_of(words: Tensor, dtype: torch.dtype) -> Tensor:
+    """The parts of words of 32 bits, along one more axis."""
+    return words.to(torch.int32).contiguous().unsqueeze(-1).view(dtype)
 
 
 def select(condition: Tensor, on_true: Tensor, on_false: Tensor) -> Tensor:

@@ -23,7 +23,16 @@ from cuesta.targets.reference.host import HOST_HANDLERS
 from cuesta.targets.reference.kernel import run_kernel
 from cuesta.targets.reference.loops import gather, run_nest
 from cuesta.targets.reference.memory import Memory
-from cuesta.targets.reference.numerics import Numerics, as_tensor_type, dtype_of, extent, flat, offsets_of, restride, words_of
+from cuesta.targets.reference.numerics import (
+    Numerics,
+    as_tensor_type,
+    dtype_of,
+    extent,
+    flat,
+    offsets_of,
+    restride,
+    words_of,
+)
 from cuesta.targets.reference.scope import Scope
 
 LaunchWatch: TypeAlias = Callable[[Operation, Sequence[Tensor]], None]

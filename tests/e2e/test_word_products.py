@@ -84,7 +84,7 @@ def test_products_of_bf16_are_as_near_to_the_truth_as_a_librarys(
 @pytest.mark.parametrize("lies", LIES)
 def test_products_of_bytes_are_exact(rows: int, columns: int, points: int, lies: str) -> None:
     a, b = lying(small, rows, points, lies[0]), lying(small, points, columns, lies[1])
-    assert torch.equal(compiled_of(torch._int_mm)(a, b), (a.long() @ b.long()).int())
+    assert torch.equal(compiled_of(torch.ops.aten._int_mm.default)(a, b), (a.long() @ b.long()).int())
     assert library_calls() == 0
 
 
@@ -94,7 +94,9 @@ def test_the_least_bytes_of_all() -> None:
         for other in (-128, 0, 127):
             a, b = torch.full((16, 64), one, dtype=torch.int8), torch.full((64, 32), other, dtype=torch.int8)
             torch._dynamo.reset()
-            assert torch.equal(compiled_of(torch._int_mm)(a, b), torch.full((16, 32), 64 * one * other).int())
+            assert torch.equal(
+                compiled_of(torch.ops.aten._int_mm.default)(a, b), torch.full((16, 32), 64 * one * other).int()
+            )
     assert library_calls() == 0
 
 
@@ -144,7 +146,7 @@ def test_memory_that_begins_anywhere() -> None:
     c, d = small(64 * 32 + 3)[3:].view(64, 32), small(32 * 48 + 1)[1:].view(48, 32)
 
     def function(c: Tensor, d: Tensor) -> Tensor:
-        return torch._int_mm(c, d.t())
+        return torch.ops.aten._int_mm.default(c, d.t())
 
     assert torch.equal(compiled_of(function)(c, d), function(c, d))
     assert library_calls() == 0
@@ -157,7 +159,7 @@ def test_what_is_no_word_is_a_librarys() -> None:
     assert library_calls() == 3
     torch._dynamo.reset()
     c, d = small(64, 34), small(34, 32)
-    assert torch.equal(compiled_of(torch._int_mm)(c, d), (c.long() @ d.long()).int())
+    assert torch.equal(compiled_of(torch.ops.aten._int_mm.default)(c, d), (c.long() @ d.long()).int())
     assert library_calls() == 4
 
 
@@ -221,7 +223,7 @@ def test_quantised_layers() -> None:
     def function(x: Tensor, w: Tensor, scales: Tensor, bias: Tensor) -> Tensor:
         most = x.abs().amax(-1, keepdim=True) / 127
         q = (x / most).round().clamp(-128, 127).to(torch.int8)
-        return torch._int_mm(q, w.t()) * (most * scales) + bias
+        return torch.ops.aten._int_mm.default(q, w.t()) * (most * scales) + bias
 
     inputs = [torch.randn(70, 64), small(96, 64), torch.rand(96), torch.randn(96)]
     ours, eagers = compiled_of(function)(*inputs), function(*inputs)
@@ -260,7 +262,9 @@ def test_the_interpreter_agrees_before_and_after() -> None:
         assert_close_to_float64(compiled, model, [x])
     torch._dynamo.reset()
     c, d = small(36, 32), small(32, 48)
-    assert torch.equal(compiled_of(torch._int_mm, validate="stages")(c, d), (c.long() @ d.long()).int())
+    assert torch.equal(
+        compiled_of(torch.ops.aten._int_mm.default, validate="stages")(c, d), (c.long() @ d.long()).int()
+    )
     assert library_calls() == 0
 
 

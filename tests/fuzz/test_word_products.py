@@ -78,21 +78,13 @@ def check(case: dict[str, Any]) -> bool:
     b = factor(case, case["points"], case["columns"], case["lies"][1] == "t")
     after = AFTER[case["after"]]
     inputs = [a, b]
-    if case["parts"] == "i8":
-
-        def function(a: Tensor, b: Tensor) -> Tensor:
-            return after(torch._int_mm(a, b))
-
-    elif case["added"] and not case["batch"]:
+    if case["added"] and case["parts"] == "bf16" and not case["batch"]:
         inputs.append(torch.randn(case["columns"]).bfloat16())
 
-        def function(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-            return after(torch.addmm(c, a, b))
-
-    else:
-
-        def function(a: Tensor, b: Tensor) -> Tensor:
-            return after(a @ b)
+    def function(a: Tensor, b: Tensor, *added: Tensor) -> Tensor:
+        if case["parts"] == "i8":
+            return after(torch.ops.aten._int_mm.default(a, b))
+        return after(torch.addmm(added[0], a, b) if added else a @ b)
 
     with patch.object(facts, "facts_of_products", lambda: {"products_bf16": 1.1, "products_i8": 1.1}), torch.no_grad():
         compiled = torch.compile(function, backend="cuesta", fullgraph=True, options={"cache": False})

@@ -32,8 +32,8 @@ from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.elem.work import WORK
 from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution
-from cuesta.transforms.products.nest_products import ROWS, lanes_of
 from cuesta.transforms.products.neighbours import consumer_of, static
+from cuesta.transforms.products.nest_products import ROWS, lanes_of
 from cuesta.transforms.products.products import Product, product_of, replace
 from cuesta.transforms.products.words import Words, has_words, word_nest
 
@@ -97,8 +97,6 @@ class NestWordProductsPass(ModulePass):
             nest = word_nest(product, words, lanes, known)
             positions[nest] = positions[product.consumer or call]
             replace(product, nest, {"lanes": lanes, "rows": ROWS})
-
-
 
 
 def _product_of(call: loops.ExternOp, positions: dict[Operation, int]) -> Product | None:

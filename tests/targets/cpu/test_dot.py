@@ -16,14 +16,14 @@ PARTS = {"bf16": (2, "f32", "bf16", "bf16"), "i8": (4, "i32", "ui8", "i8")}
 
 TEXT = """
 builtin.module {
-  func.func @main(%a : tensor<ROWSxALLxFIRST>, %b : tensor<ROWSxALLxSECOND>) -> (tensor<ROWSxWORDSxRESULT>, tensor<ROWSxRESULT>) {
-    %x = loops.words %a along 1 : tensor<ROWSxALLxFIRST> to tensor<ROWSxWORDSxi32>
-    %w = loops.words %b along 1 : tensor<ROWSxALLxSECOND> to tensor<ROWSxWORDSxi32>
-    %y = loops.nest (%i : ROWS, %j : WORDS) outs(%o : tensor<ROWSxWORDSxRESULT>) {
+  func.func @main(%a : tensor<SIZESxFIRST>, %b : tensor<SIZESxSECOND>) -> (tensor<DOTSxRESULT>, tensor<ROWSxRESULT>) {
+    %x = loops.words %a along 1 : tensor<SIZESxFIRST> to tensor<ROWSxWORDSxi32>
+    %w = loops.words %b along 1 : tensor<SIZESxSECOND> to tensor<ROWSxWORDSxi32>
+    %y = loops.nest (%i : ROWS, %j : WORDS) outs(%o : tensor<DOTSxRESULT>) {
       %1 = loops.load %x[%i, %j] : tensor<ROWSxWORDSxi32>
       %2 = loops.load %w[%i, %j] : tensor<ROWSxWORDSxi32>
       %3 = elem.dot PARTS of %1, %2 : i32
-      loops.store %3, %o[%i, %j] : tensor<ROWSxWORDSxRESULT>
+      loops.store %3, %o[%i, %j] : tensor<DOTSxRESULT>
     }
     %z = loops.nest (%i : ROWS) outs(%o : tensor<ROWSxRESULT>) {
       %s = loops.reduce sum (%j : WORDS) {
@@ -34,7 +34,7 @@ builtin.module {
       } : RESULT
       loops.store %s, %o[%i] : tensor<ROWSxRESULT>
     }
-    func.return %y, %z : tensor<ROWSxWORDSxRESULT>, tensor<ROWSxRESULT>
+    func.return %y, %z : tensor<DOTSxRESULT>, tensor<ROWSxRESULT>
   }
 }"""
 
@@ -55,7 +55,7 @@ def test_dots_and_their_sums(
     if not instruction:
         monkeypatch.setattr(emit_dot, "has_dot", lambda parts: False)
     count, result, first, second = PARTS[parts]
-    names = {"ROWS": 5, "ALL": words * count, "WORDS": words, "PARTS": parts}
+    names = {"SIZES": f"5x{words * count}", "DOTS": f"5x{words}", "ROWS": 5, "WORDS": words, "PARTS": parts}
     text = TEXT
     for name, value in {**names, "FIRST": first, "SECOND": second, "RESULT": result}.items():
         text = text.replace(name, str(value))
@@ -74,7 +74,7 @@ def test_dots_and_their_sums(
 
 
 def test_which_machines_have_the_instructions() -> None:
-    flags = dict.fromkeys(("avx512f", "avx512vl", "avx512bf16", "avx512vnni"), True)
+    flags: dict[str, bool] = dict.fromkeys(("avx512f", "avx512vl", "avx512bf16", "avx512vnni"), True)
     machine = describe("x86_64-unknown-linux-gnu", flags)
     assert emit_dot.has_dot("bf16", machine) and emit_dot.has_dot("i8", machine)
     without = describe("x86_64-unknown-linux-gnu", {**flags, "avx512bf16": False})
