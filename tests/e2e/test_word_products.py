@@ -197,6 +197,19 @@ def test_what_is_done_at_once() -> None:
         assert cuesta.records[0].kernels == kernels
 
 
+def test_levels_are_those_of_the_rounded_product() -> None:
+    """Between two levels the last digit decides: it is the one that the product has in memory."""
+
+    def levels(x: Tensor, w: Tensor) -> Tensor:
+        return (x @ w).float().round()
+
+    x, w = narrow(64, 64) * 8, narrow(64, 64)
+    found = compiled_of(levels)(x, w)
+    assert cuesta.records[0].kernels == 2 and library_calls() == 0
+    torch._dynamo.reset()
+    assert torch.equal(found, compiled_of(torch.mm)(x, w).float().round())
+
+
 def test_what_is_not_done_at_once() -> None:
     """What is much work, or lies the other way, or has other columns."""
 

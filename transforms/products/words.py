@@ -9,10 +9,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import element_type_of, sizes_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_op, remove, through_views
 from cuesta.dialects.word_types import words_type
+from cuesta.transforms.accuracy.elide_roundings import asks_which
 from cuesta.transforms.products.products import Product, insert, is_widening, load_in_f32
 
 _SIGNS = 0x80808080 - (1 << 32)
@@ -73,7 +75,6 @@ def word_nest(product: Product, words: Words, lanes: int, known: dict[object, SS
         substitution.values[old] = new
         new.name_hint = old.name_hint
     found: tuple[SSAValue, SSAValue] | None = None
-    exact: dict[SSAValue, SSAValue] = {}
     for op in consumer.body.ops:
         if isinstance(op, loops.LoadOp) and op.source is product.result:
             if found is None:
@@ -82,15 +83,22 @@ def word_nest(product: Product, words: Words, lanes: int, known: dict[object, SS
                 if product.is_kept:
                     store = loops.StoreOp.build(found[1], nest.handles[-1], index, nest.induction_variables)
                     insert(store, product.call, place)
-            exact[op.result], substitution.values[op.result] = found
-        elif is_widening(op) and op.operands[0] in exact and exact[op.operands[0]].type == op.result.type:
-            substitution.values[op.result] = exact[op.operands[0]]
+            substitution.values[op.result] = found[1]
         else:
             Rewriter.insert_op(clone_op(op, substitution), place)
-    if found is not None and found[0] is not found[1] and not found[1].uses:
-        assert isinstance(found[1].owner, Operation)
-        remove(found[1].owner)
+    if found is not None and found[0] is not found[1] and not asks_which(nest):
+        _go_on_with(*found)
     return nest
+
+
+def _go_on_with(total: SSAValue, rounded: SSAValue) -> None:
+    """What follows takes a sum before it is rounded."""
+    for use in list(rounded.uses):
+        if is_widening(use.operation) and use.operation.result.type == total.type:
+            replace_all_uses(use.operation.result, total)
+            remove(use.operation)
+    if not rounded.uses and isinstance(rounded.owner, Operation):
+        remove(rounded.owner)
 
 
 @struct
