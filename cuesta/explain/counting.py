@@ -67,6 +67,8 @@ def flops_of(op: Operation) -> tuple[int, int]:
         if kind_of(op.results[0].type) != "f" or op.row.name in _MOVES:
             return 0, 0
         return (2 if op.row.name == "multiply_add" else 1), int(is_function(op.row.name))
+    if isinstance(op, elem.DotOp):
+        return (2 * elem.PARTS[op.parts][0] - 1 if kind_of(op.results[0].type) == "f" else 0), 0
     if isinstance(op, loops.ReduceOp):
         return (_REDUCED.get(op.kind, 0) if kind_of(op.results[0].type) == "f" else 0), 0
     if isinstance(op, loops.RunningOp):

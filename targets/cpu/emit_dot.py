@@ -89,7 +89,7 @@ def _register(emitter: KernelEmitter, parts: str, operand: SSAValue, lanes: int,
     else:
         name = emitter.name(operand)
     known = emitter.levels[-1].addresses
-    if (key := ("dot", name, start, width)) not in known:
+    if (key := ("dot", parts, name, start, width)) not in known:
         if start < 0:
             first = emitter.instruction(f"insertelement {words} poison, i32 {name}, i64 0")
             mask = f"<{width} x i32> zeroinitializer"

@@ -62,9 +62,8 @@ class NestWordProductsPass(ModulePass):
     """mm(x, w)  ->  copy of w in strips of columns; nest that sums rows of x with them, in blocks, by words
 
     Reassociates, and what a light nest makes of a product is made of the sum before it is rounded, as in
-    `elide-roundings`. Near misses: a
-    machine on which our kernels are not faster, and a GPU; other types; sizes that only the call knows; columns that
-    are no whole vectors, and points that are no whole words; few rows; a large copy.
+    `elide-roundings`. Near misses: a machine on which our kernels are not faster, and a GPU; other types; sizes that
+    only the call knows; columns that are no whole vectors, and points that are no whole words; few rows; a large copy.
     """
 
     name = "nest-word-products"
