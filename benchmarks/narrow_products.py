@@ -61,6 +61,6 @@ CASES: tuple[Case, ...] = (
     *(of_layer(*sizes) for sizes in LAYERS),
     *(of_bytes(*sizes) for sizes in LAYERS),
     of_batch(256, 32, 32, 32),
-    of_batch(12, 128, 128, 64),
+    of_batch(48, 128, 128, 64),
     of_batch(48, 256, 256, 64),
 )

@@ -163,6 +163,20 @@ def test_what_is_no_word_is_a_librarys() -> None:
     assert library_calls() == 4
 
 
+def test_a_large_copy_takes_many_rows() -> None:
+    """But not of bytes that lie as words."""
+    w = narrow(1040, 1024)
+    for rows, calls in ((8, 1), (256, 1), (255, 2)):
+        torch._dynamo.reset()
+        assert_close_to_float64(compiled_of(nn.functional.linear), nn.functional.linear, [narrow(rows, 1024), w])
+        assert library_calls() == calls
+    a, b = small(8, 1024), small(1040, 1024)
+    torch._dynamo.reset()
+    function = torch.ops.aten._int_mm.default
+    assert torch.equal(compiled_of(function)(a, b.t()), (a.long() @ b.t().long()).int())
+    assert library_calls() == 2
+
+
 def test_infinities_and_what_is_no_number() -> None:
     """A row, and a column, with one: nothing else is touched by them."""
     a, b = narrow(200, 64), narrow(64, 96)

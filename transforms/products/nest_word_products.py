@@ -41,10 +41,17 @@ INT_MM = "aten._int_mm.default"
 """The product of matrices of int8 with sums of i32."""
 MOST_COPIED = 1 << 21
 """The most elements of the factor of columns: each block of rows reads all of it, from a cache. With 2^21 elements of
-bf16 nests took 0.94 to 1.0 of oneDNN's time (512x2048x1024, 512x1024x2048), with 2^22 0.96 to 1.4, with 2^24 up to 2.6.
-Of int8 with 2^21 0.94 to 0.99, with 2^22 0.94 to 1.07.
+bf16 and 512 rows nests took 0.94 to 1.0 of oneDNN's time (512x2048x1024, 512x1024x2048), with 2^22 0.93 to 1.6, with
+2^24 up to 2.6. Of int8 with 2^21 0.94 to 0.99, with 2^22 0.94 to 1.12.
 
 Source: one thread of an EPYC (Zen 4), programs in turns, beside other processes, docs/decisions/066.
+"""
+MANY_ROWS = 256
+"""The rows below which it is half of that, but of bytes that lie as words. With 2^21 elements of bf16 and 4 to 128 rows
+nests took 0.88 to 1.35 of the time, with 2^20 and fewer 0.76 to 0.91; of bytes that are put together 0.95 to 1.19 and
+0.83 to 1.0, of others 0.54 to 0.93 with 2^21.
+
+Source: as of MOST_COPIED.
 """
 LIGHT = 12.0
 """The most work of a nest that is done with a product, in float adds: it is written out for every row of a block.
@@ -173,7 +180,8 @@ def _obstacle(product: Product, words: Words, machine: Machine) -> str | None:
     right = tensor_type_of(product.right)
     if not has_words(right, -2) and strides_of(right)[-1] != 1:
         return "its factor of columns has gaps"
-    if columns * points * product.batch > MOST_COPIED:
+    lies_well = words.parts == "i8" and has_words(right, -2)
+    if columns * points * product.batch > (MOST_COPIED if rows >= MANY_ROWS or lies_well else MOST_COPIED // 2):
         return "its factor of columns is too large to be copied"
     return None
 
