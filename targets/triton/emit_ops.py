@@ -133,6 +133,20 @@ def _bitcast(emitter: KernelEmitter, op: Operation) -> None:
     emitter.define(op, text, emitter.real_of(op.operands[0]))
 
 
+def _dot(emitter: KernelEmitter, op: Operation) -> None:
+    """The parts of the words one after the other: no kernel of ours needs it to be quick."""
+    assert isinstance(op, elem.DotOp)
+    a, b = emitter.operands(op)
+    if op.parts == "bf16":
+        low = [f"({word} << 16).to(tl.float32, bitcast=True)" for word in (a, b)]
+        high = [f"({word} & -65536).to(tl.float32, bitcast=True)" for word in (a, b)]
+        text = f"{' * '.join(low)} + {' * '.join(high)}"
+    else:
+        products = [f"(({a} >> {8 * part}) & 255) * (({b} << {24 - 8 * part}) >> 24)" for part in range(4)]
+        text = " + ".join(products)
+    emitter.define(op, text, emitter.joint([emitter.real_of(operand) for operand in op.operands]))
+
+
 def _philox(emitter: KernelEmitter, op: Operation) -> None:
     assert isinstance(op, elem.PhiloxOp)
     key, counter = emitter.operands(op)
@@ -400,6 +414,7 @@ EMITTERS: dict[type[Operation], Callable[[KernelEmitter, Operation], None]] = {
     elem.AddOp: _add,
     elem.BitcastOp: _bitcast,
     elem.ConvertOp: _convert,
+    elem.DotOp: _dot,
     elem.PhiloxOp: _philox,
     elem.RandomWordOp: emit_random_word,
     elem.SelectOp: _select,

@@ -281,6 +281,33 @@ def test_what_is_added_up_may_be_written_to() -> None:
     torch.testing.assert_close(ours, expected, atol=0.1, rtol=0.02)
 
 
+def test_factors_that_are_written_to() -> None:
+    """Before that, their words are read; after it, others."""
+
+    def into_a_factor(x: Tensor, w: Tensor) -> Tensor:
+        return x.copy_((x @ w).relu() + x)
+
+    def between(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        y = x @ w
+        x.add_(1)
+        return y, x @ w
+
+    def through_a_view(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        turned = x.t()
+        y = turned @ w
+        x.mul_(2)
+        return y, turned @ w
+
+    for function in (into_a_factor, between, through_a_view):
+        torch._dynamo.reset()
+        x, w = narrow(64, 64), narrow(64, 64)
+        expected, ours = x.clone(), x.clone()
+        wanted = function(expected, w)
+        torch.testing.assert_close(compiled_of(function)(ours, w), wanted, atol=0.1, rtol=0.02)
+        torch.testing.assert_close(ours, expected, atol=0.1, rtol=0.02)
+    assert library_calls() == 0
+
+
 def test_the_interpreter_agrees_before_and_after() -> None:
     model = nn.Sequential(nn.Linear(32, 48), nn.ReLU(), nn.Linear(48, 32)).bfloat16()
     with torch.no_grad():
