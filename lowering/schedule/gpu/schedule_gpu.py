@@ -28,7 +28,7 @@ from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis
 from cuesta.dialects.loops.split_axes import step
 from cuesta.lowering.schedule.gpu import bags, columns, meetings, sliding_windows
 from cuesta.lowering.schedule.gpu.index_width import needs_wide_indices
-from cuesta.lowering.schedule.gpu.rows import many_rows, odd_rows
+from cuesta.lowering.schedule.gpu.rows import many_rows, odd_rows, walked_once
 from cuesta.lowering.schedule.gpu.tiles import schedule_of
 from cuesta.lowering.schedule.schedule import Schedule
 from cuesta.transforms.reductions import gpu_cost
@@ -428,6 +428,9 @@ class _Chooser:
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
             return self.down_columns(root, leaves, points, static)
+        if static and not self.reads_again(leaves) and (found := walked_once(leaves, points)) is not None:
+            self.settled = True  # the model takes few elements of a thread for worse than they are
+            return found
         lanes = power_of_two(points) if static else UNKNOWN
         if lanes * self.kept(leaves) > gpu_cost.PERSISTENT:
             lanes = min(lanes, LOOPED)
