@@ -220,6 +220,8 @@ class Compilers:
         """Whether a backward pass computes other things for some gradients than for all."""
         self.of_subclasses = False
         """Whether tensors that the graph is given or gives are subclasses."""
+        self.open: Sequence[int] = ()
+        """The gradients that a backward pass is given as they lie, by their numbers."""
         self.metadata: ViewAndMutationMeta | None = None
         """Of a captured graph that has a backward pass."""
         self.failures: list[Exception] = []
@@ -241,18 +243,26 @@ class Compilers:
 
     def partition(self, gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
         """The forward and the backward graph of a joint one."""
+        from cuesta.gradient_layouts import open_places
         from cuesta.lowering.capture.undefined_gradients import is_of_parts
 
         forward, backward = _partition(gm, *arguments, random=self.options.random, **options)
         self.has_parts = self.may_have_parts and is_of_parts(backward, self.of_subclasses)
+        # Subclasses have metas of their own. Under CUDA graphs all inputs are copied, to where they are read.
+        if not (self.of_subclasses or self.options.captures):
+            self.open = open_places(backward)
         return forward, backward
 
     def take_undefined(self) -> None:
-        """Lets autograd give None for gradients that there are not to what was captured, if that makes a difference."""
+        """Lets autograd give None for gradients that there are not to what was captured, if that makes a difference,
+        and all others as they lie.
+        """
+        from cuesta.gradient_layouts import take_as_they_lie
         from cuesta.undefined_gradients import take_undefined
 
         if self.metadata is not None:
             take_undefined(self.metadata, has_parts=self.has_parts, of_subclasses=self.of_subclasses)
+            take_as_they_lie(self.metadata, self.open)
 
     def compile(self, gm: torch.fx.GraphModule, record: CompileRecord) -> BoxedFunction:
         """Compiles one graph of AOTAutograd's."""
@@ -267,6 +277,20 @@ class Compilers:
         return self._backward if kind == "backward" else functools.partial(self._compile, kind)
 
     def _backward(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
+        if not self.open:
+            return self._backward_as_given(gm, example_inputs)
+        from cuesta.gradient_layouts import Layouts
+
+        layouts = Layouts(gm, example_inputs, self.open, self._backward_as_given)
+
+        def backward(arguments: list[Any]) -> Any:
+            return layouts(arguments)
+
+        backward._boxed_call = True  # type: ignore[attr-defined]
+        return backward
+
+    def _backward_as_given(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
+        """A backward pass that is given gradients that lie as the examples do."""
         if not self.has_parts:
             return self._compile("backward", gm, example_inputs)
         from cuesta.undefined_gradients import Parts, copied

@@ -58,7 +58,7 @@ def take_undefined(metadata: ViewAndMutationMeta, *, has_parts: bool, of_subclas
     from torch._guards import TracingContext
     from torch.nested._internal.nested_tensor import NestedTensor
 
-    made: Any = next((one for one in reversed(torch.autograd.Function.__subclasses__()) if _is_of(one, metadata)), None)
+    made = function_of(metadata)
     if made is None or of_subclasses != (made.maybe_subclass_metadata is not None):
         return
     subclasses = _subclasses(made.metadata)
@@ -72,6 +72,11 @@ def take_undefined(metadata: ViewAndMutationMeta, *, has_parts: bool, of_subclas
         give_zeros(made, len(made.metadata.subclass_tangent_meta), environment if has_symbols else None)
     made._backward_cls.__init__ = lambda node: node.set_materialize_grads(False)  # autograd makes one for each call
     made._compiled_autograd_key = staticmethod(_with_zeros(made._compiled_autograd_key))
+
+
+def function_of(metadata: ViewAndMutationMeta) -> Any:
+    """The function of autograd's that AOTAutograd has made of this; None if it has made none."""
+    return next((one for one in reversed(torch.autograd.Function.__subclasses__()) if _is_of(one, metadata)), None)
 
 
 def _is_of(function: Any, metadata: ViewAndMutationMeta) -> bool:
@@ -114,7 +119,7 @@ class Parts:
         self.places = [placeholders.index(node) for node in tangents_of(graph.graph)]
         self.likes = {place: _Like(graph.graph, placeholders[place], zeros) for place in self.places}
         self.parts: dict[tuple[int, ...], BoxedFunction] = {}
-        self.context = _context()
+        self.context = in_this_context()
 
     def __call__(self, arguments: list[Any]) -> Any:
         """Its results; None, or zeros that say so, for each that depends on undefined gradients alone."""
@@ -200,7 +205,7 @@ def _with(results: Sequence[Any], others: Mapping[int, Any]) -> Sequence[Any]:
     return changed
 
 
-def _context() -> Callable[[], AbstractContextManager[Any]]:
+def in_this_context() -> Callable[[], AbstractContextManager[Any]]:
     """A `with` block that is to torch as if a graph were compiled now."""
     from torch._guards import CompileContext, TracingContext, compile_context, tracing
 
@@ -223,4 +228,4 @@ def copied(module: torch.fx.GraphModule) -> Graphed:
     return Graphed(module, nodes)
 
 
-__all__ = ["Parts", "captured_metadata", "copied", "has_functions_of_several", "take_undefined"]
+__all__ = ["Parts", "captured_metadata", "copied", "function_of", "has_functions_of_several", "in_this_context", "take_undefined"]

@@ -1,0 +1,212 @@
+"""Gradients that a backward pass is given, read as they lie.
+
+AOTAutograd traces a backward pass before anybody knows how the gradients of its results will lie: it guesses that each
+lies as its result does, and copies one that does not, all of it, before the pass runs. So it goes where a result lies
+channels last and what comes behind gives a row-major gradient, and with `y.sum().backward()`, whose gradient is one
+number (strides 0): all bytes are written and read again, which eager does not do.
+
+Here AOTAutograd is told to hand over what comes (`take_as_they_lie`), and a backward pass is compiled for the gradients
+that come, when they first come (`Layouts`). For others that come later it is compiled again, a few times; then
+they are copied as AOTAutograd would. The graph is the same but for a copy in front, which fusion takes away
+(`lowering/capture/gradient_layouts.py`).
+
+Source: `coerce_to_expected_memory_format` of torch/_functorch/_aot_autograd/runtime_wrappers.py, in torch 2.11 to 2.13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import torch
+
+from cuesta.lowering.capture.gradient_layouts import (
+    Lie,
+    format_of,
+    is_dense,
+    is_of_symbols,
+    lying_so,
+    strides_in,
+)
+from cuesta.lowering.capture.undefined_gradients import tangents_of
+from cuesta.undefined_gradients import copied, function_of, in_this_context
+
+if TYPE_CHECKING:
+    from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
+
+BoxedFunction = Callable[[list[Any]], Any]
+Compile = Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]
+LEAST_BYTES: Final = 1 << 15
+"""Of a gradient that is read as it lies, in bytes: smaller ones are copied as before, which takes little more than the
+call.
+
+Source: chosen.
+"""
+MOST: Final = 4
+"""How often a backward pass is compiled for gradients that lie in various ways, beside the way that was guessed.
+
+Source: chosen; a gradient comes row-major, as its result lies, or as one number.
+"""
+
+
+def open_places(backward: torch.fx.GraphModule) -> list[int]:
+    """Which of the gradients that a backward graph is given may come as they lie, by their numbers."""
+    values = [node.meta.get("val") for node in tangents_of(backward.graph)]
+    return [number for number, value in enumerate(values) if _may_lie(value)]
+
+
+def _may_lie(value: object) -> bool:
+    from torch._subclasses import FakeTensor
+
+    if type(value) is not FakeTensor or value.layout is not torch.strided or not value.dim():
+        return False
+    return _hint(value.numel()) * value.element_size() >= LEAST_BYTES and is_dense(value)
+
+
+def _hint(number: Any) -> int:
+    """A size, or what it was when the graph was traced; of one that only the data says, many."""
+    if type(number) is int:
+        return number
+    hint = number.node.hint if hasattr(number.node, "hint") else None
+    return LEAST_BYTES if hint is None else int(hint)
+
+
+class _Any:
+    """Equal to whatever it is compared with."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def take_as_they_lie(metadata: ViewAndMutationMeta, numbers: Collection[int]) -> None:
+    """Lets AOTAutograd hand over these of the gradients that come to what it has captured, by their numbers, as they
+    lie. For compiled autograd, which takes a backward graph to pieces, all stays as it was.
+    """
+    from torch._functorch._aot_autograd.schemas import MemoryFormatMeta, PlainTensorMeta
+
+    made = function_of(metadata)
+    if made is None or not numbers:
+        return
+    expected = made.metadata.subclass_tangent_meta
+    chosen = [expected[number] for number in numbers if number < len(expected)]
+    chosen = [one for one in chosen if isinstance(one, PlainTensorMeta) and one.memory_format is not None]
+    before = [one.memory_format for one in chosen]
+    whatever = MemoryFormatMeta(size=cast("Any", _Any()), stride=cast("Any", _Any()))
+    for one in chosen:
+        one.memory_format = whatever
+    key = made._compiled_autograd_key
+
+    def asked(node: Any) -> Any:
+        for one, guess in zip(chosen, before, strict=True):
+            one.memory_format = guess
+        return key(node)
+
+    made._compiled_autograd_key = staticmethod(asked)
+
+
+class _Static:
+    """A gradient of known sizes: what the graph says of it, and what is done with one that comes."""
+
+    def __init__(self, place: int, value: torch.Tensor) -> None:
+        self.place, self.strides = place, cast("tuple[int, ...]", value.stride())
+
+    def lie(self, given: torch.Tensor) -> Lie | None:
+        """How one lies that does not lie as was guessed; strides of axes with one element count for nothing."""
+        strides = given.stride()
+        if strides == self.strides or not given.numel():
+            return None
+        known = zip(strides, self.strides, given.shape, strict=True)
+        lie = tuple(guess if size == 1 else stride for stride, guess, size in known)
+        return None if lie == self.strides else lie
+
+    def lying(self, given: torch.Tensor, lie: Lie | None) -> torch.Tensor:
+        """The gradient, as the program takes it that is compiled for this."""
+        strides = self.strides if lie is None else lie
+        if given.stride() == strides:
+            return given
+        return given.as_strided(given.shape, strides) if given.numel() else self.copied(given)
+
+    def copied(self, given: torch.Tensor) -> torch.Tensor:
+        """A copy that lies as was guessed."""
+        return torch.empty_strided(given.shape, self.strides, dtype=given.dtype, device=given.device).copy_(given)
+
+
+class _Symbolic:
+    """The same of one whose sizes are symbols: it lies without gaps, in some order of its axes, or is copied."""
+
+    def __init__(self, place: int, value: torch.Tensor) -> None:
+        self.place, self.format = place, format_of(value) or torch.contiguous_format
+
+    def lie(self, given: torch.Tensor) -> Lie | None:
+        """The axes that are not expanded, the outermost first; None if it lies as was guessed, or is to be copied."""
+        if given.is_contiguous(memory_format=self.format):
+            return None
+        sizes, strides = given.shape, given.stride()
+        axes = [axis for axis, size in enumerate(sizes) if size == 1 or strides[axis]]
+        order = tuple(sorted(axes, key=lambda axis: (sizes[axis] != 1, -strides[axis])))
+        pairs = zip(strides, strides_in(order, sizes), sizes, strict=True)
+        return order if all(one == other or size == 1 for one, other, size in pairs) else None
+
+    def lying(self, given: torch.Tensor, lie: Lie | None) -> torch.Tensor:
+        """The gradient, as the program takes it that is compiled for this."""
+        if lie is None:
+            return self.copied(given)
+        strides = strides_in(lie, given.shape)
+        return given if given.stride() == strides else given.as_strided(given.shape, strides)
+
+    def copied(self, given: torch.Tensor) -> torch.Tensor:
+        """The gradient, or a copy that lies as was guessed."""
+        return given.contiguous(memory_format=self.format)
+
+
+class Layouts:
+    """A backward pass, compiled for how the gradients that it is given lie, when they first come so."""
+
+    def __init__(
+        self, gm: torch.fx.GraphModule, inputs: Sequence[Any], numbers: Collection[int], compile: Compile
+    ) -> None:
+        self.graph, self.inputs, self.compile = copied(gm), list(inputs), compile
+        self.context = in_this_context()
+        placeholders = self.graph.graph.find_nodes(op="placeholder")
+        tangents = [placeholders.index(node) for node in tangents_of(self.graph.graph)]
+        self.open: list[_Static | _Symbolic] = []
+        for number in numbers:
+            value = self.inputs[tangents[number]]
+            self.open.append((_Symbolic if is_of_symbols(value) else _Static)(tangents[number], value))
+        self.made: dict[tuple[Lie | None, ...], BoxedFunction] = {}
+
+    def __call__(self, arguments: list[Any]) -> Any:
+        """Its results, whatever way the gradients lie."""
+        lies: list[Lie | None] = []
+        for one in self.open:
+            given = arguments[one.place]
+            if given is None:  # a gradient that nobody has
+                lies.append(None)
+                continue
+            if given.is_neg() or given.is_conj():
+                given = arguments[one.place] = given.resolve_conj().resolve_neg()
+            lies.append(one.lie(given))
+        program, taken = self._program(tuple(lies))
+        for one, lie, as_taken in zip(self.open, lies, taken, strict=True):
+            given = arguments[one.place]
+            if given is not None:
+                arguments[one.place] = one.lying(given, lie) if lie == as_taken else one.copied(given)
+            given = None
+        return program(arguments)
+
+    def _program(self, lies: tuple[Lie | None, ...]) -> tuple[BoxedFunction, tuple[Lie | None, ...]]:
+        """What runs for gradients that lie so, and how it takes them."""
+        if (found := self.made.get(lies)) is not None:
+            return found, lies
+        guessed = (None,) * len(lies)
+        if lies != guessed and len(self.made) - (guessed in self.made) >= MOST:
+            return self._program(guessed)
+        given = {one.place: lie for one, lie in zip(self.open, lies, strict=True) if lie is not None}
+        with self.context():
+            self.made[lies] = self.compile(*lying_so(self.graph, self.inputs, given))
+        return self.made[lies], lies
+
+
+__all__ = ["Layouts", "open_places", "take_as_they_lie"]

@@ -1,0 +1,124 @@
+"""A backward graph that is given gradients which lie otherwise than it was traced for.
+
+    %a = mul(%tangents_1, %x)        %b = clone(%tangents_1, memory_format = channels_last)
+                                →    %a = mul(%b, %x)
+
+All that reads such a gradient still reads one that lies as before: no call of the graph, and no result, is another. The
+clone is a nest like any other, so whoever reads it reads the gradient itself wherever that costs less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Final
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx._lazy_graph_module import _LazyGraphModule  # pyright: ignore[reportPrivateUsage]
+
+from cuesta.lowering.capture.inserting import fake_mode_of
+from cuesta.lowering.capture.undefined_gradients import Graphed
+
+aten = torch.ops.aten
+Lie = tuple[int, ...]
+"""How a tensor lies: its strides. Of one whose sizes or strides are symbols, its axes that are not expanded, the
+outermost first: without gaps.
+"""
+_FORMATS: Final = (torch.contiguous_format, torch.channels_last, torch.channels_last_3d)
+_RANKS: Final = {torch.channels_last: 4, torch.channels_last_3d: 5}
+
+
+def is_of_symbols(value: torch.Tensor) -> bool:
+    """Whether sizes or strides of a tensor of a graph are symbols."""
+    return not all(type(number) is int for number in (*value.shape, *value.stride()))
+
+
+def is_dense(value: torch.Tensor) -> bool:
+    """Whether a tensor of a graph has no gaps, and no element of it lies where another does. Of sizes that are symbols
+    only memory formats are known.
+    """
+    return format_of(value) is not None or (not is_of_symbols(value) and _order_of(value) is not None)
+
+
+def format_of(value: torch.Tensor) -> torch.memory_format | None:
+    """The memory format in which a tensor of a graph lies."""
+    formats = (one for one in _FORMATS if one == torch.contiguous_format or value.dim() == _RANKS[one])
+    with _no_guards(value):
+        return next((one for one in formats if value.is_contiguous(memory_format=one)), None)
+
+
+def _order_of(value: torch.Tensor) -> Lie | None:
+    """The axes of a dense tensor of known sizes, the outermost first; else None."""
+    order = tuple(sorted(range(value.dim()), key=lambda axis: (value.shape[axis] != 1, -value.stride()[axis])))
+    pairs = zip(value.stride(), strides_in(order, value.shape), value.shape, strict=True)
+    return order if all(stride == expected or size == 1 for stride, expected, size in pairs) else None
+
+
+def strides_in(order: Sequence[int], sizes: Sequence[Any]) -> tuple[Any, ...]:
+    """The strides of a tensor whose axes lie in an order, the outermost first, without gaps; 0 for every other axis."""
+    strides: list[Any] = [0] * len(sizes)
+    step: Any = 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step = step * sizes[axis]
+    return tuple(strides)
+
+
+def lying_so(backward: Graphed, inputs: Sequence[Any], lies: Mapping[int, Lie]) -> tuple[GraphModule, list[Any]]:
+    """The graph, a copy, that is given some of its inputs, by their places, as they lie, and its example inputs.
+
+    Requires: these inputs are dense (`is_dense`) as the graph was traced.
+    """
+    graph, made = Graph(), dict[Node, Node]()
+    results: Any = graph.graph_copy(backward.graph, made)
+    graph.output(results)
+    graph.output_node().meta = dict(backward.graph.output_node().meta)
+    taken = list(inputs)
+    placeholders = graph.find_nodes(op="placeholder")
+    first = next(node for node in graph.nodes if node.op != "placeholder")
+    for place, lie in lies.items():
+        node, value = placeholders[place], inputs[place]
+        with graph.inserting_before(first):
+            laid, reader = _laid(graph, node, value)
+        node.replace_all_uses_with(laid, delete_user_cb=lambda user, reader=reader: user is not reader)
+        node.meta = {**node.meta, "val": _lying(value, lie)}
+        taken[place] = node.meta["val"]
+    return _LazyGraphModule(backward.module, graph), taken
+
+
+def _lying(value: torch.Tensor, lie: Lie) -> torch.Tensor:
+    """A tensor of no elements that anybody sees, as `value` but for how it lies."""
+    strides = strides_in(lie, value.shape) if is_of_symbols(value) else lie
+    with fake_mode_of(value), _no_guards(value):
+        return torch.empty_strided(value.shape, strides, dtype=value.dtype, device=value.device)
+
+
+def _no_guards(value: Any) -> Any:
+    environment = getattr(getattr(value, "fake_mode", None), "shape_env", None)
+    return nullcontext() if environment is None else environment.suppress_guards()
+
+
+def _laid(graph: Graph, node: Node, value: torch.Tensor) -> tuple[Node, Node]:
+    """A copy of an input that lies as `value`, and the node that reads the input."""
+    memory_format = format_of(value)
+    if memory_format is not None:
+        copy = _node(graph, value, aten.clone.default, node, memory_format=memory_format)
+        return copy, copy
+    order = _order_of(value)
+    assert order is not None
+    with fake_mode_of(value):
+        turned = value.permute(order)
+    lines = _node(graph, turned, aten.permute.default, node, [*order])
+    copy = _node(graph, turned, aten.clone.default, lines, memory_format=torch.contiguous_format)
+    back = [order.index(axis) for axis in range(len(order))]
+    return _node(graph, value, aten.permute.default, copy, back), lines
+
+
+def _node(graph: Graph, value: torch.Tensor, target: Any, *args: Any, **kwargs: Any) -> Node:
+    node = graph.call_function(target, args, kwargs)
+    node.meta = {"val": value}
+    return node
+
+
+__all__ = ["Lie", "format_of", "is_dense", "is_of_symbols", "lying_so", "strides_in"]
