@@ -22,14 +22,15 @@ import torch
 
 from cuesta.lowering.capture.gradient_layouts import (
     Lie,
+    axes_told,
     format_of,
     is_dense,
     is_of_symbols,
     lying_so,
     strides_in,
 )
-from cuesta.lowering.capture.undefined_gradients import tangents_of
-from cuesta.undefined_gradients import copied, function_of, in_this_context
+from cuesta.lowering.capture.undefined_gradients import Graphed, tangents_of
+from cuesta.undefined_gradients import function_of, in_this_context
 
 if TYPE_CHECKING:
     from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
@@ -109,7 +110,7 @@ def take_as_they_lie(metadata: ViewAndMutationMeta, numbers: Collection[int]) ->
 class _Static:
     """A gradient of known sizes: what the graph says of it, and what is done with one that comes."""
 
-    def __init__(self, place: int, value: torch.Tensor) -> None:
+    def __init__(self, place: int, value: torch.Tensor, told: Collection[int]) -> None:
         self.place, self.strides = place, cast("tuple[int, ...]", value.stride())
 
     def lie(self, given: torch.Tensor) -> Lie | None:
@@ -123,10 +124,12 @@ class _Static:
 
     def lying(self, given: torch.Tensor, lie: Lie | None) -> torch.Tensor:
         """The gradient, as the program takes it that is compiled for this."""
+        if not given.numel():
+            return self.copied(given)
         strides = self.strides if lie is None else lie
-        if given.stride() == strides:
-            return given
-        return given.as_strided(given.shape, strides) if given.numel() else self.copied(given)
+        if lie is not None and 0 in lie:
+            return given.as_strided(_narrowed(given.shape, strides, range(len(lie))), strides)
+        return given if given.stride() == strides else given.as_strided(given.shape, strides)
 
     def copied(self, given: torch.Tensor) -> torch.Tensor:
         """A copy that lies as was guessed."""
@@ -136,8 +139,8 @@ class _Static:
 class _Symbolic:
     """The same of one whose sizes are symbols: it lies without gaps, in some order of its axes, or is copied."""
 
-    def __init__(self, place: int, value: torch.Tensor) -> None:
-        self.place, self.format = place, format_of(value) or torch.contiguous_format
+    def __init__(self, place: int, value: torch.Tensor, told: Collection[int]) -> None:
+        self.place, self.format, self.told = place, format_of(value) or torch.contiguous_format, told
 
     def lie(self, given: torch.Tensor) -> Lie | None:
         """The axes that are not expanded, the outermost first; None if it lies as was guessed, or is to be copied."""
@@ -154,11 +157,21 @@ class _Symbolic:
         if lie is None:
             return self.copied(given)
         strides = strides_in(lie, given.shape)
+        if len(lie) < len(strides):
+            return given.as_strided(_narrowed(given.shape, strides, self.told), strides)
         return given if given.stride() == strides else given.as_strided(given.shape, strides)
 
     def copied(self, given: torch.Tensor) -> torch.Tensor:
         """The gradient, or a copy that lies as was guessed."""
         return given.contiguous(memory_format=self.format)
+
+
+def _narrowed(sizes: Sequence[int], strides: Sequence[int], axes: Collection[int]) -> list[int]:
+    """Sizes with one element along those of the axes that are expanded."""
+    return [
+        1 if not stride and axis in axes else size
+        for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True))
+    ]
 
 
 class Layouts:
@@ -167,14 +180,15 @@ class Layouts:
     def __init__(
         self, gm: torch.fx.GraphModule, inputs: Sequence[Any], numbers: Collection[int], compile: Compile
     ) -> None:
-        self.graph, self.inputs, self.compile = copied(gm), list(inputs), compile
+        self.graph, self.inputs, self.compile = Graphed(gm, gm.graph), list(inputs), compile
         self.context = in_this_context()
         placeholders = self.graph.graph.find_nodes(op="placeholder")
         tangents = [placeholders.index(node) for node in tangents_of(self.graph.graph)]
         self.open: list[_Static | _Symbolic] = []
         for number in numbers:
-            value = self.inputs[tangents[number]]
-            self.open.append((_Symbolic if is_of_symbols(value) else _Static)(tangents[number], value))
+            place = tangents[number]
+            kind = _Symbolic if is_of_symbols(self.inputs[place]) else _Static
+            self.open.append(kind(place, self.inputs[place], axes_told(self.graph.graph, placeholders[place])))
         self.made: dict[tuple[Lie | None, ...], BoxedFunction] = {}
 
     def __call__(self, arguments: list[Any]) -> Any:
@@ -193,7 +207,6 @@ class Layouts:
             given = arguments[one.place]
             if given is not None:
                 arguments[one.place] = one.lying(given, lie) if lie == as_taken else one.copied(given)
-            given = None
         return program(arguments)
 
     def _program(self, lies: tuple[Lie | None, ...]) -> tuple[BoxedFunction, tuple[Lie | None, ...]]:

@@ -3,8 +3,11 @@
     %a = mul(%tangents_1, %x)        %b = clone(%tangents_1, memory_format = channels_last)
                                 →    %a = mul(%b, %x)
 
+    one that is expanded        →    %b = clone(expand(%tangents_1, [4, 8]))
+
 All that reads such a gradient still reads one that lies as before: no call of the graph, and no result, is another. The
-clone is a nest like any other, so whoever reads it reads the gradient itself wherever that costs less.
+clone is a nest like any other, so whoever reads it reads the gradient itself wherever that costs less. Of one that is expanded (`y.sum().backward()`) the graph is given
+the elements that there are.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx._lazy_graph_module import _LazyGraphModule  # pyright: ignore[reportPrivateUsage]
 
 from cuesta.lowering.capture.inserting import fake_mode_of
-from cuesta.lowering.capture.undefined_gradients import Graphed
+from cuesta.lowering.capture.undefined_gradients import Graphed, tangents_of
 
 aten = torch.ops.aten
 Lie = tuple[int, ...]
@@ -65,8 +68,36 @@ def strides_in(order: Sequence[int], sizes: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(strides)
 
 
+def axes_told(graph: Graph, node: Node) -> Mapping[int, int | tuple[Node, int]]:
+    """The axes of an input whose sizes are known without it: numbers, or where else a size is found, which input it is
+    (axis -1), or an axis of which.
+    """
+    value: torch.Tensor = node.meta["val"]
+    found: dict[int, int | tuple[Node, int]] = {}
+    for axis, size in enumerate(value.shape):
+        if type(size) is int:
+            found[axis] = size
+        elif (other := _found_beside(graph, size)) is not None:
+            found[axis] = other
+    return found
+
+
+def _found_beside(graph: Graph, size: Any) -> tuple[Node, int] | None:
+    tangents = tangents_of(graph)
+    for node in graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and value.node.expr == size.node.expr:
+            return node, -1
+        if isinstance(value, torch.Tensor) and node not in tangents:
+            for axis, one in enumerate(value.shape):
+                if isinstance(one, torch.SymInt) and one.node.expr == size.node.expr:
+                    return node, axis
+    return None
+
+
 def lying_so(backward: Graphed, inputs: Sequence[Any], lies: Mapping[int, Lie]) -> tuple[GraphModule, list[Any]]:
-    """The graph, a copy, that is given some of its inputs, by their places, as they lie, and its example inputs.
+    """The graph, a copy, that is given some of its inputs, by their places, as they lie, and its example inputs. Axes
+    that are expanded, of those whose sizes are told (`axes_told`), have one element.
 
     Requires: these inputs are dense (`is_dense`) as the graph was traced.
     """
@@ -79,19 +110,32 @@ def lying_so(backward: Graphed, inputs: Sequence[Any], lies: Mapping[int, Lie]) 
     first = next(node for node in graph.nodes if node.op != "placeholder")
     for place, lie in lies.items():
         node, value = placeholders[place], inputs[place]
+        told = axes_told(graph, node)
+        strides = strides_in(lie, value.shape) if is_of_symbols(value) else lie
+        narrow = {axis: one for axis, one in told.items() if type(strides[axis]) is int and strides[axis] == 0}
+        sizes = [1 if axis in narrow else size for axis, size in enumerate(value.shape)]
+        with fake_mode_of(value), _no_guards(value):
+            given = taken[place] = torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device)
+            seen = given.expand(value.shape)
         with graph.inserting_before(first):
-            laid, reader = _laid(graph, node, value)
+            whole = _expanded(graph, node, seen, narrow) if narrow else node
+            laid, reader = _laid(graph, whole, value)
+        reader = whole if narrow else reader
         node.replace_all_uses_with(laid, delete_user_cb=lambda user, reader=reader: user is not reader)
-        node.meta = {**node.meta, "val": _lying(value, lie)}
-        taken[place] = node.meta["val"]
+        node.meta = {**node.meta, "val": given}
     return _LazyGraphModule(backward.module, graph), taken
 
 
-def _lying(value: torch.Tensor, lie: Lie) -> torch.Tensor:
-    """A tensor of no elements that anybody sees, as `value` but for how it lies."""
-    strides = strides_in(lie, value.shape) if is_of_symbols(value) else lie
-    with fake_mode_of(value), _no_guards(value):
-        return torch.empty_strided(value.shape, strides, dtype=value.dtype, device=value.device)
+def _expanded(graph: Graph, node: Node, seen: torch.Tensor, axes: Mapping[int, int | tuple[Node, int]]) -> Node:
+    """An input of which some axes have one element, with all that it means: `seen`."""
+    sizes: list[Any] = [-1] * seen.dim()
+    for axis, told in axes.items():
+        if isinstance(told, int):
+            sizes[axis] = told
+        else:
+            other, of = told
+            sizes[axis] = other if of < 0 else _node(graph, seen.shape[axis], aten.sym_size.int, other, of)
+    return _node(graph, seen, aten.expand.default, node, sizes)
 
 
 def _no_guards(value: Any) -> Any:
@@ -115,10 +159,10 @@ def _laid(graph: Graph, node: Node, value: torch.Tensor) -> tuple[Node, Node]:
     return _node(graph, value, aten.permute.default, copy, back), lines
 
 
-def _node(graph: Graph, value: torch.Tensor, target: Any, *args: Any, **kwargs: Any) -> Node:
+def _node(graph: Graph, value: Any, target: Any, *args: Any, **kwargs: Any) -> Node:
     node = graph.call_function(target, args, kwargs)
     node.meta = {"val": value}
     return node
 
 
-__all__ = ["Lie", "format_of", "is_dense", "is_of_symbols", "lying_so", "strides_in"]
+__all__ = ["Lie", "axes_told", "format_of", "is_dense", "is_of_symbols", "lying_so", "strides_in"]
