@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import torch
 
 from cuesta.lowering.capture.gradient_layouts import (
+    Kept,
     Lie,
     axes_told,
     format_of,
@@ -29,7 +30,7 @@ from cuesta.lowering.capture.gradient_layouts import (
     lying_so,
     strides_in,
 )
-from cuesta.lowering.capture.undefined_gradients import Graphed, tangents_of
+from cuesta.lowering.capture.undefined_gradients import tangents_of
 from cuesta.undefined_gradients import function_of, in_this_context
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ MOST: Final = 4
 """How often a backward pass is compiled for gradients that lie in various ways, beside the way that was guessed.
 
 Source: chosen; a gradient comes row-major, as its result lies, or as one number.
+"""
+_REMEMBERED: Final = 64
+"""How many strides of gradients that came are remembered.
+
+Source: chosen: more than MOST, as strides of axes with one element may be any.
 """
 
 
@@ -111,25 +117,34 @@ class _Static:
     """A gradient of known sizes: what the graph says of it, and what is done with one that comes."""
 
     def __init__(self, place: int, value: torch.Tensor, told: Collection[int]) -> None:
-        self.place, self.strides = place, cast("tuple[int, ...]", value.stride())
+        self.place, self.sizes = place, cast("tuple[int, ...]", tuple(value.shape))
+        self.strides = cast("tuple[int, ...]", value.stride())
+        self.told, self.empty = told, 0 in self.sizes
+        self.known: dict[tuple[int, ...], Lie | None] = {}
+        """By the strides of those that came."""
 
     def lie(self, given: torch.Tensor) -> Lie | None:
         """How one lies that does not lie as was guessed; strides of axes with one element count for nothing."""
         strides = given.stride()
-        if strides == self.strides or not given.numel():
+        if strides == self.strides or self.empty:
             return None
-        known = zip(strides, self.strides, given.shape, strict=True)
+        if (found := self.known.get(strides, self)) is not self:
+            return cast("Lie | None", found)
+        known = zip(strides, self.strides, self.sizes, strict=True)
         lie = tuple(guess if size == 1 else stride for stride, guess, size in known)
-        return None if lie == self.strides else lie
+        if len(self.known) >= _REMEMBERED:
+            self.known.clear()
+        self.known[strides] = found = None if lie == self.strides else lie
+        return found
 
     def lying(self, given: torch.Tensor, lie: Lie | None) -> torch.Tensor:
         """The gradient, as the program takes it that is compiled for this."""
-        if not given.numel():
-            return self.copied(given)
         strides = self.strides if lie is None else lie
         if lie is not None and 0 in lie:
-            return given.as_strided(_narrowed(given.shape, strides, range(len(lie))), strides)
-        return given if given.stride() == strides else given.as_strided(given.shape, strides)
+            return given.as_strided(_narrowed(self.sizes, strides, self.told), strides)
+        if given.stride() == strides:
+            return given
+        return self.copied(given) if self.empty else given.as_strided(self.sizes, strides)
 
     def copied(self, given: torch.Tensor) -> torch.Tensor:
         """A copy that lies as was guessed."""
@@ -180,15 +195,16 @@ class Layouts:
     def __init__(
         self, gm: torch.fx.GraphModule, inputs: Sequence[Any], numbers: Collection[int], compile: Compile
     ) -> None:
-        self.graph, self.inputs, self.compile = Graphed(gm, gm.graph), list(inputs), compile
+        self.kept, self.untouched = Kept(gm), [gm]
+        self.inputs, self.compile = list(inputs), compile
         self.context = in_this_context()
-        placeholders = self.graph.graph.find_nodes(op="placeholder")
-        tangents = [placeholders.index(node) for node in tangents_of(self.graph.graph)]
+        placeholders = gm.graph.find_nodes(op="placeholder")
+        tangents = [placeholders.index(node) for node in tangents_of(gm.graph)]
         self.open: list[_Static | _Symbolic] = []
         for number in numbers:
             place = tangents[number]
             kind = _Symbolic if is_of_symbols(self.inputs[place]) else _Static
-            self.open.append(kind(place, self.inputs[place], axes_told(self.graph.graph, placeholders[place])))
+            self.open.append(kind(place, self.inputs[place], axes_told(gm.graph, placeholders[place])))
         self.made: dict[tuple[Lie | None, ...], BoxedFunction] = {}
 
     def __call__(self, arguments: list[Any]) -> Any:
@@ -217,8 +233,12 @@ class Layouts:
         if lies != guessed and len(self.made) - (guessed in self.made) >= MOST:
             return self._program(guessed)
         given = {one.place: lie for one, lie in zip(self.open, lies, strict=True) if lie is not None}
+        try:
+            gm = self.untouched.pop()  # compiling changes it
+        except IndexError:
+            gm = self.kept.made()
         with self.context():
-            self.made[lies] = self.compile(*lying_so(self.graph, self.inputs, given))
+            self.made[lies] = self.compile(gm, lying_so(gm.graph, self.inputs, given))
         return self.made[lies], lies
 
 

@@ -17,11 +17,11 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 import torch
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, GraphModule, Node, map_arg
 from torch.fx._lazy_graph_module import _LazyGraphModule  # pyright: ignore[reportPrivateUsage]
 
 from cuesta.lowering.capture.inserting import fake_mode_of
-from cuesta.lowering.capture.undefined_gradients import Graphed, tangents_of
+from cuesta.lowering.capture.undefined_gradients import tangents_of
 
 aten = torch.ops.aten
 Lie = tuple[int, ...]
@@ -95,16 +95,32 @@ def _found_beside(graph: Graph, size: Any) -> tuple[Node, int] | None:
     return None
 
 
-def lying_so(backward: Graphed, inputs: Sequence[Any], lies: Mapping[int, Lie]) -> tuple[GraphModule, list[Any]]:
-    """The graph, a copy, that is given some of its inputs, by their places, as they lie, and its example inputs. Axes
+class Kept:
+    """A graph as it is now, whatever becomes of it. It costs little until it is asked for."""
+
+    def __init__(self, module: GraphModule) -> None:
+        self.module = module
+        self.nodes = [
+            (node, node.op, node.target, node.args, node.kwargs, node.name, node.type, dict(node.meta))
+            for node in module.graph.nodes
+        ]
+
+    def made(self) -> GraphModule:
+        """The graph, with nodes of its own. (A module would write its code, which nobody calls.)"""
+        graph, made = Graph(), dict[Node, Node]()
+        for node, op, target, args, kwargs, name, kind, meta in self.nodes:
+            ours = map_arg((args, kwargs), made.__getitem__)
+            made[node] = graph.create_node(op, target, *ours, name=name, type_expr=kind)
+            made[node].meta = dict(meta)
+        return _LazyGraphModule(self.module, graph)
+
+
+def lying_so(graph: Graph, inputs: Sequence[Any], lies: Mapping[int, Lie]) -> list[Any]:
+    """Lets a backward graph take some of its inputs, by their places, as they lie, and gives the example inputs. Axes
     that are expanded, of those whose sizes are told (`axes_told`), have one element.
 
     Requires: these inputs are dense (`is_dense`) as the graph was traced.
     """
-    graph, made = Graph(), dict[Node, Node]()
-    results: Any = graph.graph_copy(backward.graph, made)
-    graph.output(results)
-    graph.output_node().meta = dict(backward.graph.output_node().meta)
     taken = list(inputs)
     placeholders = graph.find_nodes(op="placeholder")
     first = next(node for node in graph.nodes if node.op != "placeholder")
@@ -123,7 +139,7 @@ def lying_so(backward: Graphed, inputs: Sequence[Any], lies: Mapping[int, Lie]) 
         reader = whole if narrow else reader
         node.replace_all_uses_with(laid, delete_user_cb=lambda user, reader=reader: user is not reader)
         node.meta = {**node.meta, "val": given}
-    return _LazyGraphModule(backward.module, graph), taken
+    return taken
 
 
 def _expanded(graph: Graph, node: Node, seen: torch.Tensor, axes: Mapping[int, int | tuple[Node, int]]) -> Node:
@@ -165,4 +181,4 @@ def _node(graph: Graph, value: Any, target: Any, *args: Any, **kwargs: Any) -> N
     return node
 
 
-__all__ = ["Lie", "axes_told", "format_of", "is_dense", "is_of_symbols", "lying_so", "strides_in"]
+__all__ = ["Kept", "Lie", "axes_told", "format_of", "is_dense", "is_of_symbols", "lying_so", "strides_in"]
