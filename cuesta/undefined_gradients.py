@@ -228,4 +228,12 @@ def copied(module: torch.fx.GraphModule) -> Graphed:
     return Graphed(module, nodes)
 
 
-__all__ = ["Parts", "captured_metadata", "copied", "function_of", "has_functions_of_several", "in_this_context", "take_undefined"]
+__all__ = [
+    "Parts",
+    "captured_metadata",
+    "copied",
+    "function_of",
+    "has_functions_of_several",
+    "in_this_context",
+    "take_undefined",
+]

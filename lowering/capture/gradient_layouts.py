@@ -6,8 +6,8 @@
     one that is expanded        →    %b = clone(expand(%tangents_1, [4, 8]))
 
 All that reads such a gradient still reads one that lies as before: no call of the graph, and no result, is another. The
-clone is a nest like any other, so whoever reads it reads the gradient itself wherever that costs less. Of one that is expanded (`y.sum().backward()`) the graph is given
-the elements that there are.
+clone is a nest like any other, so whoever reads it reads the gradient itself wherever that costs less. Of one that is
+expanded (`y.sum().backward()`) the graph is given the elements that there are.
 """
 
 from __future__ import annotations
@@ -86,13 +86,18 @@ def _found_beside(graph: Graph, size: Any) -> tuple[Node, int] | None:
     tangents = tangents_of(graph)
     for node in graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
-        if isinstance(value, torch.SymInt) and value.node.expr == size.node.expr:
+        if isinstance(value, torch.SymInt) and _same(value, size):
             return node, -1
         if isinstance(value, torch.Tensor) and node not in tangents:
             for axis, one in enumerate(value.shape):
-                if isinstance(one, torch.SymInt) and one.node.expr == size.node.expr:
+                if isinstance(one, torch.SymInt) and _same(one, size):
                     return node, axis
     return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two sizes that are symbols are one expression."""
+    return one.node.expr == other.node.expr
 
 
 class Kept:
@@ -137,7 +142,8 @@ def lying_so(graph: Graph, inputs: Sequence[Any], lies: Mapping[int, Lie]) -> li
             whole = _expanded(graph, node, seen, narrow) if narrow else node
             laid, reader = _laid(graph, whole, value)
         reader = whole if narrow else reader
-        node.replace_all_uses_with(laid, delete_user_cb=lambda user, reader=reader: user is not reader)
+        for user in [one for one in node.users if one is not reader]:
+            user.replace_input_with(node, laid)
         node.meta = {**node.meta, "val": given}
     return taken
 

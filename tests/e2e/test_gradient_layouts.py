@@ -1,9 +1,12 @@
-"""Gradients that are given to a backward pass, of every layout: they are read as they lie, and nobody copies them."""
+"""Gradients that a backward pass is given: they are read as they lie, nobody copies them, and the pass is compiled once
+for those that come alike.
+"""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,159 +14,223 @@ import torch
 from torch import Tensor
 from torch._functorch import config
 from torch.nn import functional as F
+from xdsl.dialects.builtin import ModuleOp
 
 import cuesta
 from cuesta import gradient_layouts
 from tests.support.differential import compiled_of
+from tests.support.triton_interpreter import interpreted_cuda, to_host
 
 pytestmark = pytest.mark.slow
 
-Program = Callable[[Tensor, Tensor], Any]
+SIZES = (4, 16, 16, 16)
+CONVOLVED = torch.randn(16, 16, 3, 3)
+Function = Callable[..., Any]
 
 
-def updated(x: Tensor, w: Tensor) -> Tensor:
-    z = x * 1
-    z.mul_(w)
-    x.mul_(2)
-    return z
-
-
-PROGRAMS: dict[str, Program] = {
-    "a product": lambda x, w: x * w + 1,
-    "a copy": lambda x, w: x.clone(),
-    "a root": lambda x, w: (x * x + w * w + 1).sqrt(),
-    "a softmax": lambda x, w: (x * w).softmax(1),
-    "a norm": lambda x, w: F.layer_norm(x * w, x.shape[-1:]),
-    "sums": lambda x, w: (x * w).sum(1),
-    "running sums": lambda x, w: (x * w).cumsum(-1),
-    "a permutation": lambda x, w: (x * w).permute(*range(1, x.dim()), 0),
-    "a view": lambda x, w: (x * w).flatten(0, 1),
-    "a matrix product": lambda x, w: x.sin() @ w.cos().mT,
-    "a part": lambda x, w: (x * w).narrow(1, 0, 2),
-    "parts": lambda x, w: torch.cat([x * w, w.sin()], 1),
-    "chosen": lambda x, w: (x * w)[:, torch.tensor([1, 0, 1])],
-    "two results": lambda x, w: (x * w, w.sin().mT),
-    "an update": updated,
-    "maxima": lambda x, w: (x * w).amax(-1),
-    "one more axis": lambda x, w: (x * w)[:, None],
-}
-SHAPES = ((2, 3, 4, 5), (4, 3), (2, 3, 1, 4), (1, 3, 4), (2, 2, 3, 2, 3))
-DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.complex64)
-
-
-def drawn(chance: random.Random, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """A gradient that lies in some way."""
-    rank = len(shape)
-    match chance.choice(["rows", "order", "one", "expanded", "part", "every second", "behind", "ones", "bits"]):
-        case "rows":
-            return torch.randn(*shape, dtype=dtype)
-        case "order":
-            order = chance.sample(range(rank), rank)
-            made = torch.randn([shape[axis] for axis in order], dtype=dtype)
-            return made.permute([order.index(axis) for axis in range(rank)])
-        case "one":
-            return torch.randn((), dtype=dtype).expand(shape)
-        case "expanded":
-            kept = [size if chance.random() < 0.5 else 1 for size in shape]
-            return drawn_order(chance, kept, dtype).expand(shape)
-        case "part":
-            axis = chance.randrange(rank)
-            made = torch.randn([size * 2 if k == axis else size for k, size in enumerate(shape)], dtype=dtype)
-            return made.narrow(axis, shape[axis], shape[axis])
-        case "every second":
-            return torch.randn([size * 2 for size in shape], dtype=dtype)[tuple([slice(None, None, 2)] * rank)]
-        case "behind":
-            count = torch.Size(shape).numel()
-            return torch.randn(count + 3, dtype=dtype)[3:].view(shape)
-        case "ones":
-            made = torch.randn(*shape, dtype=dtype)
-            strides = [7 if size == 1 else stride for size, stride in zip(shape, made.stride(), strict=True)]
-            return made.as_strided(made.shape, strides)
-        case _:
-            if dtype.is_complex:
-                return torch.randn(*shape, dtype=dtype).conj()
-            if dtype is torch.bfloat16:
-                return torch.randn(*shape, dtype=dtype)
-            return torch.randn(*shape, dtype=torch.promote_types(dtype, torch.complex64)).conj().imag
-
-
-def drawn_order(chance: random.Random, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    order = chance.sample(range(len(shape)), len(shape))
-    made = torch.randn([shape[axis] for axis in order], dtype=dtype)
-    return made.permute([order.index(axis) for axis in range(len(shape))])
-
-
-def laid(chance: random.Random, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    return drawn_order(chance, shape, dtype).requires_grad_()
-
-
-def gradients(function: Program, x: Tensor, w: Tensor, given: Sequence[Tensor | None], **settings: Any) -> list[Any]:
-    x, w = (one.detach().clone().requires_grad_() for one in (x, w))
-    results = function(x * 1, w)  # an input that may be updated
-    results = results if isinstance(results, tuple) else (results,)
-    pairs = [(one, gradient) for one, gradient in zip(results, given, strict=True) if gradient is not None]
-    ones, found = zip(*pairs, strict=True)
-    return list(torch.autograd.grad(ones, (x, w), found, allow_unused=True, **settings))
-
-
-def close(actual: Tensor | None, expected: Tensor | None) -> None:
-    if actual is None or expected is None:
-        assert actual is None or not actual.any()
-        assert expected is None or not expected.any()
-        return
-    digits = {torch.bfloat16: 4e-2, torch.float64: 1e-10}.get(expected.dtype, 2e-5)
-    assert actual.dtype == expected.dtype and actual.shape == expected.shape
-    torch.testing.assert_close(actual, expected, rtol=digits, atol=digits * (1 + float(expected.abs().max())))
-
-
-@pytest.mark.parametrize("seed", range(24))
-def test_gradients_of_any_layout(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    look(seed, monkeypatch.setattr)
-
-
-def look(seed: int, change: Callable[[Any, str, Any], None], most: int = 4) -> None:
-    """One program, called with gradients of several layouts."""
-    change(gradient_layouts, "LEAST_BYTES", 1)
-    change(gradient_layouts, "MOST", most)
-    change(config, "donated_buffer", False)  # PyTorch refuses `create_graph` with it
-    torch.manual_seed(seed)
+@pytest.fixture(autouse=True)
+def compile_anew() -> None:
     torch._dynamo.reset()
-    chance = random.Random(seed)
-    name = chance.choice([*PROGRAMS])
-    program, dtype, dynamic = PROGRAMS[name], chance.choice(DTYPES), chance.choice([None, True])
-    shape = chance.choice(SHAPES)
-    if dtype.is_complex and name in ("a norm", "a softmax", "maxima", "a root"):
-        dtype = torch.float32
-    compiled = compiled_of(lambda x, w: program(x, w), dynamic=dynamic)
-    x, w = laid(chance, shape, dtype), laid(chance, shape, dtype)
-    sizes = [shape] if dynamic is None else [shape, [size + (size > 1) for size in shape]]
-    for _ in range(8):
-        wanted = chance.choice(sizes)
-        if list(wanted) != list(x.shape):
-            x, w = laid(chance, wanted, dtype), laid(chance, wanted, dtype)
-        with torch.no_grad():
-            results = program(x.clone(), w)
-        results = results if isinstance(results, tuple) else (results,)
-        given: list[Tensor | None] = [drawn(chance, one.shape, dtype) for one in results]
-        if len(given) > 1 and chance.random() < 0.4:
-            given[chance.randrange(len(given))] = None
-        expected = gradients(program, x, w, given)
-        actual = gradients(compiled, x, w, given, create_graph=chance.random() < 0.1)
-        for one, other in zip(actual, expected, strict=True):
-            close(None if one is None else one.detach(), other)
 
 
-if __name__ == "__main__":
-    import sys
-    import traceback
-    import warnings
+def images() -> Tensor:
+    """They lie channels last, as what is computed of them does."""
+    return torch.randn(SIZES).to(memory_format=torch.channels_last).requires_grad_()
 
-    warnings.simplefilter("ignore")
-    wrong = 0
-    for seed in range(int(sys.argv[1]), int(sys.argv[2])):
-        try:
-            look(seed, setattr)
-        except Exception:  # noqa: BLE001
-            wrong += 1
-            print("seed", seed, traceback.format_exc()[-1500:], flush=True)
-    print(wrong, "wrong", len(cuesta.records))
+
+def scaled(x: Tensor) -> Tensor:
+    return (x * 2).sigmoid()
+
+
+def normed(x: Tensor) -> Tensor:
+    return F.relu(F.batch_norm(x, None, None, training=True))
+
+
+def convolved(x: Tensor) -> Tensor:
+    return F.relu(F.conv2d(x, CONVOLVED.to(memory_format=torch.channels_last), padding=1) * 2)
+
+
+FUNCTIONS = (scaled, normed, convolved)
+LAYOUTS: dict[str, Callable[[], Tensor]] = {
+    "row-major": lambda: torch.randn(SIZES),
+    "as the result": lambda: torch.randn(SIZES).to(memory_format=torch.channels_last),
+    "one number": lambda: torch.tensor(2.5).expand(SIZES),
+    "one number a channel": lambda: torch.randn(1, 16, 1, 1).expand(SIZES),
+    "a part": lambda: torch.randn(4, 32, 16, 16)[:, 16:],
+    "every second": lambda: torch.randn(4, 16, 16, 32)[..., ::2],
+    "turned": lambda: torch.randn(16, 16, 4, 16).permute(2, 3, 0, 1),
+}
+
+
+@contextmanager
+def backward_passes() -> Iterator[list[Any]]:
+    """The records of the backward passes that are compiled meanwhile."""
+    before, found = len(cuesta.records), list[Any]()
+    yield found
+    found += [one for one in cuesta.records[before:] if one.kind == "backward"]
+
+
+def gradient(function: Function, x: Tensor, given: Tensor, **settings: Any) -> Tensor:
+    (found,) = torch.autograd.grad(function(x), x, given, **settings)
+    return found.detach()
+
+
+def check(compiled: Function, function: Function, x: Tensor, given: Tensor) -> None:
+    torch.testing.assert_close(gradient(compiled, x, given), gradient(function, x, given), rtol=1e-4, atol=1e-4)
+
+
+def moves(function: Function, x: Tensor, given: Tensor) -> list[str]:
+    """What moves a tensor as a whole while gradients are computed, outside of machine code of ours."""
+    result = function(x)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        torch.autograd.grad(result, x, given)
+    copies = ("aten::copy_", "aten::clone", "aten::contiguous", "aten::fill_")
+    return [one.name for one in profile.events() or () if one.name in copies]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_they_are_read_as_they_lie(function: Function, layout: str) -> None:
+    """AOTAutograd copies them; where only the copy is ours, the kernels are as many as for what it guesses."""
+    x, given = images(), LAYOUTS[layout]()
+    compiled = compiled_of(function, dynamic=False)
+    with backward_passes() as passes:
+        check(compiled, function, x, given)
+    assert moves(compiled, x, given) == []
+    other = compiled_of(lambda x: function(x), dynamic=False)
+    with backward_passes() as guessed:
+        gradient(other, x, LAYOUTS["as the result"]())
+    assert [one.kernels for one in passes] == [one.kernels for one in guessed]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_pass_is_compiled_for_a_few_layouts_and_once_for_each(dynamic: bool) -> None:
+    x, compiled = images(), compiled_of(scaled, dynamic=dynamic)
+    with backward_passes() as passes:
+        for _ in range(2):
+            for layout in LAYOUTS:
+                check(compiled, scaled, x, LAYOUTS[layout]())
+    most = gradient_layouts.MOST + 1 if not dynamic else 5  # a part and every second are copied
+    assert len(passes) == most
+
+
+def test_what_comes_first_is_compiled_alone() -> None:
+    x, compiled = images(), compiled_of(scaled, dynamic=False)
+    with backward_passes() as passes:
+        for _ in range(3):
+            check(compiled, scaled, x, torch.randn(SIZES))
+    assert len(passes) == 1
+
+
+def test_strides_of_axes_with_one_element_count_for_nothing() -> None:
+    x = torch.randn(128, 1, 128).requires_grad_()
+    compiled = compiled_of(scaled, dynamic=False)
+    with backward_passes() as passes:
+        for stride in (1, 128, 5):
+            check(compiled, scaled, x, torch.randn(128, 1, 128).as_strided((128, 1, 128), (128, stride, 1)))
+    assert len(passes) == 1
+
+
+def test_small_ones_are_copied_as_before() -> None:
+    x, compiled = torch.randn(8, 8).requires_grad_(), compiled_of(scaled)
+    with backward_passes() as passes:
+        check(compiled, scaled, x, torch.randn(8, 8))
+        check(compiled, scaled, x, torch.randn(8, 8).T)
+    assert len(passes) == 1
+
+
+def test_sizes_that_change() -> None:
+    compiled = compiled_of(normed, dynamic=True)
+    with backward_passes() as passes:
+        for size in (20, 24, 28):
+            x = torch.randn(4, 16, size, 18).to(memory_format=torch.channels_last).requires_grad_()
+            check(compiled, normed, x, torch.randn(x.shape))
+            check(compiled, normed, x, torch.tensor(0.5).expand(x.shape))
+            check(compiled, normed, x, torch.randn(size, 4, 16, 18).permute(1, 2, 0, 3))
+            assert moves(compiled, x, torch.randn(x.shape)) == []
+    assert len(passes) == 3
+
+
+def test_no_elements() -> None:
+    compiled = compiled_of(scaled, dynamic=True)
+    for sizes in (SIZES, (0, *SIZES[1:])):
+        x = torch.randn(sizes).to(memory_format=torch.channels_last).requires_grad_()
+        check(compiled, scaled, x, torch.randn(sizes))
+        check(compiled, scaled, x, torch.tensor(0.5).expand(sizes))
+
+
+def test_hooks_see_what_comes_and_what_is_differentiated_again_is_refused() -> None:
+    x, given, seen = images(), torch.randn(SIZES), []
+    compiled = compiled_of(scaled, dynamic=False)
+    result = compiled(x)
+    result.register_hook(lambda one: seen.append(one.stride()))
+    with config.patch(donated_buffer=False):
+        (found,) = torch.autograd.grad(result, x, given.requires_grad_(), create_graph=True)
+        torch.testing.assert_close(found, gradient(scaled, x, given))
+        assert seen == [given.stride()]
+        with pytest.raises(RuntimeError, match="double backward"):
+            found.sum().backward()
+
+
+def test_one_of_several_results() -> None:
+    """What nobody asked for is no gradient, and none is made."""
+    both = lambda x: (scaled(x), x.cos())  # noqa: E731
+    compiled = compiled_of(both, dynamic=False)
+    for chosen in ((0,), (1,), (0, 1), (0,)):
+        x, given = images(), [torch.randn(SIZES) for _ in chosen]
+        found, expected = (
+            torch.autograd.grad([function(x)[k] for k in chosen], x, given)[0] for function in (compiled, both)
+        )
+        torch.testing.assert_close(found, expected)
+
+
+def test_compiled_autograd_gets_them_as_it_expects() -> None:
+    """It takes the graph of the pass to pieces, which was traced for gradients that lie as results do."""
+    turned = lambda x: (x.flatten(2).transpose(1, 2) * 2).view(4, 256, 4, 4)  # noqa: E731
+    results: list[Any] = []
+    for call in (turned, compiled_of(turned)):
+        for again in range(2):
+            x = torch.ones(SIZES, requires_grad=True)
+            enabled = call is not turned and not again
+            with torch._dynamo.utils.maybe_enable_compiled_autograd(enabled, fullgraph=False, dynamic=False):
+                (call(x) * torch.arange(16.0).view(4, 4).T).sum().backward()
+            results.append(x.grad)
+    for one in results[1:]:
+        torch.testing.assert_close(one, results[0])
+
+
+def test_a_pass_from_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CUESTA_CACHE", "1")
+    monkeypatch.setenv("CUESTA_CACHE_DIR", str(tmp_path))
+    x, given = images(), torch.randn(SIZES)
+    for kept in (False, True):
+        torch._dynamo.reset()
+        compiled = compiled_of(scaled, dynamic=False)
+        with backward_passes() as passes:
+            check(compiled, scaled, x, given)
+            check(compiled, scaled, x, torch.tensor(0.5).expand(SIZES))
+        assert [one.from_cache for one in passes] == [kept] * 2
+
+
+@pytest.mark.parametrize("layout", ["row-major", "one number", "a part"])
+def test_on_a_gpu(layout: str) -> None:
+    """No kernel copies them: there are as many as for what AOTAutograd guesses."""
+    x, given = images(), LAYOUTS[layout]()
+    with interpreted_cuda() as programs:
+        found = gradient(compiled_of(scaled, dynamic=False), x, given)
+        gradient(compiled_of(lambda x: scaled(x), dynamic=False), x, LAYOUTS["as the result"]())
+    torch.testing.assert_close(found, gradient(scaled, x, given), rtol=1e-4, atol=1e-4)
+    _, backward, _, guessed = map(launches, programs)
+    assert backward == guessed == 1
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_reductions_on_a_gpu(layout: str) -> None:
+    x, given = images(), LAYOUTS[layout]()
+    with interpreted_cuda():
+        found = gradient(compiled_of(normed, dynamic=False), x, given)
+    torch.testing.assert_close(found, gradient(normed, x, given), rtol=1e-4, atol=1e-4)
+
+
+def launches(module: ModuleOp) -> int:
+    return sum(op.name == "host.launch" for op in to_host(module).walk())
