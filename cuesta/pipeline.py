@@ -112,6 +112,11 @@ STAGES: tuple[Stage, ...] = (
     Stage("choose-parts", "what is reduced is final; whether in parts is written down before anything obeys"),
     Stage("carry-reductions", "what is reduced is final; one walk that carries all of it computes each element once"),
     Stage("split-reductions", "large reductions with little around them would leave most of a machine idle"),
+    Stage(
+        "join-points-with-parts",
+        "on a GPU: parts of reductions are nests with points of their own, which others may share",
+        where="blocks",
+    ),
     Stage("split-scatters", "what a scatter starts from is written in order, by all; then it is changed"),
     Stage("spread-scans", "on a GPU points that may come in any order need not come one by one", where="atomics"),
     Stage("add-counters", "points that meet are counted; by now it is known which do"),

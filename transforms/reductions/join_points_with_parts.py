@@ -1,0 +1,227 @@
+"""`join-points-with-parts`: on a GPU a pointwise nest over what a nest with parts of reductions reads becomes a stage of
+that nest.
+
+    loops.nest (%p : 1000) { %s = sum (%j : 4096) of f(%x[%p · 4096 + %j]); store %s to %t[%p] }
+    loops.nest (%i : 4096000) { store g(%x[%i]) to %y[%i] }
+    →
+    loops.nest (%p : 1000) {
+      %s = sum (%j : 4096) of f(%x[%p · 4096 + %j]); store %s to %t[%p]
+      loops.for (%j : 4096) { store g(%x[%p · 4096 + %j]) to %y[%p · 4096 + %j] }
+    }
+
+So %x is read once: a loss that is a mean of squares, and what its backward pass needs. Exact.
+
+Law: where the parts read %x in the order of memory, point by parallel point, and as many points as the pointwise nest
+has, each of its points is one of theirs. (Two places of memory are two elements, so two points of the parts are two
+elements of %x, and there are as many of both.) Where the last part is not full, its points are those of the first so
+many places, and the nest's points are read and stored there alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from cuesta.dialects import elem, loops, sym
+from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.indexed import IndexedOp
+from cuesta.dialects.core.operation import ops_of
+from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
+from cuesta.dialects.loops.surgery import Substitution, clone_into, combines_of, is_pointwise, loads_of, stores_of
+from cuesta.dialects.loops.writing import BodyWriter, read_only_where, store_only_where, type_of_positions
+from cuesta.transforms.devices import DevicePass, traits_for
+from cuesta.transforms.fusion.absorb import begin_merge, end_merge
+from cuesta.transforms.fusion.cost import body_cost
+from cuesta.transforms.fusion.profit import large_sources
+from cuesta.transforms.fusion.space import Space, volume
+
+LEAST: Final = 1 << 15
+"""Points from which on it is worth reading a tensor once instead of twice.
+
+Source: as `siblings._LARGE`.
+"""
+MOST_OPS: Final = 100
+"""The most ops of a nest of both: all of its tensors are in registers at a time.
+
+Source: chosen.
+"""
+
+
+class JoinPointsWithPartsPass(DevicePass):
+    """Joins them where both read one large tensor.
+
+    Near misses: a nest whose own tensors lie otherwise, of which lanes would find nothing together; one that needs the
+    reductions, or is needed by them; a library call between the two; parts that are not full, or not all of the tensor.
+    """
+
+    name = "join-points-with-parts"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        block = entry_block(op)
+        nests = [nest for nest in block.ops if isinstance(nest, loops.NestOp) and not nest.operands]
+        on_gpu = [nest for nest in nests if not nest.choices and traits_for(nest, self.target).blocks]
+        points = [nest for nest in on_gpu if is_pointwise(nest) and not combines_of(nest)]
+        for nest in on_gpu if points else ():
+            if _has_parts(nest):
+                join(nest, points, block)
+
+
+def join(parts: loops.NestOp, points: list[loops.NestOp], block: Block) -> None:
+    """Joins a nest with all that may join it, which are taken off the list."""
+    for nest in list(points):
+        if (shared := large_sources(nest) & large_sources(parts)) and _is_large(nest):
+            found = walk_of(parts, nest, shared)
+            found = found if isinstance(found, str) else why_apart(parts, nest, block) or found
+            if isinstance(found, str):
+                no_match(nest, found)
+                continue
+            points.remove(nest)
+            parts = _joined(parts, nest, *found)
+
+
+def _has_parts(nest: loops.NestOp) -> bool:
+    """Whether its stages are reductions that nothing else stands in, over one domain."""
+    stages = [op for op in ops_of(nest.body) if isinstance(op, loops.DomainOp)]
+    reductions = [op for op in stages if isinstance(op, loops.ReduceOp)]
+    meets = any(isinstance(op, loops.MeetOp) for op in ops_of(nest.body))
+    same = len({tuple(op.sizes) for op in reductions}) == 1 and len(stages) == len(reductions)
+    return same and not meets and not any(isinstance(one, loops.DomainOp) for op in stages for one in ops_of(op.body))
+
+
+def _is_large(nest: loops.NestOp) -> bool:
+    points = volume(nest.sizes)
+    return isinstance(points, int) and points >= LEAST
+
+
+def walk_of(
+    parts: loops.NestOp, nest: loops.NestOp, shared: set[SSAValue]
+) -> tuple[tuple[sym.IndexExpr, ...], list[sym.IndexExpr]] | str:
+    """How the parts walk the points of a pointwise nest: the sizes of a part, and the indices of a point over the axes
+    of the parts and those; or why they do not. Where there are more of both than the nest has points, the first so many
+    are meant, in order.
+    """
+    for load in loads_of(parts):
+        reduction = load.parent_op()
+        if load.source not in shared or not isinstance(reduction, loops.ReduceOp):
+            continue
+        space, kind = Space(load), tensor_type_of(load.source)
+        indices = space.expressions(load)
+        if indices is None or tuple(sizes_of(kind)) != tuple(nest.sizes):
+            continue
+        number = _number(space.sizes)
+        if _address(indices, strides_of(kind), space.sizes) != number:
+            continue
+        if not _reads_all(load, space, number, volume(nest.sizes)):
+            continue
+        if not _all_lie_so(nest, strides_of(kind)):
+            return "its tensors lie otherwise than what the parts read"
+        return tuple(reduction.sizes), indices
+    return "the parts do not read all of what it reads, in the order of memory"
+
+
+def _number(sizes: Sequence[sym.IndexExpr]) -> sym.IndexExpr:
+    """The number that a point has, in row-major order."""
+    return sym.simplify(sym.linearize([sym.dim(k) for k in range(len(sizes))], sizes), sizes)
+
+
+def _reads_all(load: loops.LoadOp, space: Space, number: sym.IndexExpr, points: sym.IndexExpr) -> bool:
+    """Whether it reads at just the first so many points of all that there are."""
+    if load.mask is None:
+        return space.volume == points
+    test = load.mask.owner
+    if not isinstance(test, elem.TableOp) or test.row.name != "lt":
+        return False
+    index, limit = (operand.owner for operand in test.operands)
+    if not isinstance(index, loops.IndexOp) or not isinstance(limit, elem.ConstantOp):
+        return False
+    return space.expressions(index) == [number] and limit.value == points
+
+
+def _address(
+    indices: Sequence[sym.IndexExpr], strides: Sequence[sym.IndexExpr], sizes: Sequence[sym.IndexExpr]
+) -> sym.IndexExpr:
+    address: sym.IndexExpr = 0
+    for index, stride in zip(indices, strides, strict=True):
+        address = address + index * stride
+    return sym.simplify(address, sizes)
+
+
+def _all_lie_so(nest: loops.NestOp, strides: Sequence[sym.IndexExpr]) -> bool:
+    """Whether a pointwise nest reads and stores all large tensors point by point, and they have these strides."""
+    large = large_sources(nest)
+    accesses: list[tuple[IndexedOp, SSAValue]] = [(one, one.source) for one in loads_of(nest) if one.source in large]
+    accesses += [(one, one.target) for one in stores_of(nest)]
+    axes = [sym.dim(k) for k in range(len(nest.sizes))]
+    for op, tensor in accesses:
+        kind = tensor_type_of(tensor)
+        found = Space(op).expressions(op)
+        if found is None or tuple(sizes_of(kind)) != tuple(nest.sizes):
+            return False
+        rows = zip(found, axes, strides_of(kind), strides, nest.sizes, strict=True)
+        if not all(size == 1 or (index == axis and a == b) for index, axis, a, b, size in rows):
+            return False
+    return True
+
+
+def why_apart(parts: loops.NestOp, nest: loops.NestOp, block: Block) -> str | None:
+    """Why a nest cannot stand where the parts stand; None if it can."""
+    if body_cost(parts).ops + body_cost(nest).ops > MOST_OPS:
+        return "there would be too much in one nest"
+    order = {op: number for number, op in enumerate(ops_of(block))}
+    here, there = order[parts], order[nest]
+    first, last = min(here, there), max(here, there)
+    if any(isinstance(op, loops.ExternOp) for op in ops_of(block)[first:last]):
+        return "a library call stands between the two"
+    if here < there:
+        sources = {load.source.owner for load in loads_of(nest)}
+        late = [op for op in sources if isinstance(op, Operation) and op.parent is block and order[op] >= here]
+        return "it reads what comes after the parts" if late else None
+    users = [_at_top(use.operation, block) for result in nest.results for use in result.uses]
+    return "what it stores is read before the parts end" if any(order[op] <= here for op in users) else None
+
+
+def _at_top(op: Operation, block: Block) -> Operation:
+    while op.parent is not block:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
+
+
+def _joined(
+    parts: loops.NestOp, nest: loops.NestOp, inner: tuple[sym.IndexExpr, ...], indices: list[sym.IndexExpr]
+) -> loops.NestOp:
+    kept = len(parts.results)
+    merged = begin_merge(parts, nest, at_consumer=False)
+    stage = loops.ForOp.build(inner)
+    stage.location = nest.location
+    merged.body.add_op(stage)
+    substitution = Substitution([*merged.induction_variables, *stage.induction_variables])
+    for variable, index in zip(nest.induction_variables, indices, strict=True):
+        substitution.set_index(variable, index)
+    for old, new in zip(nest.handles, merged.handles[kept:], strict=True):
+        substitution.values[old] = new
+    place = InsertPoint.at_end(stage.body)
+    sizes, points = (*merged.sizes, *inner), volume(nest.sizes)
+    there: SSAValue | None = None
+    if volume(sizes) != points:
+        assert isinstance(points, int)
+        writer, kind = BodyWriter(stage.body, nest), type_of_positions(points)
+        axes = [*merged.induction_variables, *stage.induction_variables]
+        number = writer.add(loops.IndexOp.build(_number(sizes), axes, kind))
+        there = writer.make("lt", number, writer.constant(points, kind))
+    clone_into(nest.body.ops, place, substitution)
+    if there is not None:
+        read_only_where(there, stage)
+        store_only_where(there, [op for op in stage.body.ops if isinstance(op, loops.StoreOp)])
+    end_merge(merged, nest)
+    return merged
+
+
+__all__ = ["JoinPointsWithPartsPass"]
