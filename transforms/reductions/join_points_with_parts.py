@@ -1,5 +1,5 @@
-"""`join-points-with-parts`: on a GPU a pointwise nest over what a nest with parts of reductions reads becomes a stage of
-that nest.
+"""`join-points-with-parts`: on a GPU a pointwise nest becomes a stage of a nest with parts of reductions that reads the
+same.
 
     loops.nest (%p : 1000) { %s = sum (%j : 4096) of f(%x[%p · 4096 + %j]); store %s to %t[%p] }
     loops.nest (%i : 4096000) { store g(%x[%i]) to %y[%i] }
@@ -19,7 +19,7 @@ many places, and the nest's points are read and stored there alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from xdsl.context import Context
@@ -40,11 +40,17 @@ from cuesta.transforms.fusion.absorb import begin_merge, end_merge
 from cuesta.transforms.fusion.cost import body_cost
 from cuesta.transforms.fusion.profit import large_sources
 from cuesta.transforms.fusion.space import Space, volume
+from cuesta.transforms.reductions.when import TILE
 
 LEAST: Final = 1 << 15
 """Points from which on it is worth reading a tensor once instead of twice.
 
 Source: as `siblings._LARGE`.
+"""
+SHORTEST: Final = 1024
+"""Points of a part from which on a program has enough to do with them alone; the longest part stays in registers.
+
+Source: chosen: of shorter ones a program takes several, by tilings that are not those of a pointwise nest.
 """
 MOST_OPS: Final = 100
 """The most ops of a nest of both: all of its tensors are in registers at a time.
@@ -57,7 +63,8 @@ class JoinPointsWithPartsPass(DevicePass):
     """Joins them where both read one large tensor.
 
     Near misses: a nest whose own tensors lie otherwise, of which lanes would find nothing together; one that needs the
-    reductions, or is needed by them; a library call between the two; parts that are not full, or not all of the tensor.
+    reductions, or is needed by them; a library call between the two; parts of a few points, or of more than a program
+    has registers for; parts that are not all of the tensor.
     """
 
     name = "join-points-with-parts"
@@ -66,23 +73,32 @@ class JoinPointsWithPartsPass(DevicePass):
         block = entry_block(op)
         nests = [nest for nest in block.ops if isinstance(nest, loops.NestOp) and not nest.operands]
         on_gpu = [nest for nest in nests if not nest.choices and traits_for(nest, self.target).blocks]
-        points = [nest for nest in on_gpu if is_pointwise(nest) and not combines_of(nest)]
-        for nest in on_gpu if points else ():
+        readers: dict[SSAValue, list[loops.NestOp]] = {}
+        for nest in on_gpu:
+            if is_pointwise(nest) and not combines_of(nest) and _is_large(nest):
+                for source in large_sources(nest):
+                    readers.setdefault(source, []).append(nest)
+        for nest in on_gpu if readers else ():
             if _has_parts(nest):
-                join(nest, points, block)
+                join(nest, readers, block)
 
 
-def join(parts: loops.NestOp, points: list[loops.NestOp], block: Block) -> None:
-    """Joins a nest with all that may join it, which are taken off the list."""
-    for nest in list(points):
-        if (shared := large_sources(nest) & large_sources(parts)) and _is_large(nest):
-            found = walk_of(parts, nest, shared)
-            found = found if isinstance(found, str) else why_apart(parts, nest, block) or found
-            if isinstance(found, str):
-                no_match(nest, found)
-                continue
-            points.remove(nest)
-            parts = _joined(parts, nest, *found)
+def join(parts: loops.NestOp, readers: Mapping[SSAValue, Sequence[loops.NestOp]], block: Block) -> None:
+    """Joins a nest with all that may join it, of the pointwise nests that read what it reads."""
+    sources = dict.fromkeys(load.source for load in loads_of(parts))
+    found = [(nest, source) for source in sources for nest in readers.get(source, ())]
+    tried = set[loops.NestOp]()
+    for nest, source in found:
+        if nest.parent is not block or nest in tried:  # it has joined other parts
+            continue
+        walk = walk_of(parts, nest, source)
+        if not isinstance(walk, str):
+            tried.add(nest)
+            walk = why_apart(parts, nest, block) or walk
+        if isinstance(walk, str):
+            no_match(nest, walk)
+        else:
+            parts = _joined(parts, nest, *walk)
 
 
 def _has_parts(nest: loops.NestOp) -> bool:
@@ -100,7 +116,7 @@ def _is_large(nest: loops.NestOp) -> bool:
 
 
 def walk_of(
-    parts: loops.NestOp, nest: loops.NestOp, shared: set[SSAValue]
+    parts: loops.NestOp, nest: loops.NestOp, shared: SSAValue
 ) -> tuple[tuple[sym.IndexExpr, ...], list[sym.IndexExpr]] | str:
     """How the parts walk the points of a pointwise nest: the sizes of a part, and the indices of a point over the axes
     of the parts and those; or why they do not. Where there are more of both than the nest has points, the first so many
@@ -108,12 +124,15 @@ def walk_of(
     """
     for load in loads_of(parts):
         reduction = load.parent_op()
-        if load.source not in shared or not isinstance(reduction, loops.ReduceOp):
+        if load.source is not shared or not isinstance(reduction, loops.ReduceOp):
             continue
         space, kind = Space(load), tensor_type_of(load.source)
         indices = space.expressions(load)
         if indices is None or tuple(sizes_of(kind)) != tuple(nest.sizes):
             continue
+        length = volume(reduction.sizes)
+        if not isinstance(length, int) or not SHORTEST <= length <= TILE:
+            return "its parts are too short, or do not stay in registers"
         number = _number(space.sizes)
         if _address(indices, strides_of(kind), space.sizes) != number:
             continue

@@ -115,3 +115,37 @@ func.func @main(%x : tensor<32768xf32>, %w : tensor<4x4xf32>) -> (tensor<8xf32>,
   }
   func.return %t, %f, %m, %v : tensor<8xf32>, tensor<f32>, tensor<4x4xf32>, tensor<32768xf32>
 }
+
+// -----
+// Near misses: rows of a few points, and of more than a program keeps in registers.
+// CHECK:      loops.nest (%{{.*}} : 512)
+// CHECK:      loops.nest (%{{.*}} : 2)
+// CHECK:      loops.nest (%{{.*}} : 512, %{{.*}} : 64)
+// CHECK:      loops.nest (%{{.*}} : 2, %{{.*}} : 16384)
+func.func @main(%x : tensor<512x64xf32>, %w : tensor<2x16384xf32>) -> (tensor<512xf32>, tensor<2xf32>, tensor<512x64xf32>, tensor<2x16384xf32>) {
+  %t = loops.nest (%p : 512) outs(%o : tensor<512xf32>) {
+    %s = loops.reduce sum (%j : 64) {
+      %a = loops.load %x[%p, %j] : tensor<512x64xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%p] : tensor<512xf32>
+  }
+  %u = loops.nest (%p : 2) outs(%o : tensor<2xf32>) {
+    %s = loops.reduce sum (%j : 16384) {
+      %a = loops.load %w[%p, %j] : tensor<2x16384xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%p] : tensor<2xf32>
+  }
+  %y = loops.nest (%i : 512, %k : 64) outs(%o : tensor<512x64xf32>) {
+    %a = loops.load %x[%i, %k] : tensor<512x64xf32>
+    %b = elem.neg %a : f32
+    loops.store %b, %o[%i, %k] : tensor<512x64xf32>
+  }
+  %v = loops.nest (%i : 2, %k : 16384) outs(%o : tensor<2x16384xf32>) {
+    %a = loops.load %w[%i, %k] : tensor<2x16384xf32>
+    %b = elem.neg %a : f32
+    loops.store %b, %o[%i, %k] : tensor<2x16384xf32>
+  }
+  func.return %t, %u, %y, %v : tensor<512xf32>, tensor<2xf32>, tensor<512x64xf32>, tensor<2x16384xf32>
+}
