@@ -113,7 +113,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("carry-reductions", "what is reduced is final; one walk that carries all of it computes each element once"),
     Stage("split-reductions", "large reductions with little around them would leave most of a machine idle"),
     Stage(
-        "join-points-with-parts",
+        "join-points-and-parts",
         "on a GPU: parts of reductions are nests with points of their own, which others may share",
         where="blocks",
     ),

@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "join-points-with-parts{target=cuda}" --split-input-file
+// RUN: cuesta-opt %s -p "join-points-and-parts{target=cuda}" --split-input-file
 
 // Near miss: it stores across what the parts read in order.
 // CHECK:      loops.nest (%{{.*}} : 8) outs(%{{.*}}: tensor<8xf32>) {

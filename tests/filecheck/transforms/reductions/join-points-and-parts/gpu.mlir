@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "join-points-with-parts{target=cuda}" --split-input-file
+// RUN: cuesta-opt %s -p "join-points-and-parts{target=cuda}" --split-input-file
 
 // A mean of squares, and what its backward pass reads.
 // CHECK:      loops.nest (%[[P:.*]] : 16) outs(%{{.*}}: tensor<16xf32>, %{{.*}}: tensor<128x1024xf32>) {

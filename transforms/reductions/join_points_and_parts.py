@@ -1,4 +1,4 @@
-"""`join-points-with-parts`: on a GPU a pointwise nest becomes a stage of a nest with parts of reductions that reads the
+"""`join-points-and-parts`: on a GPU a pointwise nest becomes a stage of a nest with parts of reductions that reads the
 same.
 
     loops.nest (%p : 1000) { %s = sum (%j : 4096) of f(%x[%p · 4096 + %j]); store %s to %t[%p] }
@@ -59,7 +59,7 @@ Source: chosen.
 """
 
 
-class JoinPointsWithPartsPass(DevicePass):
+class JoinPointsAndPartsPass(DevicePass):
     """Joins them where both read one large tensor.
 
     Near misses: a nest whose own tensors lie otherwise, of which lanes would find nothing together; one that needs the
@@ -67,7 +67,7 @@ class JoinPointsWithPartsPass(DevicePass):
     has registers for; parts that are not all of the tensor.
     """
 
-    name = "join-points-with-parts"
+    name = "join-points-and-parts"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         block = entry_block(op)
@@ -243,4 +243,4 @@ def _joined(
     return merged
 
 
-__all__ = ["JoinPointsWithPartsPass"]
+__all__ = ["JoinPointsAndPartsPass"]

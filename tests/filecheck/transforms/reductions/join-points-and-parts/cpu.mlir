@@ -1,4 +1,4 @@
-// RUN: cuesta-opt %s -p "join-points-with-parts"
+// RUN: cuesta-opt %s -p "join-points-and-parts"
 
 // Near miss: not on a CPU.
 // CHECK:      loops.nest (%{{.*}} : 8) outs(%{{.*}}: tensor<8xf32>) {
