@@ -218,6 +218,8 @@ class Compilers:
         """Where in memory the model's own tensors begin, when inputs are to be kept."""
         self.may_have_parts, self.has_parts = True, False
         """Whether a backward pass computes other things for some gradients than for all."""
+        self.is_function_of_inputs = True
+        """Whether gradients are functions of inputs, as far as is known."""
         self.of_subclasses = False
         """Whether tensors that the graph is given or gives are subclasses."""
         self.open: Sequence[int] = ()
@@ -244,8 +246,11 @@ class Compilers:
     def partition(self, gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
         """The forward and the backward graph of a joint one."""
         from cuesta.gradient_layouts import open_places
-        from cuesta.lowering.capture.undefined_gradients import is_of_parts
+        from cuesta.lowering.capture.undefined_gradients import is_of_parts, mark_gradients_of_nothing
+        from cuesta.second_derivatives import is_function_of_inputs
 
+        self.is_function_of_inputs = is_function_of_inputs(gm.graph)
+        mark_gradients_of_nothing(gm.graph, options["num_fwd_outputs"])
         forward, backward = _partition(gm, *arguments, random=self.options.random, **options)
         self.has_parts = self.may_have_parts and is_of_parts(backward, self.of_subclasses)
         # Subclasses have metas of their own. Under CUDA graphs all inputs are copied, to where they are read.
@@ -255,14 +260,16 @@ class Compilers:
 
     def take_undefined(self) -> None:
         """Lets autograd give None for gradients that there are not to what was captured, if that makes a difference,
-        and all others as they lie.
+        and all others as they lie, and gradients of gradients be asked for aloud.
         """
         from cuesta.gradient_layouts import take_as_they_lie
-        from cuesta.undefined_gradients import take_undefined
+        from cuesta.second_derivatives import connect_gradients
+        from cuesta.undefined_gradients import function_of, take_undefined
 
-        if self.metadata is not None:
-            take_undefined(self.metadata, has_parts=self.has_parts, of_subclasses=self.of_subclasses)
-            take_as_they_lie(self.metadata, self.open)
+        if self.metadata is not None and (made := function_of(self.metadata)) is not None:
+            take_undefined(made, has_parts=self.has_parts, of_subclasses=self.of_subclasses)
+            take_as_they_lie(made, self.open)
+            connect_gradients(made, is_function_of_inputs=self.is_function_of_inputs)
 
     def compile(self, gm: torch.fx.GraphModule, record: CompileRecord) -> BoxedFunction:
         """Compiles one graph of AOTAutograd's."""

@@ -16,7 +16,7 @@ Source: `coerce_to_expected_memory_format` of torch/_functorch/_aot_autograd/run
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import torch
 
@@ -31,10 +31,7 @@ from cuesta.lowering.capture.gradient_layouts import (
     strides_in,
 )
 from cuesta.lowering.capture.undefined_gradients import tangents_of
-from cuesta.undefined_gradients import function_of, in_this_context
-
-if TYPE_CHECKING:
-    from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
+from cuesta.undefined_gradients import in_this_context
 
 BoxedFunction = Callable[[list[Any]], Any]
 Compile = Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]
@@ -87,14 +84,13 @@ class _Any:
     __hash__ = None  # type: ignore[assignment]
 
 
-def take_as_they_lie(metadata: ViewAndMutationMeta, numbers: Collection[int]) -> None:
-    """Lets AOTAutograd hand over these of the gradients that come to what it has captured, by their numbers, as they
-    lie. For compiled autograd, which takes a backward graph to pieces, all stays as it was.
+def take_as_they_lie(made: Any, numbers: Collection[int]) -> None:
+    """Lets a function of autograd's that AOTAutograd has made be given these of the gradients that come, by their
+    numbers, as they lie. For compiled autograd, which takes a backward graph to pieces, all stays as it was.
     """
     from torch._functorch._aot_autograd.schemas import MemoryFormatMeta, PlainTensorMeta
 
-    made = function_of(metadata)
-    if made is None or not numbers:
+    if not numbers:
         return
     expected = made.metadata.subclass_tangent_meta
     chosen = [expected[number] for number in numbers if number < len(expected)]

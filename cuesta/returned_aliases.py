@@ -31,15 +31,16 @@ def one_object_each(function: Callable[..., Any], gm: GraphModule) -> Callable[.
     """The function of a Dynamo graph, with one object for what is one object in eager: v, v.contiguous() -> v, v.
 
     AOTAutograd makes a result anew wherever it is returned, if it is a tensor subclass or a view of what is computed
-    and has a gradient.
+    and has a gradient; and an input (y.to(y.dtype)), if inputs before it that share memory are written to, which are
+    one input to it: it takes the number that the input has then for that of another (torch 2.13).
 
     Source: `wrap_tensor_subclasses` of torch/_functorch/_aot_autograd/subclass_utils.py, `gen_alias_from_base` of
-    functional_utils.py.
+    functional_utils.py, `create_synthetic_base_metadata` of input_output_analysis.py.
     """
     import torch
     from torch.fx import Node
 
-    from cuesta.lowering.capture.dynamo_graph import value_of
+    from cuesta.lowering.capture.dynamo_graph import value_of, written_by
 
     results = cast("Any", gm.graph.output_node().args[0])
     values = [value_of(one) if isinstance(one, Node) else None for one in results]
@@ -49,11 +50,17 @@ def one_object_each(function: Callable[..., Any], gm: GraphModule) -> Callable[.
         for position, value in enumerate(values)
         if isinstance(value, torch.Tensor) and (earlier := first.setdefault(id(value), position)) != position
     ]
-    if not again:
+    inputs = {id(value_of(node)): position for position, node in enumerate(gm.graph.find_nodes(op="placeholder"))}
+    given = [(position, inputs[known]) for known, position in first.items() if known in inputs]
+    if given and not any(True for node in gm.graph.nodes for _ in written_by(node)):
+        given = []
+    if not (again or given):
         return function
 
     def call(*args: Any) -> Any:
         made = list(function(*args))
+        for position, earlier in given:
+            made[position] = args[earlier]
         for position, earlier in again:
             made[position] = made[earlier]
         return made

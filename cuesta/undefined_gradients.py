@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cuesta.in_eager import UncapturedError
 from cuesta.lowering.capture.undefined_gradients import Graphed
 from cuesta.subclass_zeros import give_zeros, undefined_parts, undefined_zeros
 
@@ -48,23 +49,31 @@ def captured_metadata() -> ViewAndMutationMeta | None:
     return None if context is None else context.fw_metadata
 
 
-def take_undefined(metadata: ViewAndMutationMeta, *, has_parts: bool, of_subclasses: bool) -> None:
-    """Lets the function of autograd's that AOTAutograd has made of this be given None for undefined gradients, if that
-    makes a difference: the backward graph has parts, or one of the gradients is that of a tensor subclass. Where there
-    are subclasses, all of them become zeros that say so.
+def function_of(metadata: ViewAndMutationMeta) -> Any:
+    """The function of autograd's that AOTAutograd has made of what it knows so; None if it has made none."""
+    found = reversed(torch.autograd.Function.__subclasses__())
+    return next((one for one in found if _is_of(one, metadata)), None)
+
+
+def take_undefined(made: Any, *, has_parts: bool, of_subclasses: bool) -> None:
+    """Lets a function of autograd's that AOTAutograd has made be given None for undefined gradients, if that makes a
+    difference: the backward graph has parts, or one of the gradients is that of a tensor subclass. Where there are
+    subclasses, all of them become zeros that say so.
 
     Near miss: nested tensors, of which autograd makes nested zeros.
+
+    Errors: UncapturedError, of gradients of two kinds.
     """
     from torch._guards import TracingContext
     from torch.nested._internal.nested_tensor import NestedTensor
 
-    made = function_of(metadata)
-    if made is None or of_subclasses != (made.maybe_subclass_metadata is not None):
+    if of_subclasses != (made.maybe_subclass_metadata is not None):
         return
     subclasses = _subclasses(made.metadata)
     if any(issubclass(one, NestedTensor) for one in subclasses) or not (has_parts or subclasses):
         return
     if of_subclasses:
+        refuse_gradients_of_two_kinds(made)
         context = TracingContext.try_get()
         mode: Any = None if context is None else context.fake_mode
         environment = None if mode is None else mode.shape_env
@@ -72,11 +81,6 @@ def take_undefined(metadata: ViewAndMutationMeta, *, has_parts: bool, of_subclas
         give_zeros(made, len(made.metadata.subclass_tangent_meta), environment if has_symbols else None)
     made._backward_cls.__init__ = lambda node: node.set_materialize_grads(False)  # autograd makes one for each call
     made._compiled_autograd_key = staticmethod(_with_zeros(made._compiled_autograd_key))
-
-
-def function_of(metadata: ViewAndMutationMeta) -> Any:
-    """The function of autograd's that AOTAutograd has made of this; None if it has made none."""
-    return next((one for one in reversed(torch.autograd.Function.__subclasses__()) if _is_of(one, metadata)), None)
 
 
 def _is_of(function: Any, metadata: ViewAndMutationMeta) -> bool:
@@ -92,6 +96,23 @@ def _subclasses(metadata: ViewAndMutationMeta) -> list[type]:
 
     found = [one for one in metadata.subclass_tangent_meta if isinstance(one, SubclassCreationMeta)]
     return [one.original_subclass_type or type(one.original_subclass) for one in found]
+
+
+def refuse_gradients_of_two_kinds(made: Any) -> None:
+    """Nothing, unless the gradient of a plain input is a subclass for some results and, for all that anybody knows,
+    plain for others: x + pair, x.sin(). The kind that AOTAutograd gives is that for all results together.
+
+    Errors: UncapturedError.
+    """
+    from torch._functorch._aot_autograd.schemas import PlainTensorMeta, SubclassCreationMeta
+
+    tangents, inputs = made.metadata.subclass_tangent_meta, made.metadata.subclass_inp_meta
+    if len(tangents) < 2 or not any(isinstance(one, PlainTensorMeta) for one in tangents):
+        return
+    gradients = made.maybe_subclass_metadata.grad_input_metas or ()
+    for position, (given, gradient) in enumerate(zip(inputs, gradients, strict=False)):
+        if isinstance(given, PlainTensorMeta) and isinstance(gradient, SubclassCreationMeta):
+            raise UncapturedError(f"the gradient of input {position} is of another kind for each result")
 
 
 def _with_zeros(key: Callable[[Any], Any]) -> Callable[[Any], Any]:

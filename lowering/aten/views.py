@@ -77,9 +77,9 @@ def _as_other_type(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     widths = elem.bits_of(old), elem.bits_of(new)
     if None in widths:
         decline("bools and complex numbers are not read as bits")
-    users = list(_users(op))
-    if any(not isinstance(user, AtenOp | CallOp) for user in users):
-        decline("the caller gets it, and its memory with it")
+    if any(not isinstance(user, AtenOp | CallOp) for user in _users(op, _is_view)):
+        decline("the caller gets it or a view of it, and its memory with it")
+    users = list(_users(op, _is_alias))
     if all(is_library_call(user.overload) for user in users if isinstance(user, AtenOp | CallOp)):
         decline("nobody reads it but a library")
     with builder.nest(sizes_of(result), [result]) as nest:
@@ -88,17 +88,22 @@ def _as_other_type(op: AtenCall, builder: LoopBuilder) -> Sequence[SSAValue]:
     return nest.results
 
 
-def _users(op: AtenCall) -> Iterator[Operation]:
-    """Who uses the result, under whatever name."""
+def _users(op: AtenCall, is_name: Callable[[AtenCall], bool]) -> Iterator[Operation]:
+    """Who uses the result, under whatever name: some calls give their first operand another."""
     for use in (use for result in op.results for use in result.uses):
         user = use.operation
-        if isinstance(user, AtenOp | CallOp) and user.overload in _ALIASES:
-            yield from _users(user)
+        if isinstance(user, AtenOp | CallOp) and use.index == 0 and is_name(user):
+            yield from _users(user, is_name)
         else:
             yield user
 
 
-_ALIASES = ("aten.alias.default", "aten.detach.default")
+def _is_alias(call: AtenCall) -> bool:
+    return call.overload in ("aten.alias.default", "aten.detach.default")
+
+
+def _is_view(call: AtenCall) -> bool:
+    return call.schema is not None and call.schema.is_view
 
 
 def _read_as(builder: LoopBuilder, source: SSAValue, indices: Sequence[sym.IndexExpr], to: Attribute) -> Scalar:

@@ -14,6 +14,8 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
+from cuesta.lowering.capture.undefined_gradients import run_for_both
+
 
 def merge_equal_nodes(graph: Graph) -> None:
     """f(x) … f(x) -> f(x), in place; the first stays.
@@ -39,6 +41,7 @@ def merge_equal_nodes(graph: Graph) -> None:
             continue
         first = known.setdefault(key, node)
         if first is not node:
+            run_for_both(first, node)
             node.replace_all_uses_with(first)
             graph.erase_node(node)
 

@@ -11,12 +11,15 @@ gave x a gradient of NaN at 0 where only that of the sine was asked for (torch 2
 
 Eager's rules: what has only undefined gradients is not run, and gives undefined ones; an undefined gradient beside one
 that there is, of one node of autograd's, is zero; in a sum it is left out.
+
+A gradient that no gradient is read for is one all the same: of x ** 0 it is zero wherever that has a gradient, and else
+there is none. What led to it is no part of the graph. `mark_gradients_of_nothing` looks there in the forward part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.fx import Graph, GraphModule, Node
@@ -36,6 +39,57 @@ def tangents_of(graph: Graph) -> list[Node]:
     return [node for node in graph.find_nodes(op="placeholder") if "tangents" in str(node.target)]
 
 
+def mark_gradients_of_nothing(joint: Graph, forward_results: int) -> None:
+    """Notes on each node of a joint graph that is a gradient which reads none that the graph is given, of which these
+    it is run for: those of the results that its node of autograd's led to.
+
+        tangents_1, tangents_2, x: y = x ** 0; return y.sin(), x.cos(), [x's gradient: full_like(x, 0) + …]
+        full_like: run if there is tangents_1
+    """
+    tangents = tangents_of(joint)
+    read, constant = set(tangents), dict[int, list[Node]]()
+    for node in joint.nodes:
+        if node.op == "call_function" and node.meta.get("partitioner_tag") == "is_backward" and _group(node) != -1:
+            if read.isdisjoint(node.all_input_nodes):
+                constant.setdefault(_group(node), []).append(node)
+            else:
+                read.add(node)
+    for node in read:
+        constant.pop(_group(node), None)
+    if len(tangents) < 2 or not constant:
+        return
+    output = joint.output_node()
+    results, said = list(cast("Any", output.args[0]))[:forward_results], output.meta.get("desc", ())
+    of = {getattr(node.meta.get("desc"), "output", None): node for node in tangents}
+    led = dict[Node, frozenset[Node]]()
+    for result, what in zip(results, said, strict=False):
+        if isinstance(result, Node) and what in of:
+            led[result] = led.get(result, frozenset()) | {of[what]}
+    if len(of) != len(tangents) or len(frozenset[Node]().union(*led.values())) != len(tangents):
+        return  # nobody says of which results they are
+    by_group = dict[int, frozenset[Node]]()
+    for node in reversed(joint.nodes):
+        if (found := led.get(node)) is None:
+            continue
+        for one in node.all_input_nodes:
+            led[one] = led.get(one, frozenset()) | found
+        by_group[_group(node)] = by_group.get(_group(node), frozenset()) | found
+    for group, nodes in constant.items():
+        for node in nodes:
+            node.meta[_RUN_FOR] = frozenset(one.name for one in by_group.get(group, ()))
+
+
+def run_for_both(node: Node, equal: Node) -> None:
+    """Notes on a node that it stands for another: it is run for what either is run for, and always if one is."""
+    names: frozenset[str] = node.meta.get(_RUN_FOR, frozenset())
+    others: frozenset[str] = equal.meta.get(_RUN_FOR, frozenset())
+    if names:
+        node.meta[_RUN_FOR] = names | others if others else frozenset()
+
+
+_RUN_FOR = "cuesta_run_for"
+
+
 def is_of_parts(backward: GraphModule, zeros: bool = False) -> bool:
     """Whether a backward graph computes anything of some of the gradients that it is given, and not of all: else zeros
     do. Sizes of all gradients must be known from what else it is given, unless it is given `zeros`.
@@ -47,7 +101,7 @@ def is_of_parts(backward: GraphModule, zeros: bool = False) -> bool:
     read = dict[Node, frozenset[Node]]()
     for node in graph.nodes:
         found = (read[one] for one in node.all_input_nodes)
-        read[node] = frozenset([node]) if node in tangents else frozenset[Node]().union(*found)
+        read[node] = frozenset([node]) if node in tangents else frozenset(_run_for(node, tangents)).union(*found)
         if node.op == "call_function" and 0 < len(read[node]) < len(tangents) and not is_view(node):
             return True
     return False
@@ -163,11 +217,16 @@ def undefined_with(backward: Graphed, missing: Collection[int]) -> list[int]:
 def _undefined(graph: Graph, missing: Collection[int]) -> set[Node]:
     """The nodes that eager does not run, and the gradients that there are not."""
     inputs = graph.find_nodes(op="placeholder")
-    depends = set(tangents_of(graph))
+    tangents = tangents_of(graph)
+    depends = set(tangents)
     there = list(depends - {inputs[place] for place in missing})
+    given = set(there)
     groups: dict[int, list[Node]] = {}
     for node in graph.nodes:
-        if node.op == "call_function" and not depends.isdisjoint(node.all_input_nodes):
+        if (run_for := _run_for(node, tangents)) and depends.isdisjoint(node.all_input_nodes):
+            depends.add(node)
+            there += [] if given.isdisjoint(run_for) else [node]
+        elif node.op == "call_function" and not depends.isdisjoint(node.all_input_nodes):
             depends.add(node)
             groups.setdefault(_group(node), []).append(node)
     between = max(groups, default=0)  # nodes of autograd's: sums of gradients, hooks
@@ -182,6 +241,12 @@ def _undefined(graph: Graph, missing: Collection[int]) -> set[Node]:
                 group = _group(user)
                 there += [user] if group in (between, -1) else groups[group]
     return depends - defined
+
+
+def _run_for(node: Node, tangents: Sequence[Node]) -> list[Node]:
+    """The gradients that a gradient which reads none is run for; none of any other node."""
+    names: frozenset[str] = node.meta.get(_RUN_FOR, frozenset())
+    return [one for one in tangents if one.name in names] if names else []
 
 
 def _group(node: Node) -> int:
@@ -212,4 +277,13 @@ def _zeros_like(graph: Graph, node: Node) -> Node:
     return zeros
 
 
-__all__ = ["Graphed", "is_of_parts", "sizes_of", "tangents_of", "undefined_with", "without"]
+__all__ = [
+    "Graphed",
+    "is_of_parts",
+    "mark_gradients_of_nothing",
+    "run_for_both",
+    "sizes_of",
+    "tangents_of",
+    "undefined_with",
+    "without",
+]

@@ -557,6 +557,19 @@ def test_what_is_one_object_is_one_object_wherever_it_is_returned(kind: str, dyn
         assert torch.equal(ours[-1], theirs[-1])
 
 
+def test_an_input_is_one_object_beside_inputs_that_share_memory() -> None:
+    """93000393. To AOTAutograd of torch 2.13 it has another number then, and is made anew."""
+
+    def function(x: Tensor, view: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        x.mul_(3)
+        return view + 1, y.to(y.dtype), y.contiguous()
+
+    torch._dynamo.reset()
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([1, 2])
+    ours = torch.compile(function, backend="cuesta")(x, view := x.expand(2, 2), y)
+    assert ours[1] is y and ours[2] is y and torch.equal(x, torch.tensor([3.0, 6.0])) and torch.equal(ours[0], view + 1)
+
+
 def test_a_view_of_a_result_stays_one_beside_a_complex_result() -> None:
     """Only of what lies in the complex result's memory AOTAutograd makes another view. Of two tensors that share memory
     without either being a view it can make no graph that writes to one and has sizes that change.

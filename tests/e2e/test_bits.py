@@ -49,6 +49,33 @@ def test_a_view_that_nothing_reads_is_eagers() -> None:
     assert cuesta.records[0].fallbacks == {"aten.view.dtype": 1} and not cuesta.records[0].kernels
 
 
+WRITTEN: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
+    "as another type": lambda v: (v.view(1, -1), v[:1]),
+    "as both types": lambda v: (v.view(torch.uint8)[1:], v.unfold(0, 1, 2)),
+    "that and its views": lambda v: (v, v[1:], v.view(-1, 1).squeeze(-1)),
+    "a detached one": lambda v: (v.detach(), v[1:]),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["static", "dynamic"])
+def test_views_of_bits_that_were_written_to_share_their_memory(name: str, dynamic: bool) -> None:
+    """86001847: AOTAutograd reads the bits anew for each of them, and each was computed in memory of its own."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        v = (x % 8).view(torch.float8_e4m3fn)
+        v[1:2] = v[:1].clone()
+        return WRITTEN[name](v)
+
+    torch._dynamo.reset()
+    results = torch.compile(function, backend="cuesta", dynamic=dynamic)(BYTES)
+    expected = function(BYTES)
+    assert len({one.untyped_storage()._cdata for one in results}) == 1
+    for ours, theirs in zip(results, expected, strict=True):
+        assert (ours.stride(), ours.storage_offset()) == (theirs.stride(), theirs.storage_offset())
+        assert torch.equal(ours.view(torch.uint8), theirs.view(torch.uint8))
+
+
 def test_what_is_no_number_is_eagers() -> None:
     torch._dynamo.reset()
     check(lambda x: ((x > 0).view(torch.uint8) + 1, x.view(torch.uint8).view(torch.float32) + 1), X)

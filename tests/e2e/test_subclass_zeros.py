@@ -135,6 +135,23 @@ def test_a_gradient_of_another_kind_is_refused() -> None:
         result.sum().backward()
 
 
+def test_the_kind_of_the_gradient_of_a_plain_tensor_is_that_of_what_reads_it() -> None:
+    """86012498: it was that for all results together. docs/differences.md"""
+
+    def program(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return x.erf(), x.minimum(y).log_softmax(-1)
+
+    found: list[list[Any]] = []
+    for call in (program, compiled_of(program)):
+        results = call(x := rows(0).requires_grad_(), pair(1))
+        every = ([results[0]], [results[1]], [*results])
+        found.append([torch.autograd.grad(some, x, [*map(torch.ones_like, some)], retain_graph=True) for some in every])
+    for (ours,), (theirs,) in zip(found[1], found[0], strict=True):
+        assert type(ours) is type(theirs)
+        torch.testing.assert_close(plain(ours), plain(theirs))
+    assert [type(one) for (one,) in found[1]] == [Tensor, Pair, Pair]
+
+
 def test_zeros_lie_as_what_they_are_zeros_of() -> None:
     for tensor in (pairs(0), spread(0), Joined(rows(0), rows(1, 2)), Pair(rows(0).T, rows(0).T), torch.ones(2, 1).T):
         made = zeros_of(tensor)()

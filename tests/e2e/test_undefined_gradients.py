@@ -55,6 +55,8 @@ PROGRAMS: dict[str, Program] = {
     "views": lambda x, y: (x.T, (w := (y * 0).sqrt()).view(-1), w.T, x * y),
     "a softmax": lambda x, y: (functional.cross_entropy(x, y.softmax(-1)), x * 2, (y * 0).rsqrt()),
     "a checkpoint": lambda x, y: (x.sin(), checked(x)),
+    "a gradient of nothing": lambda x, y: ((x**0).sin(), x.maximum(x.T.reshape(3, 4)) - x, (y * x.round()).cos()),
+    "a gradient of nothing, twice": lambda x, y: ((x**0).sin(), x.exp(), (x**0).cos(), x.where(x > 0, 0.0) * y),
     "one of several results": lambda x, y: (*x.max(0)[:1], *torch.var_mean(x - x.detach(), 0), x.exp()),
 }
 

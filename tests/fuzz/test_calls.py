@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from tests.fuzz.calls import exclusions, scope
 from tests.fuzz.calls.case import Case
 from tests.fuzz.calls.draw import KINDS, _is_moderate, case_of
-from tests.fuzz.calls.evidence import has_size_said_otherwise
+from tests.fuzz.calls.evidence import bits_resolved, has_size_said_otherwise
 from tests.fuzz.calls.judge import judge, verdict_with
 from tests.fuzz.calls.outcomes import Call, _cotangent
 from tests.fuzz.calls.rows import THEMES
@@ -313,6 +314,39 @@ def test_gradients_are_of_what_are_objects_in_eager() -> None:
     case = case_with("v = (x * 2).view(1, -1)", results="(v, v.to(v.dtype))", gradient=True)
     assert [one.split(":")[0] for one in verdict_with(case, "aot_eager").problems] == ["output[1] is"]
     assert verdict_with(case, "cuesta").kind == "right"
+
+
+@pytest.mark.parametrize(
+    ("then", "reason"), [("x.sin()", "eager's loops and branches have no kernel for a bit"), ("x.sin() + x", "")]
+)
+def test_what_takes_no_bit_is_judged_by_what_does(then: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """86000621: eager raises in the gradient of a branch (with torch 2.11 also of a loop), of a gradient that has the
+    negative bit. What we give is compared with what it would give.
+    """
+
+    def case(then: str) -> Case:
+        branch = f"torch.cond(x.sum() > -99, lambda x: {then}, lambda x: x.cos(), (x,))"
+        return replace(case_with(results=branch, gradient=True), backward="odd", calls=[(6, 1, 1)])
+
+    judged = case("x.sin()")
+    what = verdict_with(judged, "cuesta").what
+    assert "no error, but eager NotImplementedError: could not find kernel for HigherOrderOperator" in what
+    _, program = case(then).functions()
+    compile_ = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda _, **settings: compile_(program, **settings))
+    assert exclusions.reason(judged, what) == reason
+
+
+def test_eager_has_a_kernel_for_bits_only_in_a_block() -> None:
+    def branch() -> torch.Tensor:
+        negative = torch.ops.aten._neg_view(torch.full((3,), -2.0))
+        return torch.ops.higher_order.cond(torch.tensor(True), torch.sin, torch.cos, (negative,))
+
+    for _ in range(2):
+        with pytest.raises(NotImplementedError, match="could not find kernel"):
+            branch()
+        with bits_resolved():
+            torch.testing.assert_close(branch(), torch.full((3,), 2.0).sin())
 
 
 def test_zeros_that_eager_negates_in_vectors_are_excused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -864,6 +898,26 @@ FOUND: dict[str, Case] = {
         ["x = numbers(96, torch.float32, b)"], ["x"], [], ["v5 = x * len(x)", "v10 = v5.data", "v10.mul_(2)"],
         "[v10, v5]", [(5, 7, 2)],
     ),
+    "86005831": Case(
+        ["x = numbers(37, torch.float32).requires_grad_()"], ["x"], [],
+        ["v2 = x ** 0", "v10 = torch.maximum(x, x) - x"], "(F.silu(v2), v10)", [(1, 1, 1)], {}, "first",
+    ),
+    "86012498": Case(
+        ["x = numbers(2, torch.float32).requires_grad_()",
+         "z = Pair(numbers(17, torch.uint8, a, b), numbers(17, torch.uint8, a, b) + 1)"],
+        ["x", "z"], [], ["v13 = torch.minimum(x, z.sum(0).to(torch.int64))"],
+        "[torch.erf(x), torch.log_softmax(v13, -1)]", [(1, 0, 1)], {}, "first",
+    ),
+    "86001847": Case(
+        ["u = numbers(29, torch.uint8, a, 2)[..., 1]"], ["u"], [],
+        ["v10 = (u % 8).view(torch.float8_e4m3fn)", "v10[1:2] = v10[1:2].clone()", "v11 = v10.unfold(0, 1, 2)"],
+        "{'first': v11.transpose(1, 0), 'rest': (v11.squeeze(),)}", [(1, 1, 1)],
+    ),
+    "93000393": Case(
+        ["y = numbers(60, torch.uint8)", "z = numbers(10, torch.float64)"], ["y", "z"], [],
+        ["v2 = z.expand(2, *z.shape)", "torch._dynamo.graph_break()", "z.mul_(3)", "v3 = v2 + 1"],
+        "(v3, y.to(y.dtype))", [(1, 1, 1)],
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -890,7 +944,8 @@ update of what is given other data, draws in the order of memory, one of several
 that gets another storage, an update without a gradient, gradients of some results, a part of what is read, hooks, parts
 that operators write to, draws of which only the size is asked, changes that are counted apart, gradients
 of subclasses that there are not, results in parts of a subclass,
-an update that reads what it has written, a view whose gradient takes strides.
+an update that reads what it has written, a view whose gradient takes strides, a gradient that reads none, one of
+another kind for each result, bits that were written to, an input beside others that share memory.
 """
 
 

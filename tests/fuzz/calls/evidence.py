@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -202,6 +202,31 @@ class AsSaid(_Corrected):
             return result
         self.noted.append(func)
         return torch.empty_strided(said.shape, said.stride(), dtype=result.dtype, device=result.device).copy_(result)
+
+
+@contextmanager
+def bits_resolved() -> Iterator[None]:
+    """In the `with` block loops and branches have a kernel for tensors with the negative or the conjugate bit, of which
+    eager has none: they are given what such tensors mean. (No mode is asked before a bit is.)
+    """
+    operators: list[Any] = list(torch._ops._higher_order_ops.values())
+    keys = (torch._C.DispatchKey.Negative, torch._C.DispatchKey.Conjugate)
+    pairs = [(one, key) for one in operators for key in keys if key not in one.py_kernels]
+    kept = [one.non_fallthrough_keys for one, _ in pairs]
+    for operator, key in pairs:
+
+        def resolved(*args: Any, _operator: Any = operator, **kwargs: Any) -> Any:
+            given = tree_map_only(Tensor, lambda one: one.resolve_neg().resolve_conj(), (args, kwargs))
+            return _operator(*given[0], **given[1])
+
+        operator.py_impl(key)(resolved)
+    try:
+        yield
+    finally:
+        for (operator, key), keys_before in zip(reversed(pairs), reversed(kept), strict=True):
+            del operator.py_kernels[key]
+            operator.non_fallthrough_keys = keys_before
+            operator._dispatch_cache.clear()
 
 
 def lies_row_major(value: Any) -> bool:

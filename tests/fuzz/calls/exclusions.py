@@ -14,6 +14,7 @@ from tests.fuzz.calls.evidence import (
     PlainIntegers,
     SignedZeros,
     asks_views_of_what_is_computed,
+    bits_resolved,
     eager_calls,
     has_size_said_otherwise,
     lies_row_major,
@@ -74,6 +75,14 @@ def _is_of_integers_that_eager_misreads(case: Case, what: str) -> bool:
     return multiplies and verdict_with(case, "cuesta", PlainIntegers).kind in ("right", "refused")
 
 
+def _is_of_a_kernel_for_bits(case: Case, what: str) -> bool:
+    """Whether all is as in eager once eager's loops and branches take tensors with a bit."""
+    from tests.fuzz.calls.judge import verdict_with
+
+    refuses = "eager NotImplementedError: could not find kernel for HigherOrderOperator" in what
+    return refuses and verdict_with(case, "cuesta", bits_resolved).kind in ("right", "refused")
+
+
 def _lies_as_said(case: Case, what: str) -> bool:
     """Whether all is as in eager once eager's arithmetic lies as PyTorch's metadata function says."""
     from tests.fuzz.calls.judge import verdict_with
@@ -92,14 +101,14 @@ def _is_of_the_negative_bit(case: Case, what: str) -> bool:
 EXCLUDED: tuple[tuple[str, Callable[[Case, str], bool]], ...] = (
     # torch.cond traces its branches with Dynamo in eager, too, where a size becomes a symbol.
     ("eager's torch.cond refuses a condition that is a symbol", lambda case, what: "eager Unsupported" in what),
-    # So are there bodies of loops, which may not hold other tensors then; and gradients with a bit have no kernel.
+    # So are there bodies of loops, which may not hold other tensors then.
     (
-        "eager's loops and branches refuse what they are given by closures, and gradients with a bit",
+        "eager's loops refuse what they are given by closures",
         lambda case, what: (
-            ("while_loop(" in case.source and "eager AssertionError: Please convert all Tensors to FakeTensors" in what)
-            or ("torch.cond(" in case.source and "eager NotImplementedError: could not find kernel for High" in what)
+            "while_loop(" in case.source and "eager AssertionError: Please convert all Tensors to FakeTensors" in what
         ),
     ),
+    ("eager's loops and branches have no kernel for a bit", _is_of_a_kernel_for_bits),
     # PyTorch takes operators for pure that draw numbers (`eliminate_dead_code` of AOTAutograd's graphs).
     ("random numbers that nobody reads are not drawn", _draws_for_nobody),
     # docs/decisions/010-random-numbers.md

@@ -99,6 +99,26 @@ def test_a_view_made_without_gradients(recorded: bool) -> None:
     assert (reason is not None and "made without gradients" in reason) == recorded
 
 
+@pytest.mark.parametrize("used", ["returned", "used", "detached", "read"])
+def test_a_view_made_without_gradients_of_a_view_that_alone_has_one(used: str) -> None:
+    """94000541: it has no gradient in eager, and AOTAutograd gave it one, in silence."""
+
+    def function(x: Tensor) -> Any:
+        with torch.no_grad():
+            view = x.view(-1) if used != "detached" else x.detach().view(-1)
+            read = view.sin()
+        return view if used in ("returned", "detached") else x * 2, view.flip(0) if used == "used" else read
+
+    x = torch.arange(6.0)[1:].requires_grad_()
+    reason = reason_of(function, x)
+    assert (reason is not None and "made without gradients" in reason) == (used in ("returned", "used"))
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = torch.compile(function, backend="cuesta")(x)
+    assert [one.requires_grad for one in results] == [one.requires_grad for one in function(x)]
+
+
 @pytest.mark.parametrize(
     ("name", "make", "is_lost"),
     [
