@@ -1,7 +1,8 @@
-"""What a graph does to its inputs behind autograd's back: other storages, and updates of which no gradient knows.
+"""What a graph does behind autograd's back: other storages of inputs, updates and views of which no gradient knows.
 
 x.data = y                    ←  x lies where y lies; views of what x was do not
 x.detach().add_(1)            ←  x has another value, and the gradient that it had
+with torch.no_grad(): y = x[1:]  ←  y has no gradient of x's
 """
 
 from __future__ import annotations
@@ -189,4 +190,57 @@ def _unrecorded(gm: GraphModule, inputs: Sequence[Any]) -> Iterator[tuple[Node, 
 
 _set_grad_enabled: Any = getattr(torch._C, "_set_grad_enabled")  # noqa: B009  # pyright: ignore[reportPrivateUsage]
 
-__all__ = ["lost_history", "lost_storage", "update_without_gradients"]
+
+def lost_leaf(gm: GraphModule) -> str | None:
+    """The use, if there is one, of a view that was made without gradients of what has one: with torch.no_grad(): y =
+    x[1:]; return y * 2. Eager takes the view for a leaf: results have a gradient, which ends there. AOTAutograd gives
+    computed ones none, and lets that of views go on to x (torch 2.13). Of an x that is a view of what has no gradient
+    such a view has none in eager (x = z[1:].requires_grad_(); y.requires_grad: False), and AOTAutograd gives it x's.
+
+    Near miss: a use without gradients.
+
+    Source: `as_view` of torch/csrc/autograd/VariableTypeUtils.h.
+    """
+    recorded = torch.is_grad_enabled()
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            if name_of(node) == "_set_grad_enabled":
+                recorded = bool(node.args[0])
+            if node.op not in ("call_method", "call_function", "output"):
+                continue
+            for one in node.all_input_nodes if recorded or node.op == "output" else ():
+                value = value_of(one)
+                if _has_lost_gradient(one):
+                    return f"{one.name} is a view that was made without gradients, of a view that alone has one"
+                if node.op == "output":
+                    continue
+                if one.op == "placeholder" or not isinstance(value, torch.Tensor) or not value.requires_grad:
+                    continue
+                if value._base is not None and _is_leaf(value):
+                    return f"{one.name} is a view that was made without gradients, and {name_of(node)} has some"
+    return None
+
+
+def _has_lost_gradient(node: Node) -> bool:
+    """Whether it is a view, without a gradient, of an input that has one and is a view of what has none."""
+    value = value_of(node)
+    if node.op == "placeholder" or not isinstance(value, torch.Tensor) or value.requires_grad or value._base is None:
+        return False
+    *_, root = (node, *nodes_behind(node))
+    given = value_of(root)
+    if root.op != "placeholder" or not isinstance(given, torch.Tensor) or not given.requires_grad:
+        return False
+    return given._base is not None and given._base is value._base
+
+
+def _is_leaf(tensor: torch.Tensor) -> bool:
+    """Whether autograd knows a tensor as a leaf. Of a view whose base was written to since it may refuse to say: eager
+    does as well, where the tensor is used.
+    """
+    try:
+        return tensor.grad_fn is None
+    except RuntimeError:
+        return False
+
+
+__all__ = ["lost_history", "lost_leaf", "lost_storage", "update_without_gradients"]

@@ -31,9 +31,12 @@ _NO_WRITES: Final = frozenset(
     {
         *("as_strided_", "detach_", "rename_", "requires_grad_", "resize_", "resize_as_", "retain_grad_", "set_"),
         *("squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"),
+        *("and_", "is_", "not_", "or_"),
     }
 )
-"""Operators with a name like an update's that change what a tensor is, and no element."""
+"""Operators with a name like an update's that change what a tensor is, and no element; or nothing: those of Python that
+would be keywords (`operator.and_`).
+"""
 
 
 def update_of_shared_elements(gm: GraphModule) -> str | None:

@@ -242,6 +242,14 @@ def _add(x: Tensor) -> Tensor:
     return expanded
 
 
+def test_an_operator_of_pythons_is_no_update() -> None:
+    """95001093: `operator.and_` was taken for one by its name, and eager ran the graph, with a warning."""
+    x = torch.arange(4).expand(3, 4)
+    cuesta.clear_records()
+    check(lambda x: ((x & 3) | (x[:1] << 1), (x.sum() > 0) & (x[0] > 1)), x)
+    assert len(cuesta.records) == 1
+
+
 REFUSED: dict[str, Callable[[Tensor], Any]] = {
     "add_": lambda x: x.expand(3, 4).add_(1),
     "+=": _add,

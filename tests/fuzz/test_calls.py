@@ -337,6 +337,26 @@ def test_what_takes_no_bit_is_judged_by_what_does(then: str, reason: str, monkey
     assert exclusions.reason(judged, what) == reason
 
 
+def test_a_gradient_of_a_gradient_that_is_refused_is_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """95001231: `aot_eager` leaves it out, in silence."""
+    case = case_with(
+        "v = x.tanh() * 2", "torch._dynamo.graph_break()",
+        "g, = torch.autograd.grad(v.sum(), x, create_graph=True)", results="g + x", gradient=True,
+    )  # fmt: skip
+    verdict = verdict_with(case, "cuesta")
+    assert verdict.aspects == {"error"} and "does not currently support double backward" in verdict.what
+    assert judge(case).kind == "capture"
+    linear = replace(case, statements=["v = x * 2", *case.statements[1:]])
+    assert verdict_with(linear, "cuesta").kind == "right"
+    compile_ = torch.compile
+    monkeypatch.setattr(
+        torch,
+        "compile",
+        lambda run, backend, **_: compile_(run, backend="eager" if backend == "aot_eager" else backend),
+    )
+    assert judge(case).kind == "finding", "what PyTorch's capture gives, we refuse"
+
+
 def test_eager_has_a_kernel_for_bits_only_in_a_block() -> None:
     def branch() -> torch.Tensor:
         negative = torch.ops.aten._neg_view(torch.full((3,), -2.0))
@@ -918,6 +938,11 @@ FOUND: dict[str, Case] = {
         ["v2 = z.expand(2, *z.shape)", "torch._dynamo.graph_break()", "z.mul_(3)", "v3 = v2 + 1"],
         "(v3, y.to(y.dtype))", [(1, 1, 1)],
     ),
+    "94000541": Case(
+        ["x = numbers(57, torch.float32, c)", "y = odd(numbers(42, torch.float16, c)).requires_grad_()"], ["x", "y"],
+        [], ["with torch.no_grad():", "    v1 = y.view(-1)", "v5 = y - v1"], "[v5, v1.transpose(0, -1)]",
+        [(5, 5, 3), (5, 5, 8)], {"dynamic": True}, "odd",
+    ),
     "what is inserted is too long, as only the data knows": Case(
         ["x = numbers(33, torch.float32, c)"], ["x"], [],
         ["v = torch.where(x > -9)[0]", "w = torch.slice_scatter(v, v[1:], 0, 0, v[2].item())"], "w",
@@ -945,7 +970,8 @@ that gets another storage, an update without a gradient, gradients of some resul
 that operators write to, draws of which only the size is asked, changes that are counted apart, gradients
 of subclasses that there are not, results in parts of a subclass,
 an update that reads what it has written, a view whose gradient takes strides, a gradient that reads none, one of
-another kind for each result, bits that were written to, an input beside others that share memory.
+another kind for each result, bits that were written to, an input beside others that share memory, a view without a
+gradient of a view that alone has one.
 """
 
 

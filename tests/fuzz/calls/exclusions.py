@@ -71,8 +71,11 @@ def _is_of_integers_that_eager_misreads(case: Case, what: str) -> bool:
     """Whether all is as in eager once eager's products of integers read copies in rows."""
     from tests.fuzz.calls.judge import verdict_with
 
-    multiplies = "_int_mm(" in case.source and ": values: " in what
-    return multiplies and verdict_with(case, "cuesta", PlainIntegers).kind in ("right", "refused")
+    if "_int_mm(" not in case.source or ": values: " not in what:
+        return False
+    verdict = verdict_with(case, "cuesta", PlainIntegers)
+    beside = verdict.problems and all(_is_of_the_negative_bit(case, one) for one in verdict.problems)
+    return bool(beside) or verdict.kind in ("right", "refused")
 
 
 def _is_of_a_kernel_for_bits(case: Case, what: str) -> bool:

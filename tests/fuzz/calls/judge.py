@@ -25,6 +25,7 @@ from tests.fuzz.calls.outcomes import Call, Make, Raised, Results, captured_numb
 from tests.fuzz.calls.witnesses import (
     Backend,
     asked_alone,
+    asks_gradients_twice,
     decomposed,
     explained,
     has_no_kernel,
@@ -117,6 +118,8 @@ def _captured(case: Case) -> Iterator[frozenset[str]]:
             yield captured
     if any(needs_what_is_overwritten(made) for _, made in ours):
         yield captured | _overwritten(case, ours)
+    if any(asks_gradients_twice(made) for _, made in ours):
+        yield captured | _asked_twice(case)
     if "while_loop(" in case.source:  # its gradient asks how often it ran: otherwise nothing of it is captured
         with torch._dynamo.config.patch(capture_scalar_outputs=True):
             yield captured | explained(ours, list(outcomes(case, "aot_eager")), unit)
@@ -131,6 +134,17 @@ def _overwritten(case: Case, ours: Sequence[tuple[Call, Any]]) -> frozenset[str]
     ended, expected = ([needs_what_is_overwritten(made) for _, made in each] for each in (ours, theirs))
     is_right = verdict_with(replace(case, backward=""), "cuesta").kind in ("right", "refused")
     return frozenset(["error"] if ended == expected and is_right else [])
+
+
+def _asked_twice(case: Case) -> frozenset[str]:
+    """`error`, if a gradient of a gradient is refused, PyTorch's `aot_eager` has it wrong as well, aloud or not, and
+    all is right before, or ends in the same way (where the program itself asks for it).
+    """
+    theirs = verdict_with(case, "aot_eager")
+    before = list(outcomes(replace(case, backward=""), "cuesta"))
+    is_right = verdict_with(replace(case, backward=""), "cuesta").kind in ("right", "refused")
+    ends_so = is_right or any(asks_gradients_twice(made) for _, made in before)
+    return frozenset(["error"] if theirs.kind == "finding" and ends_so else [])
 
 
 def aspects_off(call: Call, actual: Any, unit: float) -> frozenset[str]:

@@ -77,6 +77,15 @@ def needs_what_is_overwritten(made: Any) -> bool:
     return isinstance(made, Raised) and OVERWRITTEN in str(made.error)
 
 
+TWICE = "does not currently support double backward"
+"""What AOTAutograd says to those who go through a gradient that a compiled backward pass gave, and so do we."""
+
+
+def asks_gradients_twice(made: Any) -> bool:
+    """Whether a call ended because it asks for the gradient of a gradient."""
+    return isinstance(made, Raised) and TWICE in str(made.error)
+
+
 class _WithKernels(Interpreter):
     def run_node(self, n: Node) -> Any:
         try:
@@ -206,6 +215,7 @@ def _moved(run: Any, eager: Results, witness: Results) -> Results:
 __all__ = [
     "Backend",
     "asked_alone",
+    "asks_gradients_twice",
     "decomposed",
     "explained",
     "has_no_kernel",

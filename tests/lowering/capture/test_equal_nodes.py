@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 
 from cuesta.lowering.capture.equal_nodes import merge_equal_nodes
+from cuesta.lowering.capture.undefined_gradients import mark_gradients_of_nothing
 
 aten = torch.ops.aten
 
@@ -30,6 +31,44 @@ def merged(function: Callable[..., Any], *arguments: Any) -> list[str]:
     merge_equal_nodes(gm.graph)
     gm.graph.lint()
     return [str(node.target) for node in gm.graph.nodes if node.op == "call_function"]
+
+
+def test_gradients_of_nothing_are_run_for_what_either_is_run_for() -> None:
+    """Of a joint graph: the gradient of x ** 0 is run for the results that led to it, and always if it is more."""
+
+    def run_for(function: Callable[..., Any]) -> list[frozenset[str]]:
+        joint = list[Graph]()
+
+        def partition(gm: GraphModule, *arguments: Any, num_fwd_outputs: int, **settings: Any) -> Any:
+            mark_gradients_of_nothing(gm.graph, num_fwd_outputs)
+            merge_equal_nodes(gm.graph)
+            joint.append(gm.graph)
+            return default_partition(gm, *arguments, num_fwd_outputs=num_fwd_outputs, **settings)
+
+        compiler = lambda graph, _: make_boxed_func(graph.forward)  # noqa: E731 - what AOTAutograd calls
+        x = torch.ones(3, requires_grad=True)
+        aot_function(function, compiler, compiler, partition_fn=partition)(x)
+        found = joint[0].find_nodes(op="call_function", target=aten.zeros_like.default)
+        return [frozenset(node.meta.get("cuesta_run_for", ())) for node in found]
+
+    assert run_for(lambda x: ((x**0).sin(), x.exp())) == [{"tangents_1"}]
+    assert run_for(lambda x: (x.exp(), (x**0).sin(), (x**0).cos())) == [{"tangents_2", "tangents_3"}]
+    assert run_for(lambda x: ((x**0).sin() + (x**0).detach(), x.exp(), (x**0).tan())) == [{"tangents_1", "tangents_3"}]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [({"a"}, {"b"}, {"a", "b"}), ({"a"}, None, set()), (None, {"b"}, None), (None, None, None)],
+)
+def test_what_is_run_always_is_run_always(one: Any, other: Any, both: Any) -> None:
+    graph = Graph()
+    nodes = [graph.call_function(aten.zeros.default, ([3],)) for _ in range(2)]
+    for node, names in zip(nodes, (one, other), strict=True):
+        node.meta |= {"cuesta_run_for": frozenset(names)} if names else {}
+    graph.output(tuple(graph.call_function(aten.add.Tensor, (node, 1)) for node in nodes))
+    merge_equal_nodes(graph)
+    (left,) = graph.find_nodes(op="call_function", target=aten.zeros.default)
+    assert left.meta.get("cuesta_run_for") == both
 
 
 def test_equal_calls_are_one() -> None:
