@@ -45,7 +45,7 @@ def test_gradients_of_nothing_are_run_for_what_either_is_run_for() -> None:
             joint.append(gm.graph)
             return default_partition(gm, *arguments, num_fwd_outputs=num_fwd_outputs, **settings)
 
-        compiler = lambda graph, _: make_boxed_func(graph.forward)  # noqa: E731 - what AOTAutograd calls
+        compiler: Any = lambda graph, _: make_boxed_func(graph.forward)  # noqa: E731 - what AOTAutograd calls
         x = torch.ones(3, requires_grad=True)
         aot_function(function, compiler, compiler, partition_fn=partition)(x)
         found = joint[0].find_nodes(op="call_function", target=aten.zeros_like.default)
