@@ -15,6 +15,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from xdsl.ir import SSAValue
+
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.integers import power_of_two
 from cuesta.dialects.core.machine import Machine
@@ -281,7 +283,7 @@ def points_of_meeting(rows: gpu_cost.Rows, most: float, machine: Machine) -> tup
     """The points of a part where programs that share a row meet, 0 where that would cost more than `most`; and how many
     parts are reduced before the first is finished, 0 where programs keep theirs.
     """
-    if not MEET or not rows.after:
+    if not MEET or not rows.after or not rows.fits_registers:
         return 0, 0
     points, cost = TILE, gpu_cost.of_meeting(rows, math.ceil(rows.points / TILE), machine)
     if rows.work >= HEAVY and math.ceil(rows.points / (TILE // 2)) <= machine.processors:
@@ -442,7 +444,13 @@ class _Facts:
             sum(loop.work for loop in self.analysis.root.loops),
             self.touched(machine) if strips else self.sharing(machine),
             sum(isinstance(stage, loops.ReduceOp) and stage not in members for stage in stages),
+            len({source for stage in after for source in self.shared_by_rows(stage)} - set(tensors)),
         )
+
+    def shared_by_rows(self, stage: loops.DomainOp) -> list[SSAValue]:
+        """What a stage reads of the size of a row."""
+        sources = dict.fromkeys(load.source for load in loads_of(stage))
+        return [one for one in sources if sym.product_of(sizes_of(tensor_type_of(one))) == self.points]
 
     def walks(self, stages: Sequence[loops.DomainOp]) -> list[loops.DomainOp]:
         """The stages that read a large tensor, without those that are done in the loop of one before them."""

@@ -154,6 +154,35 @@ def test_where_a_meeting_pays(columns: int, width: int, work: float, choice: tup
     assert when.points_of_meeting(one, most, REFERENCE) == choice
 
 
+def test_rows_that_begin_anywhere_and_have_weights_are_taken_apart() -> None:
+    text = """
+    func.func @main(%x : tensor<31xCOLUMNSxf32LAYOUT>, %w : tensor<WEIGHTSxf32LAYOUT>) -> tensor<31xCOLUMNSxf32LAYOUT> {
+      %y = loops.nest (%i : 31) outs(%o : tensor<31xCOLUMNSxf32LAYOUT>) {
+        %s = loops.reduce sum (%j : COLUMNS) {
+          %a = loops.load %x[%i, %j] : tensor<31xCOLUMNSxf32LAYOUT>
+          loops.yield %a : f32
+        } : f32
+        loops.for (%j : COLUMNS) {
+          %a = loops.load %x[%i, %j] : tensor<31xCOLUMNSxf32LAYOUT>
+          %b = elem.sub %a, %s : f32
+          %c = loops.load %w[WEIGHT] : tensor<WEIGHTSxf32LAYOUT>
+          %d = elem.mul %b, %c : f32
+          loops.store %d, %o[%i, %j] : tensor<31xCOLUMNSxf32LAYOUT>
+        }
+      }
+      func.return %y : tensor<31xCOLUMNSxf32LAYOUT>
+    }""".replace("LAYOUT", ', #aten.layout<device = "cuda:0">')
+
+    def chosen(columns: int, weights: int, weight: str) -> dict[str, int]:
+        named = text.replace("WEIGHTS", str(weights)).replace("WEIGHT", weight).replace("COLUMNS", str(columns))
+        (nest,) = nests_of(parse(named))
+        return dict(when.choose_part_on_gpu(nest, REFERENCE))
+
+    assert "cooperative" in chosen(1048576, 1048576, "%j")
+    assert "part" in chosen(1048577, 1048577, "%j") and "cooperative" not in chosen(1048577, 1048577, "%j")
+    assert "cooperative" in chosen(1048577, 1, "0")
+
+
 def test_what_is_not_in_the_cache_any_more_is_not_finished_from_there() -> None:
     assert gpu_cost.of_turns(rows(2**22, 4, 0.0), 16384, REFERENCE) == float("inf")
     few = replace(rows(400_000, 4, 0.0), read=4 * gpu_cost.LAG - 1)
