@@ -110,6 +110,7 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
         from cuesta.programs.kept_inputs import weights_among
 
         compilers.weights = weights_among(gm, example_inputs)
+    compilers.inputs = len(example_inputs)
     compilers.may_have_parts = not has_functions_of_several(gm)
     compilers.of_subclasses = has_subclasses(gm, example_inputs)
     loops = numbers_of_loops(gm, example_inputs)
@@ -214,6 +215,8 @@ class Compilers:
         self.records: list[CompileRecord] = []
         """Ours alone: `cuesta.records` has those of other threads between them."""
         self.seconds = 0.0
+        self.inputs = 0
+        """How many inputs the graph has that is to be captured."""
         self.weights = frozenset[int]()
         """Where in memory the model's own tensors begin, when inputs are to be kept."""
         self.may_have_parts, self.has_parts = True, False
@@ -277,6 +280,10 @@ class Compilers:
 
         if self.weights:
             gm.meta[WEIGHTS] = self.weights
+        if self.options.frozen and record.kind == "inference" and not self.options.captures:
+            from cuesta.frozen import mark_frozen
+
+            mark_frozen(gm, self.inputs)
         return compile_graph(gm, record, self.options)
 
     def of(self, kind: GraphKind) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:

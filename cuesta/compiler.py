@@ -16,6 +16,7 @@ from cuesta.caching.place import Place
 from cuesta.dialects.core.extension import active
 from cuesta.fallbacks import watched
 from cuesta.finishing import BoxedFunction, Keep, finish, with_constants
+from cuesta.frozen import FROZEN, freeze
 from cuesta.observing import observing
 from cuesta.options import Options
 from cuesta.record import DUMP, CompileRecord, recorded
@@ -83,6 +84,8 @@ def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRe
         imported = imported_program(gm, record)
     except UnsupportedGraphError as error:
         return _in_eager(gm, record, error)
+    if positions := gm.meta.get(FROZEN):
+        freeze(imported.module, positions)
     names, constants = [name for name, _ in imported.constants], [value for _, value in imported.constants]
     dump = _dump_of(gm, options, record)
     before = imported.module.clone() if options.validate == "stages" else None

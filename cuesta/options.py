@@ -60,6 +60,16 @@ class Options:
     relax_accuracy: bool = _option(
         True, "approximate functions whose results are only ever rounded to bf16 or f16 (GPU)"
     )
+    frozen: bool = _option(
+        False,
+        "promise that nobody changes parameters and buffers unseen by PyTorch: in inference, what is computed of them "
+        "alone is computed once (see docs/decisions/067)",
+    )
+    """What PyTorch sees is obeyed: `p.add_()`, `load_state_dict`, an optimizer's step, `p.data = other` and another
+    model's parameters have it computed again. It does not see `p.data.add_()` or `p.detach_().data` changed, memory
+    that NumPy, a C++ operator or another process writes to, and `torch.autograd._unsafe_preserve_version_counter`:
+    after these, results are those of the old values.
+    """
     cuda_graphs: bool = _option(False, 'launch through CUDA graphs, as mode="reduce-overhead" does')
     cache: bool = _option(True, "take compiled graphs from disk, and keep them there (see docs/cache.md)")
     max_autotune: bool = _option(False, "time schedules of each kernel on the device, as mode='max-autotune' does")

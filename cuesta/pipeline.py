@@ -139,6 +139,10 @@ STAGES: tuple[Stage, ...] = (
     Stage("choose-libraries", "it is final which products are calls of a library, and where their factors lie"),
     Stage("overlap-collectives", "it is final who writes to what, and no buffer has taken the place of another yet"),
     Stage("join-launches", "it is final what is launched, and no buffer has taken the place of another yet"),
+    Stage(
+        "keep-frozen",
+        "it is final what is launched and written in place; what is kept takes no part in what follows",
+    ),
     Stage("free-buffers", "buffers die at their last use, and later ones take their place"),
     Stage("pool-buffers", "what only lives between two library calls shares one allocation", begins=HOST),
     Stage("link-pieces", "of a graph in pieces only: one program, with one set of kernels"),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue, Use
 
 from cuesta.dialects import aten, host, kernel, loops, sym
 from cuesta.dialects.core.contracts import Contract, Finding, entry_holds_only
-from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.entry import entry_block, entry_function, frozen_arguments, symbol_ranges
 from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.layout import is_tensor
 
@@ -65,6 +66,52 @@ def launches_fit(module: ModuleOp) -> Iterator[Finding]:
             yield op, f"passes {len(given)} buffers to {takes}; number and element types must agree"
 
 
+def kept_launches_may_be_left_out(module: ModuleOp) -> Iterator[Finding]:
+    """A launch that is kept reads frozen arguments, what other such launches wrote, or aliases of either, at least one.
+    It alone writes to its outs, which are buffers of the program's own, and nobody frees them or gives them away.
+    """
+    ops = ops_of(entry_block(module))
+    if not any(isinstance(op, host.LaunchOp) and op.kept for op in ops):
+        return
+    main = entry_function(module)
+    kernels = {op.sym_name: op for op in module.body.ops if isinstance(op, kernel.FuncOp)}
+    same: set[SSAValue] = {main.regions[0].block.args[position] for position in frozen_arguments(main)}
+    for op in ops:
+        if isinstance(op, host.ReinterpretOp) and op.source in same:
+            same.add(op.results[0])
+        if not isinstance(op, host.LaunchOp) or not op.kept or (func := kernels.get(op.kernel)) is None:
+            continue
+        inputs, outs = op.operands[: len(func.inputs)], op.operands[len(func.inputs) :]
+        if not inputs or not same.issuperset(inputs):
+            yield op, "is kept, but reads what may be another in the next call; `aten.frozen` names what is not"
+        for out in outs:
+            if not isinstance(out.owner, host.AllocOp) or outs.count(out) != 1:
+                yield op, "is kept, but writes to what is no buffer of its own"
+            elif any(not _only_reads(use, kernels) for use in _all_uses(out) if use.operation is not op):
+                yield op, "is kept, but what it writes is changed, freed, or given away"
+            same.add(out)
+
+
+def _all_uses(buffer: SSAValue) -> Iterator[Use]:
+    for use in buffer.uses:
+        yield use
+        if isinstance(use.operation, host.ReinterpretOp):
+            yield from _all_uses(use.operation.results[0])
+
+
+def _only_reads(use: Use, kernels: Mapping[str, kernel.FuncOp]) -> bool:
+    """Whether an op does nothing with a buffer but read it."""
+    user = use.operation
+    if isinstance(user, host.LaunchOp):
+        func = kernels.get(user.kernel)
+        return func is not None and use.index < len(func.inputs)
+    if isinstance(user, host.ExternOp):
+        return user.schema is not None and not user.schema.mutates and not user.may_alias
+    return isinstance(user, host.ReinterpretOp) or (
+        isinstance(user, host.FreeOp) and isinstance(user.operands[use.index].owner, host.ReinterpretOp)
+    )
+
+
 LOOPS = Contract(
     "loops",
     (
@@ -102,5 +149,6 @@ HOST = Contract(
             sym.ValueOp,
         ),
         launches_fit,
+        kept_launches_may_be_left_out,
     ),
 )

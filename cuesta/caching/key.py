@@ -19,6 +19,7 @@ from cuesta.caching.device_numbers import name_of_graph
 from cuesta.caching.graph_key import UnkeyableError
 from cuesta.caching.sources import hash_of_sources
 from cuesta.dialects.core.extension import active
+from cuesta.frozen import FROZEN, static_inputs
 from cuesta.options import Options
 from cuesta.precisions import tf32_of_convolutions, tf32_of_products
 from cuesta.record import GraphKind
@@ -45,7 +46,7 @@ def key_and_devices(gm: GraphModule, kind: GraphKind, options: Options) -> tuple
     try:
         graph, numbers = name_of_graph(gm)
         device_lines = [line for kind in device_types() if kind in graph for line in _device_lines(kind)]
-        settings = [*settings_lines(kind, options), *extension_lines()]
+        settings = [*settings_lines(kind, options), f"frozen inputs {gm.meta.get(FROZEN, ())}", *extension_lines()]
         text = "\n".join([*_process_lines(), *device_lines, *settings, graph])
     except UnkeyableError:
         return None, ()
@@ -95,20 +96,11 @@ def settings_lines(kind: GraphKind, options: Options) -> list[str]:
     return [
         f"kind {kind}, given results {given_results(kind)}",
         *chosen,
-        f"static inputs {_static_inputs()}",
+        f"static inputs {static_inputs()}",
         f"deterministic {torch.are_deterministic_algorithms_enabled()}",
         f"default dtype {torch.get_default_dtype()}",
         f"TF32 in products {tf32_of_products()}, in convolutions {tf32_of_convolutions()}",
     ]
-
-
-def _static_inputs() -> tuple[int, ...]:
-    """The inputs that AOTAutograd says stay in their place from call to call: parameters and buffers."""
-    from torch._guards import TracingContext
-
-    context = TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
-    return tuple(metadata.static_input_indices or ()) if metadata is not None else ()
 
 
 @functools.cache

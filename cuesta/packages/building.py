@@ -62,6 +62,8 @@ def package(
     parsed = Options.parse(None, options)
     if parsed.captures or parsed.target != "device":
         raise PackageError("packages have no CUDA graphs, and machine code: not the options 'cuda_graphs' and 'target'")
+    if parsed.frozen:
+        raise PackageError("a package does not know who changes its weights: not the option 'frozen'")
     programs = [
         _exported(function, one, kwargs, dynamic_shapes, device, training)
         for device in devices or (None,)

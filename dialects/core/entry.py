@@ -70,6 +70,26 @@ def by_storage(positions: Sequence[int]) -> Attribute:
     return writes_to(positions)
 
 
+def frozen_arguments(main: Operation) -> tuple[int, ...]:
+    """The positions of the arguments that are the same tensors in most calls, and change, if they do, so that the
+    tensor's count of changes or its address says so: `aten.frozen`. Of those that `@main` changes itself, or takes from
+    where their storage begins, it does not say so.
+    """
+    positions = main.attributes.get("aten.frozen")
+    if not isinstance(positions, ArrayAttr):
+        return ()
+    entries = cast("ArrayAttr[Attribute]", positions)
+    others = {*written_arguments(main), *arguments_by_storage(main)}
+    count = len(main.regions[0].block.args)
+    found = [one.value.data for one in entries if isinstance(one, IntegerAttr) and 0 <= one.value.data < count]
+    return tuple(one for one in found if one not in others)
+
+
+def frozen(positions: Sequence[int]) -> Attribute:
+    """The attribute `aten.frozen` that says so."""
+    return writes_to(positions)
+
+
 def given_results(main: Operation) -> int | None:
     """How many results of `@main`, the first, lie as they did in the graph: `aten.given`. The others are for a backward
     pass, which is told how they lie. None says all.

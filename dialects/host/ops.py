@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolRefAttr,
     TensorType,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, BlockArgument, Dialect, Region, SSAValue
@@ -140,29 +141,45 @@ class AllocOp(PlainOperation):
 
 
 class LaunchOp(PlainOperation):
-    """Runs a kernel on buffers: inputs, then outs, in the order of the kernel's arguments."""
+    """Runs a kernel on buffers: inputs, then outs, in the order of the kernel's arguments.
+
+    One that is `kept` may be left out in a later call, in which its outs are the buffers of an earlier one: as long as
+    the arguments that they are computed of are the same tensors, at the same addresses, changed as often. Which launch
+    may be, the level's contract says (`kept_launches_may_be_left_out`). Whoever runs it in every call does the same.
+    """
 
     name = "host.launch"
     traits = traits_def()
 
     @classmethod
-    def build(cls, kernel: str, buffers: Sequence[SSAValue]) -> LaunchOp:
+    def build(cls, kernel: str, buffers: Sequence[SSAValue], *, kept: bool = False) -> LaunchOp:
         """Launches `@kernel` on `buffers`."""
-        return cls.create(operands=buffers, properties={"kernel": SymbolRefAttr(kernel)})
+        properties: dict[str, Attribute] = {"kernel": SymbolRefAttr(kernel)}
+        if kept:
+            properties["kept"] = UnitAttr()
+        return cls.create(operands=buffers, properties=properties)
 
     @property
     def kernel(self) -> str:
         """The kernel's name."""
         return symbol_property(self, "kernel")
 
+    @property
+    def kept(self) -> bool:
+        """Whether what it writes is kept for later calls."""
+        return "kept" in self.properties
+
     @classmethod
     def parse(cls, parser: Parser) -> LaunchOp:
-        """Parses `@k(%x, %y) : tensor<4xf32>, tensor<4xf32>`."""
+        """Parses `@k(%x, %y) : tensor<4xf32>, tensor<4xf32>`, or `kept @k(…) : …`."""
+        kept = parser.parse_optional_keyword("kept") is not None
         name, operands = parse_symbol_and_operands(parser)
-        return cls.build(name, parse_types_of(parser, operands))
+        return cls.build(name, parse_types_of(parser, operands), kept=kept)
 
     def print(self, printer: Printer) -> None:
         """Prints the kernel, the buffers and their types."""
+        if self.kept:
+            printer.print_string(" kept")
         print_symbol_and_operands(printer, self.kernel, self.operands)
         printer.print_string(" : ")
         print_types(printer, self.operands)
@@ -438,6 +455,13 @@ def is_seen_as_complex(memory: SSAValue) -> bool:
 def only_launched(buffer: SSAValue) -> bool:
     """Whether only launches use a buffer: then its address is enough, and nobody needs a tensor."""
     return all(isinstance(use.operation, LaunchOp | FreeOp) for use in buffer.uses)
+
+
+def is_kept(buffer: SSAValue) -> bool:
+    """Whether a buffer is one of the program's own that a launch writes which is kept: it outlives the call."""
+    return isinstance(buffer.owner, AllocOp) and any(
+        isinstance(use.operation, LaunchOp) and use.operation.kept for use in buffer.uses
+    )
 
 
 HOST = Dialect(

@@ -16,6 +16,7 @@ from cuesta.dialects.core.process_lock import ProcessLock
 from cuesta.dialects.core.random_words import RANDOM_WORDS
 from cuesta.targets.cpu.libraries import free_record
 from cuesta.targets.cpu.python_calls import python_function
+from cuesta.targets.host.kept import Kept
 from cuesta.targets.program import BoundSite, Program, SharedLibrary
 from cuesta.targets.python_functions import define
 
@@ -343,6 +344,7 @@ def _without_code(program: Program, in_eager: Mapping[str, Callable[..., None]] 
         PROFILER: torch.autograd.profiler,
         TWIN: profiled,
         "reinterpret": reinterpreter(),
+        "Kept": Kept,
         "words": words,
         "with_strides": with_strides,
         "check_metadata": check_metadata,

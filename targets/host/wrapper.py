@@ -23,6 +23,7 @@ from cuesta.dialects.host.collectives import is_collective, is_start
 from cuesta.dialects.layout import device_of, is_tensor, sizes_of, strides_of, tensor_type_of, traits_of
 from cuesta.targets.cpu.emit_types import byte_width
 from cuesta.targets.host.eager_text import OPERATOR, write_eager
+from cuesta.targets.host.kept_text import KeptLaunches
 from cuesta.targets.host.labels import Labels
 from cuesta.targets.host.pending import Address, PendingRun, is_large
 from cuesta.targets.host.profiled import GUARD
@@ -40,6 +41,7 @@ MOST_PARAMETERS = 1000
 """The most values that a native call is given: ctypes takes 1024."""
 
 _RESERVED = (
+    "Kept",
     "args",
     "call",
     "check_call",
@@ -98,7 +100,6 @@ class Wrapper:
 class WrapperWriter:
     """Writes the wrapper of a module at the `host` level. Kernels named `in_eager` have no machine code.
 
-
     `checked` is for a program that came from a text: what a call gives is held to its type, and aliases to the memory
     that they are of; every buffer is a tensor then, so that memory lives as long as anything points to it. With
     `checks_calls` operators that only their authors know are held to what their schema denies.
@@ -145,11 +146,12 @@ class WrapperWriter:
         self.labels = Labels()
         self.rows: dict[str, int] = {}
         """The first row of a report that is about a kernel."""
+        self.kept = KeptLaunches(self.kernels)
 
     def write(self) -> Wrapper:
         """The wrapper's text and what it needs."""
         self.reserve_names()
-        source = "\n\n".join([self.function(part) for part in self.parts])
+        source = "\n\n".join([*map(self.function, self.parts), *self.kept.definitions()])
         runs, stand_ins, labels = self.runs, self.stand_ins, self.labels.all()
         return Wrapper(source, runs, self.overloads, self.launches, self.in_eager, stand_ins, self.sites, labels)
 
@@ -158,6 +160,7 @@ class WrapperWriter:
         self.main, self.lines, self.queues, self.reports = main, [], {}, {}
         self.scratch = Scratch()
         self.shared = host.shared_results(main)
+        self.kept.begin(main)
         results = main.body.last_op.operands if main.body.last_op is not None else ()
         tensors = [value for value in results if is_tensor(value)]
         self.complex_results = {host.chain_of_views(one)[-1] for one in tensors if is_complex(tensor_type_of(one))}
@@ -240,10 +243,14 @@ class WrapperWriter:
             if self.pending.frees_large and is_large(op.result) and not self.pending.asynchronous:
                 self.flush()
             name = self.define(op.result, "buf")
+            if host.is_kept(op.result):
+                return  # its launch has it, or makes it
             if self.may_be_scratch(op):
                 self.scratch.add(name, op)
             else:
                 self.lines.append(f"{name} = {self.allocation(tensor_type_of(op.result))}")
+        elif isinstance(op, host.LaunchOp) and op.kept and not self.kept.writing:
+            self.kept.write(self, op)
         elif isinstance(op, host.LaunchOp):
             if op.kernel in self.without_code or self.target_of(op).takes_tensors:
                 self.flush()
@@ -251,14 +258,15 @@ class WrapperWriter:
             else:
                 self.launch(op)
         elif isinstance(op, host.ReinterpretOp):
-            self.reinterpret(op)
+            if self.kept.writing or op.results[0] not in self.kept.put_off:
+                self.reinterpret(op)
         elif isinstance(op, host.PlaceOp):
             self.place(op)
         elif isinstance(op, host.ExternOp):
             self.flush()
             self.extern(op)
         elif isinstance(op, host.FreeOp):
-            names = [self.names[one] for one in op.operands if one in self.names]
+            names = [self.names[one] for one in op.operands if one in self.names and one not in self.kept.not_freed]
             names = [one for one in names if not self.scratch.is_no_tensor(one, self.pending.ops)]
             if self.pending.launches:
                 self.pending.frees += names

@@ -28,7 +28,7 @@ class FreeBuffersPass(ModulePass):
 
     The last use of `a` may be the launch that writes `b`, where every element of `a` is read before the same one of `b`
     is written. A buffer lives as long as any alias of it. Inputs, and what a call gave that may alias its operands or
-    be kept by them, are freed but never taken over. On a processor, neither is what nobody takes before a library is
+    be kept by them, are freed but never taken over; what is kept for later calls (`keep-frozen`) is not freed either. On a processor, neither is what nobody takes before a library is
     called: it would be there meanwhile, and the call takes memory of its own.
     """
 
@@ -83,7 +83,7 @@ class _Reuse:
         for op in self.ops:
             if isinstance(op, host.ExternOp):
                 free = {slot: values for slot, values in free.items() if traits_of(values[0]).blocks}
-            if isinstance(op, host.AllocOp):
+            if isinstance(op, host.AllocOp) and not host.is_kept(op.result):
                 if (old := self.overwritten(op)) is not None:
                     self.take_over(op, old)
                 elif available := free.get(_slot(op.result)):
@@ -98,7 +98,7 @@ class _Reuse:
         """Whether a buffer is memory of the program's own, and nobody has it after its last use."""
         owner = buffer.owner
         ours = isinstance(owner, host.AllocOp) or (isinstance(owner, host.ExternOp) and gives_fresh_memory(owner))
-        return ours and buffer not in self.kept
+        return ours and buffer not in self.kept and not host.is_kept(buffer)
 
     def overwritten(self, alloc: host.AllocOp) -> SSAValue | None:
         """The buffer that the launch which writes `alloc` first reads for the last time, and may write over."""
@@ -173,7 +173,7 @@ def _insert_frees(ops: Sequence[Operation]) -> None:
             last[op.source] = max(last[op.source], last[op.results[0]], key=position.__getitem__)
     per_op: dict[Operation, list[SSAValue]] = {}
     for value, op in last.items():
-        if op is not end and is_tensor(value):
+        if op is not end and is_tensor(value) and not host.is_kept(value):
             per_op.setdefault(op, []).append(value)
     for op, values in per_op.items():
         block = op.parent

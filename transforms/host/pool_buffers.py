@@ -29,7 +29,7 @@ class PoolBuffersPass(ModulePass):
     """alloc a; alloc b; launches; free a, b  ->  alloc arena; place a at 0; place b at n; launches; free arena
 
     Fires for two buffers or more on one device that launches alone use, all between the same two library calls. Sizes
-    that are not known before run time stay allocations.
+    that are not known before run time stay allocations, and so does what is kept for later calls.
     """
 
     name = "pool-buffers"
@@ -71,7 +71,7 @@ def _runs(ops: Sequence[Operation]) -> list[list[_Life]]:
             runs.append([])
         run_of[op] = len(runs) - 1
     for op in ops:
-        if not isinstance(op, host.AllocOp) or not host.only_launched(op.result):
+        if not isinstance(op, host.AllocOp) or not host.only_launched(op.result) or host.is_kept(op.result):
             continue
         size = host.buffer_bytes(op.result.type)
         users = [use.operation for use in op.result.uses if isinstance(use.operation, host.LaunchOp)]
