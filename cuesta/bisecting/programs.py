@@ -11,7 +11,14 @@ from xdsl.traits import IsTerminator
 
 from cuesta.dialects import aten, elem, host, kernel, loops, sym
 from cuesta.dialects.aten.call import CallLike
-from cuesta.dialects.core.entry import entry_block, entry_function, writes_to, written_arguments
+from cuesta.dialects.core.entry import (
+    entry_block,
+    entry_function,
+    frozen,
+    frozen_arguments,
+    writes_to,
+    written_arguments,
+)
 from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
 from cuesta.dialects.layout import is_tensor_type
 from cuesta.transforms.dce import drop_unused_outs
@@ -66,6 +73,9 @@ def return_only(module: ModuleOp, values: Sequence[SSAValue]) -> None:
         main.attributes.pop(name, None)
     if not isinstance(main, host.FuncOp):
         main.attributes.pop("aten.writes_to", None)
+    for op in main.regions[0].block.ops:
+        if isinstance(op, host.LaunchOp):  # what is returned may not be kept
+            op.properties.pop("kept", None)
     retype(module)
 
 
@@ -149,7 +159,7 @@ def _drop_arguments(module: ModuleOp, inputs: Inputs) -> Inputs:
     main, block = entry_function(module), entry_block(module)
     if "aten.by_storage" in main.attributes:
         return inputs
-    written = written_arguments(main)
+    written, same = written_arguments(main), frozen_arguments(main)
     dead = [
         argument
         for argument in block.args
@@ -163,6 +173,8 @@ def _drop_arguments(module: ModuleOp, inputs: Inputs) -> Inputs:
     kept = [position for position in range(len(block.args)) if position not in positions]
     if written:
         main.attributes["aten.writes_to"] = writes_to([kept.index(one) for one in written])
+    if same:
+        main.attributes["aten.frozen"] = frozen([kept.index(one) for one in same if one in kept])
     for argument in dead:
         block.erase_arg(argument)
     return None if inputs is None else [inputs[position] for position in kept]

@@ -70,7 +70,7 @@ class TimedWriter(WrapperWriter):
 
     def op(self, op: Operation) -> None:
         """Writes one op, between two calls of the clock if it is a step."""
-        if not self.timed or not isinstance(op, MEASURED):
+        if not self.timed or self.kept.writing or not isinstance(op, MEASURED):
             super().op(op)
             return
         self.flush()

@@ -242,9 +242,9 @@ class WrapperWriter:
             # here. (Not where launches return at once: what it would cost there has not been measured.)
             if self.pending.frees_large and is_large(op.result) and not self.pending.asynchronous:
                 self.flush()
-            name = self.define(op.result, "buf")
             if host.is_kept(op.result):
-                return  # its launch has it, or makes it
+                return  # its launch makes it, or has it
+            name = self.define(op.result, "buf")
             if self.may_be_scratch(op):
                 self.scratch.add(name, op)
             else:

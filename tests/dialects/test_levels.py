@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from cuesta.context import make_context
+from cuesta.dialects import host as host_dialect
 from cuesta.dialects.core.contracts import Contract
 from cuesta.dialects.core.diagnostics import CuestaError
 from cuesta.dialects.levels import FUSED, HOST, KERNEL, LOOPS, SLICED
@@ -41,6 +42,24 @@ def host(body: str, *, declared: str = SYMBOLS) -> str:
         f"{body}\nhost.return %x : tensor<4xf32>\n}}"
     )
 
+
+def kept(body: str, *, returned: str = "%x", frozen: str = "[0 : i64, 1 : i64]") -> str:
+    attributes = f"attributes {{aten.frozen = {frozen}, aten.writes_to = [1 : i64]}}"
+    return (
+        COPY.replace(" symbols(s0)", "").replace("s0", "4")
+        + f"host.func @main(%x : tensor<4xf32>, %c : tensor<4xf32>, %d : tensor<4xf32>) -> (tensor<4xf32>) {attributes} {{\n"
+        f"%a = host.alloc : tensor<4xf32>\n%b = host.alloc : tensor<4xf32>\n"
+        f"{body}\nhost.return {returned} : tensor<4xf32>\n}}"
+    )
+
+
+def copy(source: str, target: str, kept: str = "") -> str:
+    return f"host.launch {kept} @copy({source}, {target}) : tensor<4xf32>, tensor<4xf32>\n"
+
+
+READS = "host.launch: is kept, but reads what may be another in the next call"
+WRITES = "host.launch: is kept, but writes to what is no buffer of its own"
+GIVES = "host.launch: is kept, but what it writes is changed, freed, or given away"
 
 NEST = """
 %y = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
@@ -125,7 +144,48 @@ BROKEN = [
         "number and element types must agree",
     ),
     (HOST, COPY + host("host.launch @copy(%x, %x) : tensor<4xf32>, tensor<4xf32>", declared=""), "which uses s0"),
+    (HOST, kept(copy("%d", "%a", "kept")), READS),
+    (HOST, kept(copy("%c", "%a", "kept")), READS),  # written to
+    (HOST, kept(copy("%x", "%a") + copy("%a", "%b", "kept")), READS),
+    (HOST, kept(copy("%x", "%a", "kept"), frozen="[]"), READS),
+    (HOST, kept(copy("%x", "%c", "kept")), WRITES),
+    (HOST, kept(copy("%x", "%a", "kept"), returned="%a"), GIVES),
+    (HOST, kept(copy("%x", "%a", "kept") + "host.free %a : tensor<4xf32>"), GIVES),
+    (HOST, kept(copy("%x", "%a", "kept") + copy("%d", "%a")), GIVES),
+    (HOST, kept(copy("%x", "%a", "kept") + copy("%x", "%a", "kept")), GIVES),
+    (
+        HOST,
+        kept(
+            copy("%x", "%a", "kept") + "%v = host.reinterpret %a offset 0 : tensor<4xf32> to tensor<4xf32>",
+            returned="%v",
+        ),
+        GIVES,
+    ),
+    (
+        HOST,
+        kept(
+            copy("%x", "%a", "kept")
+            + '%v = host.extern "aten.reshape.default"(%a, [4]) : (tensor<4xf32>) -> tensor<4xf32>'
+        ),
+        GIVES,
+    ),
 ]
+
+
+def test_what_is_kept_may_be_read() -> None:
+    """By launches, which may be kept as well, and by calls; an alias of it may be freed."""
+    module = parse(
+        kept(
+            copy("%x", "%a", "kept")
+            + "%v = host.reinterpret %a offset 0 : tensor<4xf32> to tensor<2x2xf32>\n"
+            + '%m = host.extern "aten.mm.default"(%v, %v) : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>\n'
+            + "host.free %v : tensor<2x2xf32>\n"
+            + copy("%a", "%b", "kept")
+            + copy("%b", "%c")
+        )
+    )
+    assert not list(HOST.check(module))
+    assert [op.kept for op in module.walk() if isinstance(op, host_dialect.LaunchOp)] == [True, True, False]
 
 
 @pytest.mark.parametrize(("contract", "text", "message"), BROKEN)

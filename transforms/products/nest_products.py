@@ -23,7 +23,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.devices import traits_of_device
-from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.core.entry import entry_block, entry_function, frozen_arguments
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
@@ -44,7 +44,7 @@ VECTORS = 2
 Source: as of ROWS.
 """
 FEWEST = 16
-"""The rows and points from which a product is worth nests.
+"""The rows and points from which a product is worth nests; where the copy is kept, ROWS do.
 
 Source: a definition: two blocks.
 """
@@ -78,13 +78,17 @@ class NestProductsPass(ModulePass):
         block = entry_block(op)
         positions: dict[Operation, int] = {one: position for position, one in enumerate(block.ops)}
         strips: dict[object, SSAValue] = {}
+        frozen = {block.args[position] for position in frozen_arguments(entry_function(op))}
         for call in list(block.ops):
             if not isinstance(call, loops.ExternOp) or "mm" not in call.overload:
                 continue
-            product = product_of(call, positions, set(), True, fewest=FEWEST)
+            product = product_of(call, positions, set(), True, fewest=ROWS)
             if product is None:
                 continue
-            if (reason := obstacle(product, machine)) is not None:
+            root = product.right
+            while isinstance(root.owner, loops.ViewOp):
+                root = root.owner.source
+            if (reason := obstacle(product, machine, is_frozen=root in frozen)) is not None:
                 no_match(call, f"stays a library call: {reason}")
                 continue
             lanes = lanes_of(product.sizes[1], machine)
@@ -104,11 +108,13 @@ def lanes_of(columns: int, machine: Machine) -> int:
     return lanes if lanes >= machine.lanes else 0
 
 
-def obstacle(product: Product, machine: Machine) -> str | None:
-    """Why a product stays a call."""
+def obstacle(product: Product, machine: Machine, *, is_frozen: bool = False) -> str | None:
+    """Why a product stays a call. Of a factor of columns that is frozen the copy is kept: it costs nothing."""
     if traits_of_device(product.device).blocks or element_type_of(product.result) != f32:
         return "it is not of f32, on a processor"
     rows, columns, points = product.sizes
+    if min(columns, points) < FEWEST or (rows < FEWEST and not is_frozen):
+        return f"it has fewer than {FEWEST} rows, columns or points"
     if not lanes_of(columns, machine):
         return f"its {columns} columns are no whole vectors"
     if strides_of(tensor_type_of(product.result))[-2:] != (columns, 1):
@@ -116,7 +122,8 @@ def obstacle(product: Product, machine: Machine) -> str | None:
     if columns * points * product.batch > MOST_COPIED:
         return "its factor of columns is too large to be copied"
     work = 2.0 * rows * columns * points * product.batch
-    nested = work / machine.products + PACKED * columns * points * product.batch
+    copied = 0.0 if is_frozen else PACKED * columns * points * product.batch
+    nested = work / machine.products + copied
     called = work
     if product.call.overload in ("aten.mm.default", "aten.addmm.default"):
         across = strides_of(tensor_type_of(product.left))[-1] != 1

@@ -22,6 +22,7 @@ from cuesta.caching.graph_key import UnkeyableError, graph_text
 from cuesta.caching.key import NOT_IN_KEY, key_and_devices, key_of, loaded_sources, settings_lines, sources_on_disk
 from cuesta.dialects.core.locations import print_text
 from cuesta.lowering.capture.fx_to_aten import import_graph
+from cuesta.frozen import FROZEN
 from cuesta.options import Options
 from cuesta.targets.program import Program
 from cuesta.targets.triton import target
@@ -329,6 +330,14 @@ def test_settings_of_torch(gm: GraphModule, monkeypatch: pytest.MonkeyPatch) -> 
     assert key_of(gm, "inference", Options()) != plain
     monkeypatch.undo()
     assert key_of(gm, "inference", Options()) == plain
+
+
+def test_inputs_that_are_frozen(gm: GraphModule) -> None:
+    frozen = Options(frozen=True)
+    plain = key_of(gm, "inference", frozen)
+    assert plain != key_of(gm, "inference", Options())
+    gm.meta[FROZEN] = (1,)
+    assert key_of(gm, "inference", frozen) != plain
 
 
 @pytest.mark.parametrize(

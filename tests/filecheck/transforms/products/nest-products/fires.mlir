@@ -58,3 +58,16 @@ builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 16, products
     func.return %y : tensor<6x128x64xf32>
   }
 }
+
+// -----
+
+// A frozen weight is copied once for many calls: eight rows are enough.
+// CHECK:      [[P:%.+]] = loops.nest ({{.*}} : 16, {{.*}} : 512, {{.*}} : 32)
+// CHECK:      loops.nest ({{.*}} : 8, {{.*}} : 16, {{.*}} : 32) outs({{.*}}) schedule #loops.schedule<lanes = 32, rows = 8>
+builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 16, products = 1.4, processors = 132>} {
+  func.func @main(%x : tensor<8x512xf32>, %w : tensor<512x512xf32>) -> tensor<8x512xf32> attributes {aten.frozen = [1 : i64]} {
+    %t = loops.view %w by (d0, d1) -> (d1, d0) : tensor<512x512xf32> to tensor<512x512xf32, #aten.layout<strides = [1, 512]>>
+    %y = loops.extern pure "aten.mm.default"(%x, %t) : (tensor<8x512xf32>, tensor<512x512xf32, #aten.layout<strides = [1, 512]>>) -> tensor<8x512xf32>
+    func.return %y : tensor<8x512xf32>
+  }
+}

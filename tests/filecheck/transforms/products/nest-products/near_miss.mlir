@@ -57,3 +57,15 @@ builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 16, products
     func.return %y : tensor<512x512xf32, #aten.layout<device = "cuda:0">>
   }
 }
+
+// -----
+
+// A frozen weight: too few rows for a block, and one that the program changes.
+// CHECK-NOT: loops.nest
+builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 16, products = 1.4, processors = 132>} {
+  func.func @main(%x : tensor<7x512xf32>, %y : tensor<8x512xf32>, %w : tensor<512x512xf32>, %u : tensor<512x512xf32>) -> (tensor<7x512xf32>, tensor<8x512xf32>, tensor<512x512xf32>) attributes {aten.frozen = [2 : i64, 3 : i64], aten.writes_to = [3 : i64]} {
+    %a = loops.extern pure "aten.mm.default"(%x, %w) : (tensor<7x512xf32>, tensor<512x512xf32>) -> tensor<7x512xf32>
+    %b = loops.extern pure "aten.mm.default"(%y, %u) : (tensor<8x512xf32>, tensor<512x512xf32>) -> tensor<8x512xf32>
+    func.return %a, %b, %w : tensor<7x512xf32>, tensor<8x512xf32>, tensor<512x512xf32>
+  }
+}
