@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, int], torch.dtype]] =
     "f32, as many rows as a block": (layer, (8, 256), torch.float32),
     "bf16": (lambda: layer(torch.bfloat16), (16, 256), torch.bfloat16),
     "bf16, two": (
-        lambda: nn.Sequential(layer(), nn.ReLU(), nn.Linear(128, 64)).bfloat16().eval(), (33, 256), torch.bfloat16
+        lambda: nn.Sequential(layer(), nn.ReLU(), nn.Linear(128, 128)).bfloat16().eval(), (33, 256), torch.bfloat16
     ),
     "int8, scaled": (Dequantised, (300, 256), torch.float32),
 }  # fmt: skip
@@ -452,6 +452,53 @@ def test_from_a_text(runs: list[bool], tmp_path: Path) -> None:
     module.scale.mul_(2)
     torch.testing.assert_close(function(*arguments)[0], expected * 2, rtol=1e-4, atol=1e-2)
     assert all(runs)
+
+
+ADD = """
+kernel.func @add(%x : !kernel.ptr<f32>, %y : !kernel.ptr<f32>) outs(%o : !kernel.ptr<f32>) schedule #kernel.schedule<grid = [128]> {
+  %p = kernel.program_id 0
+  kernel.for (%j = 0 to 64 lanes 16) {
+    %a = kernel.load %x[%p * 64 + %j] : vector<16xf32>
+    %b = kernel.load %y[%p * 64 + %j] : vector<16xf32>
+    %c = elem.add %a, %b : vector<16xf32>
+    kernel.store %c, %o[%p * 64 + %j] : vector<16xf32>
+  }
+}
+host.func @main(%x : T, %w : T, %u : T) -> (T, T, T) attributes {aten.frozen = [1 : i64, 2 : i64]} {
+  %v = host.reinterpret %w offset 64 : T to tensor<126x64xf32>
+  %a = host.alloc : T
+  %k = host.alloc : T
+  host.launch kept @add(%w, %w, %k) : T, T, T
+  host.launch @add(%x, %k, %a) : T, T, T
+  %vk = host.reinterpret %k offset 0 : T to tensor<8192xf32>
+  %l = host.alloc : T
+  host.launch kept @add(%u, %u, %l) : T, T, T
+  %r = host.reinterpret %x offset 0 : T to tensor<8192xf32>
+  %b = host.alloc : T
+  host.launch @add(%r, %vk, %b) : tensor<8192xf32>, tensor<8192xf32>, T
+  %m = host.alloc : T
+  host.launch kept @add(%vk, %l, %m) : tensor<8192xf32>, T, T
+  %c = host.alloc : T
+  host.launch @add(%m, %vk, %c) : T, tensor<8192xf32>, T
+  host.return %a, %b, %c : T, T, T
+}
+""".replace("T,", "tensor<128x64xf32>,").replace(" T", " tensor<128x64xf32>").replace("(T", "(tensor<128x64xf32>")  # fmt: skip  # noqa: E501
+
+
+def test_a_text_in_another_order(runs: list[bool], tmp_path: Path) -> None:
+    """Launches that are kept stand among others, and share aliases with them; the last needs two others."""
+    path = tmp_path / "program.mlir"
+    path.write_text(ADD)
+    program = Program.read(path)
+    x, w, u = (torch.randn(128, 64) for _ in range(3))
+    function = program.compile()
+    for count in range(3):
+        for _ in range(2):
+            expected = x + 2 * w, x + 2 * w, (2 * w + 2 * u) + 2 * w
+            for found in (function(x, w, u), program.run(x, w, u)):
+                torch.testing.assert_close(tuple(found), expected)
+        assert runs == [True] * (1 + count)
+        (w, u)[count % 2].add_(1)
 
 
 def test_packages_refuse(tmp_path: Path) -> None:
