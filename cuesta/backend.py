@@ -280,10 +280,6 @@ class Compilers:
 
         if self.weights:
             gm.meta[WEIGHTS] = self.weights
-        if self.options.frozen and record.kind == "inference" and not self.options.captures:
-            from cuesta.frozen import mark_frozen
-
-            mark_frozen(gm, self.inputs)
         return compile_graph(gm, record, self.options)
 
     def of(self, kind: GraphKind) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
@@ -360,6 +356,10 @@ class Compilers:
             if kind != "backward":
                 view_the_inputs(gm, [position for position, _ in flipped])
             flipped = [*flipped, *(addressed(gm) if self.options.captures else ())]
+            if self.options.frozen and kind == "inference" and not self.options.captures:
+                from cuesta.frozen import mark_frozen
+
+                mark_frozen(gm, self.inputs)
             try:
                 compiled, parts = self._captured(gm, record)
             except Exception as error:

@@ -84,8 +84,6 @@ def _compile_fresh(gm: torch.fx.GraphModule, options: Options, record: CompileRe
         imported = imported_program(gm, record)
     except UnsupportedGraphError as error:
         return _in_eager(gm, record, error)
-    if positions := gm.meta.get(FROZEN):
-        freeze(imported.module, positions)
     names, constants = [name for name, _ in imported.constants], [value for _, value in imported.constants]
     dump = _dump_of(gm, options, record)
     before = imported.module.clone() if options.validate == "stages" else None
@@ -117,6 +115,8 @@ def imported_program(gm: torch.fx.GraphModule, record: CompileRecord) -> Importe
         imported = import_program(gm)
     record.aten_ops = imported.aten_ops
     trace_program("aten", imported.module)
+    if positions := gm.meta.get(FROZEN):
+        freeze(imported.module, positions)
     if (count := given_results(record.kind)) is not None:
         entry_function(imported.module).attributes["aten.given"] = given(count)
     return imported

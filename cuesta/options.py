@@ -66,9 +66,9 @@ class Options:
         "alone is computed once (see docs/decisions/067)",
     )
     """What PyTorch sees is obeyed: `p.add_()`, `load_state_dict`, an optimizer's step, `p.data = other` and another
-    model's parameters have it computed again. It does not see `p.data.add_()` or `p.detach_().data` changed, memory
-    that NumPy, a C++ operator or another process writes to, and `torch.autograd._unsafe_preserve_version_counter`:
-    after these, results are those of the old values.
+    model's parameters have it computed again. It does not see `p.data.add_()`, memory that NumPy, a C++ operator
+    or another process writes to, and what is done under `torch.autograd._unsafe_preserve_version_counter`: after these,
+    results may be those of the old values.
     """
     cuda_graphs: bool = _option(False, 'launch through CUDA graphs, as mode="reduce-overhead" does')
     cache: bool = _option(True, "take compiled graphs from disk, and keep them there (see docs/cache.md)")

@@ -63,7 +63,7 @@ class TimedWriter(WrapperWriter):
             for name, one in self.functions.items()
         }
         timed = [self.function(part) for part in self.parts]
-        source = "\n\n".join([plain.source, *timed])
+        source = "\n\n".join([plain.source, *timed, *self.kept.definitions()])
         return Wrapper(
             source, self.runs, self.overloads, launches, self.in_eager, self.stand_ins, self.sites, plain.labels
         )

@@ -1,11 +1,11 @@
 """What a launch wrote, kept for later calls: `host.launch kept`. In a wrapper's text:
 
-    key, found = kept.look(w)
-    if found is None:
-        buf = empty_cpu(…)
-        run_0(w.data_ptr(), buf.data_ptr())
-        found = kept.keep(key, (buf,))
-    buf, = found
+key, found = kept.look(w)
+if found is None:
+    buf = empty_cpu(…)
+    run_0(w.data_ptr(), buf.data_ptr())
+    found = kept.keep(key, (buf,))
+buf, = found
 """
 
 from __future__ import annotations

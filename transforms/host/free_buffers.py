@@ -28,8 +28,9 @@ class FreeBuffersPass(ModulePass):
 
     The last use of `a` may be the launch that writes `b`, where every element of `a` is read before the same one of `b`
     is written. A buffer lives as long as any alias of it. Inputs, and what a call gave that may alias its operands or
-    be kept by them, are freed but never taken over; what is kept for later calls (`keep-frozen`) is not freed either. On a processor, neither is what nobody takes before a library is
-    called: it would be there meanwhile, and the call takes memory of its own.
+    be kept by them, are freed but never taken over. On a processor, neither is what nobody takes before a library is
+    called: it would be there meanwhile, and the call takes memory of its own. What is kept for later calls
+    (`keep-frozen`) is neither freed nor taken over.
     """
 
     name = "free-buffers"

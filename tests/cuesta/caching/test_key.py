@@ -21,8 +21,8 @@ from cuesta.caching.device_numbers import on_devices
 from cuesta.caching.graph_key import UnkeyableError, graph_text
 from cuesta.caching.key import NOT_IN_KEY, key_and_devices, key_of, loaded_sources, settings_lines, sources_on_disk
 from cuesta.dialects.core.locations import print_text
-from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.frozen import FROZEN
+from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.options import Options
 from cuesta.targets.program import Program
 from cuesta.targets.triton import target
