@@ -301,6 +301,31 @@ def test_not_of_what_the_graph_changes(runs: list[bool]) -> None:
     assert runs == [True]  # of `other`
 
 
+class Sharing(nn.Module):
+    """What a call changes by another name."""
+
+    weight: Tensor
+    part: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.ones(300, 128))
+        self.register_buffer("part", self.weight[44:])
+
+    def forward(self, x: Tensor) -> Tensor:
+        result = torch.mm(x, self.part)
+        self.weight.mul_(2)
+        return result
+
+
+def test_not_of_what_the_graph_changes_by_another_name() -> None:
+    module, x = Sharing(), torch.ones(256, 256)
+    compiled = torch.compile(module, backend="cuesta", options={"cache": False, "frozen": True})
+    for count in range(4):
+        with torch.no_grad():
+            assert torch.equal(compiled(x), torch.full((256, 128), 256.0 * 2**count))
+
+
 class Returning(nn.Module):
     """What a call gives."""
 
