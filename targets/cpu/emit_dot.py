@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import elem, kernel
-from cuesta.targets.cpu.features import HostFeatures, host_features
+from cuesta.targets.cpu.features import has_dot
 from cuesta.targets.cpu.vector_math import MathFunction
 from cuesta.targets.cpu.vector_text import vector_type
 
@@ -15,18 +15,12 @@ if TYPE_CHECKING:
     from cuesta.targets.cpu.emit_kernel import KernelEmitter
 
 _INSTRUCTIONS = {
-    "bf16": ("avx512bf16", "llvm.x86.avx512bf16.dpbf16ps", "bfloat", 2),
-    "i8": ("avx512vnni", "llvm.x86.avx512.vpdpbusd", "i32", 1),
+    "bf16": ("llvm.x86.avx512bf16.dpbf16ps", "bfloat", 2),
+    "i8": ("llvm.x86.avx512.vpdpbusd", "i32", 1),
 }
-"""By what the parts are: the feature of the machine, the intrinsic, and how its factors are typed: the element, and how
-many of them a word has. LLVM reads what was declared with the types of an older version.
+"""By what the parts are: the intrinsic, and how its factors are typed: the element, and how many of them a word has.
+LLVM reads what was declared with the types of an older version.
 """
-
-
-def has_dot(parts: str, features: HostFeatures | None = None) -> bool:
-    """Whether a machine adds sums of such products up in one instruction."""
-    features = features or host_features()
-    return features.triple.startswith("x86_64") and features.has("avx512f", "avx512vl", _INSTRUCTIONS[parts][0])
 
 
 def emit_dot(emitter: KernelEmitter, op: Operation) -> None:
@@ -81,7 +75,7 @@ def _piece(emitter: KernelEmitter, element: str, value: str, lanes: int, start: 
 
 def _register(emitter: KernelEmitter, parts: str, operand: SSAValue, lanes: int, start: int, width: int) -> str:
     """So many lanes of the words of a factor as the instruction takes them: made once, for all rows that share them."""
-    _, _, element, count = _INSTRUCTIONS[parts]
+    _, element, count = _INSTRUCTIONS[parts]
     owner = operand.owner
     words = vector_type("i32", width)
     if isinstance(owner, kernel.BroadcastOp) and emitter.lanes_of(owner.operands[0].type) == 1:
@@ -102,7 +96,7 @@ def _register(emitter: KernelEmitter, parts: str, operand: SSAValue, lanes: int,
 
 
 def _instruction(emitter: KernelEmitter, parts: str, a: str, b: str, value: str, width: int) -> str:
-    _, name, element, count = _INSTRUCTIONS[parts]
+    name, element, count = _INSTRUCTIONS[parts]
     kind = vector_type(element, width * count)
     real, symbol = vector_type("float" if parts == "bf16" else "i32", width), f"@{name}.{32 * width}"
     declaration = f"declare {real} {symbol}({real}, {kind}, {kind})\n"

@@ -5,8 +5,7 @@ Whatever is asked of the process here is in the key of the cache: it is made of 
 
 from __future__ import annotations
 
-from cuesta.targets.cpu.emit_dot import has_dot
-from cuesta.targets.cpu.features import host_features
+from cuesta.targets.cpu.features import has_dot, host_features
 
 ONEDNN = 1.3
 """How many times as fast as MKL oneDNN multiplies matrices of f32 on an AMD processor with AVX-512. By its speed MKL

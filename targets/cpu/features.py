@@ -83,3 +83,13 @@ def describe(triple: str, flags: dict[str, bool]) -> HostFeatures:
 def host_features() -> HostFeatures:
     """The machine that runs this process."""
     return describe(llvm.get_process_triple(), dict(llvm.get_host_cpu_features()))
+
+
+_DOT = {"bf16": "avx512bf16", "i8": "avx512vnni"}
+"""The feature of a machine that has an instruction for `elem.dot`, by what the parts are."""
+
+
+def has_dot(parts: str, features: HostFeatures | None = None) -> bool:
+    """Whether a machine adds sums of such products (`elem.dot`) up in one instruction."""
+    features = features or host_features()
+    return features.triple.startswith("x86_64") and features.has("avx512f", "avx512vl", _DOT[parts])
