@@ -72,8 +72,8 @@ class KeptLaunches:
                     group.sources[source] = None
                 elif (other := self.groups[maker]) is not group:
                     other.take(group)
+                    self.groups.update(dict.fromkeys(group.launches, other))
                     group = other
-                    self.groups.update(dict.fromkeys(group.launches, group))
             self.groups[op] = group
             makers.update(dict.fromkeys(op.operands[count:], op))
         for op in reversed(list(main.body.ops)) if kept else ():
@@ -99,7 +99,8 @@ class KeptLaunches:
         for out in group.outs:
             if out not in names:
                 writer.define(out, "buf")
-        needed = [out for out in group.outs if any(use.operation not in group.launches for use in out.uses)]
+        ours: set[Operation] = set(group.launches)
+        needed = [out for out in group.outs if any(use.operation not in ours for use in out.uses)]
         sources = ", ".join(names[one] for one in group.sources)
         kept, key, found = (identifier(one, writer.taken) for one in ("kept", "key", "found"))
         self.names.append(kept)
