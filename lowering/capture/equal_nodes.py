@@ -14,7 +14,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
-from cuesta.lowering.capture.undefined_gradients import run_for_both
+from cuesta.lowering.capture.undefined_gradients import is_run_for_some, run_for_both
 
 
 def merge_equal_nodes(graph: Graph) -> None:
@@ -22,7 +22,7 @@ def merge_equal_nodes(graph: Graph) -> None:
 
     Near misses: random operators and memory that nobody has written (two calls, two results), calls between which
     something is written, results that share memory with an output or with what an input is set to (callers get a tensor
-    each), calls that bind symbols.
+    each), calls that bind symbols, a gradient that is run for some results and what is always run.
     """
     outputs = _memory_of_outputs(graph)
     known: dict[Hashable, Node] = {}
@@ -36,10 +36,10 @@ def merge_equal_nodes(graph: Graph) -> None:
         if not _is_function_of_arguments(node) or _memory_of(node) in outputs:
             continue
         try:
-            key = cast("Hashable", node.target), writes, _key(node.args), _key(node.kwargs)
+            called = cast("Hashable", node.target), _key(node.args), _key(node.kwargs)
         except TypeError:  # an argument of a kind that nobody compares
             continue
-        first = known.setdefault(key, node)
+        first = known.setdefault((*called, writes, is_run_for_some(node)), node)
         if first is not node:
             run_for_both(first, node)
             node.replace_all_uses_with(first)

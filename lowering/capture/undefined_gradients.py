@@ -47,13 +47,16 @@ def mark_gradients_of_nothing(joint: Graph, forward_results: int) -> None:
         full_like: run if there is tangents_1
     """
     tangents = tangents_of(joint)
-    read, constant = set(tangents), dict[int, list[Node]]()
+    read, computed, constant = set(tangents), dict[Node, list[Node]](), dict[int, list[Node]]()
     for node in joint.nodes:
         if node.op == "call_function" and node.meta.get("partitioner_tag") == "is_backward" and _group(node) != -1:
-            if read.isdisjoint(node.all_input_nodes):
-                constant.setdefault(_group(node), []).append(node)
-            else:
+            if not read.isdisjoint(node.all_input_nodes):
                 read.add(node)
+                continue
+            # What is computed of such ones is run when they are: a copy's node of autograd's is none of the forward's.
+            computed[node] = [one for one in node.all_input_nodes if one in computed]
+            if not computed[node]:
+                constant.setdefault(_group(node), []).append(node)
     for node in read:
         constant.pop(_group(node), None)
     if len(tangents) < 2 or not constant:
@@ -77,14 +80,22 @@ def mark_gradients_of_nothing(joint: Graph, forward_results: int) -> None:
     for group, nodes in constant.items():
         for node in nodes:
             node.meta[_RUN_FOR] = frozenset(one.name for one in by_group.get(group, ()))
+    for node, behind in computed.items():
+        if behind:
+            node.meta[_RUN_FOR] = frozenset[str]().union(*(one.meta.get(_RUN_FOR, ()) for one in behind))
+
+
+def is_run_for_some(node: Node) -> bool:
+    """Whether a node is run only for some gradients though it reads none. It is never one with a node that is not: what
+    is computed of a number that is always there would be there, too, or be no gradient.
+    """
+    return bool(node.meta.get(_RUN_FOR))
 
 
 def run_for_both(node: Node, equal: Node) -> None:
-    """Notes on a node that it stands for another: it is run for what either is run for, and always if one is."""
-    names: frozenset[str] = node.meta.get(_RUN_FOR, frozenset())
-    others: frozenset[str] = equal.meta.get(_RUN_FOR, frozenset())
-    if names:
-        node.meta[_RUN_FOR] = names | others if others else frozenset()
+    """Notes on a node that it stands for another: it is run for what either is run for."""
+    if is_run_for_some(node):
+        node.meta[_RUN_FOR] |= equal.meta[_RUN_FOR]
 
 
 _RUN_FOR = "cuesta_run_for"
@@ -280,6 +291,7 @@ def _zeros_like(graph: Graph, node: Node) -> Node:
 __all__ = [
     "Graphed",
     "is_of_parts",
+    "is_run_for_some",
     "mark_gradients_of_nothing",
     "run_for_both",
     "sizes_of",

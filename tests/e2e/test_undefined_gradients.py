@@ -44,6 +44,15 @@ def checked(x: Tensor) -> Tensor:
 
 
 Program = Callable[[Tensor, Tensor], tuple[Tensor, ...]]
+
+
+def joined(x: Tensor) -> Tensor:
+    """x, and zeros below it."""
+    longer = x.new_zeros(5, 4)
+    longer[:3].copy_(x)
+    return longer
+
+
 PROGRAMS: dict[str, Program] = {
     "a root": lambda x, y: (x.sin(), (x * 0).sqrt()),
     "a norm": lambda x, y: (x.sin(), (x - x.detach()).norm(), x * y),
@@ -57,6 +66,7 @@ PROGRAMS: dict[str, Program] = {
     "a checkpoint": lambda x, y: (x.sin(), checked(x)),
     "a gradient of nothing": lambda x, y: ((x**0).sin(), x.maximum(x.T.reshape(3, 4)) - x, (y * x.round()).cos()),
     "a gradient of nothing, twice": lambda x, y: ((x**0).sin(), x.exp(), (x**0).cos(), x.where(x > 0, 0.0) * y),
+    "a gradient of nothing, copied": lambda x, y: (joined(x) ** 0, x.exp() * y),
     "one of several results": lambda x, y: (*x.max(0)[:1], *torch.var_mean(x - x.detach(), 0), x.exp()),
 }
 

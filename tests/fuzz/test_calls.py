@@ -938,6 +938,20 @@ FOUND: dict[str, Case] = {
         ["v2 = z.expand(2, *z.shape)", "torch._dynamo.graph_break()", "z.mul_(3)", "v3 = v2 + 1"],
         "(v3, y.to(y.dtype))", [(1, 1, 1)],
     ),
+    "87003329": Case(
+        [
+            "x = numbers(59, torch.float32)", "y = numbers(85, torch.bfloat16, b, c).requires_grad_()",
+            "x = dynamic(x, 1)",
+        ],
+        ["x", "y"], [],
+        [
+            "v1 = y.unsqueeze(1)", "v2 = torch.addcmul(v1, x, x, value=0.5)",
+            "v4 = v2.new_zeros(v2.shape[0] + 4, *v2.shape[1:])", "v4[: v2.shape[0]].copy_(v2)",
+            "v8 = torch.cat([v2, v1], 0)", "v12 = F.layer_norm(v4, v4.shape[-1:]).view(-1)",
+            "torch._dynamo.graph_break()", "v13 = v8 / v8.numel()",
+        ],
+        "v12 ** 2", [(3, 1, 0)], {}, "all",
+    ),
     "94000541": Case(
         ["x = numbers(57, torch.float32, c)", "y = odd(numbers(42, torch.float16, c)).requires_grad_()"], ["x", "y"],
         [], ["with torch.no_grad():", "    v1 = y.view(-1)", "v5 = y - v1"], "[v5, v1.transpose(0, -1)]",
