@@ -18,7 +18,10 @@ from cuesta.transforms.accuracy.elide_roundings import asks_which
 from cuesta.transforms.products.products import Product, insert, is_widening, load_in_f32
 
 _SIGNS = 0x80808080 - (1 << 32)
-"""The highest bit of each byte of a word: what is 128 more has it turned. Four bytes of 128 without a sign, too."""
+"""The highest bit of each byte of a word: what is 128 more has it turned. Four bytes of 128 without a sign, too.
+
+Source: a definition.
+"""
 
 
 @struct

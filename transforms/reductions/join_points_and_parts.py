@@ -40,7 +40,7 @@ from cuesta.transforms.fusion.absorb import begin_merge, end_merge
 from cuesta.transforms.fusion.cost import body_cost
 from cuesta.transforms.fusion.profit import large_sources
 from cuesta.transforms.fusion.space import Space, volume
-from cuesta.transforms.reductions.when import TILE
+from cuesta.transforms.reductions import when
 
 LEAST: Final = 1 << 15
 """Points from which on it is worth reading a tensor once instead of twice.
@@ -131,7 +131,7 @@ def walk_of(
         if indices is None or tuple(sizes_of(kind)) != tuple(nest.sizes):
             continue
         length = volume(reduction.sizes)
-        if not isinstance(length, int) or not SHORTEST <= length <= TILE:
+        if not isinstance(length, int) or not SHORTEST <= length <= when.TILE:
             return "its parts are too short, or do not stay in registers"
         number = _number(space.sizes)
         if _address(indices, strides_of(kind), space.sizes) != number:
