@@ -58,7 +58,7 @@ WALKED_FROM, WALKED, WALKED_WARPS = 16385, 4096, 32
 """Points of a row that is reduced in one walk, from which on a program takes it in tiles of so many, and its warps.
 Each thread then has few numbers, so that two programs are at work on a processor; with 16384 there is one. Rows that
 begin anywhere are the worst: argmin of 4 by 15655537 f32 takes 78 us (148 in tiles of 16384), of 8192 by 32767 bf16 170
-(266), sums of 4000 by 70001 f32 260 (302). Of 27 nests 0.90 of the time of tiles of 16384 or 32768, 1.05 the worst.
+(266), sums of 4000 by 70001 f32 260 (302). Of 32 nests 0.91 of the time of tiles of 16384 or 32768, 1.05 the worst.
 
 Source: from six tilings of each, on an H200.
 """
