@@ -11,8 +11,9 @@ the tail, so nothing is masked that the text does not mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from xdsl.ir import Block, BlockArgument, Operation
 
@@ -42,6 +43,11 @@ with 256 further off; with pieces as other sums have, of 16 and 32 steps, they t
 
 Source: 12 products of 256 to 1024 points on an EPYC (Zen 4), beside other processes, docs/decisions/062.
 """
+
+
+def pieces_of(trip: int) -> Hashable:
+    """What sums of so many elements, which come one by one, have in common: how they are taken to pieces."""
+    return _pieces(trip, 1, 1), _pieces(trip, 1, IN_REGISTERS)
 
 
 def _pieces(trip: int | None, step: int, vectors: int) -> tuple[int, ...]:
@@ -74,6 +80,8 @@ class Strip:
     """Whether the variable has as many lanes as a step."""
     row: bool = False
     """Whether it counts the rows that stand side by side."""
+    length: int | None = None
+    """Where the trip is not known: one that is taken to the same pieces, if that is."""
 
 
 @struct(frozen=False)
@@ -88,12 +96,15 @@ class EmittedKernel:
 
 class KernelEmitter(IndexEmitter):
     """Emits one `kernel.func`. `sites` collects the bounds of the whole module; their positions + 1 are the error
-    codes.
+    codes. A loop over a symbol is taken to pieces as one of its `lengths` is, where that is there.
     """
 
-    def __init__(self, func: kernel.FuncOp, sites: list[BoundSite]) -> None:
+    def __init__(
+        self, func: kernel.FuncOp, sites: list[BoundSite], lengths: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         super().__init__()
         self.func = func
+        self.lengths = lengths
         self.sites = sites
         self.functions: dict[str, MathFunction] = {}
         self.entry: list[str] = []
@@ -211,15 +222,16 @@ done:
         high = self.scalar(upper, op.operands, level)
         trip = upper - lower
         static = trip if isinstance(trip, int) else None
+        length = self.lengths.get(str(trip)) if static is None else None
         variable = op.induction_variables[axis]
         if self.is_natural(lower, op.operands):
             self.naturals.add(variable)
         if axis + 1 < len(op.induction_variables):
-            strip = Strip(variable, low, high, 1, static)
+            strip = Strip(variable, low, high, 1, static, length=length)
             self._long_strip(strip, lambda: self._axis(op, axis + 1, accumulator, width), accumulator)
             return
         if op.lanes == 1:
-            strip = Strip(variable, low, high, 1, static)
+            strip = Strip(variable, low, high, 1, static, length=length)
             self._long_strip(strip, lambda: self._body(op, accumulator), accumulator)
             return
         if holds_lanes(op):
@@ -328,7 +340,8 @@ done:
         """A strip; a long sum in pieces, each added up by itself, and these in pieces again."""
         pieces: tuple[int, ...] = ()
         if accumulator is not None and accumulator.adds_up:
-            pieces = _pieces(strip.trip, strip.step, accumulator.vectors)
+            trip = strip.length if strip.trip is None else strip.trip
+            pieces = _pieces(trip, strip.step, accumulator.vectors)
         self._in_pieces(strip, body, accumulator, pieces)
 
     def _in_pieces(

@@ -17,6 +17,7 @@ from collections.abc import Set as AbstractSet
 
 from cuesta.dialects import kernel
 from cuesta.dialects.core.structs import struct
+from cuesta.targets.cpu.alike import Shared, shared
 from cuesta.targets.cpu.emit_index import symbolic_value
 from cuesta.targets.cpu.emit_kernel import KernelEmitter
 from cuesta.targets.cpu.openmp import PARALLEL_FOR, parallel_for_text
@@ -101,14 +102,22 @@ def emit_module(
     functions: dict[str, MathFunction] = {}
     texts: list[str] = []
     used = {launch.kernel: None for run in runs for launch in run.launches}
+    alike = shared([kernels[name] for name in used])
     failing: set[str] = set()
     for name in used:
-        emitted = KernelEmitter(kernels[name], sites).emit()
+        one = alike.get(name)
+        if one is not None and one.func.sym_name != name:
+            continue
+        emitted = (
+            KernelEmitter(kernels[name], sites).emit()
+            if one is None
+            else KernelEmitter(one.func, sites, one.lengths).emit()
+        )
         texts.append(emitted.text)
         functions.update(emitted.functions)
         if emitted.reports:
             failing.add(name)
-    texts += [_emit_run(run, kernels, failing) for run in runs]
+    texts += [_emit_run(run, kernels, alike, failing) for run in runs]
     declarations = sorted({line for function in functions.values() for line in function.declarations})
     # An intrinsic's declaration is implied by its call.
     declared = [line for line in declarations if "@llvm." not in line]
@@ -117,7 +126,9 @@ def emit_module(
     return EmittedModule(text, tuple(sites))
 
 
-def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractSet[str]) -> str:
+def _emit_run(
+    run: Run, kernels: Mapping[str, kernel.FuncOp], alike: Mapping[str, Shared], failing: AbstractSet[str]
+) -> str:
     """One run. The kernels that are `failing` take the record's address after all else."""
     parameters = [f"%a{k}" for k in range(run.pointers)] + [f"%s.{symbol}" for symbol in run.symbols]
     lines: list[str] = []
@@ -134,7 +145,11 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractS
         func = kernels[launch.kernel]
         values = [_address(number, launch, slot, lines) for slot in range(len(launch.pointers))]
         values += [f"%s.{symbol}" for symbol in func.symbols]
-        if launch.kernel in failing:
+        name = launch.kernel
+        if (one := alike.get(name)) is not None:
+            name = one.func.sym_name
+            values += [str(value) for value in one.values]
+        if name in failing:
             values.append("%record.address")
         args = f"%args{number}"
         entry.append(f"{args} = alloca [{len(values)} x i64], align 8")
@@ -144,9 +159,9 @@ def _emit_run(run: Run, kernels: Mapping[str, kernel.FuncOp], failing: AbstractS
         count = grid_volume(func, number, lines)
         if func.schedule.choices.get("parallel", 0):
             grain = func.schedule.choices.get("grain", 1)
-            lines.append(f"call void @{PARALLEL_FOR}(ptr @{launch.kernel}, ptr {args}, i64 {count}, i64 {grain})")
+            lines.append(f"call void @{PARALLEL_FOR}(ptr @{name}, ptr {args}, i64 {count}, i64 {grain})")
         else:
-            lines.append(f"call void @{launch.kernel}(ptr {args}, i64 0, i64 {count})")
+            lines.append(f"call void @{name}(ptr {args}, i64 0, i64 {count})")
         if launch.kernel in failing:
             lines.append(f"%site{number} = load i64, ptr %record, align 8")
             lines.append(f"%good{number} = icmp eq i64 %site{number}, 0")
