@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.rewriter import Rewriter
 
 from cuesta.context import make_context
 from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.core.locations import CuestaParser, print_text
+from cuesta.dialects.func import FuncOp
 from cuesta.dialects.layout import sizes_of, strides_of, tensor_type
 
 

@@ -12,6 +12,7 @@ from cuesta.dialects.core.extension import active
 
 DIALECTS: dict[str, str] = {
     "cuesta": "cuesta.dialects.core.machine:CUESTA",
+    "func": "cuesta.dialects.func:FUNC",
     "sym": "cuesta.dialects.sym:SYM",
     "elem": "cuesta.dialects.elem:ELEM",
     "aten": "cuesta.dialects.aten:ATEN",
@@ -21,10 +22,7 @@ DIALECTS: dict[str, str] = {
 }
 """Where each dialect of ours is, by its name."""
 
-UPSTREAM: dict[str, str] = {
-    "builtin": "xdsl.dialects.builtin:Builtin",
-    "func": "xdsl.dialects.func:Func",
-}
+UPSTREAM: dict[str, str] = {"builtin": "xdsl.dialects.builtin:Builtin"}
 """The dialects of xDSL that our levels use."""
 
 

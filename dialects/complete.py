@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cuesta.dialects import host, kernel, loops, sym
+from cuesta.dialects import func, host, kernel, loops, sym
 from cuesta.dialects.core.contracts import Finding, Rule
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges, written_arguments
 from cuesta.dialects.core.operation import all_ops, ops_of

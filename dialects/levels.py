@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue, Use
 
-from cuesta.dialects import aten, host, kernel, loops, sym
+from cuesta.dialects import aten, func, host, kernel, loops, sym
 from cuesta.dialects.core.contracts import Contract, Finding, entry_holds_only
 from cuesta.dialects.core.entry import entry_block, entry_function, frozen_arguments, symbol_ranges
 from cuesta.dialects.core.operation import all_ops, ops_of
@@ -59,10 +58,12 @@ def launches_fit(module: ModuleOp) -> Iterator[Finding]:
             if not isinstance(operand.owner, kernel.LaunchOp) or operand.has_more_than_one_use():
                 yield op, f"lets @{op.kernel} update what is not the result of a launch, or has other users"
         values = [*kept, *op.results]
-        pointers = [argument.type for argument in callee.body.args]
-        given = [kernel.PointerType(value.type.element_type) for value in values if is_tensor(value)]
-        if pointers != given:
-            takes = f"@{op.kernel}, which takes {len(pointers)}"
+        taken = [
+            argument.type.element_type for argument in callee.body.args if isinstance(argument.type, kernel.PointerType)
+        ]
+        given = [value.type.element_type for value in values if is_tensor(value)]
+        if taken != given:
+            takes = f"@{op.kernel}, which takes {len(taken)}"
             yield op, f"passes {len(given)} buffers to {takes}; number and element types must agree"
 
 

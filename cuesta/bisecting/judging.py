@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects import func
 from cuesta.dialects.core.diagnostics import CuestaError, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
 from cuesta.dialects.core.entry import entry_function, given_results, written_arguments

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from xdsl.dialects.builtin import FileLineColLoc, FunctionType, IntAttr, LocationAttr, ModuleOp, StringAttr, UnknownLoc
-from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from cuesta.dialects import host, sym
 from cuesta.dialects.aten import dtype_to_type
 from cuesta.dialects.core.operation import PlainBlock
+from cuesta.dialects.func import FuncOp, ReturnOp
 from cuesta.dialects.layout import tensor_type
 
 Ranges = Mapping[str, tuple[int | None, int | None]]
@@ -137,7 +137,7 @@ class ProgramBuilder:
 
     def returns(self, *values: SSAValue) -> None:
         """Ends the program: these are its results."""
-        self.emit(host.ReturnOp.build(values) if self._at_host else ReturnOp(*values))
+        self.emit(host.ReturnOp.build(values) if self._at_host else ReturnOp.build(values))
 
     @property
     def _at_host(self) -> bool:
@@ -158,7 +158,7 @@ class ProgramBuilder:
         attributes: dict[str, Attribute] = {"sym.symbols": sym.SymbolsAttr.get(ranges)} if ranges else {}
         if self._at_host:
             return host.FuncOp.build("main", signature, region, attributes)
-        function = FuncOp("main", signature, region)
+        function = FuncOp.build("main", signature.inputs.data, signature.outputs.data, region)
         function.attributes.update(attributes)
         return function
 

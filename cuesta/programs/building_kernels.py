@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, host, kernel, sym
 from cuesta.dialects.aten import flatten_call
+from cuesta.dialects.func import ReturnOp
 from cuesta.dialects.kernel import PointerType
 from cuesta.dialects.kernel.shapes import joint_shape, shape_of, shape_of_type
 from cuesta.dialects.layout import is_tensor_type
@@ -170,7 +170,7 @@ class KernelBuilder(LoopBuilder):
             outs = [self._types[name] for name in self._outs]
             launch = kernel.LaunchOp.build("kernel_0", list(main.arguments.values()), outs)
             main.emit(launch)
-            main.emit(ReturnOp(*launch.results))
+            main.emit(ReturnOp.build(launch.results))
             main.add(self.function.clone())
 
     @property

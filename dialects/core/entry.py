@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
+from cuesta.dialects.core.typed import integer_attribute
 
 
 def entry_function(module: ModuleOp) -> Operation:
@@ -48,7 +49,7 @@ def written_arguments(main: Operation) -> tuple[int, ...]:
 
 def writes_to(positions: Sequence[int]) -> Attribute:
     """The attribute `aten.writes_to` that says so."""
-    return ArrayAttr([IntegerAttr(position, i64) for position in positions])
+    return ArrayAttr([integer_attribute(position) for position in positions])
 
 
 def arguments_by_storage(main: Operation) -> tuple[int, ...]:
@@ -100,7 +101,7 @@ def given_results(main: Operation) -> int | None:
 
 def given(count: int) -> Attribute:
     """The attribute `aten.given` that says so."""
-    return IntegerAttr(count, i64)
+    return integer_attribute(count)
 
 
 def symbol_ranges(module: ModuleOp) -> sym.SymbolRanges:

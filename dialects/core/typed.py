@@ -7,11 +7,27 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, SymbolRefAttr, i64
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.dialects.core.interning import Memo
+
 _AttributeT = TypeVar("_AttributeT", bound=Attribute)
+_INTEGERS = Memo[int, IntegerAttr](4096)
+_SYMBOLS = Memo[str, SymbolRefAttr](4096)
+
+
+def integer_attribute(value: int) -> IntegerAttr:
+    """The `value : i64`, one for all ops: xDSL checks each that it makes."""
+    found = _INTEGERS.get(value)
+    return _INTEGERS.keep(value, IntegerAttr(value, i64)) if found is None else found
+
+
+def symbol_attribute(name: str) -> SymbolRefAttr:
+    """The `@name`, one for all ops."""
+    found = _SYMBOLS.get(name)
+    return _SYMBOLS.keep(name, SymbolRefAttr(name)) if found is None else found
 
 
 def property_of(op: Operation, name: str, kind: type[_AttributeT]) -> _AttributeT:

@@ -14,10 +14,8 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
     StringAttr,
-    SymbolRefAttr,
     TensorType,
     UnitAttr,
-    i64,
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, traits_def
@@ -29,7 +27,14 @@ from cuesta.dialects.aten.named_call import NamedCall
 from cuesta.dialects.aten.schemas import Schema
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.operation import PlainOperation, ops_of
-from cuesta.dialects.core.typed import property_of, string_property, symbol_property, verify_counts
+from cuesta.dialects.core.typed import (
+    integer_attribute,
+    property_of,
+    string_property,
+    symbol_attribute,
+    symbol_property,
+    verify_counts,
+)
 from cuesta.dialects.core.value_syntax import (
     parse_from_to,
     parse_symbol_and_operands,
@@ -124,11 +129,11 @@ class CallOp(PlainOperation):
         cls, callee: str, operands: Sequence[SSAValue], results: Sequence[Attribute], last: Sequence[int] = ()
     ) -> CallOp:
         """Calls `@callee`."""
-        positions = ArrayAttr([IntegerAttr(one, i64) for one in last])
+        positions = ArrayAttr([integer_attribute(one) for one in last])
         return cls.create(
             operands=operands,
             result_types=results,
-            properties={"callee": SymbolRefAttr(callee), "last": positions},
+            properties={"callee": symbol_attribute(callee), "last": positions},
         )
 
     @property
@@ -182,7 +187,7 @@ class FunctionOp(PlainOperation):
     @classmethod
     def build(cls, callee: str, operands: Sequence[SSAValue], *, single: bool) -> FunctionOp:
         """`@callee` with its last arguments."""
-        properties: dict[str, Attribute] = {"callee": SymbolRefAttr(callee)}
+        properties: dict[str, Attribute] = {"callee": symbol_attribute(callee)}
         if single:
             properties["single"] = UnitAttr()
         return cls.create(operands=operands, result_types=(OBJECT,), properties=properties)
@@ -242,7 +247,7 @@ class BindOp(PlainOperation):
     @classmethod
     def build(cls, symbol: str, value: SSAValue, steps: Sequence[tuple[str, int]]) -> BindOp:
         """Binds `symbol`."""
-        way = [ArrayAttr([StringAttr(kind), IntegerAttr(number, i64)]) for kind, number in steps]
+        way = [ArrayAttr([StringAttr(kind), integer_attribute(number)]) for kind, number in steps]
         return cls.create(operands=(value,), properties={"symbol": StringAttr(symbol), "steps": ArrayAttr(way)})
 
     @property

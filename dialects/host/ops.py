@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     FixedBitwidthType,
     FunctionType,
-    IntegerAttr,
     IntegerType,
     Signedness,
     StringAttr,
-    SymbolRefAttr,
     TensorType,
     UnitAttr,
-    i64,
 )
 from xdsl.ir import Attribute, BlockArgument, Dialect, Region, SSAValue
 from xdsl.irdl import traits_def
@@ -27,7 +24,14 @@ from cuesta.dialects import sym
 from cuesta.dialects.aten.named_call import NamedCall
 from cuesta.dialects.core.bodies import FunctionOp, parse_arguments, parse_body, print_arguments
 from cuesta.dialects.core.operation import PlainOperation
-from cuesta.dialects.core.typed import integer_property, property_of, symbol_property, verify_counts
+from cuesta.dialects.core.typed import (
+    integer_attribute,
+    integer_property,
+    property_of,
+    symbol_attribute,
+    symbol_property,
+    verify_counts,
+)
 from cuesta.dialects.core.value_syntax import (
     parse_from_to,
     parse_symbol_and_operands,
@@ -154,7 +158,7 @@ class LaunchOp(PlainOperation):
     @classmethod
     def build(cls, kernel: str, buffers: Sequence[SSAValue], *, kept: bool = False) -> LaunchOp:
         """Launches `@kernel` on `buffers`."""
-        properties: dict[str, Attribute] = {"kernel": SymbolRefAttr(kernel)}
+        properties: dict[str, Attribute] = {"kernel": symbol_attribute(kernel)}
         if kept:
             properties["kept"] = UnitAttr()
         return cls.create(operands=buffers, properties=properties)
@@ -270,7 +274,7 @@ class PlaceOp(PlainOperation):
     @classmethod
     def build(cls, arena: SSAValue, offset: int, result: Attribute) -> PlaceOp:
         """A buffer of type `result`, `offset` bytes after the start of `arena`."""
-        return cls.create(operands=(arena,), result_types=(result,), properties={"offset": IntegerAttr(offset, i64)})
+        return cls.create(operands=(arena,), result_types=(result,), properties={"offset": integer_attribute(offset)})
 
     @property
     def offset(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser, UnresolvedOperand
@@ -25,7 +25,7 @@ from cuesta.dialects.core.indexed import (
     parse_written,
 )
 from cuesta.dialects.core.operation import PlainOperation
-from cuesta.dialects.core.typed import integer_property, string_property, verify_counts
+from cuesta.dialects.core.typed import integer_attribute, integer_property, string_property, verify_counts
 from cuesta.dialects.core.value_syntax import FromToOp
 from cuesta.dialects.elem import bool_like, kind_of, scalar_of, with_scalar
 from cuesta.dialects.kernel.shapes import Shape, joint_shape, shape_of_type, shaped, spreads_to
@@ -137,7 +137,7 @@ class LoadOp(AddressedOp, ElementReadOp):
         if ahead is None:
             self.properties.pop("prefetch", None)
         else:
-            self.properties["prefetch"] = IntegerAttr(ahead, i64)
+            self.properties["prefetch"] = integer_attribute(ahead)
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
@@ -366,7 +366,7 @@ class LocalOp(PlainOperation):
     @classmethod
     def build(cls, size: int, scalar: Attribute) -> LocalOp:
         """Scratch for `size` elements of type `scalar`."""
-        return cls.create(result_types=(PointerType(scalar),), properties={"size": IntegerAttr(size, i64)})
+        return cls.create(result_types=(PointerType(scalar),), properties={"size": integer_attribute(size)})
 
     @property
     def size(self) -> int:

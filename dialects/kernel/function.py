@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, SymbolRefAttr, TensorType, i64
+from xdsl.dialects.builtin import ArrayAttr, IndexType, StringAttr, TensorType
 from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
@@ -16,7 +16,14 @@ from xdsl.utils.exceptions import VerifyException
 from cuesta.dialects import sym
 from cuesta.dialects.core.bodies import FunctionOp, parse_arguments, parse_body, print_arguments
 from cuesta.dialects.core.operation import PlainBlock, PlainOperation
-from cuesta.dialects.core.typed import integer_property, property_of, symbol_property, verify_counts
+from cuesta.dialects.core.typed import (
+    integer_attribute,
+    integer_property,
+    property_of,
+    symbol_attribute,
+    symbol_property,
+    verify_counts,
+)
 from cuesta.dialects.core.value_syntax import parse_symbol_and_operands, print_signature, print_symbol_and_operands
 from cuesta.dialects.kernel.types import PointerType, ScheduleAttr
 
@@ -50,9 +57,9 @@ class FuncOp(FunctionOp):
     ) -> dict[str, Attribute]:
         """The properties of a kernel, for those who have its block already."""
         return {
-            **({"updates": IntegerAttr(updates, i64)} if updates else {}),
+            **({"updates": integer_attribute(updates)} if updates else {}),
             "sym_name": StringAttr(name),
-            "outs": IntegerAttr(outs, i64),
+            "outs": integer_attribute(outs),
             "symbols": ArrayAttr([StringAttr(symbol) for symbol in symbols]),
             "schedule": schedule,
         }
@@ -171,7 +178,7 @@ class LaunchOp(PlainOperation):
     @classmethod
     def build(cls, kernel: str, inputs: Sequence[SSAValue], outs: Sequence[Attribute]) -> LaunchOp:
         """Launches `@kernel` on `inputs`, giving tensors of the types `outs`."""
-        return cls.create(operands=inputs, result_types=outs, properties={"kernel": SymbolRefAttr(kernel)})
+        return cls.create(operands=inputs, result_types=outs, properties={"kernel": symbol_attribute(kernel)})
 
     @property
     def kernel(self) -> str:
@@ -210,7 +217,7 @@ class ProgramIdOp(PlainOperation):
     @classmethod
     def build(cls, axis: int) -> ProgramIdOp:
         """The coordinate along `axis`."""
-        return cls.create(result_types=(_INDEX,), properties={"axis": IntegerAttr(axis, i64)})
+        return cls.create(result_types=(_INDEX,), properties={"axis": integer_attribute(axis)})
 
     @property
     def axis(self) -> int:

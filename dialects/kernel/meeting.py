@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects import sym
 from cuesta.dialects.core.operation import PlainOperation
-from cuesta.dialects.core.typed import integer_property, verify_counts
+from cuesta.dialects.core.typed import integer_attribute, integer_property, verify_counts
 from cuesta.dialects.kernel.function import FuncOp
 from cuesta.dialects.kernel.types import PointerType
 
@@ -31,7 +31,7 @@ class MeetOp(PlainOperation):
     @classmethod
     def build(cls, memory: SSAValue, axes: int) -> MeetOp:
         """A meeting along the last `axes` axes of the grid."""
-        return cls.create(operands=(memory,), properties={"axes": IntegerAttr(axes, i64)})
+        return cls.create(operands=(memory,), properties={"axes": integer_attribute(axes)})
 
     @property
     def memory(self) -> SSAValue:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
@@ -13,7 +12,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.operation import PlainOperation
-from cuesta.dialects.core.typed import integer_property, verify_counts
+from cuesta.dialects.core.typed import integer_attribute, integer_property, verify_counts
 from cuesta.dialects.core.value_syntax import print_values_of_type
 from cuesta.dialects.kernel.function import FuncOp
 from cuesta.dialects.kernel.types import PointerType
@@ -32,7 +31,7 @@ class PickOp(PlainOperation):
     def build(cls, axis: int, pointers: Sequence[SSAValue]) -> PickOp:
         """Of `pointers`, the one that the coordinate along `axis` says."""
         return cls.create(
-            operands=pointers, result_types=(pointers[0].type,), properties={"axis": IntegerAttr(axis, i64)}
+            operands=pointers, result_types=(pointers[0].type,), properties={"axis": integer_attribute(axis)}
         )
 
     @property

@@ -8,10 +8,8 @@ from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import (
     IndexType,
-    IntegerAttr,
     StringAttr,
     VectorType,
-    i64,
 )
 from xdsl.ir import Attribute, BlockArgument, Region, SSAValue
 from xdsl.irdl import traits_def
@@ -28,7 +26,7 @@ from cuesta.dialects.core.bodies import (
 )
 from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.reductions import REDUCTIONS, ReductionOp, parse_kind, parse_result_types
-from cuesta.dialects.core.typed import integer_property, property_of
+from cuesta.dialects.core.typed import integer_attribute, integer_property, property_of
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import shape_of_type, shaped
 from cuesta.dialects.sym.syntax import canonical_operands, parse_expr, print_expr
@@ -95,8 +93,8 @@ class LoopOp(BodyOp):
         return used, {
             "lowers": sym.MapAttr.get(len(used), tuple(bounds[0::2])),
             "uppers": sym.MapAttr.get(len(used), tuple(bounds[1::2])),
-            "lanes": IntegerAttr(lanes, i64),
-            **({"dim": IntegerAttr(dim, i64)} if dim else {}),
+            "lanes": integer_attribute(lanes),
+            **({"dim": integer_attribute(dim)} if dim else {}),
         }
 
     @staticmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
@@ -12,7 +12,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.operation import PlainOperation
-from cuesta.dialects.core.typed import integer_property, verify_counts
+from cuesta.dialects.core.typed import integer_attribute, integer_property, verify_counts
 from cuesta.dialects.layout import element_type_of, is_tensor, sizes_of
 from cuesta.dialects.loops.structure import NestOp
 
@@ -31,7 +31,7 @@ class MeetOp(PlainOperation):
     def build(cls, axes: int, counter: SSAValue | None = None) -> MeetOp:
         """A meeting along the last `axes` axes of the nest, of points that are counted in `counter`."""
         operands = () if counter is None else (counter,)
-        return cls.create(operands=operands, properties={"axes": IntegerAttr(axes, i64)})
+        return cls.create(operands=operands, properties={"axes": integer_attribute(axes)})
 
     @property
     def counter(self) -> SSAValue | None:

@@ -9,6 +9,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from cuesta.dialects.core.interning import Memo
+
 
 @irdl_attr_definition
 class ScheduleAttr(Data[tuple[tuple[str, int], ...]]):
@@ -21,8 +23,10 @@ class ScheduleAttr(Data[tuple[tuple[str, int], ...]]):
 
     @classmethod
     def of(cls, choices: Mapping[str, int]) -> ScheduleAttr:
-        """The choices, in the order given."""
-        return cls(tuple(choices.items()))
+        """The choices, in the order given. Equal ones are one object."""
+        key = tuple(choices.items())
+        found = _SCHEDULES.get(key)
+        return _SCHEDULES.keep(key, cls(key)) if found is None else found
 
     @property
     def choices(self) -> dict[str, int]:
@@ -43,3 +47,6 @@ class ScheduleAttr(Data[tuple[tuple[str, int], ...]]):
     def print_parameter(self, printer: Printer) -> None:
         """Prints `<lanes = 2048, warps = 8>`."""
         printer.print_string(f"<{', '.join(f'{key} = {value}' for key, value in self.data)}>")
+
+
+_SCHEDULES = Memo[tuple[tuple[str, int], ...], ScheduleAttr](1024)

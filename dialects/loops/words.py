@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
@@ -11,7 +10,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cuesta.dialects.core.operation import PlainOperation
-from cuesta.dialects.core.typed import integer_property, verify_counts
+from cuesta.dialects.core.typed import integer_attribute, integer_property, verify_counts
 from cuesta.dialects.core.value_syntax import parse_from_to, print_from_to
 from cuesta.dialects.layout import is_tensor_type, tensor_type_of
 from cuesta.dialects.word_types import words_type
@@ -33,7 +32,7 @@ class WordsOp(PlainOperation):
         found = words_type(tensor_type_of(source), axis)
         if isinstance(found, str):
             raise ValueError(found)
-        return cls.create(operands=(source,), result_types=(found,), properties={"axis": IntegerAttr(axis, i64)})
+        return cls.create(operands=(source,), result_types=(found,), properties={"axis": integer_attribute(axis)})
 
     @property
     def axis(self) -> int:
@@ -57,7 +56,7 @@ class WordsOp(PlainOperation):
         parser.parse_keyword("along")
         axis = parser.parse_integer(allow_boolean=False, allow_negative=False)
         value, result = parse_from_to(parser, source)
-        return cls.create(operands=(value,), result_types=(result,), properties={"axis": IntegerAttr(axis, i64)})
+        return cls.create(operands=(value,), result_types=(result,), properties={"axis": integer_attribute(axis)})
 
     def print(self, printer: Printer) -> None:
         """Prints the source, the axis and both types."""

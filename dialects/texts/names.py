@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from cuesta.dialects import aten, elem, host, kernel, loops, sym
+from cuesta.dialects import aten, elem, func, host, kernel, loops, sym
 from cuesta.dialects.core.contracts import Finding
 from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.core.operation import ops_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation
 
 from cuesta.dialects import host, kernel, sym
@@ -13,6 +12,7 @@ from cuesta.dialects.aten import schemas
 from cuesta.dialects.core.contracts import Finding
 from cuesta.dialects.core.entry import entry_block, entry_function, symbol_ranges
 from cuesta.dialects.core.operation import all_ops
+from cuesta.dialects.func import FuncOp
 from cuesta.dialects.host.lending import CHANGES, changes_between, lent
 from cuesta.dialects.texts.numbers import expressions_of, expressions_of_type
 

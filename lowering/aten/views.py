@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects.builtin import IntegerType, Signedness, i64
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, sym
 from cuesta.dialects.aten import AtenOp, CallOp
+from cuesta.dialects.func import ReturnOp
 from cuesta.dialects.layout import sizes_of, strided_view
 from cuesta.lowering.aten import view_maps as maps
 from cuesta.lowering.aten.builder import AtenCall, LoopBuilder, Rule, decline

@@ -10,7 +10,6 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, NameLoc, NoneAttr, StringAttr, UnknownLoc, f64
-from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from cuesta.dialects import sym
@@ -21,6 +20,7 @@ from cuesta.dialects.core.interning import Memo
 from cuesta.dialects.core.locations import format_location, stamp_location
 from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.func import FuncOp, ReturnOp
 from cuesta.dialects.layout import is_tensor, sizes_of, strides_of, tensor_type, tensor_type_of
 from cuesta.lowering.capture.fx_floats import SymbolicFloats
 from cuesta.lowering.capture.fx_foreach import OfEach, of_each
@@ -138,9 +138,10 @@ class _Importer:
     def finish(self, name: str) -> ModuleOp:
         self.block.add_ops(self.ops)
         returned = self.ops[-1].operands
-        function = FuncOp(
+        function = FuncOp.build(
             name,
-            ([argument.type for argument in self.block.args], [value.type for value in returned]),
+            [argument.type for argument in self.block.args],
+            [value.type for value in returned],
             Region(self.block),
         )
         ranges = self.symbols.ranges()
@@ -422,7 +423,7 @@ class _Importer:
             kind, operand = self.output_value(value)
             kinds.append(kind)
             operands.append(operand)
-        self.ops.append(ReturnOp(*operands, *(value for _, value in self.writes.values())))
+        self.ops.append(ReturnOp.build([*operands, *(value for _, value in self.writes.values())]))
         return tuple(kinds)
 
     def output_value(self, value: Any) -> tuple[Kind, SSAValue]:

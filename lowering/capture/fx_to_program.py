@@ -16,7 +16,6 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from cuesta.dialects import host, sym
@@ -26,6 +25,7 @@ from cuesta.dialects.core.entry import by_storage, entry_function
 from cuesta.dialects.core.locations import format_location, stamp_location
 from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.structs import struct
+from cuesta.dialects.func import FuncOp
 from cuesta.lowering.capture.compiled_bodies import has_compiled_body
 from cuesta.lowering.capture.fx_overloads import CONSTANT_CONVERTERS
 from cuesta.lowering.capture.fx_storages import inputs_by_storage

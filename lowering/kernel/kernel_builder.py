@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i1, i64
+from xdsl.dialects.builtin import TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from cuesta.dialects import elem, kernel, loops, sym
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, fail
 from cuesta.dialects.core.locations import stamp_location
 from cuesta.dialects.core.operation import PlainBlock
+from cuesta.dialects.core.typed import integer_attribute
 from cuesta.dialects.kernel.shapes import Shape, join, joint_shape, shape_of, shaped
 from cuesta.dialects.loops.analysis import NestAnalysis
 from cuesta.dialects.sym.syntax import canonical_operands
@@ -90,7 +91,7 @@ class KernelBuilder:
         )
         stamp_location(func, nest.location)
         if nest.operands:
-            func.properties["updates"] = IntegerAttr(len(nest.operands), i64)
+            func.properties["updates"] = integer_attribute(len(nest.operands))
         return func
 
     # The parallel domain

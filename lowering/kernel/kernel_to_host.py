@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -18,6 +17,7 @@ from cuesta.dialects.aten import CallArguments, Operand
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function, written_arguments
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
+from cuesta.dialects.func import FuncOp, ReturnOp
 from cuesta.dialects.layout import sizes_of, strided_view, tensor_type_of
 from cuesta.dialects.loops.surgery import remove
 from cuesta.transforms.host.aliasing import memory_of

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -29,6 +28,7 @@ from cuesta.dialects.core.operation import PlainBlock
 from cuesta.dialects.core.setting import setting
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.func import FuncOp, ReturnOp
 from cuesta.dialects.layout import is_tensor_type, sizes_of, traits_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
@@ -344,12 +344,12 @@ def program_of(
         last.properties["schedule"] = loops.ScheduleAttr.of(choices)
     returned = list(last.results)
     returned += [values[value] for value in results if values[value] not in returned]
-    block.add_op(ReturnOp(*returned))
+    block.add_op(ReturnOp.build(returned))
     for op in block.walk():
         for value in (*op.results, *(argument for region in op.regions for argument in region.block.args)):
             value.name_hint = None
     types: list[Attribute] = [value.type for value in inputs]
-    main = FuncOp("main", (types, [value.type for value in returned]), Region(block))
+    main = FuncOp.build("main", types, [value.type for value in returned], Region(block))
     return ModuleOp([main])
 
 

@@ -7,11 +7,10 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from cuesta.dialects import aten, host, kernel, loops, sym
+from cuesta.dialects import aten, func, host, kernel, loops, sym
 from cuesta.dialects.core.entry import arguments_by_storage, entry_function, written_arguments
 from cuesta.dialects.host.collectives import is_collective
 from cuesta.targets.reference.aten import arguments_of, call, constant

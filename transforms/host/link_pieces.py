@@ -9,13 +9,14 @@ A kernel that a piece before has, too, is that one; another kernel of a name tha
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 
 from cuesta.dialects import host, kernel
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.entry import entry_function
 from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
+from cuesta.dialects.core.typed import symbol_attribute
 from cuesta.dialects.core.whole_program import WholeProgramPass
 
 
@@ -62,7 +63,7 @@ def _link(module: ModuleOp, linked: list[Operation], kernels: dict[Fingerprint, 
         renamed[old] = new
     for launch in main.body.ops:
         if isinstance(launch, host.LaunchOp):
-            launch.properties["kernel"] = SymbolRefAttr(renamed[launch.kernel])
+            launch.properties["kernel"] = symbol_attribute(renamed[launch.kernel])
     main.properties["sym_name"] = StringAttr(_name_of(module))
     linked.append(main)
 

@@ -21,7 +21,6 @@ from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i64
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -31,6 +30,7 @@ from cuesta.dialects.core.entry import entry_block, entry_function, symbol_range
 from cuesta.dialects.core.operation import all_ops, ops_of, replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.func import ReturnOp
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_op, loads_of, remove, stores_of, top_level_nest
 

@@ -19,7 +19,6 @@ from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, OpResult, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -29,6 +28,7 @@ from cuesta.dialects.core.entry import entry_block, entry_function, given_result
 from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.operation import all_ops, ops_of
 from cuesta.dialects.core.tracing import Laid, active_trace, no_match
+from cuesta.dialects.func import ReturnOp
 from cuesta.dialects.layout import (
     contiguous_strides,
     device_of,

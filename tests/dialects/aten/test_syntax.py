@@ -6,7 +6,6 @@ import random
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
-from xdsl.dialects.func import Func
 from xdsl.dialects.test import Test
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -24,6 +23,7 @@ from cuesta.dialects.aten import (
     schemas,
 )
 from cuesta.dialects.core.locations import print_text
+from cuesta.dialects.func import FUNC
 from cuesta.dialects.layout import tensor_type
 
 F32 = aten.dtype_to_type("float32")
@@ -32,7 +32,7 @@ T = "tensor<4xf32>"
 
 def parse(text: str) -> ModuleOp:
     context = Context()
-    for dialect in (Builtin, Func, Test, sym.SYM):
+    for dialect in (Builtin, FUNC, Test, sym.SYM):
         context.load_dialect(dialect)
     context.register_dialect("aten", lambda: ATEN)
     return Parser(context, text).parse_module()

@@ -3,10 +3,11 @@ from __future__ import annotations
 from time import perf_counter
 
 import pytest
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, i32
+from xdsl.ir import Block, Region
 
 from cuesta.context import make_context
+from cuesta.dialects import func
 from cuesta.dialects.core.contracts import Contract, check_level, entry_holds_only, nowhere
 from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic, fail, verify_module
 from cuesta.dialects.core.dominance import verify_dominance
@@ -123,7 +124,7 @@ def test_a_value_of_another_function_is_not_visible() -> None:
 
 
 def test_dominance_is_cheap() -> None:
-    function = func.FuncOp("main", ((i32,), ()))
+    function = func.FuncOp.build("main", [i32], [], Region(Block(arg_types=[i32])))
     block = function.body.block
     value = block.args[0]
     count = 2000

@@ -12,12 +12,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_leaves
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
 from cuesta.dialects import loops
 from cuesta.dialects.aten import CallOp, DType, MemoryFormat, dtype_to_type, op_class, schemas
 from cuesta.dialects.core.entry import entry_block
+from cuesta.dialects.func import FuncOp, ReturnOp
 from cuesta.dialects.layout import tensor_type
 from cuesta.lowering.aten.aten_to_loops import AtenToLoopsPass
 from cuesta.lowering.capture.fx_to_aten import import_graph
@@ -76,8 +76,8 @@ class Lowering:
             op = op_class(full).build(positional, named, result_types=result_types)
         else:
             op = CallOp.build(full.replace("aten.", "aten::", 1), positional, named, result_types=result_types)
-        block.add_ops([op, ReturnOp(*op.results)])
-        main = FuncOp("main", ([value.type for value in block.args], result_types), Region(block))
+        block.add_ops([op, ReturnOp.build(op.results)])
+        main = FuncOp.build("main", [value.type for value in block.args], result_types, Region(block))
         self.module = ModuleOp([main])
         self._check(expected, inputs, externs, True, rtol, atol)
         return self.module

@@ -6,22 +6,22 @@ from collections import Counter
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, f32, i1
-from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from cuesta.dialects import loops
 from cuesta.dialects.aten import AtenOp, CallOp, dtype_to_type, op_class
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.tracing import trace_rewrites
+from cuesta.dialects.func import FuncOp, ReturnOp
 from cuesta.dialects.layout import tensor_type
 from cuesta.lowering.aten.aten_to_loops import FAMILIES, AtenToLoopsPass
 
 
 def lowered(call: AtenOp | CallOp, arguments: list[Attribute], block: Block) -> list[Operation]:
     """The ops of @main after the pass."""
-    block.add_ops([call, ReturnOp(*call.results)])
+    block.add_ops([call, ReturnOp.build(call.results)])
     results = [result.type for result in call.results]
-    module = ModuleOp([FuncOp("main", (arguments, results), Region(block))])
+    module = ModuleOp([FuncOp.build("main", arguments, results, Region(block))])
     AtenToLoopsPass().apply(Context(), module)
     module.verify()
     return list(entry_block(module).ops)

@@ -13,13 +13,13 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch.fx.experimental.proxy_tensor import make_fx
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, Builtin, StringAttr
-from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 
 from cuesta.dialects import aten, sym
 from cuesta.dialects.aten import ATEN, CallLike, CallOp, LiteralOp
 from cuesta.dialects.core.entry import entry_block, entry_function, written_arguments
 from cuesta.dialects.core.locations import print_text, source_lines
+from cuesta.dialects.func import FUNC
 from cuesta.dialects.layout import device_of, sizes_of, strides_of, tensor_type_of
 from cuesta.lowering.capture.fx_to_aten import ImportedGraph, UnsupportedGraphError, import_graph
 
@@ -29,7 +29,7 @@ def check(graph: ImportedGraph) -> ImportedGraph:
     graph.module.verify()
     text = print_text(graph.module)
     context = Context()
-    for dialect in (Builtin, Func, sym.SYM, ATEN):
+    for dialect in (Builtin, FUNC, sym.SYM, ATEN):
         context.load_dialect(dialect)
     assert print_text(Parser(context, text).parse_module()) == text
     return graph

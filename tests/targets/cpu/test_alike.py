@@ -51,7 +51,7 @@ USUAL = {
 
 def products(*changes: Mapping[str, int]) -> list[kernel.FuncOp]:
     """Kernels that differ from the usual in what is said of each."""
-    texts = [PRODUCT.format(name=f"sum_{place}", **(USUAL | change)) for place, change in enumerate(changes)]
+    texts = [PRODUCT.format(name=f"sum_{place}", **{**USUAL, **change}) for place, change in enumerate(changes)]
     module = parse(f"builtin.module {{{''.join(texts)}}}")
     return [op for op in module.body.ops if isinstance(op, kernel.FuncOp)]
 
@@ -111,7 +111,7 @@ def test_numbers_may_differ(change: Mapping[str, int], symbols: int) -> None:
 )
 def test_what_makes_other_code_may_not(change: Mapping[str, int]) -> None:
     assert not shared(products({}, change))
-    assert len(shared(products({}, change, {"stride": 9}, change | {"stride": 7}))) == 4
+    assert len(shared(products({}, change, {"stride": 9}, {**change, "stride": 7}))) == 4
 
 
 @pytest.mark.parametrize(
