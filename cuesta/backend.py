@@ -67,19 +67,26 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     """A Dynamo graph, whose parts these compilers are given. One that AOTAutograd would get wrong, or cannot capture,
     runs in eager, with a warning that says why.
     """
+    from torch._dynamo.exc import SkipFrame
+
     from cuesta.in_eager import left_as_found, why_uncaptured
     from cuesta.lowering.capture.behind_autograd import lost_history, lost_storage
     from cuesta.lowering.capture.dynamo_graph import update_beside_bits, update_of_shared_elements
     from cuesta.lowering.capture.hooks import lost_hook, order_hooks
     from cuesta.lowering.capture.lost_in_views import lost
+    from cuesta.lowering.capture.rewritten_updates import rewritten_update
+    from cuesta.lowering.capture.unregistered_gradients import unregistered_gradient
 
     start = perf_counter()
     try:
         with left_as_found():
+            if (rewritten := rewritten_update(gm)) is not None:
+                warnings.warn(f"cuesta leaves a function to Python: {rewritten}", stacklevel=4)
+                raise SkipFrame(rewritten)
             order_hooks(gm)
             reason = update_of_shared_elements(gm) or update_beside_bits(gm, example_inputs)
             reason = reason or lost_storage(gm, example_inputs) or lost_history(gm, example_inputs)
-            reason = reason or lost_hook(gm) or lost(gm)
+            reason = reason or lost_hook(gm) or lost(gm) or unregistered_gradient(gm)
             if reason is not None:
                 return _in_eager(gm, reason)
             if _wants_to_save():
@@ -99,11 +106,11 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
 def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     from cuesta.aot_autograd import captured
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, tensors_stay
+    from cuesta.lowering.capture.gradients_of_functions import say_whose_gradients
     from cuesta.lowering.capture.lost_in_views import negative_results_flipped
     from cuesta.places_of_inputs import at_known_places, places_that_count
     from cuesta.returned_aliases import one_object_each, with_negative_bits
     from cuesta.subclass_zeros import gradients_as_results, has_subclasses
-    from cuesta.undefined_gradients import has_functions_of_several
     from cuesta.values_of_inputs import arrived, numbers_as_said, still_arriving, wrapped_numbers
 
     if compilers.options.dump_inputs:
@@ -111,7 +118,7 @@ def _captured(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: Se
 
         compilers.weights = weights_among(gm, example_inputs)
     compilers.inputs = len(example_inputs)
-    compilers.may_have_parts = not has_functions_of_several(gm)
+    say_whose_gradients(gm)
     compilers.of_subclasses = has_subclasses(gm, example_inputs)
     loops = numbers_of_loops(gm, example_inputs)
     with collection_paused(), capturing(), loops, tensors_stay(example_inputs), only(compilers.extensions):
@@ -219,7 +226,7 @@ class Compilers:
         """How many inputs the graph has that is to be captured."""
         self.weights = frozenset[int]()
         """Where in memory the model's own tensors begin, when inputs are to be kept."""
-        self.may_have_parts, self.has_parts = True, False
+        self.has_parts = False
         """Whether a backward pass computes other things for some gradients than for all."""
         self.is_function_of_inputs = True
         """Whether gradients are functions of inputs, as far as is known."""
@@ -249,13 +256,17 @@ class Compilers:
     def partition(self, gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
         """The forward and the backward graph of a joint one."""
         from cuesta.gradient_layouts import open_places
-        from cuesta.lowering.capture.undefined_gradients import is_of_parts, mark_gradients_of_nothing
+        from cuesta.lowering.capture.gradients_of_functions import drop_marks, resolve_marks
+        from cuesta.lowering.capture.undefined_gradients import is_of_parts, mark_gradients_of_nothing, tangents_of
         from cuesta.second_derivatives import is_function_of_inputs
 
         self.is_function_of_inputs = is_function_of_inputs(gm.graph)
         mark_gradients_of_nothing(gm.graph, options["num_fwd_outputs"])
+        if len(tangents_of(gm.graph)) < 2:
+            drop_marks(gm.graph)
         forward, backward = _partition(gm, *arguments, random=self.options.random, **options)
-        self.has_parts = self.may_have_parts and is_of_parts(backward, self.of_subclasses)
+        resolve_marks(backward.graph)
+        self.has_parts = is_of_parts(backward, self.of_subclasses)
         # Subclasses have metas of their own. Under CUDA graphs all inputs are copied, to where they are read.
         if not (self.of_subclasses or self.options.captures):
             self.open = open_places(backward)
@@ -301,11 +312,16 @@ class Compilers:
 
     def _backward_as_given(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
         """A backward pass that is given gradients that lie as the examples do."""
-        if not self.has_parts:
+        from cuesta.lowering.capture.gradients_of_functions import drop_marks
+
+        def compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> BoxedFunction:
+            drop_marks(gm.graph)
             return self._compile("backward", gm, example_inputs)
+
+        if not self.has_parts:
+            return compile(gm, example_inputs)
         from cuesta.undefined_gradients import Parts, copied
 
-        compile = functools.partial(self._compile, "backward")
         pristine = copied(gm)
         parts = Parts(compile(gm, example_inputs), pristine, example_inputs, compile, zeros=self.of_subclasses)
 

@@ -24,23 +24,6 @@ BoxedFunction = Callable[[list[Any]], Any]
 Compile = Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]
 
 
-def has_functions_of_several(gm: torch.fx.GraphModule) -> bool:
-    """Whether a graph of Dynamo's calls a function of a user's (`torch.autograd.Function`) with several results that
-    have a gradient. Autograd makes zeros of those that there are not beside one that there is, and nodes of the
-    backward graph do not say of which function they are part.
-    """
-    from cuesta.lowering.capture.dynamo_graph import name_of, value_of
-
-    for module in gm.modules():
-        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
-            if name_of(node) == "autograd_function_apply":
-                value = value_of(node)
-                results: Any = value if isinstance(value, (list, tuple)) else (value,)
-                if sum(isinstance(one, torch.Tensor) and one.requires_grad for one in results) > 1:
-                    return True
-    return False
-
-
 def captured_metadata() -> ViewAndMutationMeta | None:
     """What AOTAutograd knows of the graph that it compiles now: of plain tensors, those that subclasses are made of."""
     from torch._guards import TracingContext
@@ -254,7 +237,6 @@ __all__ = [
     "captured_metadata",
     "copied",
     "function_of",
-    "has_functions_of_several",
     "in_this_context",
     "take_undefined",
 ]

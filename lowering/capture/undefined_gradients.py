@@ -46,12 +46,15 @@ def mark_gradients_of_nothing(joint: Graph, forward_results: int) -> None:
         tangents_1, tangents_2, x: y = x ** 0; return y.sin(), x.cos(), [x's gradient: full_like(x, 0) + …]
         full_like: run if there is tangents_1
     """
+    _tell_what_is_between(joint)
     tangents = tangents_of(joint)
     read, computed, constant = set(tangents), dict[Node, list[Node]](), dict[int, list[Node]]()
     for node in joint.nodes:
         if node.op == "call_function" and node.meta.get("partitioner_tag") == "is_backward" and _group(node) != -1:
             if not read.isdisjoint(node.all_input_nodes):
                 read.add(node)
+                continue
+            if _is_made_for_a_function(node):
                 continue
             # What is computed of such ones is run when they are: a copy's node of autograd's is none of the forward's.
             computed[node] = [one for one in node.all_input_nodes if one in computed]
@@ -85,6 +88,25 @@ def mark_gradients_of_nothing(joint: Graph, forward_results: int) -> None:
             node.meta[_RUN_FOR] = frozenset[str]().union(*(one.meta.get(_RUN_FOR, ()) for one in behind))
 
 
+def _is_made_for_a_function(node: Node) -> bool:
+    """Whether a node is the zeros that a function of a user's is given for a result of its that nobody reads: they are
+    no gradient of anything. What functions call has no tag.
+    """
+    made = node.target in (torch.ops.aten.full.default, torch.ops.aten.zeros.default)
+    return made and all(one.op == "call_function" and "partitioner_tag" not in one.meta for one in node.users)
+
+
+def _tell_what_is_between(joint: Graph) -> None:
+    """Notes on nodes that are part of no node of autograd's that they are not: sums of gradients, hooks, what functions
+    of a user's call. They have numbers after all of the forward part, one for each function that was run before.
+    """
+    known = [_group(node) for node in joint.nodes if node.meta.get("partitioner_tag") == "is_forward"]
+    last = max(known, default=-1)
+    for node in joint.nodes:
+        if node.meta.get("partitioner_tag") != "is_forward" and _group(node) > last >= 0:
+            node.meta["seq_nr"] = -1
+
+
 def is_run_for_some(node: Node) -> bool:
     """Whether a node is run only for some gradients though it reads none. It is never one with a node that is not: what
     is computed of a number that is always there would be there, too, or be no gradient.
@@ -96,6 +118,11 @@ def run_for_both(node: Node, equal: Node) -> None:
     """Notes on a node that it stands for another: it is run for what either is run for."""
     if is_run_for_some(node):
         node.meta[_RUN_FOR] |= equal.meta[_RUN_FOR]
+
+
+def run_for(node: Node, tangents: Collection[str]) -> None:
+    """Notes on a node, by their names, for which of the gradients that a graph is given it is run."""
+    node.meta[_RUN_FOR] = frozenset(tangents)
 
 
 _RUN_FOR = "cuesta_run_for"
@@ -201,7 +228,7 @@ def without(backward: Graphed, missing: Collection[int]) -> tuple[GraphModule, l
     graph.output_node().meta = dict(backward.graph.output_node().meta)
     for node in [one for one in graph.nodes if one.op == "call_function" and one not in undefined]:
         gone = [one for one in node.all_input_nodes if one in undefined]
-        if gone and _is_sum(node):
+        if len(gone) == 1 and _is_sum(node):
             node.replace_all_uses_with(next(one for one in node.all_input_nodes if one not in undefined))
             continue
         for one in gone:
@@ -293,6 +320,7 @@ __all__ = [
     "is_of_parts",
     "is_run_for_some",
     "mark_gradients_of_nothing",
+    "run_for",
     "run_for_both",
     "sizes_of",
     "tangents_of",

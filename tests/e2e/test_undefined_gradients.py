@@ -31,6 +31,37 @@ class OneMore(Function):
         return gradients[0] * 3 + 1
 
 
+class Slope(Function):
+    """A gradient that reads none."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return torch.zeros_like(gradients[0]) + ctx.saved_tensors[0].cos()
+
+
+class Both(Function):
+    """Two results, and gradients that are none of zeros'."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x)
+        return x * y, x + y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return gradients[0] * 3 + 1 + gradients[1] * x, x.exp()
+
+
+def both(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return Both.apply(x, y)
+
+
 def hooked(x: Tensor) -> Tensor:
     h = x * 2
     h.register_hook(lambda gradient: gradient * 2 + 1)
@@ -58,6 +89,11 @@ PROGRAMS: dict[str, Program] = {
     "a norm": lambda x, y: (x.sin(), (x - x.detach()).norm(), x * y),
     "a hook": lambda x, y: (x.sin(), hooked(x)),
     "a function": lambda x, y: (x.sin(), OneMore.apply(x.cos())),
+    "a function that reads no gradient": lambda x, y: (Slope.apply(x), x.sin(), Slope.apply(y.exp()).cos()),
+    "functions of functions": lambda x, y: (OneMore.apply(Slope.apply(x)) * 2, x.sin(), Slope.apply(OneMore.apply(x))),
+    "a function of two results": lambda x, y: ((v := both(x.sin(), y))[0].cos(), v[1] * 2, (x * y).exp()),
+    "one result of a function": lambda x, y: (both(x, y)[1].sin(), (x * y).exp(), Slope.apply(both(y, x)[0])),
+    "functions of two results": lambda x, y: ((v := both(*both(x, y)))[0], v[1].sin(), (x * 0).sqrt()),
     "parts": lambda x, y: (x.cos(), (v := x.unbind(0))[0] * v[1], (v[0] * 0).sqrt()),
     "an input alone": lambda x, y: (x.sin(), (y * 0).sqrt(), y * 2),
     "an update": lambda x, y: ((z := x * 1).mul_(2), (z * 0).log(), y.sin()),

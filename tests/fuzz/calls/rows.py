@@ -188,7 +188,7 @@ THEMES: dict[str, tuple[str, ...]] = {
     ),
     "gradients": (
         "{out} = {f}.detach()", "{out} = {f}.detach() * {f2}", "{out} = Scaled.apply({f}, 0.5)", "{out} = {f}.norm()",
-        "{out}, {out2} = Halves.apply({e})",
+        "{out}, {out2} = Halves.apply({e})", "{out} = Slope.apply({e})",
         "{out} = checkpoint(lambda x: (x * 2).clamp(-2, 2) * x, {f}, use_reentrant=False)",
         "{out} = checkpoint(lambda x, y: torch.sigmoid(x) * y, {f}, {f2}, use_reentrant=False)", "{out} = {f} * {f}",
         "with torch.no_grad():\n    {out} = {f} * 2", "with torch.enable_grad():\n    {out} = {f} * 3",

@@ -300,6 +300,19 @@ class Scaled(torch.autograd.Function):
         return gradient * ctx.factor + x * 0.25, None
 
 
+class Slope(torch.autograd.Function):
+    """2 · x, with a gradient that reads none."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        return ctx.saved_tensors[0].cos()
+
+
 class Halves(torch.autograd.Function):
     """Two results, one of which has no gradient."""
 
@@ -349,9 +362,9 @@ QUANTISED = (
 
 NAMES: dict[str, Any] = {
     "Halves": Halves, "Joined": Joined, "Pair": Pair, "Replicate": Replicate, "Scaled": Scaled, "Shard": Shard,
-    "State": State, "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed, "distributed": distributed,
-    "dynamic": dynamic, "fuzz": fuzz, "mapped": mapped, "numbers": numbers, "odd": odd, "running": running,
-    "scan": scan, "while_loop": while_loop,
+    "Slope": Slope, "State": State, "Weight": Weight, "checkpoint": checkpoint, "decomposed": decomposed,
+    "distributed": distributed, "dynamic": dynamic, "fuzz": fuzz, "mapped": mapped, "numbers": numbers, "odd": odd,
+    "running": running, "scan": scan, "while_loop": while_loop,
 }  # fmt: skip
 """What a program may call by its own name, besides `torch` and `F`."""
 
