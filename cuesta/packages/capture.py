@@ -54,9 +54,10 @@ def capture(gm: torch.fx.GraphModule, inputs: Sequence[Any], options: Options) -
     """
     from cuesta.lowering.capture.dynamo_graph import numbers_of_loops, update_of_shared_elements
     from cuesta.lowering.capture.lost_in_views import lost
+    from cuesta.lowering.capture.unregistered_gradients import unregistered_gradient
 
-    if (shared := update_of_shared_elements(gm) or lost(gm)) is not None:
-        raise PackageError(f"what eager would run cannot be packaged: {shared}")
+    if (reason := update_of_shared_elements(gm) or lost(gm) or unregistered_gradient(gm, inputs)) is not None:
+        raise PackageError(f"what eager would run cannot be packaged: {reason}")
     if places_that_count(gm):
         raise PackageError("an operator writes to a view of an input by its place in memory: a slice would do")
     if any(isinstance(one, torch.Tensor) and (one.is_neg() or one.is_conj()) for one in inputs):

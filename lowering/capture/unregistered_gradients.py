@@ -15,7 +15,7 @@ Source: `basicAutogradNotImplementedFallbackImpl` of torch/csrc/autograd/autogra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, cast
 
 import torch
@@ -34,16 +34,19 @@ _LOSES_GRADIENTS: Final = "quantized_decomposed::dequantize_per_tensor"
 """The operator that asks for its scale as a number, so that none has a gradient."""
 
 
-def unregistered_gradient(gm: GraphModule) -> str | None:
+def unregistered_gradient(gm: GraphModule, inputs: Sequence[Any] | None = None) -> str | None:
     """The call, if there is one, of an operator whose kernel eager would record gradients within, as a reason to run
     the graph there. Calls of kernels that may be traced are changed to what is, in place.
+
+    Of a graph of torch.export's, whose values do not say what has a gradient, `inputs` do.
     """
     reason: str | None = None
+    known = None if inputs is None else _behind(gm, inputs)
     for module in _recorded(gm):
         changed = False
         for node in _recording(module):
             overload = _overload_of(node)
-            if overload is None or not _takes_gradients(node) or says_what_its_gradient_is(overload):
+            if overload is None or not _takes_gradients(node, known) or says_what_its_gradient_is(overload):
                 continue
             if _LOSES_GRADIENTS in overload.name():
                 continue
@@ -103,11 +106,25 @@ def _overload_of(node: Node) -> OpOverload | None:
     return cast("OpOverload", target)
 
 
-def _takes_gradients(node: Node) -> bool:
+def _behind(gm: GraphModule, inputs: Sequence[Any]) -> set[Node]:
+    """What is computed of inputs that have a gradient, but for what is detached."""
+    found = set[Node]()
+    for node, value in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True):
+        if isinstance(value, Tensor) and value.requires_grad:
+            found.add(node)
+    for node in gm.graph.nodes:
+        if not found.isdisjoint(node.all_input_nodes) and not name_of(node).startswith("detach"):
+            found.add(node)
+    return found
+
+
+def _takes_gradients(node: Node, known: Collection[Node] | None) -> bool:
     """Whether a call is given a tensor with a gradient, and gives one that may have one."""
-    given = (one for source in node.all_input_nodes for one in _tensors(value_of(source)))
-    may_have = any(one.dtype.is_floating_point or one.is_complex() for one in _tensors(value_of(node)))
-    return may_have and any(one.requires_grad for one in given)
+    if not any(one.dtype.is_floating_point or one.is_complex() for one in _tensors(value_of(node))):
+        return False
+    if known is not None:
+        return any(source in known for source in node.all_input_nodes)
+    return any(one.requires_grad for source in node.all_input_nodes for one in _tensors(value_of(source)))
 
 
 def _tensors(value: object) -> list[Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import torch.ao.quantization.fx._decomposed
 from torch import Tensor
 from torch.autograd import Function
 
+import cuesta
+from cuesta.packages.graph import PackageError
 from tests.support.differential import compiled_of
 
 pytestmark = pytest.mark.slow
@@ -96,3 +99,25 @@ def test_nothing_is_said_where_nothing_is_recorded() -> None:
         assert torch.equal(function(x), x.sin() * 2 + 1)
     assert torch.equal(function(x.detach()), x.sin() * 2 + 1)
     torch.testing.assert_close(gradient(compiled_of(Wrapped.apply)), gradient(Wrapped.apply))
+
+
+@pytest.mark.filterwarnings("ignore:.*autograd kernel was not registered")
+def test_a_package_for_training_has_them_or_is_refused(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+            super().__init__()
+            self.function = function
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.function(x) * 3 + x.sum() * 0
+
+    path = str(tmp_path / "model.cuesta")
+    for name in ("everywhere", "device"):
+        model, x = Model(getattr(theirs, name)), torch.ones(4, 3, requires_grad=True)
+        with pytest.raises(PackageError, match="cannot be packaged: .* has no kernel for autograd"):
+            cuesta.package(model, (x,), path, training=True)
+        cuesta.package(model, (x.detach(),), path)
+        torch.testing.assert_close(cuesta.load_package(path)(x.detach()), model(x).detach())
+    cuesta.package(Model(TRACED["scales of channels"]), (torch.ones(4, 3, requires_grad=True),), path, training=True)
+    loaded = cuesta.load_package(path)
+    torch.testing.assert_close(gradient(lambda x: loaded(x) / 3), gradient(TRACED["scales of channels"]))
