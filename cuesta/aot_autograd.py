@@ -105,6 +105,7 @@ def _captured(
     from torch._dynamo.utils import counters
     from torch.fx._lazy_graph_module import _use_lazy_graph_module  # pyright: ignore[reportPrivateUsage]
 
+    from cuesta.gradient_layouts import no_element_twice
     from cuesta.short_calls import Shortening
 
     if any(
@@ -122,9 +123,8 @@ def _captured(
     counters["aot_autograd"]["total"] += 1
     outcome = "not_ok"
     try:
-        with _use_lazy_graph_module(
-            config.use_lazy_graph_module
-        ):  # nobody calls the graphs on the way: no code for them
+        # Nobody calls the graphs on the way: no code for them.
+        with _use_lazy_graph_module(config.use_lazy_graph_module), no_element_twice():
             ours = {"bw_compiler": compiled_backward, "inference_compiler": shortening.compiler}
             compiled = aot_module_simplified(gm, example_inputs, **{**settings, **ours})
         outcome = "ok"

@@ -15,10 +15,12 @@ Source: `coerce_to_expected_memory_format` of torch/_functorch/_aot_autograd/run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from cuesta.lowering.capture.gradient_layouts import (
     Kept,
@@ -30,6 +32,7 @@ from cuesta.lowering.capture.gradient_layouts import (
     lying_so,
     strides_in,
 )
+from cuesta.lowering.capture.memory_ranges import overlaps
 from cuesta.lowering.capture.undefined_gradients import tangents_of
 from cuesta.undefined_gradients import in_this_context
 
@@ -51,6 +54,32 @@ _REMEMBERED: Final = 64
 
 Source: chosen: more than MOST, as strides of axes with one element may be any.
 """
+
+
+@contextmanager
+def no_element_twice() -> Generator[None]:
+    """Lets AOTAutograd guess in a `with` block that the gradient of a result lies row-major of which elements are one in
+    memory (`x.unfold(0, 2, 1)`): where the gradient of each is another, it cannot lie as the result does.
+
+    The gradient that comes was copied to memory that lies so, in silence, and the last element that was copied was that
+    of all (torch 2.13).
+
+    Source: `MemoryFormatMeta.from_tensor` of torch/_functorch/_aot_autograd/schemas.py.
+    """
+    from torch._functorch._aot_autograd.schemas import MemoryFormatMeta
+
+    guess = MemoryFormatMeta.from_tensor
+
+    def from_tensor(tensor: torch.Tensor, *arguments: Any, **named: Any) -> MemoryFormatMeta | None:
+        if tensor.layout is torch.strided and not is_traceable_wrapper_subclass(tensor) and overlaps(tensor):
+            return MemoryFormatMeta(memory_format=torch.contiguous_format)
+        return guess(tensor, *arguments, **named)
+
+    MemoryFormatMeta.from_tensor = staticmethod(from_tensor)
+    try:
+        yield
+    finally:
+        MemoryFormatMeta.from_tensor = staticmethod(guess)
 
 
 def open_places(backward: torch.fx.GraphModule) -> list[int]:

@@ -234,3 +234,25 @@ def test_reductions_on_a_gpu(layout: str) -> None:
 
 def launches(module: ModuleOp) -> int:
     return sum(op.name == "host.launch" for op in to_host(module).walk())
+
+
+SHARED: dict[str, Callable[[Tensor], Tensor]] = {
+    "windows": lambda x: (x * 2).unfold(0, 2, 1),
+    "windows of windows": lambda x: x.sin().unfold(0, 3, 1).unfold(0, 2, 1),
+    "diagonals": lambda x: (x * x).as_strided((3, 3), (1, 1)),
+    "expanded": lambda x: (x * 2).expand(3, *x.shape),
+}
+
+
+@pytest.mark.parametrize("dynamic", (None, True))
+@pytest.mark.parametrize("name", SHARED)
+def test_each_element_of_what_shares_elements_has_its_gradient(name: str, dynamic: bool | None) -> None:
+    """A gradient was copied to memory that lies as the result does: one of several elements was that of all."""
+
+    def gradient(function: Callable[[Tensor], Tensor]) -> Tensor:
+        x = torch.arange(1.0, 10).requires_grad_()
+        result = function(x)
+        given = torch.arange(float(result.numel())).view(result.shape).cos()
+        return torch.autograd.grad(result, x, given)[0]
+
+    torch.testing.assert_close(gradient(compiled_of(SHARED[name], dynamic=dynamic)), gradient(SHARED[name]))
