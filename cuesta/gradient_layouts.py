@@ -58,8 +58,8 @@ Source: chosen: more than MOST, as strides of axes with one element may be any.
 
 @contextmanager
 def no_element_twice() -> Generator[None]:
-    """Lets AOTAutograd guess in a `with` block that the gradient of a result lies row-major of which elements are one in
-    memory (`x.unfold(0, 2, 1)`): where the gradient of each is another, it cannot lie as the result does.
+    """Lets AOTAutograd guess in a `with` block that the gradient of a result of which elements are one in memory
+    (`x.unfold(0, 2, 1)`) lies row-major: where the gradient of each is another, it cannot lie as the result does.
 
     The gradient that comes was copied to memory that lies so, in silence, and the last element that was copied was that
     of all (torch 2.13).

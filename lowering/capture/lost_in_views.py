@@ -6,6 +6,7 @@ eager runs the graph, or a result gets memory of its own.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -93,7 +94,8 @@ def lost_bit_of_a_part(gm: GraphModule) -> str | None:
     computed on the way or returned, or on the way of a gradient, which reads conjugates of complex numbers. AOTAutograd
     asks the subclass, which has none, and reads the part as it lies.
 
-    Near miss: a subclass that has the bit itself, as DTensors have.
+    Near miss: a subclass that has the bit itself, as DTensors have. (Of sizes that are symbols they can be asked for
+    nothing but where they are traced.)
     """
     for module in gm.modules():
         for node in module.graph.nodes if isinstance(module, GraphModule) else ():
@@ -101,11 +103,21 @@ def lost_bit_of_a_part(gm: GraphModule) -> str | None:
             if any(part.is_neg() or part.is_conj() for part in _parts(value)):
                 return f"{node.name} is a tensor subclass of which a part has the negative or the conjugate bit"
             for one in _tensors_among(value):
-                if one.requires_grad and one.is_complex() and is_traceable_wrapper_subclass(one):
+                if (
+                    one.requires_grad
+                    and one.is_complex()
+                    and is_traceable_wrapper_subclass(one)
+                    and not _is_dtensor(one)
+                ):
                     conjugate = one.detach().conj()
                     if not conjugate.is_conj() and any(part.is_conj() for part in _parts(conjugate)):
                         return f"{node.name} has a gradient, of a subclass of which a part has the conjugate bit"
     return None
+
+
+def _is_dtensor(tensor: torch.Tensor) -> bool:
+    imported: Any = sys.modules.get("torch.distributed.tensor")
+    return imported is not None and isinstance(tensor, imported.DTensor)
 
 
 def _tensors_among(value: object) -> Sequence[torch.Tensor]:

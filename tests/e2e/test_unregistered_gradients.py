@@ -114,7 +114,7 @@ def test_a_package_for_training_has_them_or_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "model.cuesta")
     for name in ("everywhere", "device"):
         model, x = Model(getattr(theirs, name)), torch.ones(4, 3, requires_grad=True)
-        with pytest.raises(PackageError, match="cannot be packaged: .* has no kernel for autograd"):
+        with pytest.raises(PackageError, match=r"cannot be packaged: .* has no kernel for autograd"):
             cuesta.package(model, (x,), path, training=True)
         cuesta.package(model, (x.detach(),), path)
         torch.testing.assert_close(cuesta.load_package(path)(x.detach()), model(x).detach())

@@ -973,6 +973,14 @@ FOUND: dict[str, Case] = {
         ["x = numbers(67, torch.float32, b + 2)[2:]", "y = numbers(90, torch.bfloat16, b + 2)[2:].requires_grad_()"],
         ["x", "y"], [], ["v4 = torch.einsum('i...,i...->i', x, y)"], "v4.unfold(0, 2, 1)", [(1, 3, 1)], {}, "all",
     ),
+    "95500320": Case(
+        [
+            "x = distributed(numbers(50, torch.float32), None)",
+            "z = distributed(numbers(4, torch.complex64, a), None).requires_grad_()",
+        ],
+        ["x", "z"], [], ["v5 = torch.exp(x.clamp(-3.97, 2.93))", "v8 = z.to(torch.int64)"], "v5", [(2, 1, 1)],
+        {"dynamic": True}, "all",
+    ),
     "a function that reads no gradient": Case(
         ["x = numbers(5, torch.float32, a, b).requires_grad_()"], ["x"], [],
         ["v1 = Slope.apply(x)", "v2 = x.exp()"], "(v1, v2)", [(3, 4, 1)], {}, "first",
@@ -1006,7 +1014,8 @@ of subclasses that there are not, results in parts of a subclass,
 an update that reads what it has written, a view whose gradient takes strides, a gradient that reads none, one of
 another kind for each result, bits that were written to, an input beside others that share memory, a view without a
 gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of a function
-that reads none, those of windows.
+that reads none, those of windows, complex
+DTensors of sizes that change.
 """
 
 
