@@ -68,18 +68,19 @@ def no_element_twice() -> Generator[None]:
     """
     from torch._functorch._aot_autograd.schemas import MemoryFormatMeta
 
-    guess = MemoryFormatMeta.from_tensor
+    formats: Any = MemoryFormatMeta
+    guess = formats.from_tensor
 
-    def from_tensor(tensor: torch.Tensor, *arguments: Any, **named: Any) -> MemoryFormatMeta | None:
+    def from_tensor(tensor: torch.Tensor, *arguments: Any, **named: Any) -> Any:
         if tensor.layout is torch.strided and not is_traceable_wrapper_subclass(tensor) and overlaps(tensor):
             return MemoryFormatMeta(memory_format=torch.contiguous_format)
         return guess(tensor, *arguments, **named)
 
-    MemoryFormatMeta.from_tensor = staticmethod(from_tensor)
+    formats.from_tensor = staticmethod(from_tensor)
     try:
         yield
     finally:
-        MemoryFormatMeta.from_tensor = staticmethod(guess)
+        formats.from_tensor = staticmethod(guess)
 
 
 def open_places(backward: torch.fx.GraphModule) -> list[int]:
