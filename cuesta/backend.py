@@ -372,10 +372,10 @@ class Compilers:
             if kind != "backward":
                 view_the_inputs(gm, [position for position, _ in flipped])
             flipped = [*flipped, *(addressed(gm) if self.options.captures else ())]
-            if self.options.frozen and kind == "inference" and not self.options.captures:
+            if self.options.frozen and kind == "inference":
                 from cuesta.frozen import mark_frozen
 
-                mark_frozen(gm, self.inputs)
+                mark_frozen(gm, self.inputs, captures=self.options.captures)
             try:
                 compiled, parts = self._captured(gm, record)
             except Exception as error:

@@ -5,6 +5,7 @@ In inference only; what is computed of them alone is kept (`transforms/host/keep
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,18 +26,25 @@ def static_inputs() -> tuple[int, ...]:
     return tuple(metadata.static_input_indices or ()) if metadata is not None else ()
 
 
-def mark_frozen(gm: GraphModule, given: int) -> None:
+def mark_frozen(gm: GraphModule, given: int, *, captures: bool = False) -> None:
     """Marks the inputs of a graph without a backward pass, which was captured of one with so many inputs. None, where
     AOTAutograd counts others than it was given: inputs that are one tensor or share memory, parts of subclasses, tokens
     of effects.
+
+    None, with a warning, where nothing would be kept: of tensors on a GPU, or, if it `captures` CUDA graphs, of a graph
+    that is captured. A graph of which nothing can be captured is as any other.
     """
     metadata = _metadata()
     count = len(gm.graph.find_nodes(op="placeholder"))
     if metadata is None or metadata.tokens or count != given or not _all_plain(metadata.subclass_inp_meta):
         return
     positions = sorted(one for one in static_inputs() if 0 <= one < count)
-    if positions:
-        gm.meta[FROZEN] = tuple(positions)
+    if not positions:
+        return
+    if (reason := _obstacle(gm, positions, captures=captures)) is not None:
+        warnings.warn(f"cuesta: the option 'frozen' changes nothing for a graph (inference): {reason}", stacklevel=2)
+        return
+    gm.meta[FROZEN] = tuple(positions)
 
 
 def freeze(module: ModuleOp, positions: Sequence[int]) -> None:
@@ -46,6 +54,22 @@ def freeze(module: ModuleOp, positions: Sequence[int]) -> None:
 
     if not is_in_pieces(module):
         entry_function(module).attributes["aten.frozen"] = frozen(positions)
+
+
+def _obstacle(gm: GraphModule, positions: Sequence[int], *, captures: bool) -> str | None:
+    """Why nothing that is computed of these inputs alone is kept, whatever it is."""
+    if captures:
+        from cuesta.cuda_graphs.capturing import is_on_a_device_that_captures
+
+        if is_on_a_device_that_captures(gm):
+            return "it runs through CUDA graphs, of which every replay computes everything"
+    from cuesta.dialects.core.devices import TRAITS
+
+    inputs = gm.graph.find_nodes(op="placeholder")
+    types = {inputs[position].meta["val"].device.type for position in positions}
+    if all(one in TRAITS and TRAITS[one].blocks for one in types):
+        return "what is computed of tensors on a GPU is not kept"
+    return None
 
 
 def _metadata() -> ViewAndMutationMeta | None:

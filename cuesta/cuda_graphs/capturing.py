@@ -201,7 +201,7 @@ def _copy(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def captured(function: Function, gm: torch.fx.GraphModule, kind: GraphKind, record: CompileRecord) -> Function:
     """The function of a compiled graph, captured where that can be; otherwise as it is, and the record says why."""
     devices = _devices(gm)
-    if not any(_can_capture(device) for device in devices):
+    if not any(map(_can_capture, devices)):
         record.cuda_graph = "not captured: nothing of it runs on a CUDA device"
         return function
 
@@ -229,6 +229,11 @@ def captured(function: Function, gm: torch.fx.GraphModule, kind: GraphKind, reco
 
     call._boxed_call = True  # type: ignore[attr-defined]  # how AOTAutograd tells
     return call
+
+
+def is_on_a_device_that_captures(gm: torch.fx.GraphModule) -> bool:
+    """Whether something of a graph is on a device of which launches can be captured."""
+    return any(map(_can_capture, _devices(gm)))
 
 
 def _can_capture(device: torch.device) -> bool:

@@ -6,6 +6,7 @@ import copy
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +14,14 @@ import torch
 from torch import Tensor, nn
 
 import cuesta
+from cuesta import frozen
+from cuesta.cuda_graphs import capturing
 from cuesta.packages.graph import PackageError
 from cuesta.programs.stages import Program
 from cuesta.targets.cpu import facts
 from cuesta.targets.host import kept
 from cuesta.testing import compare
+from tests.cuesta.cuda_graphs.test_capturing import FakeDevice
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +107,51 @@ def test_it_is_computed_once(name: str, mode: Callable[[], Any], runs: list[bool
                 computed = len(runs)
     assert computed >= 1
     assert runs == [True] * computed
+
+
+@pytest.mark.parametrize("asked", [{"mode": "max-autotune"}, {"mode": "reduce-overhead"}, {"cuda_graphs": True}])
+def test_modes_for_a_gpu_change_nothing_on_a_processor(asked: dict[str, Any], runs: list[bool]) -> None:
+    """Of tensors on a processor nothing is captured as a CUDA graph."""
+    module, x = layer(), torch.randn(256, 256)
+    compiled = compiled_of(module, **asked)
+    with torch.no_grad():
+        for _ in range(3):
+            check(module, [x], compiled(x))
+        assert runs == [True]
+        add_in_place(module)
+        check(module, [x], compiled(x))
+    assert runs == [True] * 2
+
+
+def test_it_is_said_where_replays_compute_everything(runs: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processor stands for a device that captures, as in `test_parts.py`."""
+    monkeypatch.setattr(capturing, "_can_capture", lambda device: device.type == "cpu")
+    monkeypatch.setattr(capturing, "CudaDevice", lambda index: FakeDevice())
+    module, x = layer(), torch.randn(256, 256)
+    compiled = compiled_of(module, mode="reduce-overhead")
+    with torch.no_grad(), pytest.warns(UserWarning, match="'frozen' changes nothing .* every replay"):
+        check(module, [x], compiled(x))
+    with torch.no_grad():
+        for _ in range(3):
+            add_in_place(module)
+            check(module, [x], compiled(x))
+    assert not runs
+
+
+def test_it_is_said_of_tensors_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frozen, "_metadata", lambda: SimpleNamespace(tokens=(), subclass_inp_meta=(0, 1)))
+    monkeypatch.setattr(frozen, "static_inputs", lambda: (1,))
+    graph = torch.fx.Graph()
+    x, w = graph.placeholder("x"), graph.placeholder("w")
+    graph.output((graph.call_function(torch.ops.aten.mm.default, (x, w)),))
+    gm = torch.fx.GraphModule({}, graph)
+    x.meta["val"] = w.meta["val"] = SimpleNamespace(device=torch.device("cuda"))
+    with pytest.warns(UserWarning, match="'frozen' changes nothing .* on a GPU"):
+        frozen.mark_frozen(gm, 2)
+    assert frozen.FROZEN not in gm.meta
+    w.meta["val"] = SimpleNamespace(device=torch.device("cpu"))
+    frozen.mark_frozen(gm, 2)
+    assert gm.meta[frozen.FROZEN] == (1,)
 
 
 def add_in_place(module: nn.Module) -> None:
