@@ -127,6 +127,24 @@ def wholly_masked(scores: Tensor, case: Case) -> Tensor:
     return scores.masked_fill((j > i) | (i < 5), float("-inf"))
 
 
+@dataclass(frozen=True)
+class Table:
+    """A bias for each head and distance, looked up in a table: for each distance, or, of more than `far`, for all."""
+
+    far: int
+
+    def __call__(self, scores: Tensor, case: Case) -> Tensor:
+        """The bias is added."""
+        i, j = _points(scores)
+        distances = (j - i).clamp(-self.far, self.far) + self.far
+        return scores + self.values(scores, case)[:, distances]
+
+    def values(self, scores: Tensor, case: Case) -> Tensor:
+        """Numbers that nobody can compute where they are read: a running sum."""
+        steps = torch.arange(case.heads * (2 * self.far + 1), device=scores.device, dtype=torch.float32)
+        return torch.cumsum(torch.cos(steps), 0).view(case.heads, -1).to(scores.dtype)
+
+
 def _of_whole_numbers(scores: Tensor) -> Tensor:
     """Weights whose sum is one of truncated numbers: no sum that is linear in exponentials."""
     exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
@@ -146,6 +164,8 @@ CASES: dict[str, Case] = {
     "sigmoid": Case(plain, weights=lambda scores: torch.sigmoid(scores.float() - 1).to(scores.dtype)),
     "whole numbers": Case(plain, weights=lambda scores: (scores.float().softmax(-1) * 50).int().to(scores.dtype)),
     "of whole numbers": Case(plain, weights=lambda scores: _of_whole_numbers(scores.float()).to(scores.dtype)),
+    "a table": Case(Table(200), batch=2, queries=100, keys=90),
+    "a table that ends": Case(lambda scores, case: causal(Table(30)(scores, case), case), queries=130, keys=130),
     "in f32": Case(causal, weights=lambda scores: scores.float().softmax(-1).to(scores.dtype)),
 }
 """By name."""

@@ -92,6 +92,11 @@ STAGES: tuple[Stage, ...] = (
         where="contractions",
     ),
     Stage(
+        "prove-indices",
+        "on a GPU: what an index is made of stands in one nest with it, as far as it ever will",
+        where="blocks",
+    ),
+    Stage(
         "align-products",
         "what is left to the library stays there, and nests that read it have taken in all they can",
         where="blocks",

@@ -11,7 +11,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, sym
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.reductions import identity
-from cuesta.dialects.loops.access import IndexOp, LoadOp, StoreOp
+from cuesta.dialects.loops.access import BoundOp, IndexOp, LoadOp, StoreOp
 from cuesta.dialects.loops.structure import DomainOp, NestOp, ReduceOp, YieldOp
 from cuesta.dialects.loops.surgery import Substitution, remove
 
@@ -121,10 +121,20 @@ def store_only_where(there: SSAValue, stores: Sequence[StoreOp]) -> None:
 
 
 def read_only_where(there: SSAValue, domain: DomainOp) -> None:
-    """Lets what stands in a domain read at its points only where the value `there` of its body is true."""
-    own = set(domain.induction_variables)
-    for load in [op for op in domain.walk() if isinstance(op, LoadOp) and not own.isdisjoint(op.indices)]:
-        load_only_where(there, load)
+    """Lets what stands in a domain read at its points only where the value `there` of its body is true. An index that
+    data is made into is 0 elsewhere, whatever the data is: nobody asks whether it is in range.
+    """
+    own: set[SSAValue] = set(domain.induction_variables)
+    for op in list(domain.walk()):
+        if isinstance(op, BoundOp):
+            own.add(op.results[0])
+            zero = elem.constant(0, op.operands[0].type)
+            chosen = elem.SelectOp.build(there, op.operands[0], zero.results[0])
+            zero.location = chosen.location = op.location
+            Rewriter.insert_op([zero, chosen], InsertPoint.before(op))
+            op.operands[0] = chosen.results[0]
+        elif isinstance(op, LoadOp) and not own.isdisjoint(op.indices):
+            load_only_where(there, op)
 
 
 def load_only_where(there: SSAValue, load: LoadOp) -> SSAValue:

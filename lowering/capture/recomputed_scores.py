@@ -69,6 +69,8 @@ _OF_ROWS: Final = (
 )
 """The views among them that keep rows, where the sizes say so."""
 _COPIES: Final = (_aten._to_copy.default, _aten.clone.default)
+_READS: Final = (_aten.index.Tensor, _aten.embedding.default, _aten.gather.default)
+"""Of a table, by indices: what is read is read again, as a bias for each distance between a query and a key."""
 _SUMS: Final = (_aten.sum.dim_IntList, _aten.amax.default)
 _EQUALITIES: Final = (_aten.eq.Tensor, _aten.eq.Scalar, _aten.ne.Tensor, _aten.ne.Scalar)
 _LOGARITHM: Final = "cuesta, saved in the place of what it is made of"
@@ -222,7 +224,7 @@ def _is_large(node: Node) -> bool:
 
 def _is_elementwise(node: Node) -> bool:
     target = node.target
-    if target in _VIEWS or target in _COPIES:
+    if target in _VIEWS or target in _COPIES or target in _READS:
         return True
     if not isinstance(target, OpOverload):  # `getitem`, or a body of a control flow
         return False

@@ -21,6 +21,7 @@ one walk, in which a tile of s is computed once and lives in registers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -52,6 +53,7 @@ from cuesta.dialects.loops.writing import BodyWriter
 from cuesta.lowering.kernel.loops_to_kernel import lower_nests
 from cuesta.lowering.schedule import joined_points
 from cuesta.lowering.schedule.tune_kernels import program_of
+from cuesta.transforms.loops.forward_stores import recompute_stored
 from cuesta.transforms.products.products import (
     Product,
     cloned_value,
@@ -85,7 +87,8 @@ class JoinProductsPass(ModulePass):
     """p = nest(s = q · k); o = p · v  ->  o = nest(q, k, v)
 
     Reassociates. Near misses: a nest that others read; one that stores more than p; a factor that is no row of the
-    nest; sizes that only the call knows; heads wider than a tile; a device without matrix units.
+    nest; sizes that only the call knows; heads wider than a tile; a device without matrix units, or whose kernels raise
+    IndexError.
     """
 
     name = "join-products"
@@ -100,7 +103,8 @@ class JoinProductsPass(ModulePass):
                 continue
             if (last := product_of(call, positions, set(), False)) is None:
                 continue
-            if not traits_of_device(last.device).contractions:
+            traits = traits_of_device(last.device)
+            if not traits.contractions or traits.raises:  # points that are left out would raise no IndexError
                 continue
             reason = _join(last, positions, machine_of(op))
             if reason is not None:
@@ -181,8 +185,9 @@ def chain_of(last: Product, positions: dict[Operation, int]) -> Chain | str:
     if last.bias is not None or last.sizes[1] > WIDEST:
         return f"something is added to the product, or it has more than {WIDEST} columns"
     result = nest.results.index(left)
+    scratch = read_back(nest)
     own = [store for store in stores_of(nest) if store.target is nest.handles[result]]
-    others = [store for store in stores_of(nest) if store not in own]
+    others = [store for store in stores_of(nest) if store not in own and store.target not in scratch]
     loop = own[0].parent_op() if len(own) == 1 else None
     if not isinstance(loop, loops.ForOp) or len(loop.sizes) != 1 or loop.parent is not nest.body:
         return "its rows are not stored by one loop of the nest"
@@ -190,8 +195,10 @@ def chain_of(last: Product, positions: dict[Operation, int]) -> Chain | str:
         return "its nest gives more than it and what is one for a row"
     if any(isinstance(op, MORE) for op in nest.walk()) or any(one.mask is not None for one in (*own, *others)):
         return "the nest does more than to reduce and to store"
-    if any(load.source in nest.handles for load in loads_of(nest)):
+    if any(load.source in nest.handles for load in loads_of(nest) if load.source not in scratch):
         return "the nest reads what it stores"
+    if (reason := recompute_stored(nest, scratch, may_raise=True, try_only=True)) is not None:
+        return f"the nest reads what it stores: {reason}"
     axes = [*nest.induction_variables, *loop.induction_variables]
     substitution = Substitution(axes)
     stored = substitution.expressions(own[0].map.results, own[0].indices)
@@ -213,6 +220,11 @@ def chain_of(last: Product, positions: dict[Operation, int]) -> Chain | str:
     return first if isinstance(first, str) else Chain(first, nest, loop, made_for(nest), last, indices)
 
 
+def read_back(nest: loops.NestOp) -> list[SSAValue]:
+    """The outs that nobody but the nest itself reads: what it stores there, it can compute where it reads it."""
+    return [handle for result, handle in zip(nest.results, nest.handles, strict=True) if not result.uses]
+
+
 def products_read(nest: loops.NestOp, positions: dict[Operation, int]) -> tuple[Product, ...] | str:
     """The products that only a nest reads, one at least: each point of an inner loop an element of its own row."""
     found: list[Product] = []
@@ -228,16 +240,24 @@ def products_read(nest: loops.NestOp, positions: dict[Operation, int]) -> tuple[
 
 
 def made_for(nest: loops.NestOp) -> tuple[loops.NestOp, ...]:
-    """The pointwise nests whose only result a nest reads, each as it walks along its rows, and nobody else."""
+    """The pointwise nests whose only result a nest reads, each as it walks along its rows, and nobody else; and those
+    that are read so by these alone, each as large as a matrix of theirs.
+    """
     found: list[loops.NestOp] = []
-    for source in dict.fromkeys(load.source for load in loads_of(nest)):
-        made = source.owner
-        if not isinstance(made, loops.NestOp) or len(made.results) > 1:
-            continue
-        if any(top_level_nest(use.operation) is not nest for use in source.uses):
-            continue
-        if point_of(made) is not None and all(_is_walked(load) for load in loads_of(nest) if load.source is source):
-            found.append(made)
+    work = [nest]
+    for reader in work:  # grows meanwhile
+        least = math.prod(static(sizes_of(tensor_type_of(reader.results[0]))[-2:]))
+        for source in dict.fromkeys(load.source for load in loads_of(reader)):
+            made = source.owner
+            if not isinstance(made, loops.NestOp) or made in found or len(made.results) > 1 or made.choices:
+                continue
+            if any(top_level_nest(use.operation) is not reader for use in source.uses) or point_of(made) is None:
+                continue
+            read = [load for load in loads_of(reader) if load.source is source]
+            is_matrix = math.prod(static(sizes_of(tensor_type_of(source)))) >= least
+            if is_matrix if reader is not nest else all(map(_is_walked, read)):
+                found.append(made)
+                work.append(made)
     return tuple(found)
 
 
@@ -306,17 +326,25 @@ def joined_nest(chain: Chain) -> loops.NestOp:
     """The nest that computes a chain; it stands nowhere yet."""
     last = chain.last
     shape = sizes_of(tensor_type_of(last.result))
-    rows = [op for op in chain.nest.body.ops if isinstance(op, loops.StoreOp)]
-    kept = [chain.nest.results[chain.nest.handles.index(store.target)] for store in rows]
+    nest, loop = chain.nest, chain.loop
+    if scratch := read_back(nest):
+        nest = nest.clone()
+        loop = list(nest.body.ops)[list(chain.nest.body.ops).index(loop)]
+        assert isinstance(loop, loops.ForOp)
+        copies = [nest.handles[chain.nest.handles.index(handle)] for handle in scratch]
+        reason = recompute_stored(nest, copies, may_raise=True)
+        assert reason is None, reason
+    rows = [op for op in nest.body.ops if isinstance(op, loops.StoreOp)]
+    kept = [chain.nest.results[nest.handles.index(store.target)] for store in rows]
     new = loops.NestOp.build(shape, [last.result.type, *(result.type for result in kept)])
     new.location = last.call.location
     substitution = Substitution(new.induction_variables)
-    for variable, index in zip(chain.nest.induction_variables, chain.indices, strict=False):
+    for variable, index in zip(nest.induction_variables, chain.indices, strict=False):
         substitution.set_index(variable, index)
-    before = [op for op in chain.nest.body.ops if op is not chain.loop and op not in rows]
+    before = [op for op in nest.body.ops if op is not loop and op not in rows]
     place = InsertPoint.at_end(new.body)
     clone_into(before, place, substitution)
-    total = _contract(chain, new, substitution)
+    total = _contract(chain, loop, new, substitution)
     narrow = element_type_of(last.result)
     if narrow != f32:
         rounded = insert(elem.ConvertOp.build(total, narrow), last.call, place)
@@ -326,6 +354,8 @@ def joined_nest(chain: Chain) -> loops.NestOp:
     insert(loops.StoreOp.build(total, new.handles[0], dims, new.induction_variables), last.call, place)
     for store, handle in zip(rows, new.handles[1:], strict=True):
         _store_once(store, handle, new, substitution)
+    if nest is not chain.nest:
+        nest.erase()
     for product in chain.first:
         recompute(product, new)
     for producer in chain.made:
@@ -346,9 +376,9 @@ def _store_once(store: loops.StoreOp, handle: SSAValue, nest: loops.NestOp, subs
     insert(stored, store, InsertPoint.at_end(nest.body))
 
 
-def _contract(chain: Chain, new: loops.NestOp, substitution: Substitution) -> SSAValue:
+def _contract(chain: Chain, loop: loops.ForOp, new: loops.NestOp, substitution: Substitution) -> SSAValue:
     """Σ_j p[i, j] · v[j, d], with p as the loop computes it, but for what all of its points share; in f32."""
-    last, loop = chain.last, chain.loop
+    last = chain.last
     reduction = loops.ReduceOp.build("sum", loop.sizes, f32)
     reduction.location = last.call.location
     (old,), (variable,) = loop.induction_variables, reduction.induction_variables

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import cuesta
-from cuesta import frozen
+import cuesta.frozen as marking
 from cuesta.cuda_graphs import capturing
 from cuesta.packages.graph import PackageError
 from cuesta.programs.stages import Program
@@ -139,19 +139,19 @@ def test_it_is_said_where_replays_compute_everything(runs: list[bool], monkeypat
 
 
 def test_it_is_said_of_tensors_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frozen, "_metadata", lambda: SimpleNamespace(tokens=(), subclass_inp_meta=(0, 1)))
-    monkeypatch.setattr(frozen, "static_inputs", lambda: (1,))
+    monkeypatch.setattr(marking, "_metadata", lambda: SimpleNamespace(tokens=(), subclass_inp_meta=(0, 1)))
+    monkeypatch.setattr(marking, "static_inputs", lambda: (1,))
     graph = torch.fx.Graph()
     x, w = graph.placeholder("x"), graph.placeholder("w")
     graph.output((graph.call_function(torch.ops.aten.mm.default, (x, w)),))
     gm = torch.fx.GraphModule({}, graph)
     x.meta["val"] = w.meta["val"] = SimpleNamespace(device=torch.device("cuda"))
     with pytest.warns(UserWarning, match="'frozen' changes nothing .* on a GPU"):
-        frozen.mark_frozen(gm, 2)
-    assert frozen.FROZEN not in gm.meta
+        marking.mark_frozen(gm, 2)
+    assert marking.FROZEN not in gm.meta
     w.meta["val"] = SimpleNamespace(device=torch.device("cpu"))
-    frozen.mark_frozen(gm, 2)
-    assert gm.meta[frozen.FROZEN] == (1,)
+    marking.mark_frozen(gm, 2)
+    assert gm.meta[marking.FROZEN] == (1,)
 
 
 def add_in_place(module: nn.Module) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -74,6 +76,31 @@ def _forward_in(nest: loops.NestOp) -> None:
         clean_block(smaller.body)
 
 
+def recompute_stored(
+    nest: loops.NestOp, handles: Collection[SSAValue], *, may_raise: bool = False, try_only: bool = False
+) -> str | None:
+    """Has a nest compute what it stores in outs that only it reads where it reads that, whatever that costs, in place.
+    Why that cannot be done; None when it is, or could be if it is to `try_only`.
+
+    A stage that can raise IndexError is taken with `may_raise`, as where no kernel does.
+    """
+    for handle in handles:
+        stores = [store for store in stores_of(nest) if store.target is handle]
+        if len(stores) != 1:
+            return "it is not stored, without a mask, by a stage of the nest"
+        stage = _Stage.of(stores[0], nest, may_raise=may_raise)
+        if isinstance(stage, str):
+            return stage
+        reads = [load for load in loads_of(nest) if load.source is handle]
+        if (reason := stage.obstacle(reads)) is not None:
+            return reason
+        if not try_only:
+            for load in reads:
+                stage.compute_at(load)
+            remove(stores[0])
+    return None
+
+
 @struct
 class _Stage:
     """A loop or a reduction right in a nest, and the value that it stores at its own induction variables."""
@@ -87,7 +114,7 @@ class _Stage:
     """For each induction variable of the loop the axis of the tensor that it walks."""
 
     @classmethod
-    def of(cls, store: loops.StoreOp, nest: loops.NestOp) -> _Stage | str:
+    def of(cls, store: loops.StoreOp, nest: loops.NestOp, *, may_raise: bool = False) -> _Stage | str:
         loop = store.parent_op()
         if not isinstance(loop, loops.ForOp | loops.ReduceOp) or loop.parent is not nest.body or store.mask is not None:
             return "it is not stored, without a mask, by a stage of the nest"
@@ -103,18 +130,15 @@ class _Stage:
         if len(axis_of) != len(inner) or any(dim >= first for index in others for dim in sym.dims_of(index)):
             return "the stage does not walk axes of the tensor"
         ops = _slice(store.value, loop.body)
-        if not all(isinstance(op, (*_PURE, loops.StoreOp, loops.YieldOp)) for op in loop.body.ops):
+        known = (*_PURE, loops.StoreOp, loops.YieldOp, *((loops.BoundOp,) if may_raise else ()))
+        if not all(isinstance(op, known) for op in loop.body.ops):
             return "the stage has loops inside, or can raise IndexError"
         return cls(nest, loop, store.value, ops, axis_of)
 
     def why_not(self, reads: list[loops.LoadOp]) -> str | None:
         """Why the reads stay; None when computing what they read again costs no more."""
-        if any(load.mask is not None for load in reads):
-            return "a read is masked"
-        if not all(self.loop.is_before_in_block(_stage_of(load, self.nest)) for load in reads):
-            return "a read does not come after the stage"
-        if any(isinstance(op, loops.LoadOp) and op.source in self.nest.handles for op in self.ops):
-            return "the stage reads back what an earlier one stored"
+        if (reason := self.obstacle(reads)) is not None:
+            return reason
         if len(reads) > _MOST_READS:
             return f"there are more than {_MOST_READS} reads"
         here = volume(self.nest.sizes)
@@ -127,6 +151,16 @@ class _Stage:
         most = (_CHEAPER_THAN_MEMORY, _MOST_LOADS) if cheap else (cost.FREE_ARITHMETIC, cost.FREE_LOADS)
         if often and (arithmetic > most[0] or loads > most[1]):
             return "it is read as often as it is stored, and computing it costs more than reading it"
+        return None
+
+    def obstacle(self, reads: list[loops.LoadOp]) -> str | None:
+        """Why what is read cannot be computed at the reads, whatever that costs."""
+        if any(load.mask is not None for load in reads):
+            return "a read is masked"
+        if not all(self.loop.is_before_in_block(_stage_of(load, self.nest)) for load in reads):
+            return "a read does not come after the stage"
+        if any(isinstance(op, loops.LoadOp) and op.source in self.nest.handles for op in self.ops):
+            return "the stage reads back what an earlier one stored"
         return None
 
     def compute_at(self, load: loops.LoadOp) -> None:
@@ -157,3 +191,6 @@ def _stage_of(op: Operation, nest: loops.NestOp) -> Operation:
     while (parent := op.parent_op()) is not None and parent is not nest:
         op = parent
     return op
+
+
+__all__ = ["ForwardStoresPass", "recompute_stored"]

@@ -19,7 +19,7 @@ from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, index_ranges, loads_of, remove, stores_of
 from cuesta.transforms.products.products import Product, cloned_value, insert, static, sum_at
 
-MORE = (loops.ScanOp, loops.BoundOp, loops.CombineOp, loops.AtomicOp, loops.MeetOp, loops.FoldOp)
+MORE = (loops.ScanOp, loops.CombineOp, loops.AtomicOp, loops.MeetOp, loops.FoldOp)
 """What is more than to reduce, to load and to store."""
 
 

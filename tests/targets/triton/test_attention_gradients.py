@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow  # the interpreter takes seconds for a kernel
 
 pytest.importorskip("triton")
 
-SHOWN = ("causal", "capped", "wholly masked", "shared keys", "sigmoid")
+SHOWN = ("causal", "a table", "capped", "wholly masked", "shared keys", "sigmoid")
 """What is checked every time; the others by `make test-thorough`."""
 DIFFERENTIABLE = [name for name in CASES if name != "whole numbers"]
 
