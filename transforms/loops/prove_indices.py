@@ -11,7 +11,7 @@ would have as many as scores.
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from cuesta.dialects import elem, loops, sym
@@ -63,10 +63,11 @@ def _interval(value: SSAValue, known: dict[SSAValue, Interval]) -> Interval:
 
 def _within(found: Interval, kind: Attribute) -> Interval:
     """The interval, if integers of the type hold all of it: beyond, they would wrap around."""
-    if found is None or not isinstance(kind, IntegerType):
+    letter = elem.kind_of(kind)
+    if found is None or letter not in "iu":
         return None
-    is_signed = elem.kind_of(kind) == "i"
-    bits = kind.width.data - is_signed
+    is_signed = letter == "i"
+    bits = getattr(kind, "bitwidth", 0) - is_signed
     return found if (-(1 << bits) if is_signed else 0) <= found[0] and found[1] < 1 << bits else None
 
 
