@@ -108,6 +108,11 @@ STAGES: tuple[Stage, ...] = (
         "what surrounds a product is points now, and final; nothing has a schedule yet",
         where="contractions",
     ),
+    Stage(
+        "contract-sums",
+        "sums of products that no library's call says: prologues and nests around them are final, too",
+        where="contractions",
+    ),
     Stage("tune-kernels", "under max-autotune only: the nests are final, and nothing has a schedule yet"),
     Stage(
         "sum-columns-with-rows",

@@ -218,6 +218,7 @@ class Watch:
             watched.layouts.append(Layout(laid.value, chosen, why, watched.sources.of(lines_of(laid.op.location))))
         trace.apart.clear()
         trace.layouts.clear()
+        trace.choices.clear()
         trace.refusals.clear()
         trace.statistics.clear()
 

@@ -49,6 +49,15 @@ class Refusal:
     location: LocationAttr = field(default=UNKNOWN_LOC, compare=False)
 
 
+@struct
+class Choice:
+    """What a pass chose to do with an op, and why."""
+
+    place: str
+    op_name: str
+    reason: str
+
+
 @struct(frozen=False)
 class Statistics:
     """Of one pattern."""
@@ -107,16 +116,20 @@ class RewriteTrace:
     """Whether every rewrite is kept, with what was there before and after; otherwise they are only counted."""
     rewrites: list[Rewrite] = field(default_factory=list[Rewrite])
     refusals: list[Refusal] = field(default_factory=list[Refusal])
+    choices: list[Choice] = field(default_factory=list[Choice])
     statistics: defaultdict[str, Statistics] = field(default_factory=lambda: defaultdict(Statistics))
     apart: list[Apart] = field(default_factory=list[Apart])
     layouts: list[Laid] = field(default_factory=list[Laid])
     current_pattern: str = ""
 
     def summary(self) -> str:
-        """A table of the patterns, the dearest first, then the refusals."""
+        """A table of the patterns, the dearest first, then what was chosen, then the refusals."""
         rows = sorted(self.statistics.items(), key=lambda row: -row[1].seconds)
         lines = [f"{'pattern':40} {'fired':>7} {'tried':>7} {'ms':>9}"]
         lines += [f"{name:40} {one.fired:7} {one.tried:7} {one.seconds * 1e3:9.3f}" for name, one in rows]
+        for choice in dict.fromkeys(self.choices):
+            place = f"{choice.place}  " if choice.place else ""
+            lines.append(f"{place}{choice.op_name}: {choice.reason}")
         for refusal in dict.fromkeys(self.refusals):
             place = f"{refusal.place}  " if refusal.place else ""
             lines.append(f"{place}{refusal.op_name}: {refusal.pattern or 'a pattern'} did not fire: {refusal.reason}")
@@ -150,6 +163,13 @@ def no_match(op: Operation, reason: str) -> None:
     if trace is not None:
         location = location_of(op)
         trace.refusals.append(Refusal(trace.current_pattern, format_location(location), op.name, reason, location))
+
+
+def chose(op: Operation, reason: str) -> None:
+    """Say what was chosen for an op, and why: `chose(op, "is one nest with …: predicted 12 µs, and 17 apart")`."""
+    trace = _ACTIVE.get()
+    if trace is not None:
+        trace.choices.append(Choice(format_location(location_of(op)), op.name, reason))
 
 
 def pattern_name(pattern: RewritePattern) -> str:

@@ -38,7 +38,7 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
-from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.core.tracing import chose, no_match
 from cuesta.dialects.layout import element_type_of, sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import (
     Substitution,
@@ -53,7 +53,6 @@ from cuesta.dialects.loops.writing import BodyWriter
 from cuesta.lowering.kernel.loops_to_kernel import lower_nests
 from cuesta.lowering.schedule import joined_points
 from cuesta.lowering.schedule.tune_kernels import program_of
-from cuesta.transforms.loops.forward_stores import recompute_stored
 from cuesta.transforms.products.products import (
     Product,
     cloned_value,
@@ -70,6 +69,7 @@ from cuesta.transforms.products.recomputing import (
     one_precision,
     point_of,
     recompute,
+    recompute_stored,
     sweep,
 )
 from cuesta.transforms.products.tiles import LEAST, times_of_walk, walked_tile
@@ -119,12 +119,13 @@ def _join(last: Product, positions: dict[Operation, int], machine: Machine) -> s
         width = last.sizes[1] + sum(one.sizes[2] for one in chain.first)
         walk, apart = times_of_walk(last.sizes[0], last.sizes[2], last.batch, tile, machine, width)
         if walk > apart:
-            return _slower(walk, apart)
+            return _compared(walk, apart)
         new = joined_nest(chain)
         new.properties["schedule"] = loops.ScheduleAttr.of(tile)
         if (reason := obstacle(new, machine)) is not None:
             new.erase()
             return reason
+        chose(last.call, f"is one nest with what gives its factors: {_compared(walk, apart)}")
         replace(chain, new)
         positions[new] = positions[last.call]
         return None
@@ -135,7 +136,7 @@ def _join(last: Product, positions: dict[Operation, int], machine: Machine) -> s
     walk, apart = joined_points.times(found, groups, machine)
     if walk > apart:
         joined_points.drop(found)
-        return _slower(walk, apart)
+        return _compared(walk, apart)
     made: list[tuple[list[joined_points.Last], loops.NestOp]] = []
     for group in groups:
         new = joined_points.walk_of(found, group)
@@ -146,11 +147,13 @@ def _join(last: Product, positions: dict[Operation, int], machine: Machine) -> s
                 one.erase()
             joined_points.drop(found)
             return reason
+    for one in found.last:
+        chose(one.product.call, f"is one nest with what gives its factors: {_compared(walk, apart)}")
     joined_points.replace_between(found, made, positions)
     return None
 
 
-def _slower(walk: float, apart: float) -> str:
+def _compared(walk: float, apart: float) -> str:
     return f"a walk is expected to take {walk:.0f} us, the products by themselves {apart:.0f}"
 
 

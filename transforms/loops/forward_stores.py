@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -63,12 +61,12 @@ def _forward_in(nest: loops.NestOp) -> None:
     forwarded = False
     for result, handle in zip(nest.results, nest.handles, strict=True):
         if not result.uses and handle in loads and handle not in changing and len(stores.get(handle, ())) == 1:
-            stage = _Stage.of(stores[handle][0], nest)
+            stage = Stage.of(stores[handle][0], nest)
             reason = stage if isinstance(stage, str) else stage.why_not(loads[handle])
             if reason is not None:
                 no_match(nest, f"%{result.name_hint or 'an out'} is read back: {reason}")
                 continue
-            assert isinstance(stage, _Stage)
+            assert isinstance(stage, Stage)
             for load in loads[handle]:
                 stage.compute_at(load)
             forwarded = True
@@ -76,33 +74,8 @@ def _forward_in(nest: loops.NestOp) -> None:
         clean_block(smaller.body)
 
 
-def recompute_stored(
-    nest: loops.NestOp, handles: Collection[SSAValue], *, may_raise: bool = False, try_only: bool = False
-) -> str | None:
-    """Has a nest compute what it stores in outs that only it reads where it reads that, whatever that costs, in place.
-    Why that cannot be done; None when it is, or could be if it is to `try_only`.
-
-    A stage that can raise IndexError is taken with `may_raise`, as where no kernel does.
-    """
-    for handle in handles:
-        stores = [store for store in stores_of(nest) if store.target is handle]
-        if len(stores) != 1:
-            return "it is not stored, without a mask, by a stage of the nest"
-        stage = _Stage.of(stores[0], nest, may_raise=may_raise)
-        if isinstance(stage, str):
-            return stage
-        reads = [load for load in loads_of(nest) if load.source is handle]
-        if (reason := stage.obstacle(reads)) is not None:
-            return reason
-        if not try_only:
-            for load in reads:
-                stage.compute_at(load)
-            remove(stores[0])
-    return None
-
-
 @struct
-class _Stage:
+class Stage:
     """A loop or a reduction right in a nest, and the value that it stores at its own induction variables."""
 
     nest: loops.NestOp
@@ -114,7 +87,7 @@ class _Stage:
     """For each induction variable of the loop the axis of the tensor that it walks."""
 
     @classmethod
-    def of(cls, store: loops.StoreOp, nest: loops.NestOp, *, may_raise: bool = False) -> _Stage | str:
+    def of(cls, store: loops.StoreOp, nest: loops.NestOp, *, may_raise: bool = False) -> Stage | str:
         loop = store.parent_op()
         if not isinstance(loop, loops.ForOp | loops.ReduceOp) or loop.parent is not nest.body or store.mask is not None:
             return "it is not stored, without a mask, by a stage of the nest"
@@ -165,13 +138,17 @@ class _Stage:
 
     def compute_at(self, load: loops.LoadOp) -> None:
         """load t[i, e] -> f(i, e)"""
+        replace_all_uses(load.result, self.value_at(load))
+        remove(load)
+
+    def value_at(self, load: loops.LoadOp) -> SSAValue:
+        """f(i, e) before a load of t[i, e]."""
         substitution = Substitution(Space(load).variables)
         expressions = substitution.expressions(load.map.results, load.indices)
         for variable, axis in zip(self.loop.induction_variables, self.axis_of, strict=True):
             substitution.set_index(variable, expressions[axis])
         clone_into(self.ops, InsertPoint.before(load), substitution)
-        replace_all_uses(load.result, substitution.value(self.value))
-        remove(load)
+        return substitution.value(self.value)
 
 
 def _slice(value: SSAValue, body: Block) -> list[Operation]:
@@ -193,4 +170,4 @@ def _stage_of(op: Operation, nest: loops.NestOp) -> Operation:
     return op
 
 
-__all__ = ["ForwardStoresPass", "recompute_stored"]
+__all__ = ["ForwardStoresPass", "Stage"]

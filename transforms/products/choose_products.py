@@ -22,7 +22,7 @@ from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.core.machine import machine_of
-from cuesta.dialects.core.tracing import no_match
+from cuesta.dialects.core.tracing import chose, no_match
 from cuesta.transforms.products.product_plans import Plan, plan_of, plan_of_reduced, producer_at
 from cuesta.transforms.products.products import Product, fused_nest, products_of, replace, types_of_convolutions
 from cuesta.transforms.products.reduced_products import Reduced, reduced, reduced_nest, replace_reduced
@@ -64,7 +64,9 @@ class ChooseProductsPass(ModulePass):
             if plan is None or not plan.pays:
                 told = _told(product, rows) if plan is None else _compared(plan.together, plan.apart)
                 no_match(product.call, f"stays the library's: {told}")
-            elif rows is not None:
+                continue
+            chose(product.call, f"is one nest with what surrounds it: {_compared(plan.together, plan.apart)}")
+            if rows is not None:
                 replace_reduced(rows, reduced_nest(rows), plan.tile)
             else:
                 nest = fused_nest(product, prologues=plan.prologues, beside=plan.beside)

@@ -172,6 +172,7 @@ def product_of(
     left, right = call.tensor(names[0]), call.tensor(names[1])
     bias = call.tensor("self") if "add" in call.overload else None
     if bias is not None and not (is_one(call, "beta") and is_one(call, "alpha")):
+        no_match(call, "is not taken for a product: it multiplies the sum, or what it adds, by a number")
         return None
     every = [value.type for value in (call.results[0], left, right, *(() if bias is None else (bias,)))]
     scalar = element_type_of(call.results[0])
@@ -179,6 +180,7 @@ def product_of(
         if not isinstance(scalar, convolutions):
             return None
     elif not isinstance(scalar, BFloat16Type | Float16Type) and not (isinstance(scalar, Float32Type) and tf32):
+        no_match(call, f"is not taken for a product: its type is {scalar}, and f32 may not be rounded to TF32")
         return None
     for one in every:
         if not is_tensor_type(one) or one.element_type != scalar or len(static(sizes_of(one))) < len(sizes_of(one)):

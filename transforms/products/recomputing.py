@@ -7,7 +7,7 @@ inline      b[i, j] is what a nest computes there
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, f32
 from xdsl.ir import Operation, SSAValue
@@ -17,6 +17,7 @@ from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, index_ranges, loads_of, remove, stores_of
+from cuesta.transforms.loops.forward_stores import Stage
 from cuesta.transforms.products.products import Product, cloned_value, insert, static, sum_at
 
 MORE = (loops.ScanOp, loops.CombineOp, loops.AtomicOp, loops.MeetOp, loops.FoldOp)
@@ -59,17 +60,33 @@ def inline(producer: loops.NestOp, nest: loops.NestOp, result: SSAValue, k: int 
                 stride, size = places[variable]
                 substitution.set_index(variable, sym.simplify(place // stride % size, ranges))
         value = cloned_value(ops, substitution, InsertPoint.before(load))
-        _take(load, value, value.owner.operands[0] if isinstance(value.owner, elem.ConvertOp) else None)
+        _replace(load, value)
 
 
-def _take(load: loops.LoadOp, value: SSAValue, wide: SSAValue | None) -> None:
-    """Lets who reads an element take a value; in f32 who would widen it, if there is one that was not rounded."""
-    if wide is not None and wide.type == f32 and is_narrow(value):
-        for use in list(load.result.uses):
+def _replace(load: loops.LoadOp, value: SSAValue) -> None:
+    """Lets who reads an element take a value, as it was before it was rounded, if that was all."""
+    _take(load, value, value.owner.operands[0] if isinstance(value.owner, elem.ConvertOp) else None)
+
+
+def _leave_wide(value: SSAValue) -> None:
+    """Lets who would widen a value that was rounded take it as it was before."""
+    if isinstance(value.owner, elem.ConvertOp):
+        _widen(value, value, value.owner.operands[0])
+
+
+def _widen(read: SSAValue, value: SSAValue, wide: SSAValue) -> None:
+    if wide.type == f32 and is_narrow(value):
+        for use in list(read.uses):
             user = use.operation
             if isinstance(user, elem.ConvertOp) and user.result.type == f32:
                 replace_all_uses(user.result, wide)
                 remove(user)
+
+
+def _take(load: loops.LoadOp, value: SSAValue, wide: SSAValue | None) -> None:
+    """Lets who reads an element take a value; in f32 who would widen it, if there is one that was not rounded."""
+    if wide is not None:
+        _widen(load.result, value, wide)
     replace_all_uses(load.result, value)
     remove(load)
 
@@ -137,6 +154,33 @@ def point_of(nest: loops.NestOp, apart: Sequence[Operation] = (), k: int = 0) ->
     )
 
 
+def recompute_stored(
+    nest: loops.NestOp, handles: Collection[SSAValue], *, may_raise: bool = False, try_only: bool = False
+) -> str | None:
+    """Has a nest compute what it stores in outs that only it reads where it reads that, whatever that costs, in place.
+    Why that cannot be done; None when it is, or could be if it is to `try_only`. What was only rounded to be stored, is
+    not any more.
+
+    A stage that can raise IndexError is taken with `may_raise`, as where no kernel does.
+    """
+    for handle in handles:
+        stores = [store for store in stores_of(nest) if store.target is handle]
+        if len(stores) != 1:
+            return "it is not stored, without a mask, by a stage of the nest"
+        stage = Stage.of(stores[0], nest, may_raise=may_raise)
+        if isinstance(stage, str):
+            return stage
+        reads = [load for load in loads_of(nest) if load.source is handle]
+        if (reason := stage.obstacle(reads)) is not None:
+            return reason
+        if not try_only:
+            for load in reads:
+                _replace(load, stage.value_at(load))
+            remove(stores[0])
+            _leave_wide(stage.value)
+    return None
+
+
 def one_precision(nest: loops.NestOp) -> None:
     """Lets a function that some sums of a nest compute exactly, and others as an approximation, be exact in all: of one
     operand it is computed once.
@@ -163,4 +207,14 @@ def sweep(nest: loops.NestOp) -> None:
             remove(op)
 
 
-__all__ = ["MORE", "as_factor", "inline", "is_narrow", "one_precision", "point_of", "recompute", "sweep"]
+__all__ = [
+    "MORE",
+    "as_factor",
+    "inline",
+    "is_narrow",
+    "one_precision",
+    "point_of",
+    "recompute",
+    "recompute_stored",
+    "sweep",
+]

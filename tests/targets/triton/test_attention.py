@@ -131,6 +131,27 @@ def test_values_that_nobody_sees_are_not_read() -> None:
     torch.testing.assert_close(ours, expected, atol=2e-2, rtol=2e-2)
 
 
+def test_indices_that_nobody_sees_are_not_read() -> None:
+    """A bias that is looked up, of which a mask takes out the one that lies beyond the table."""
+    case = Case(causal, queries=130, keys=130)
+    q, k, v = case.inputs()
+    table, places = torch.randn(2, 10).to(case.dtype), torch.randint(-10, 10, (130, 130))
+
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        scores = q @ k.transpose(-2, -1) * case.width**-0.5 + table[:, places]
+        return causal(scores, case).softmax(-1) @ v
+
+    expected = function(q, k, v, places)
+    beyond = places.clone()
+    beyond[0, 129] = 10**6
+    with interpreted_cuda() as programs:
+        ours = torch.compile(function, backend="cuesta", fullgraph=True)(q, k, v, beyond)
+    assert not calls_of(to_host(programs[-1]))
+    with pytest.raises(IndexError):
+        function(q, k, v, beyond)
+    torch.testing.assert_close(ours, expected, atol=2e-2, rtol=2e-2)
+
+
 @pytest.mark.parametrize(
     ("score", "near", "steps"),
     [("causal", 1, [(0, 1), (0, 2), (0, 3)]), ("window", 10, [(0, 1), (0, 2), (1, 3)]), ("plain", 1, [(0, 4)] * 3)],
