@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import loops, sym
-from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, is_pointwise, loads_of
 
 
@@ -72,6 +72,26 @@ def stores_in_order(nest: loops.NestOp) -> bool:
     return in_order and len(stored) == len(nest.sizes)
 
 
+def varies_along_all(nest: loops.NestOp) -> bool:
+    """Whether what a pointwise nest stores depends on each of its axes: a factor that is the same along one is no
+    factor of a contraction. It may still be by its numbers, as the sum of a row of zeros and a column is.
+    """
+    axes: dict[SSAValue, frozenset[int]] = {}
+    for op in nest.body.ops:
+        found = frozenset[int]().union(*(axes.get(operand, ()) for operand in op.operands))
+        if isinstance(op, loops.LoadOp | loops.IndexOp):
+            strides = strides_of(tensor_type_of(op.source)) if isinstance(op, loops.LoadOp) else (1,)
+            expressions = Substitution(nest.induction_variables).expressions(op.map.results, op.indices)
+            for index, stride in zip(expressions, strides, strict=True):
+                found |= frozenset(sym.dims_of(index) if stride != 0 else ())
+        if isinstance(op, loops.StoreOp):
+            wanted = {axis for axis, size in enumerate(nest.sizes) if size != 1}
+            if not wanted <= axes.get(op.value, frozenset()):
+                return False
+        axes.update(dict.fromkeys(op.results, found))
+    return True
+
+
 def reads_each_once(variables: Sequence[SSAValue], ranges: Sequence[sym.IndexExpr], load: loops.LoadOp) -> bool:
     """Whether the points of a domain read the elements of a tensor, each one once."""
     return weights_of(variables, ranges, load) is not None
@@ -126,5 +146,6 @@ __all__ = [
     "reads_each_once",
     "static",
     "stores_in_order",
+    "varies_along_all",
     "weights_of",
 ]

@@ -33,6 +33,7 @@ from cuesta.transforms.products.neighbours import (
     reads_each_once,
     static,
     stores_in_order,
+    varies_along_all,
     weights_of,
 )
 from cuesta.transforms.products.windows import CONVOLUTION, VECTOR, Windows, lies_across, reads_in_order, windows_of
@@ -187,12 +188,18 @@ def product_of(
             return None
         if math.prod(static(sizes_of(one))) == 0:
             return None
+    if any(_is_expanded(value, whole=call.overload == CONVOLUTION) for value in (left, right)):
+        no_match(call, "is not taken for a product: a factor is the same along an axis")
+        return None
     windows = windows_of(call) if call.overload == CONVOLUTION else None
     if isinstance(windows, str):
         no_match(call, f"is not taken for a product: {windows}")
         return None
     consumer, is_kept = consumer_of(call, positions, taken)
     made = [nest for factor in (left, right) if (nest := producer_of(factor)) is not None and nest not in taken]
+    if not all(map(varies_along_all, made)):
+        no_match(call, "is not computed with what gives a factor that is the same along an axis")
+        made = [nest for nest in made if varies_along_all(nest)]
     if windows is not None:
         if consumer is not None and (reason := _no_consumer(call, consumer, windows)) is not None:
             no_match(call, f"is not computed with the nest that reads it: {reason}")
@@ -221,6 +228,15 @@ def _no_consumer(call: loops.ExternOp, consumer: loops.NestOp, windows: Windows)
     if lies_across(windows, call.results[0], consumer, windows.indices(weights, static(consumer.sizes)), vector):
         return "it stores, or reads, along something else than channels and whole vectors of places"
     return None
+
+
+def _is_expanded(factor: SSAValue, *, whole: bool) -> bool:
+    """Whether a matrix, or each of a batch of them, lies expanded: its elements along an axis are one in memory; of the
+    `whole` tensor, along any axis.
+    """
+    kind = tensor_type_of(factor)
+    axes = list(zip(sizes_of(kind), strides_of(kind), strict=True))
+    return any(size != 1 and stride == 0 for size, stride in (axes if whole else axes[-2:]))
 
 
 def _beside(
