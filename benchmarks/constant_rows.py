@@ -92,7 +92,7 @@ ROWS: tuple[Row, ...] = (
     cpu("cost.FREE_ARITHMETIC", 1, 12, on="batch norm, shared exponential"),
     cpu("cost.FREE_LOADS", 0, 2, on="batch norm, shared product"),
     cpu("cost._HEAVY", 5, 20, on="softmax, shared exponential"),
-    cpu("profit._ARITHMETIC_PER_ACCESS", 2, 4, 32, on="shared exponential, layer norm backward"),
+    cpu("profit.ARITHMETIC_PER_ACCESS", 2, 4, 32, on="shared exponential, layer norm backward"),
     cpu("profit._MOST_READS", 2, 4, 16, on="layer norm backward"),
     cpu("siblings._LARGE", 1 << 14, 1 << 17, on="few columns three ways"),
     cpu("thresholds.FEW", 8, 32, on="sums of 12 rows, sums of 20 rows"),
@@ -163,7 +163,7 @@ ROWS: tuple[Row, ...] = (
     gpu("sum_columns_with_rows.MOST", 8192, 65536, on="layer norm backward 16384x4096, layer norm backward 2048x16384"),
     # Which nests fuse, on a GPU
     gpu("cost.FREE_ARITHMETIC", 1, 12, on="shared by nine"),
-    gpu("profit._ARITHMETIC_PER_ACCESS", 2, 4, 32, on="shared exponential"),
+    gpu("profit.ARITHMETIC_PER_ACCESS", 2, 4, 32, on="shared exponential"),
     gpu("profit._MOST_READS", 2, 16, on="layer norm backward 2100x1024"),
     gpu("siblings._MOST_OUTS", 4, 16, on="nine large products"),
     gpu("forward_stores._CHEAPER_THAN_MEMORY", 32, 128, on="five exponentials, eight exponentials"),

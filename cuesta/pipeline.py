@@ -77,6 +77,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("materialize-views", "what strides cannot say becomes a nest while fusion can still take it in"),
     Stage("shift-scans", "a scan that is read further on would be stored in between: fusion takes in no such reader"),
     Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
+    Stage("jam-parts", "fusion has made one nest of all that a concatenation joins"),
     Stage("nest-row-products", "who reads a product is final, and roundings between them can still go"),
     Stage("forward-stores", "fusion brought reads of a few elements next to what stores all of them"),
     Stage("elide-roundings", "fusion brought casts face to face that memory kept apart"),

@@ -17,6 +17,12 @@ FREE_ARITHMETIC, FREE_LOADS = 3, 1
 Source: measured by `make bench-constants ARGS='--only cost.FREE_ARITHMETIC cost.FREE_LOADS'`
 """
 
+MOST_OPS = 400
+"""No nest is made larger than this: compile time, and registers, are finite.
+
+Source: a bound against compile-time growth.
+"""
+
 _HEAVY = 10
 """The arithmetic of a function that has no instruction of its own, or a slow one.
 

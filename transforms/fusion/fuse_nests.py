@@ -38,6 +38,7 @@ from cuesta.dialects.loops.surgery import is_pointwise, remove, top_level_nest
 from cuesta.transforms import thresholds
 from cuesta.transforms.fusion.absorb import absorb
 from cuesta.transforms.fusion.append import append
+from cuesta.transforms.fusion.cost import MOST_OPS
 from cuesta.transforms.fusion.facts import Facts
 from cuesta.transforms.fusion.inline import fits_mask, inline_at, times_as_often
 from cuesta.transforms.fusion.lifetimes import keeps_longer
@@ -51,12 +52,6 @@ from cuesta.transforms.fusion.unroll import unroll
 from cuesta.transforms.reductions.members import plain_members
 from cuesta.transforms.reductions.when import choose_part_on_gpu
 from cuesta.transforms.views.lanes import has_columns, has_longer_loops, loads_again, turns_across
-
-_MOST_OPS = 400
-"""A nest is not made larger than this: compile time, and registers, are finite.
-
-Source: a bound against compile-time growth.
-"""
 
 _MOST_USES = 100
 """What is read more often than this is not merged with its readers: each of them would look at all the others.
@@ -126,7 +121,7 @@ class _Fusion:
         if scatters_on_gpu(nest) or scatters_on_gpu(sibling):
             self.refuse(nest, sibling, SCATTERS)
             return nest
-        if self.facts.cost(sibling).ops + self.facts.cost(nest).ops > _MOST_OPS:
+        if self.facts.cost(sibling).ops + self.facts.cost(nest).ops > MOST_OPS:
             return nest
         # A nest that was merged with its producer may stand before what was met earlier.
         first, second = (sibling, nest) if self.order[sibling] < self.order[nest] else (nest, sibling)
@@ -273,11 +268,11 @@ class _Fusion:
     ) -> tuple[Callable[[], loops.NestOp | str], Callable[[], loops.NestOp | str]]:
         """Our moves on a pair, without asking whether they pay: to compute it again, and to make stages of one nest."""
         values = self.facts.values(producer)
-        too_large = self.facts.cost(producer).ops * len(sites[source]) + self.facts.cost(consumer).ops > _MOST_OPS
+        too_large = self.facts.cost(producer).ops * len(sites[source]) + self.facts.cost(consumer).ops > MOST_OPS
 
         def inline() -> loops.NestOp | str:
             if too_large:
-                return f"the nest would have more than {_MOST_OPS} ops"
+                return f"the nest would have more than {MOST_OPS} ops"
             if isinstance(values, str):
                 return values
             if not all(fits_mask(load, producer) for load in sites[source]):
@@ -286,7 +281,7 @@ class _Fusion:
 
         def merge() -> loops.NestOp | str:
             if too_large:
-                return f"the nest would have more than {_MOST_OPS} ops"
+                return f"the nest would have more than {MOST_OPS} ops"
             return self.merge(producer, consumer, sites, values)
 
         return inline, merge
@@ -300,8 +295,8 @@ class _Fusion:
     ) -> loops.NestOp | str:
         """Makes one move on the pair. Gives the nest to go on with, or why none was made."""
         producer_cost = self.facts.cost(producer)
-        if producer_cost.ops * len(sites[source]) + self.facts.cost(consumer).ops > _MOST_OPS:
-            return f"the nest would have more than {_MOST_OPS} ops"
+        if producer_cost.ops * len(sites[source]) + self.facts.cost(consumer).ops > MOST_OPS:
+            return f"the nest would have more than {MOST_OPS} ops"
         values = self.facts.values(producer)
         if self.would_turn_across(producer, consumer, sites[source]):
             return "long loops on a GPU would read or write across what they go along"
@@ -413,7 +408,7 @@ class _Fusion:
         outcome = append(producer, consumer, at_consumer)
         if isinstance(outcome, loops.NestOp):
             return self.placed(outcome, position)
-        unrolled = unroll(producer, consumer, at_consumer, _MOST_OPS)
+        unrolled = unroll(producer, consumer, at_consumer, MOST_OPS)
         return self.placed(unrolled, position) if isinstance(unrolled, loops.NestOp) else outcome + not_absorbed
 
     def inlined(

@@ -21,12 +21,12 @@ _MOST_READS = 8
 
 Source: measured by `make bench-constants ARGS='--only profit._MOST_READS'`
 """
-_ARITHMETIC_PER_ACCESS = 8
+ARITHMETIC_PER_ACCESS = 8
 """The cheap vector instructions that cost as much as one more tensor moved, read or written, element by element.
 
-Source: measured by `make bench-constants ARGS='--only profit._ARITHMETIC_PER_ACCESS'`
+Source: measured by `make bench-constants ARGS='--only profit.ARITHMETIC_PER_ACCESS'`
 """
-_ACCESS = 4
+ACCESS = 4
 """Bytes of that tensor's element.
 
 Source: a definition: f32.
@@ -66,11 +66,11 @@ def recomputing_pays(
     points = volume(producer.sizes)
     read = sum(byte_width(source) for source in sources if _is_large(source, points))
     stored = byte_width(producer.results[0])
-    saved = (read + (stored - read) * len(readers)) / _ACCESS
+    saved = (read + (stored - read) * len(readers)) / ACCESS
     cheap = traits_of(producer.results[0]).arithmetic_is_cheap
     if saved < 0 or (saved == 0 and not cheap):
         return False
-    worth = _ARITHMETIC_PER_ACCESS * (saved + cheap)
+    worth = ARITHMETIC_PER_ACCESS * (saved + cheap)
     return (done - 1) * cost.arithmetic <= worth or (done - 1) * distinct_arithmetic(producer) <= worth
 
 

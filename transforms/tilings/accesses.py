@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import SSAValue
 
@@ -68,6 +69,34 @@ class Use:
             found = self._common[tile] = math.gcd(found, *(move for move in others if move not in (0, self.width)))
         return found
 
+    def is_apart_from(self, other: Use) -> bool:
+        """Whether no element is one of both: uses of one tensor that move alike, from other places on."""
+        distance = abs(self.start - other.start)
+        for move, size in sorted(zip(self.moves, self.sizes, strict=True), reverse=True):
+            if move:
+                steps, distance = divmod(distance, move)
+                if steps >= size:
+                    return True
+        return distance != 0
+
+
+def side_by_side(uses: Sequence[Use]) -> dict[Use, tuple[int, int]]:
+    """Of uses that move alike through one tensor, and touch other elements each, those that lie as far apart each from
+    the next: by how many bytes, and how many they are. Parts of a concatenation that one point reads, or stores.
+    """
+    alike: dict[tuple[Any, bool], list[Use]] = {}
+    for use in uses:
+        alike.setdefault((use.key, use.stored), []).append(use)
+    found: dict[Use, tuple[int, int]] = {}
+    for group in alike.values():
+        starts = sorted(use.start for use in group)
+        gaps = {after - before for before, after in pairwise(starts)}
+        if len(gaps) != 1 or not all(a.is_apart_from(b) for a, b in combinations(group, 2)):
+            continue
+        (gap,) = gaps
+        found.update({use: (gap, len(group)) for use in group})
+    return found
+
 
 @struct
 class Shape:
@@ -116,4 +145,4 @@ def broken(use: Use, aligned: bool, steps: Sequence[tuple[int, int]], scattered:
     return min(runs * ends, pieces(use, aligned, steps, scattered, size))
 
 
-__all__ = ["Axes", "Group", "Shape", "Use", "broken", "pieces"]
+__all__ = ["Axes", "Group", "Shape", "Use", "broken", "pieces", "side_by_side"]

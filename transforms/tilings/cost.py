@@ -30,7 +30,7 @@ from cuesta.dialects.layout import sizes_of
 from cuesta.dialects.loops.analysis import Access, Loop, NestAnalysis, analyse, byte_width, tensor_type_of
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.dialects.loops.walks import leaders
-from cuesta.transforms.tilings.accesses import Axes, Group, Shape, Use, broken, pieces
+from cuesta.transforms.tilings.accesses import Axes, Group, Shape, Use, broken, pieces, side_by_side
 from cuesta.transforms.tilings.space import WARP, Tiling, has_tilings, refinements, tilings
 
 Around = tuple[tuple[int, int, int], ...]
@@ -178,6 +178,8 @@ class TileCosts:
         self.uses: dict[Loop, list[Use]] = {
             loop: [Use(access, loop, self) for access in loop.accesses if access.width] for loop in self.root.walk()
         }
+        self.beside = {loop: side_by_side(uses) for loop, uses in self.uses.items()}
+        """Parts of one tensor that a point touches, by what touches them."""
         self.along: dict[Loop, Loop] = {}
         """Of reductions that go over their points with one before them, that one."""
         for loop in self.root.walk():
@@ -322,12 +324,16 @@ class _Counting:
         widest: dict[int, int] = {}
         for use, shape in zip(counted, shapes, strict=True):
             widest[shape.nearest] = max(widest.get(shape.nearest, 1), shape.vector // use.width)
+        beside, known = costs.beside[loop], {use.key for use in counted if use.key in self.seen}
         for use, shape in zip(counted, shapes, strict=True):
             waits = first is loop
-            padded, single = self.count(use, shape, widest[shape.nearest], around, times)
+            padded, single = self.count(use, shape, widest[shape.nearest], around, times, beside.get(use))
             values += padded / threads
             pointers += single / threads
-            if use.key in self.seen:
+            if use in beside and use.key not in known:
+                self.seen.add(use.key)
+                self.touched[use.source] = min(self.touched.get(use.source, 0) + use.touched, costs.held(use.source))
+            elif use.key in self.seen:
                 self.again += use.touched
             else:
                 self.seen.add(use.key)
@@ -386,9 +392,12 @@ class _Counting:
         aligned = common % self.machine.sector == 0
         return Shape(max(width, vector), padded, scattered, tuple(steps), tuple(groups), aligned)
 
-    def count(self, use: Use, shape: Shape, together: int, around: Around, times: int) -> tuple[int, float]:
+    def count(
+        self, use: Use, shape: Shape, together: int, around: Around, times: int, beside: tuple[int, int] | None
+    ) -> tuple[int, float]:
         """Counts an access of which a thread has so many neighbours; gives its lanes, and how many threads access them.
-        A thread has as many neighbours of everything as the widest vector has, wherever these lie.
+        A thread has as many neighbours of everything as the widest vector has, wherever these lie. Of parts that lie
+        `beside` each other and are accessed together each counts its share of all their sectors.
         """
         moves, width, machine = use.moves, use.width, self.machine
         vector, scattered, aligned = shape.vector, shape.scattered, shape.aligned
@@ -418,9 +427,10 @@ class _Counting:
                 left = -(-left // lanes)
         of_warp.sort()
         self.lines += total * max(1.0, single / WARP) * pieces(use, aligned, of_warp, loose, machine.segment)
+        together_with, several = (steps, 1) if beside is None else (sorted([*steps, beside]), beside[1])
         if use.stored:
-            self.broken += total * broken(use, aligned, steps, scattered, machine.sector)
-        once = pieces(use, aligned, steps, scattered, machine.sector)
+            self.broken += total * broken(use, aligned, together_with, scattered, machine.sector) / several
+        once = pieces(use, aligned, together_with, scattered, machine.sector) / several
         every = times * once
         if around and every > once:
             # What the innermost steps touch is held until they are done, and then what those around them touch.

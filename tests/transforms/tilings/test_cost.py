@@ -445,3 +445,53 @@ def test_what_a_tiling_leaves_out_is_one_lane() -> None:
 
 def test_the_bound_is_of_what_ran() -> None:
     assert bound({"times": [3.0, 2.0, 0.0]}) == 1.5
+
+
+def halves(height: int, half: int) -> NestAnalysis:
+    """Both halves of rows, read and stored by one point."""
+    x = f"tensor<{height}x{2 * half}xf32{PLAIN}>"
+    text = f"""
+    func.func @main(%x : {x}) -> {x} {{
+      %y = loops.nest (%i : {height}, %j : {half}) outs(%o : {x}) {{
+        %a = loops.load %x[%i, %j] : {x}
+        %b = loops.load %x[%i, %j + {half}] : {x}
+        %c = elem.exp %a : f32
+        %d = elem.mul %b, %c : f32
+        loops.store %c, %o[%i, %j] : {x}
+        loops.store %d, %o[%i, %j + {half}] : {x}
+      }}
+      func.return %y : {x}
+    }}"""
+    return analysed(parse(text))
+
+
+def test_parts_that_one_point_touches_are_all_of_a_tensor_once() -> None:
+    for height, half in ((256, 4096), (131072, 4)):
+        counted = counts(halves(height, half), along=0, lanes=1024, warps=4)
+        assert counted.memory == 2 * 4 * height * 2 * half, "each half is read, and stored, once"
+        assert counted.again == 0
+
+
+def test_sectors_that_parts_fill_together_are_whole() -> None:
+    """Rows of 8 numbers, of which one store takes 16 bytes and another the next 16."""
+    narrow = counts(halves(131072, 4), along=0, lanes=1024, warps=4)
+    wide = counts(halves(256, 2048), along=0, lanes=1024, warps=4)
+    assert narrow.broken <= 4 * narrow.programs, "the ends of what a program stores"
+    assert narrow.cache < 1.02 * wide.cache, "the second part finds what came with the first"
+
+
+def test_windows_of_one_tensor_overlap() -> None:
+    """What the neighbours of a point read is read by them, too: no second tensor."""
+    x = f"tensor<512x512xf32{PLAIN}>"
+    text = f"""
+    func.func @main(%x : {x}) -> tensor<511x511xf32{PLAIN}> {{
+      %y = loops.nest (%i : 511, %j : 511) outs(%o : tensor<511x511xf32{PLAIN}>) {{
+        %a = loops.load %x[%i, %j] : {x}
+        %b = loops.load %x[%i + 1, %j] : {x}
+        %c = elem.add %a, %b : f32
+        loops.store %c, %o[%i, %j] : tensor<511x511xf32{PLAIN}>
+      }}
+      func.return %y : tensor<511x511xf32{PLAIN}>
+    }}"""
+    counted = counts(analysed(parse(text)), along=0, lanes=1024, warps=4)
+    assert counted.memory == 2 * 4 * 511 * 511 and counted.again == 4 * 511 * 511
