@@ -20,8 +20,10 @@ from cuesta.lowering.capture.decompositions import decomposition_table
 from cuesta.lowering.capture.fx_to_aten import import_graph
 from cuesta.pipeline import STAGES, run_pipeline
 from cuesta.targets.reference import check_equivalent
+from cuesta.targets.reference import run as run_reference
 from cuesta.transforms.fusion.jam import Parts, jam, parts_of
 from tests.support.text import parse
+from tests.support.triton_interpreter import run as interpreted
 
 Function = Callable[..., Tensor]
 
@@ -88,6 +90,35 @@ def test_a_gradient_is_one_nest_that_reads_everything_once(name: str, device: st
     if device == "cpu":
         before, _ = gradient(*PROGRAMS[name])
         check_equivalent(before, module, inputs, exact=False, pass_name="fusion")
+
+
+def test_gates_and_what_is_kept_of_them_are_one_nest() -> None:
+    """The gradients of a recurrent cell: three gates side by side, twice, and the state by itself."""
+
+    def cell(gates: Tensor, hidden: Tensor, state: Tensor) -> Tensor:
+        (r, z, n), (a, b, c) = gates.chunk(3, -1), hidden.chunk(3, -1)
+        z = (z + b).sigmoid()
+        return z * state + (1 - z) * (n + (r + a).sigmoid() * c).tanh()
+
+    def gradients(tangent: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(cell(*inputs), inputs, tangent)
+
+    given = [torch.randn(64, size) for size in (256, 768, 768, 256)]
+    leaves = [given[0], *(one.requires_grad_() for one in given[1:])]
+    traced = make_fx(gradients, tracing_mode="fake", decomposition_table=decomposition_table())(*leaves)
+    traced.graph.eliminate_dead_code()
+    for on_gpu in (False, True):
+        module = import_graph(traced).module
+        module = on_cuda(module) if on_gpu else module
+        (nest,) = fused(module)
+        assert len(nest.results) == 3 and len(stores_of(nest)) == 7
+
+
+@pytest.mark.parametrize("name", ["glu", "swiglu", "interleaved", "rotary"])
+def test_kernels_of_triton_mean_the_same(name: str) -> None:
+    module, inputs = gradient(*PROGRAMS[name])
+    found = interpreted(on_cuda(module), inputs)
+    torch.testing.assert_close(found, list(run_reference(module, inputs)), rtol=1e-5, atol=1e-5)
 
 
 def test_forms_that_are_alike_are_tried_once() -> None:

@@ -113,19 +113,27 @@ func.func @main(%a : tensor<0x16xf32>) -> tensor<0x32xf32> {
 }
 
 // -----
-// What is read is returned, too: it is computed by itself, and read once.
+// What is read is read by another one before: it is computed by itself, and read once.
 
 // CHECK:      %e = loops.nest (%i : 4, %j : 16) outs
+// CHECK:      %z = loops.nest (%i : 4) outs
 // CHECK:      %y = loops.nest (%i : 4, %j : 16) outs
 // CHECK-NOT:    elem.exp
 // CHECK-COUNT-1: loops.load %e
 // CHECK-NOT:    loops.load
 // CHECK:      func.return
-func.func @main(%x : tensor<4x16xf32>) -> (tensor<4x32xf32>, tensor<4x16xf32>) {
+func.func @main(%x : tensor<4x16xf32>) -> (tensor<4x32xf32>, tensor<4xf32>) {
   %e = loops.nest (%i : 4, %j : 16) outs(%o : tensor<4x16xf32>) {
     %a = loops.load %x[%i, %j] : tensor<4x16xf32>
     %b = elem.exp %a : f32
     loops.store %b, %o[%i, %j] : tensor<4x16xf32>
+  }
+  %z = loops.nest (%i : 4) outs(%o : tensor<4xf32>) {
+    %s = loops.reduce sum (%j : 16) {
+      %a = loops.load %e[%i, %j] : tensor<4x16xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%i] : tensor<4xf32>
   }
   %y = loops.nest (%i : 4, %j : 32) outs(%o : tensor<4x32xf32>) {
     %zero = elem.constant 0.0 : f32
@@ -139,5 +147,5 @@ func.func @main(%x : tensor<4x16xf32>) -> (tensor<4x32xf32>, tensor<4x16xf32>) {
     %q = elem.select %first, %w, %v1 : f32
     loops.store %q, %o[%i, %j] : tensor<4x32xf32>
   }
-  func.return %y, %e : tensor<4x32xf32>, tensor<4x16xf32>
+  func.return %y, %z : tensor<4x32xf32>, tensor<4xf32>
 }
