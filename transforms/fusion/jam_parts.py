@@ -191,7 +191,7 @@ class _Jamming:
         return None
 
     def gain(self, nest: loops.NestOp, candidate: _Candidate) -> float:
-        """How much better a jammed nest is: µs on a GPU; on a processor, or of sizes that nobody knows, bytes a point."""
+        """How much better a jammed nest is: µs on a GPU; on a processor, or of unknown sizes, bytes a point."""
         made, parts = candidate.made, candidate.parts
         if traits_of(nest.results[0]).blocks:
             alone = nest.clone()
