@@ -9,7 +9,10 @@ same.
       loops.for (%j : 4096) { store g(%x[%p · 4096 + %j]) to %y[%p · 4096 + %j] }
     }
 
-So %x is read once: a loss that is a mean of squares, and what its backward pass needs. Exact.
+So %x is read once: a loss that is a mean of squares, and what its backward pass needs. Exact. Where a part is longer
+than what stays in registers, its points are stored in the walk that sums them:
+
+    loops.nest (%p : 1000) { %s = sum (%j : 32768) { store g(%x[…]) to %y[…]; of f(%x[…]) }; store %s to %t[%p] }
 
 Law: where the parts read %x in the order of memory, point by parallel point, and as many points as the pointwise nest
 has, each of its points is one of theirs. (Two places of memory are two elements, so two points of the parts are two
@@ -30,7 +33,8 @@ from xdsl.rewriter import InsertPoint
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.indexed import IndexedOp
-from cuesta.dialects.core.operation import ops_of
+from cuesta.dialects.core.machine import machine_of
+from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, clone_into, combines_of, is_pointwise, loads_of, stores_of
@@ -48,9 +52,15 @@ LEAST: Final = 1 << 15
 Source: as `siblings._LARGE`.
 """
 SHORTEST: Final = 1024
-"""Points of a part from which on a program has enough to do with them alone; the longest part stays in registers.
+"""Points of a part from which on a program has enough to do with them alone.
 
 Source: chosen: of shorter ones a program takes several, by tilings that are not those of a pointwise nest.
+"""
+FILLED: Final = 2
+"""So many long parts a processor has at least, of those that are stored as they are summed: a pointwise nest has as many
+programs as it likes, and rows that are long may be few.
+
+Source: chosen: two programs of 32 warps are at work on a processor at a time.
 """
 MOST_OPS: Final = 100
 """The most ops of a nest of both: all of its tensors are in registers at a time.
@@ -63,8 +73,8 @@ class JoinPointsAndPartsPass(DevicePass):
     """Joins them where both read one large tensor.
 
     Near misses: a nest whose own tensors lie otherwise, of which lanes would find nothing together; one that needs the
-    reductions, or is needed by them; a library call between the two; parts of a few points, or of more than a program
-    has registers for; parts that are not all of the tensor.
+    reductions, or is needed by them; a library call between the two; parts of a few points; parts that are long and few;
+    parts that are not all of the tensor.
     """
 
     name = "join-points-and-parts"
@@ -78,12 +88,13 @@ class JoinPointsAndPartsPass(DevicePass):
             if is_pointwise(nest) and not combines_of(nest) and _is_large(nest):
                 for source in large_sources(nest):
                     readers.setdefault(source, []).append(nest)
+        fewest = FILLED * machine_of(op).processors
         for nest in on_gpu if readers else ():
             if _has_parts(nest):
-                join(nest, readers, block)
+                join(nest, readers, block, fewest)
 
 
-def join(parts: loops.NestOp, readers: Mapping[SSAValue, Sequence[loops.NestOp]], block: Block) -> None:
+def join(parts: loops.NestOp, readers: Mapping[SSAValue, Sequence[loops.NestOp]], block: Block, fewest: int) -> None:
     """Joins a nest with all that may join it, of the pointwise nests that read what it reads."""
     sources = dict.fromkeys(load.source for load in loads_of(parts))
     found = [(nest, source) for source in sources for nest in readers.get(source, ())]
@@ -91,7 +102,7 @@ def join(parts: loops.NestOp, readers: Mapping[SSAValue, Sequence[loops.NestOp]]
     for nest, source in found:
         if nest.parent is not block or nest in tried:  # it has joined other parts
             continue
-        walk = walk_of(parts, nest, source)
+        walk = walk_of(parts, nest, source, fewest)
         if not isinstance(walk, str):
             tried.add(nest)
             walk = why_apart(parts, nest, block) or walk
@@ -116,11 +127,11 @@ def _is_large(nest: loops.NestOp) -> bool:
 
 
 def walk_of(
-    parts: loops.NestOp, nest: loops.NestOp, shared: SSAValue
+    parts: loops.NestOp, nest: loops.NestOp, shared: SSAValue, fewest: int
 ) -> tuple[tuple[sym.IndexExpr, ...], list[sym.IndexExpr]] | str:
     """How the parts walk the points of a pointwise nest: the sizes of a part, and the indices of a point over the axes
     of the parts and those; or why they do not. Where there are more of both than the nest has points, the first so many
-    are meant, in order.
+    are meant, in order. Of long parts there are at least `fewest`.
     """
     for load in loads_of(parts):
         reduction = load.parent_op()
@@ -131,8 +142,11 @@ def walk_of(
         if indices is None or tuple(sizes_of(kind)) != tuple(nest.sizes):
             continue
         length = volume(reduction.sizes)
-        if not isinstance(length, int) or not SHORTEST <= length <= when.TILE:
-            return "its parts are too short, or do not stay in registers"
+        if not isinstance(length, int) or length < SHORTEST:
+            return "its parts are too short"
+        programs = volume(parts.sizes)
+        if length > when.TILE and not (isinstance(programs, int) and programs >= fewest):
+            return "its parts do not stay in registers, and are few"
         number = _number(space.sizes)
         if _address(indices, strides_of(kind), space.sizes) != number:
             continue
@@ -218,29 +232,47 @@ def _joined(
 ) -> loops.NestOp:
     kept = len(parts.results)
     merged = begin_merge(parts, nest, at_consumer=False)
-    stage = loops.ForOp.build(inner)
-    stage.location = nest.location
-    merged.body.add_op(stage)
-    substitution = Substitution([*merged.induction_variables, *stage.induction_variables])
+    # The first of the reductions: those behind it may go along with one that stores, but it not with them.
+    stage: loops.DomainOp = next(op for op in ops_of(merged.body) if isinstance(op, loops.ReduceOp))
+    if volume(inner) <= when.TILE:
+        stage = loops.ForOp.build(inner)
+        stage.location = nest.location
+        merged.body.add_op(stage)
+    points = loops.ForOp.build(inner)
+    substitution = Substitution([*merged.induction_variables, *points.induction_variables])
     for variable, index in zip(nest.induction_variables, indices, strict=True):
         substitution.set_index(variable, index)
     for old, new in zip(nest.handles, merged.handles[kept:], strict=True):
         substitution.values[old] = new
-    place = InsertPoint.at_end(stage.body)
-    sizes, points = (*merged.sizes, *inner), volume(nest.sizes)
+    sizes, most = (*merged.sizes, *inner), volume(nest.sizes)
     there: SSAValue | None = None
-    if volume(sizes) != points:
-        assert isinstance(points, int)
-        writer, kind = BodyWriter(stage.body, nest), type_of_positions(points)
-        axes = [*merged.induction_variables, *stage.induction_variables]
+    if volume(sizes) != most:
+        assert isinstance(most, int)
+        writer, kind = BodyWriter(points.body, nest), type_of_positions(most)
+        axes = [*merged.induction_variables, *points.induction_variables]
         number = writer.add(loops.IndexOp.build(_number(sizes), axes, kind))
-        there = writer.make("lt", number, writer.constant(points, kind))
-    clone_into(nest.body.ops, place, substitution)
+        there = writer.make("lt", number, writer.constant(most, kind))
+    clone_into(nest.body.ops, InsertPoint.at_end(points.body), substitution)
     if there is not None:
-        read_only_where(there, stage)
-        store_only_where(there, [op for op in stage.body.ops if isinstance(op, loops.StoreOp)])
+        read_only_where(there, points)
+        store_only_where(there, [op for op in points.body.ops if isinstance(op, loops.StoreOp)])
+    _move_into(points, stage)
     end_merge(merged, nest)
     return merged
+
+
+def _move_into(points: loops.ForOp, stage: loops.DomainOp) -> None:
+    """Moves a loop's ops to the end of a domain of as many points, before what it yields."""
+    for old, new in zip(points.induction_variables, stage.induction_variables, strict=True):
+        replace_all_uses(old, new)
+    end = stage.body.last_op if isinstance(stage, loops.ReduceOp) else None
+    for op in ops_of(points.body):
+        op.detach()
+        if end is None:
+            stage.body.add_op(op)
+        else:
+            stage.body.insert_op_before(op, end)
+    points.erase()
 
 
 __all__ = ["JoinPointsAndPartsPass"]

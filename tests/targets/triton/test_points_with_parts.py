@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from cuesta.context import make_context
+from cuesta.dialects import kernel
+from cuesta.pipeline import STAGES, run_pipeline
 from tests.support.differential import compiled_of
-from tests.support.triton_interpreter import interpreted_cuda
+from tests.support.triton_interpreter import interpreted_cuda, parse, run
 from tests.support.triton_kernels import assert_compiles, kernels_of, texts_of
 
 pytestmark = pytest.mark.slow
@@ -57,3 +60,41 @@ def test_it_is_machine_code(sizes: tuple[int, ...]) -> None:
     texts = texts_of(programs[0])
     assert_compiles(texts)
     assert len(texts) == 2
+
+
+@pytest.mark.parametrize("points", [6 * 10240, 6 * 10240 - 77])
+def test_long_parts_are_stored_as_they_are_summed(points: int) -> None:
+    """In one kernel, by programs that go through their part in several steps."""
+    x = f'tensor<{points}xf32, #aten.layout<device = "cuda:0">>'
+    t = 'tensor<6xf32, #aten.layout<device = "cuda:0">>'
+    module = parse(f"""
+    builtin.module attributes {{cuesta.machine = #cuesta.machine<lanes = 8, processors = 3>}} {{
+      func.func @main(%x : {x}) -> ({t}, {x}) {{
+        %t = loops.nest (%p : 6) outs(%o : {t}) {{
+          %s = loops.reduce sum (%j : 10240) {{
+            %n = loops.index [%p * 10240 + %j] : i32
+            %l = elem.constant {points} : i32
+            %m = elem.lt %n, %l : i32
+            %z = elem.constant 0.0 : f32
+            %a = loops.load %x[%p * 10240 + %j] if %m else %z : {x}
+            %b = elem.mul %a, %a : f32
+            loops.yield %b : f32
+          }} : f32
+          loops.store %s, %o[%p] : {t}
+        }}
+        %y = loops.nest (%i : {points}) outs(%o : {x}) {{
+          %a = loops.load %x[%i] : {x}
+          %b = elem.add %a, %a : f32
+          loops.store %b, %o[%i] : {x}
+        }}
+        func.return %t, %y : {t}, {x}
+      }}
+    }}""")
+    stages = STAGES[[stage.label for stage in STAGES].index("join-points-and-parts") :]
+    run_pipeline(make_context(), module, stages, verify_each=True)
+    assert sum(isinstance(op, kernel.FuncOp) for op in module.body.ops) == 1
+    given = torch.randn(points)
+    sums, doubled = run(module, [given])
+    padded = torch.cat((given, torch.zeros(6 * 10240 - points)))
+    torch.testing.assert_close(sums, padded.double().square().view(6, -1).sum(1).float(), rtol=1e-5, atol=1e-3)
+    torch.testing.assert_close(doubled, 2 * given, rtol=0, atol=0)

@@ -117,7 +117,7 @@ func.func @main(%x : tensor<32768xf32>, %w : tensor<4x4xf32>) -> (tensor<8xf32>,
 }
 
 // -----
-// Near misses: rows of a few points, and of more than a program keeps in registers.
+// Near misses: rows of a few points, and long ones that are few.
 // CHECK:      loops.nest (%{{.*}} : 512)
 // CHECK:      loops.nest (%{{.*}} : 2)
 // CHECK:      loops.nest (%{{.*}} : 512, %{{.*}} : 64)

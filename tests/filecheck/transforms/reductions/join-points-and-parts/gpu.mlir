@@ -78,3 +78,37 @@ func.func @main(%x : tensor<8x4096xf32, #aten.layout<strides = [1, 8]>>) -> (ten
   }
   func.return %t, %y : tensor<8xf32>, tensor<8x4096xf32, #aten.layout<strides = [1, 8]>>
 }
+
+// -----
+// Parts that do not stay in registers are stored as they are summed, where there are enough of them; the last one need
+// not be full.
+// CHECK:      loops.nest (%[[P:.*]] : 6) outs(%{{.*}}: tensor<6xf32>, %{{.*}}: tensor<60000xf32>) {
+// CHECK:        loops.reduce sum (%[[J:.*]] : 10240) {
+// CHECK:          loops.load %x[%[[P]] * 10240 + %[[J]]] if
+// CHECK:          loops.load %x[%[[P]] * 10240 + %[[J]]] if %[[M:.*]] else
+// CHECK:          loops.store %{{.*}}[%[[P]] * 10240 + %[[J]]] if %[[M]]
+// CHECK:          loops.yield
+// CHECK-NOT:  loops.for
+// CHECK-NOT:  loops.nest
+// CHECK:      func.return
+builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 8, processors = 3>} {
+func.func @main(%x : tensor<60000xf32>) -> (tensor<6xf32>, tensor<60000xf32>) {
+  %y = loops.nest (%i : 60000) outs(%o : tensor<60000xf32>) {
+    %a = loops.load %x[%i] : tensor<60000xf32>
+    %b = elem.exp %a : f32
+    loops.store %b, %o[%i] : tensor<60000xf32>
+  }
+  %t = loops.nest (%p : 6) outs(%o : tensor<6xf32>) {
+    %s = loops.reduce sum (%j : 10240) {
+      %n = loops.index [%p * 10240 + %j] : i32
+      %l = elem.constant 60000 : i32
+      %m = elem.lt %n, %l : i32
+      %z = elem.constant 0.0 : f32
+      %a = loops.load %x[%p * 10240 + %j] if %m else %z : tensor<60000xf32>
+      loops.yield %a : f32
+    } : f32
+    loops.store %s, %o[%p] : tensor<6xf32>
+  }
+  func.return %t, %y : tensor<6xf32>, tensor<60000xf32>
+}
+}
