@@ -57,7 +57,7 @@ SHORTEST: Final = 1024
 Source: chosen: of shorter ones a program takes several, by tilings that are not those of a pointwise nest.
 """
 FILLED: Final = 2
-"""So many long parts a processor has at least, of those that are stored as they are summed: a pointwise nest has as many
+"""So many long parts a processor has at least where others are stored as they are summed: a pointwise nest has as many
 programs as it likes, and rows that are long may be few.
 
 Source: chosen: two programs of 32 warps are at work on a processor at a time.
@@ -73,8 +73,8 @@ class JoinPointsAndPartsPass(DevicePass):
     """Joins them where both read one large tensor.
 
     Near misses: a nest whose own tensors lie otherwise, of which lanes would find nothing together; one that needs the
-    reductions, or is needed by them; a library call between the two; parts of a few points; parts that are long and few;
-    parts that are not all of the tensor.
+    reductions, or is needed by them; a library call between the two; parts of a few points; long parts of which there are
+    few; parts that are not all of the tensor.
     """
 
     name = "join-points-and-parts"
