@@ -73,8 +73,8 @@ class JoinPointsAndPartsPass(DevicePass):
     """Joins them where both read one large tensor.
 
     Near misses: a nest whose own tensors lie otherwise, of which lanes would find nothing together; one that needs the
-    reductions, or is needed by them; a library call between the two; parts of a few points; long parts of which there are
-    few; parts that are not all of the tensor.
+    reductions, or is needed by them; a library call between the two; parts of a few points; long parts that are few;
+    parts that are not all of the tensor.
     """
 
     name = "join-points-and-parts"
