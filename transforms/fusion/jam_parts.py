@@ -214,7 +214,7 @@ class _Jamming:
 
 def _values_of(producer: loops.NestOp) -> Values:
     """The values that a nest of points stores once at each, by result; others may be parts that it stores to."""
-    handles = dict(zip(producer.handles, producer.results, strict=True))
+    handles: dict[SSAValue, SSAValue] = dict(zip(producer.handles, producer.results, strict=True))
     if not is_pointwise(producer) or any(load.source in handles for load in loads_of(producer)):
         return {}
     points = [sym.simplify(sym.dim(axis), producer.sizes) for axis in range(len(producer.sizes))]
@@ -263,7 +263,7 @@ def _computed_at(
     ranges = index_ranges(first, substitution.axes)
     for variable, expression in zip(producer.induction_variables, expressions, strict=True):
         substitution.set_index(variable, expression if ranges is None else sym.simplify(expression, ranges))
-    outs = dict(zip(producer.results, producer.handles, strict=True))
+    outs: dict[SSAValue, SSAValue] = dict(zip(producer.results, producer.handles, strict=True))
     substitution.values.update((outs[result], made.handles[kept + k]) for k, result in enumerate(stored))
     dropped = {handle for result, handle in outs.items() if result not in stored}
     body = [op for op in ops_of(producer.body) if not isinstance(op, loops.StoreOp) or op.target not in dropped]

@@ -234,7 +234,8 @@ def _joined(
     merged = begin_merge(parts, nest, at_consumer=False)
     # The first of the reductions: those behind it may go along with one that stores, but it not with them.
     stage: loops.DomainOp = next(op for op in ops_of(merged.body) if isinstance(op, loops.ReduceOp))
-    if volume(inner) <= when.TILE:
+    length = volume(inner)
+    if isinstance(length, int) and length <= when.TILE:
         stage = loops.ForOp.build(inner)
         stage.location = nest.location
         merged.body.add_op(stage)
