@@ -43,13 +43,14 @@ from cuesta.dialects.loops.surgery import (
 )
 from cuesta.transforms.cse import merge_body
 from cuesta.transforms.dce import clean_block
+from cuesta.transforms.fusion import profit
 from cuesta.transforms.fusion.absorb import with_more_outs
 from cuesta.transforms.fusion.cost import MOST_OPS, arithmetic_cost
 from cuesta.transforms.fusion.facts import Values
 from cuesta.transforms.fusion.inline import inline_at
 from cuesta.transforms.fusion.jam import Jammed, Parts, jam, parts_of
 from cuesta.transforms.fusion.lifetimes import keeps_longer
-from cuesta.transforms.fusion.profit import ACCESS, ARITHMETIC_PER_ACCESS, large_sources
+from cuesta.transforms.fusion.profit import ACCESS, large_sources
 from cuesta.transforms.fusion.space import Space, volume
 from cuesta.transforms.tilings.cost import time_whole
 
@@ -278,7 +279,7 @@ def _bytes_of(jammed: Jammed) -> float:
     """What parts share, at one point: the bytes of large tensors, and what else arithmetic is worth."""
     large = large_sources(jammed.nest)
     loads = [op for op in jammed.shared if isinstance(op, loops.LoadOp)]
-    arithmetic = sum(map(arithmetic_cost, jammed.shared)) * ACCESS / ARITHMETIC_PER_ACCESS
+    arithmetic = sum(map(arithmetic_cost, jammed.shared)) * ACCESS / profit.ARITHMETIC_PER_ACCESS
     return arithmetic + sum(byte_width(load.source) for load in loads if load.source in large)
 
 
