@@ -62,7 +62,7 @@ def parts_of(nest: loops.NestOp) -> Iterator[Parts]:
 
     Near misses: parts of different sizes; sizes that only a call knows.
     """
-    comparisons = [op for op in ops_of(nest.body) if _compared(op) is not None]
+    comparisons = {_asked(found): op for op in ops_of(nest.body) if (found := _compared(op)) is not None}.values()
     for axis, size in enumerate(nest.sizes):
         asked = [op for op in comparisons if nest.induction_variables[axis] in _indices_of(op)]
         if not asked or not isinstance(size, int):
@@ -72,6 +72,8 @@ def parts_of(nest: loops.NestOp) -> Iterator[Parts]:
             if size % count or size < count:
                 continue
             for in_turns in (False, True) if count < size else (False,):
+                if most == len(asked):
+                    break
                 parts = Parts(axis, count, in_turns)
                 decided = sum(_decides(parts, nest, op) for op in asked)
                 if decided > most:
@@ -279,6 +281,12 @@ def _number(value: SSAValue) -> _Number | None:
     if isinstance(op, loops.IndexOp) and op.result.type in (i32, i64):
         return op
     return op.value if isinstance(op, elem.ConstantOp) and type(op.value) is int else None
+
+
+def _asked(compared: tuple[str, _Number, _Number]) -> tuple[object, ...]:
+    """What two comparisons that ask the same have in common."""
+    name, *sides = compared
+    return name, *(one if isinstance(one, int) else (one.map, one.indices) for one in sides)
 
 
 def _indices_of(op: Operation) -> set[SSAValue]:

@@ -24,6 +24,7 @@ from xdsl.rewriter import InsertPoint
 
 from cuesta.dialects import loops, sym
 from cuesta.dialects.core.entry import entry_block, symbol_ranges
+from cuesta.dialects.core.fingerprint import Fingerprint, fingerprint
 from cuesta.dialects.core.machine import Machine, machine_of
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.core.structs import struct
@@ -108,6 +109,7 @@ class _Jamming:
     ranges: sym.SymbolRanges
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     calls: list[int] = field(default_factory=list[int])
+    times: dict[Fingerprint, float] = field(default_factory=dict[Fingerprint, float])
 
     def jam_if_it_pays(self, nest: loops.NestOp) -> None:
         """Puts the best of the jammed nests in the place of one, if any is better than it."""
@@ -197,9 +199,9 @@ class _Jamming:
         if traits_of(nest.results[0]).blocks:
             alone = nest.clone()
             merge_body(alone.body, {}, frozenset(alone.handles))
-            before = [time_whole(one, self.machine)[0] for one in (alone, *candidate.taken_in)]
+            before = [self.time_of(one) for one in (alone, *candidate.taken_in)]
             alone.erase()
-            after = time_whole(made, self.machine)[0]
+            after = self.time_of(made)
             if after and all(before):
                 return sum(before) - after
         along = made.sizes[parts.axis]
@@ -211,6 +213,13 @@ class _Jamming:
         # What is stored for others is not read, and all else is not stored either.
         stored = [result for one in candidate.taken_in for result in one.results]
         return candidate.shared + sum(map(byte_width, stored)) * 2 - sum(map(byte_width, candidate.stored))
+
+    def time_of(self, nest: loops.NestOp) -> float:
+        """How long a nest takes on a GPU, in µs; 0 where that is not known. Layers have nests that are alike."""
+        key = fingerprint(nest)
+        if key not in self.times:
+            self.times[key] = time_whole(nest, self.machine)[0]
+        return self.times[key]
 
 
 def _values_of(producer: loops.NestOp) -> Values:
