@@ -12,7 +12,6 @@ from cuesta.dialects.core.extension import active
 
 DIALECTS: dict[str, str] = {
     "cuesta": "cuesta.dialects.core.machine:CUESTA",
-    "func": "cuesta.dialects.func:FUNC",
     "sym": "cuesta.dialects.sym:SYM",
     "elem": "cuesta.dialects.elem:ELEM",
     "aten": "cuesta.dialects.aten:ATEN",
@@ -22,8 +21,8 @@ DIALECTS: dict[str, str] = {
 }
 """Where each dialect of ours is, by its name."""
 
-UPSTREAM: dict[str, str] = {"builtin": "xdsl.dialects.builtin:Builtin"}
-"""The dialects of xDSL that our levels use."""
+UPSTREAM: dict[str, str] = {"builtin": "xdsl.dialects.builtin:Builtin", "func": "cuesta.dialects.func:FUNC"}
+"""The dialects of xDSL that our levels use. Of `func` the ops are ours, which xDSL's driver does not need to know."""
 
 
 def dialect_loader(place: str) -> Callable[[], Dialect]:

@@ -25,7 +25,14 @@ _RESERVED = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_at
 """What the text of a function says elsewhere than in its attributes."""
 
 
-class FuncOp(PlainOperation):
+class _ByName(type(PlainOperation)):
+    """xDSL's op of the same name is one, too: its own driver (`xdsl-opt`) reads programs for our passes."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return type.__instancecheck__(cls, instance) or getattr(instance, "name", None) == vars(cls)["name"]
+
+
+class FuncOp(PlainOperation, metaclass=_ByName):
     """A function. One without a block is declared only."""
 
     name = "func.func"
@@ -107,7 +114,7 @@ class FuncOp(PlainOperation):
             raise VerifyException("Expected entry block arguments to have the same types as the function input types")
 
 
-class ReturnOp(PlainOperation):
+class ReturnOp(PlainOperation, metaclass=_ByName):
     """Ends a function, and gives its values."""
 
     name = "func.return"

@@ -9,9 +9,14 @@ from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from cuesta.context import DIALECTS, dialect_loader
 from cuesta.dialects import func
+from cuesta.dialects.core.contracts import check_level
 from cuesta.dialects.core.diagnostics import verify_module
 from cuesta.dialects.core.locations import print_text
+from cuesta.dialects.levels import KERNEL
+from cuesta.lowering.kernel.kernel_to_host import KernelToHostPass
+from cuesta.lowering.kernel.loops_to_kernel import LoopsToKernelPass
 from tests.support.text import parse
 
 TEXTS = (
@@ -62,3 +67,30 @@ def test_the_text_is_that_of_xdsl(text: str) -> None:
 def test_what_does_not_fit_is_refused(text: str, message: str) -> None:
     with pytest.raises(VerifyException, match=message):
         parse(f"builtin.module {{ {text} }}").verify()
+
+
+def test_passes_take_what_stock_xdsl_reads() -> None:
+    """Its driver has a dialect `func` of its own, whose ops our passes meet."""
+    context = Context()
+    for name, place in DIALECTS.items():
+        context.register_dialect(name, dialect_loader(place))
+    context.load_dialect(Builtin)
+    context.load_dialect(Func)
+    text = """builtin.module {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %y = loops.nest (%i : 8) outs(%o : tensor<8xf32>) {
+      %a = loops.load %x[%i] : tensor<8xf32>
+      %b = elem.add %a, %a : f32
+      loops.store %b, %o[%i] : tensor<8xf32>
+    }
+    func.return %y : tensor<8xf32>
+  }
+}"""
+    module = Parser(context, print_text(parse(text))).parse_module()
+    (function,) = module.body.ops
+    assert type(function) is not func.FuncOp and isinstance(function, func.FuncOp)
+    assert isinstance(function.body.block.last_op, func.ReturnOp) and not isinstance(function, func.ReturnOp)
+    LoopsToKernelPass().apply(context, module)
+    check_level(module, KERNEL, established_by="loops-to-kernel")
+    KernelToHostPass().apply(context, module)
+    assert "host.launch" in print_text(module) and "func.func" not in print_text(module)

@@ -21,6 +21,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.aten.call import CallLike
+from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
@@ -188,7 +189,9 @@ def product_of(
             return None
         if math.prod(static(sizes_of(one))) == 0:
             return None
-    if any(_is_expanded(value, whole=call.overload == CONVOLUTION) for value in (left, right)):
+    # A contraction has factors of two axes each; nests of a processor read whatever there is.
+    contracts = traits_of_device(device_of(tensor_type_of(left))).contractions
+    if contracts and any(_is_expanded(value, whole=call.overload == CONVOLUTION) for value in (left, right)):
         no_match(call, "is not taken for a product: a factor is the same along an axis")
         return None
     windows = windows_of(call) if call.overload == CONVOLUTION else None
@@ -197,7 +200,7 @@ def product_of(
         return None
     consumer, is_kept = consumer_of(call, positions, taken)
     made = [nest for factor in (left, right) if (nest := producer_of(factor)) is not None and nest not in taken]
-    if not all(map(varies_along_all, made)):
+    if contracts and not all(map(varies_along_all, made)):
         no_match(call, "is not computed with what gives a factor that is the same along an axis")
         made = [nest for nest in made if varies_along_all(nest)]
     if windows is not None:

@@ -169,7 +169,7 @@ def test_inputs_that_are_written_to() -> None:
         ("fuse-nets", "no stage 'fuse-nets', did you mean 'fuse-nests'"),
         ("aten-to-loops", "the stage 'aten-to-loops' is past: the program stands after fuse-nests"),
         ("tune-kernels", "the stage 'tune-kernels' is not among those of this program"),
-        ("nothing", "no stage 'nothing'; left are: jam-parts, "),
+        ("nothing", "no stage 'nothing'; left are: nest-row-products, "),
     ],
 )
 def test_stages_that_a_program_cannot_be_taken_to(lowered: Lowered, stage: str, message: str) -> None:
