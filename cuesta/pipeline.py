@@ -78,7 +78,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("shift-scans", "a scan that is read further on would be stored in between: fusion takes in no such reader"),
     Stage("fuse-nests", "bytes not moved are the profit; everything before prepares this, everything after profits"),
     Stage("nest-row-products", "who reads a product is final, and roundings between them can still go"),
-    Stage("jam-parts", "fusion has made one nest of all that a concatenation joins, and products have read what they can"),
+    Stage("jam-parts", "fusion has made one nest of what a concatenation joins, and products have read what they can"),
     Stage("forward-stores", "fusion brought reads of a few elements next to what stores all of them"),
     Stage("elide-roundings", "fusion brought casts face to face that memory kept apart"),
     Stage("hoist-invariants", "what a row shares is computed once a row"),
