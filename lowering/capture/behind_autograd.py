@@ -154,6 +154,18 @@ def lost_history(gm: GraphModule, inputs: Sequence[Any]) -> str | None:
     return None
 
 
+def gradient_of_arguments(gm: GraphModule) -> str | None:
+    """The gradient of `torch.func`, if there is one, of what a graph is given: how that was computed is no part of the
+    graph, and AOTAutograd has zeros for it. Dynamo makes such graphs of PyTorch's own functions, where it does not
+    compile who calls `jacrev`.
+    """
+    for node in gm.graph.nodes:
+        if name_of(node) == "_autograd_grad":
+            if any(isinstance(one, Node) and one.op == "placeholder" for one in node.args[0]):
+                return "it has a gradient of a tensor that was computed before"
+    return None
+
+
 def update_without_gradients(gm: GraphModule, inputs: Sequence[Any]) -> None:
     """x.detach().add_(1) -> with torch.no_grad(): x.detach().add_(1), in place, of an input that has been computed and
     has a gradient. It is the same to eager. AOTAutograd takes the former for an update of x with a gradient, and gives
@@ -243,4 +255,4 @@ def _is_leaf(tensor: torch.Tensor) -> bool:
         return False
 
 
-__all__ = ["lost_history", "lost_leaf", "lost_storage", "update_without_gradients"]
+__all__ = ["gradient_of_arguments", "lost_history", "lost_leaf", "lost_storage", "update_without_gradients"]

@@ -82,3 +82,19 @@ def test_what_does_not_overlap_is_compiled(name: str) -> None:
     function = of(APART[name])
     x, y = torch.arange(1.0, 13).view(4, 3), torch.full((4, 3), 2.0)
     torch.testing.assert_close(compiled_of(function)(x.clone(), y.clone()), function(x, y))
+
+
+def test_what_is_left_to_python_has_its_gradients() -> None:
+    """Of a caller of `jacrev` that is not compiled Dynamo compiles the inside, which asks for the gradient of an
+    argument of a graph: AOTAutograd gave zeros.
+    """
+
+    def f(y: Tensor) -> Tensor:
+        v = torch.stack([y, y * 2])
+        lerp([v, v], [y, v], 0.1)
+        return torch.func.jacrev(lambda x: x.sin().sum(0))(v)  # pyright: ignore
+
+    y = torch.tensor(0.7, requires_grad=True)
+    with pytest.warns(UserWarning, match="leaves a function to Python"):
+        found = torch.compile(f, backend="cuesta")(y)
+    assert torch.equal(found, f(y)) and found.abs().min() > 0.1

@@ -981,6 +981,14 @@ FOUND: dict[str, Case] = {
         ["x", "z"], [], ["v5 = torch.exp(x.clamp(-3.97, 2.93))", "v8 = z.to(torch.int64)"], "v5", [(2, 1, 1)],
         {"dynamic": True}, "all",
     ),
+    "96000821": Case(
+        ["y = numbers(46, torch.float32).requires_grad_()"], ["y"], [],
+        [
+            "v3 = torch.stack([y, y * 2])", "torch._foreach_lerp_([v3, v3], [y, v3], 0.1)",
+            "v7 = torch.func.jacrev(lambda x: x.sum(0))(v3)",
+        ],
+        "(y - y) + v7", [(1, 2, 1)], {}, "all",
+    ),
     "a function that reads no gradient": Case(
         ["x = numbers(5, torch.float32, a, b).requires_grad_()"], ["x"], [],
         ["v1 = Slope.apply(x)", "v2 = x.exp()"], "(v1, v2)", [(3, 4, 1)], {}, "first",
