@@ -160,9 +160,9 @@ def gradient_of_arguments(gm: GraphModule) -> str | None:
     compile who calls `jacrev`.
     """
     for node in gm.graph.nodes:
-        if name_of(node) == "_autograd_grad":
-            if any(isinstance(one, Node) and one.op == "placeholder" for one in node.args[0]):
-                return "it has a gradient of a tensor that was computed before"
+        outputs = node.args[0] if name_of(node) == "_autograd_grad" else ()
+        if any(isinstance(one, Node) and one.op == "placeholder" for one in outputs):
+            return "it has a gradient of a tensor that was computed before"
     return None
 
 

@@ -18,7 +18,8 @@ from cuesta.lowering.capture.memory_ranges import memory_of
 def lost_hook(gm: GraphModule) -> str | None:
     """The hook, if there is one, of an input, or of a view that AOTAutograd makes anew when the graph has run: of an
     input, or of one of several results. What was computed of the input before the graph, and the view that is returned,
-    have not gone through it: h = x.view(-1); h.register_hook(f); return h (torch 2.11, 2.13).
+    have not gone through it: h = x.view(-1); h.register_hook(f); return h (torch 2.11, 2.13). With
+    torch 2.11 what is hooked is such a view, of what is computed: y.register_hook(f); return y, y.view(-1).
 
     Near miss: of what is computed, or of a view of it that is no result.
     """
@@ -32,7 +33,8 @@ def lost_hook(gm: GraphModule) -> str | None:
             return f"{node.name} is a hook of an input"
         for one in tensors_of(_origin(gm, given)):
             count = results[memory_of(one)]
-            if one._is_view() and (count > 1 or (count and memory_of(one) in inputs)):
+            is_made_anew = one._is_view() or _is_hook_as_function(gm, node)
+            if (is_made_anew and count > 1) or (one._is_view() and count and memory_of(one) in inputs):
                 return f"{node.name} is a hook of a view that is returned"
     return None
 

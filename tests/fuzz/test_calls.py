@@ -981,6 +981,11 @@ FOUND: dict[str, Case] = {
         ["x", "z"], [], ["v5 = torch.exp(x.clamp(-3.97, 2.93))", "v8 = z.to(torch.int64)"], "v5", [(2, 1, 1)],
         {"dynamic": True}, "all",
     ),
+    "96001226": Case(
+        ["x = numbers(11, torch.float32, b).requires_grad_()"], ["x"], [],
+        ["v14 = (x * 2).sin()", "v14.register_hook(lambda g: g.clamp(-1, 1))"], "v14, v14.unsqueeze(0)", [(2, 3, 2)],
+        {}, "odd",
+    ),
     "96000821": Case(
         ["y = numbers(46, torch.float32).requires_grad_()"], ["y"], [],
         [
