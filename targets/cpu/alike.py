@@ -29,7 +29,7 @@ from cuesta.dialects.sym.nodes import Dim, monomial_expr
 from cuesta.targets.cpu.emit_kernel import holds_lanes, pieces_of
 
 SHORTEST = 128
-"""A loop of no more steps keeps its number: short ones are written out, or are no pieces.
+"""A loop of no more steps keeps its number: short ones are written out, or are no pieces where registers are full.
 
 Source: `_BLOCK` and `WINDOW` of targets/cpu/emit_kernel.py.
 """
@@ -50,11 +50,13 @@ class Shared:
     func: kernel.FuncOp
     values: tuple[int, ...]
     lengths: Mapping[str, int]
-    """One value of each symbol. A loop that runs so far is taken to pieces as those of all kernels are."""
+    """The values of the first of them."""
 
 
-def shared(kernels: Iterable[kernel.FuncOp]) -> dict[str, Shared]:
-    """The kernels that share a function with others, by name."""
+def shared(kernels: Iterable[kernel.FuncOp], *, in_pieces: bool = False) -> dict[str, Shared]:
+    """The kernels that share a function with others, by name. `in_pieces`, long sums in them are taken to the same
+    pieces, wherever they are.
+    """
     coarse: dict[Hashable, list[kernel.FuncOp]] = defaultdict(list)
     for func in kernels:
         ops = all_ops(func)
@@ -66,12 +68,32 @@ def shared(kernels: Iterable[kernel.FuncOp]) -> dict[str, Shared]:
             continue
         groups: dict[Hashable, list[_Member]] = defaultdict(list)
         for func in candidates:
-            kind, numbers = _taken_apart(func)
+            kind, numbers = _taken_apart(func, in_pieces)
             groups[kind].append((func, numbers))
         for group in groups.values():
             if len(group) > 1:
                 found.update(_joined(group))
     return found
+
+
+def apart(
+    found: Mapping[str, Shared], kernels: Mapping[str, kernel.FuncOp], name: str, symbols: Iterable[str]
+) -> dict[str, Shared]:
+    """The kernels that share functions, when it is known of that of the first kernel `name` that sums in it are taken
+    to pieces by the values of `symbols`: it keeps those whose sums are taken to the same.
+    """
+    one = found[name]
+    places = [one.func.symbols.index(symbol) for symbol in sorted(symbols)]
+    same = [pieces_of(one.values[place]) for place in places]
+    others = [
+        other
+        for other, its in found.items()
+        if its.func is one.func and [pieces_of(its.values[place]) for place in places] != same
+    ]
+    left = {other: its for other, its in found.items() if other not in others}
+    if sum(its.func is one.func for its in left.values()) == 1:
+        del left[name]
+    return left | shared([kernels[other] for other in others], in_pieces=True)
 
 
 def _joined(group: Sequence[_Member]) -> dict[str, Shared]:
@@ -102,7 +124,7 @@ def _joined(group: Sequence[_Member]) -> dict[str, Shared]:
     }
 
 
-def _taken_apart(func: kernel.FuncOp) -> tuple[Hashable, tuple[int, ...]]:
+def _taken_apart(func: kernel.FuncOp, in_pieces: bool) -> tuple[Hashable, tuple[int, ...]]:
     """What a kernel is but for some of its numbers, and those, in order. Requires: it has no symbols."""
     ids: dict[SSAValue | Block, int] = {}
     schedule = func.schedule
@@ -119,7 +141,7 @@ def _taken_apart(func: kernel.FuncOp) -> tuple[Hashable, tuple[int, ...]]:
                     kind += [name, key_of(value)]
                     continue
                 assert isinstance(value, sym.MapAttr)
-                kind += [name, *(_left(e, free[name], numbers) for e in value.results)]
+                kind += [name, *(_left(e, free[name], numbers, in_pieces) for e in value.results)]
             kind += [(name, key_of(value)) for name, value in sorted(op.attributes.items())]
         blocks = [block for region in op.regions for block in region.blocks]
         for value in (*op.results, *(argument for block in blocks for argument in block.args)):
@@ -162,12 +184,12 @@ def _least_factor(index: SSAValue, *, in_tiles: bool) -> int:
     return NEAREST if in_tiles else 0
 
 
-def _left(e: sym.IndexExpr, least: _Least, numbers: list[int]) -> Hashable:
+def _left(e: sym.IndexExpr, least: _Least, numbers: list[int], in_pieces: bool) -> Hashable:
     """What an expression is without its free numbers, which are appended."""
     if least is None:
         if isinstance(e, int) and e > SHORTEST:
             numbers.append(e)
-            return ("any", pieces_of(e))
+            return ("any", pieces_of(e) if in_pieces else None)
         return e
     if isinstance(e, int):
         return e

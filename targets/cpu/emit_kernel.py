@@ -11,7 +11,7 @@ the tail, so nothing is masked that the text does not mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -45,9 +45,9 @@ Source: 12 products of 256 to 1024 points on an EPYC (Zen 4), beside other proce
 """
 
 
-def pieces_of(trip: int) -> Hashable:
-    """What sums of so many elements, which come one by one, have in common: how they are taken to pieces."""
-    return _pieces(trip, 1, 1), _pieces(trip, 1, IN_REGISTERS)
+def pieces_of(trip: int) -> tuple[int, ...]:
+    """How a sum of so many elements, which come one by one, is taken to pieces where it does not fill the registers."""
+    return _pieces(trip, 1, 1)
 
 
 def _pieces(trip: int | None, step: int, vectors: int) -> tuple[int, ...]:
@@ -80,8 +80,8 @@ class Strip:
     """Whether the variable has as many lanes as a step."""
     row: bool = False
     """Whether it counts the rows that stand side by side."""
-    length: int | None = None
-    """Where the trip is not known: one that is taken to the same pieces, if that is."""
+    symbol: str | None = None
+    """Where the trip is not known: the symbol that it is, if the emitter knows a length that stands for it."""
 
 
 @struct(frozen=False)
@@ -105,6 +105,8 @@ class KernelEmitter(IndexEmitter):
         super().__init__()
         self.func = func
         self.lengths = lengths
+        self.in_pieces: set[str] = set()
+        """The symbols among `lengths` whose value says to which pieces a sum is taken: `pieces_of`."""
         self.sites = sites
         self.functions: dict[str, MathFunction] = {}
         self.entry: list[str] = []
@@ -222,16 +224,16 @@ done:
         high = self.scalar(upper, op.operands, level)
         trip = upper - lower
         static = trip if isinstance(trip, int) else None
-        length = self.lengths.get(str(trip)) if static is None else None
+        symbol = str(trip) if static is None and str(trip) in self.lengths else None
         variable = op.induction_variables[axis]
         if self.is_natural(lower, op.operands):
             self.naturals.add(variable)
         if axis + 1 < len(op.induction_variables):
-            strip = Strip(variable, low, high, 1, static, length=length)
+            strip = Strip(variable, low, high, 1, static, symbol=symbol)
             self._long_strip(strip, lambda: self._axis(op, axis + 1, accumulator, width), accumulator)
             return
         if op.lanes == 1:
-            strip = Strip(variable, low, high, 1, static, length=length)
+            strip = Strip(variable, low, high, 1, static, symbol=symbol)
             self._long_strip(strip, lambda: self._body(op, accumulator), accumulator)
             return
         if holds_lanes(op):
@@ -340,7 +342,11 @@ done:
         """A strip; a long sum in pieces, each added up by itself, and these in pieces again."""
         pieces: tuple[int, ...] = ()
         if accumulator is not None and accumulator.adds_up:
-            trip = strip.length if strip.trip is None else strip.trip
+            trip = strip.trip
+            if strip.symbol is not None:
+                trip = self.lengths[strip.symbol]
+                if accumulator.vectors < IN_REGISTERS:
+                    self.in_pieces.add(strip.symbol)
             pieces = _pieces(trip, strip.step, accumulator.vectors)
         self._in_pieces(strip, body, accumulator, pieces)
 

@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 
 from cuesta.dialects import kernel
 from cuesta.dialects.core.structs import struct
-from cuesta.targets.cpu.alike import Shared, shared
+from cuesta.targets.cpu.alike import Shared, apart, shared
 from cuesta.targets.cpu.emit_index import symbolic_value
 from cuesta.targets.cpu.emit_kernel import KernelEmitter
 from cuesta.targets.cpu.openmp import PARALLEL_FOR, parallel_for_text
@@ -108,11 +108,15 @@ def emit_module(
         one = alike.get(name)
         if one is not None and one.func.sym_name != name:
             continue
-        emitted = (
-            KernelEmitter(kernels[name], sites).emit()
-            if one is None
-            else KernelEmitter(one.func, sites, one.lengths).emit()
-        )
+        emitted = None
+        if one is not None:
+            emitter = KernelEmitter(one.func, sites, one.lengths)
+            emitted = emitter.emit()
+            if emitter.in_pieces:
+                alike = apart(alike, kernels, name, emitter.in_pieces)
+                emitted = emitted if name in alike else None
+        if emitted is None:
+            emitted = KernelEmitter(kernels[name], sites).emit()
         texts.append(emitted.text)
         functions.update(emitted.functions)
         if emitted.reports:

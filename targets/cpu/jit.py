@@ -7,12 +7,14 @@ no LLVM for that (`machine_code.py`).
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -20,11 +22,18 @@ import llvmlite.binding as llvm
 from cuesta.targets.cpu import libraries
 from cuesta.targets.cpu.features import HostFeatures, host_features
 from cuesta.targets.cpu.machine_code import MachineCodeError
+from cuesta.targets.cpu.object_archive import archive_of, members_of
+from cuesta.targets.cpu.split_module import split_module
 
 _RUNTIME_LIBRARY = "cuesta.runtime"
 _library_numbers = itertools.count()
 _LONGEST_WAIT = 0.2
 """Seconds after which who waits for a thread looks whether it has ended. Source: shorter than a person notices."""
+
+
+def _processors() -> int:
+    """How many threads can run at a time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _LinkedByLlvm:
@@ -44,16 +53,33 @@ def compile_module(llvm_text: str, verify: bool = False, features: HostFeatures 
 
 
 class Compilation:
-    """A module on its way to object code, in a thread of its own: LLVM lets go of Python's lock while it works.
+    """A module on its way to object code, in threads of its own: LLVM lets go of Python's lock while it works, and
+    works on parts of the module side by side.
 
-    Who is interrupted while waiting may ask again. A process that was forked meanwhile does not have the thread: it
+    Who is interrupted while waiting may ask again. A process that was forked meanwhile does not have the threads: it
     makes the code itself.
     Errors: MachineCodeError at once, when the text does not parse.
     """
 
     def __init__(self, llvm_text: str) -> None:
+        features = host_features()
+        try:
+            self._parts = [_Part(text, features) for text in split_module(llvm_text, _processors())]
+        except MachineCodeError:
+            _parsed(llvm_text, False, features)  # an error that quotes a line of the whole text
+            raise
+
+    def object_code(self) -> bytes:
+        """The object file, or an archive of several, once it is there. Errors: what LLVM raised."""
+        return archive_of([part.object_code() for part in self._parts])
+
+
+class _Part:
+    """A part of a module, which a thread compiles."""
+
+    def __init__(self, llvm_text: str, features: HostFeatures) -> None:
         # Parsing is here: each of its many short calls would have the thread wait for Python's lock.
-        self._features = host_features()
+        self._features = features
         self._text = llvm_text
         self._code = b""
         self._error: BaseException | None = None
@@ -61,12 +87,14 @@ class Compilation:
         self._is_done = False
         self._done = threading.Lock()
         self._done.acquire()
-        module = _parsed(llvm_text, False, self._features)
-        threading.Thread(target=self._run, args=(module,), name="cuesta LLVM").start()
+        context = llvm.create_context()
+        module = _parsed(llvm_text, False, self._features, context)
+        threading.Thread(target=self._run, args=(module, context), name="cuesta LLVM").start()
 
-    def _run(self, module: llvm.ModuleRef) -> None:
+    def _run(self, module: llvm.ModuleRef, context: llvm.ContextRef) -> None:
         try:
-            self._code = _emitted(module, self._features)
+            with context, module:  # a module has to go before its context, and a collection knows no order
+                self._code = _emitted(module, self._features, True)
         except BaseException as error:  # noqa: BLE001 - raised where the code is asked for
             self._error = error
         self._text, self._is_done = "", True
@@ -92,13 +120,17 @@ def assembly(llvm_text: str, features: HostFeatures | None = None) -> str:
     """The assembly listing of a module after optimisation, for people to read."""
     features = features or host_features()
     module = _parsed(llvm_text, True, features)
-    _optimise(module, features)
-    return _target_machine(features).emit_assembly(module)
+    machine = _target_machine(features)
+    with _pass_builder(machine) as builder, _passes() as passes:
+        passes.run(module, builder)
+    return machine.emit_assembly(module)
 
 
 def link_by_llvm(object_code: bytes, symbols: Sequence[str]) -> _LinkedByLlvm:
     """`machine_code.load_object` where our own loader does not know the system. Errors: MachineCodeError."""
-    builder = llvm.JITLibraryBuilder().add_object_img(object_code)
+    builder = llvm.JITLibraryBuilder()
+    for member in members_of(object_code):
+        builder.add_object_img(member)
     _runtime_library()
     builder.add_jit_library(_RUNTIME_LIBRARY)
     for symbol in symbols:
@@ -133,19 +165,54 @@ def let_go_of_llvm() -> None:
         lock.release()
 
 
+class _Workers:
+    """The threads within LLVM that do not hold llvmlite's lock."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.changed = threading.Condition(threading.RLock())
+
+
+_workers = _Workers()
+
+
+@contextmanager
+def _working() -> Iterator[None]:
+    """The `with` block in which a thread is within LLVM: no copy of the process is made meanwhile."""
+    workers = _workers
+    with workers.changed:
+        workers.count += 1
+    try:
+        yield
+    finally:
+        with workers.changed:
+            workers.count -= 1
+            workers.changed.notify_all()
+
+
 def _hold_llvm() -> None:
     if (lock := _lock_of_llvm()) is not None:
         lock.acquire()
+    _workers.changed.acquire()
+    while _workers.count:
+        _workers.changed.wait()
+
+
+def _free_llvm() -> None:
+    _workers.changed.release()
+    let_go_of_llvm()
 
 
 def _free_llvm_in_child() -> None:
+    global _workers
+    _workers = _Workers()
     if (lock := _lock_of_llvm()) is not None:
         lock._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):
     # Nobody is within LLVM when a process is copied, so that the copy can use it.
-    os.register_at_fork(before=_hold_llvm, after_in_parent=let_go_of_llvm, after_in_child=_free_llvm_in_child)
+    os.register_at_fork(before=_hold_llvm, after_in_parent=_free_llvm, after_in_child=_free_llvm_in_child)
 
 
 @functools.cache
@@ -157,6 +224,10 @@ def _initialise() -> None:
 
 @functools.cache
 def _target_machine(features: HostFeatures) -> llvm.TargetMachine:
+    return _new_target_machine(features)
+
+
+def _new_target_machine(features: HostFeatures) -> llvm.TargetMachine:
     _initialise()
     return llvm.Target.from_triple(features.triple).create_target_machine(
         cpu=features.cpu_name, features=features.feature_string, opt=2, reloc="pic", codemodel="default"
@@ -166,12 +237,7 @@ def _target_machine(features: HostFeatures) -> llvm.TargetMachine:
 @functools.cache
 def _jit() -> llvm.LLJIT:
     # LLJIT takes the machine over, so it gets its own.
-    _initialise()
-    features = host_features()
-    machine = llvm.Target.from_triple(features.triple).create_target_machine(
-        cpu=features.cpu_name, features=features.feature_string, opt=2, reloc="pic", codemodel="default"
-    )
-    return llvm.create_lljit_compiler(machine)
+    return llvm.create_lljit_compiler(_new_target_machine(host_features()))
 
 
 @functools.cache
@@ -183,11 +249,13 @@ def _runtime_library() -> llvm.ResourceTracker:
     return builder.link(_jit(), _RUNTIME_LIBRARY)
 
 
-def _parsed(llvm_text: str, verify: bool, features: HostFeatures) -> llvm.ModuleRef:
+def _parsed(
+    llvm_text: str, verify: bool, features: HostFeatures, context: llvm.ContextRef | None = None
+) -> llvm.ModuleRef:
     """The module, for the machine. Errors: MachineCodeError."""
     try:
         _initialise()
-        module = llvm.parse_assembly(llvm_text)
+        module = llvm.parse_assembly(llvm_text, context)
         if verify:
             module.verify()
         module.triple = features.triple
@@ -199,18 +267,44 @@ def _parsed(llvm_text: str, verify: bool, features: HostFeatures) -> llvm.Module
         let_go_of_llvm()
 
 
-def _emitted(module: llvm.ModuleRef, features: HostFeatures) -> bytes:
-    """The object code of a parsed module."""
-    _optimise(module, features)
-    return _target_machine(features).emit_object(module)
+def _emitted(module: llvm.ModuleRef, features: HostFeatures, side_by_side: bool = False) -> bytes:
+    """The object code of a parsed module. `side_by_side`, LLVM works without llvmlite's lock, which is there as most
+    modules share one context. Requires: the module has a context of its own then.
+    """
+    if not side_by_side:
+        machine = _target_machine(features)
+        with _pass_builder(machine) as builder, _passes() as passes:
+            passes.run(module, builder)
+        return machine.emit_object(module)
+    run, emit = _unlocked("LLVMPY_RunNewModulePassManager"), _unlocked("LLVMPY_TargetMachineEmitToMemory")
+    with (
+        _new_target_machine(features) as machine,  # of which LLVM uses one for a module at a time
+        _pass_builder(machine) as builder,
+        _passes() as passes,
+        llvm.ffi.OutputString() as error,
+    ):
+        with _working():
+            run(passes, module, builder)
+            buffer = emit(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        start, size = llvm.ffi.lib.LLVMPY_GetBufferStart(buffer), llvm.ffi.lib.LLVMPY_GetBufferSize(buffer)
+        return ctypes.string_at(start, size)
+    finally:
+        llvm.ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
-def _optimise(module: llvm.ModuleRef, features: HostFeatures) -> None:
-    builder = llvm.create_pass_builder(_target_machine(features), llvm.create_pipeline_tuning_options(speed_level=2))
-    _passes().run(module, builder)
+def _unlocked(name: str) -> Callable[..., Any]:
+    """A function of llvmlite's library, without the lock that llvmlite puts around each where it does so."""
+    found = getattr(llvm.ffi.lib, name)
+    return getattr(found, "_cfn", found)
 
 
-@functools.cache
+def _pass_builder(machine: llvm.TargetMachine) -> llvm.PassBuilder:
+    return llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+
+
 def _passes() -> llvm.ModulePassManager:
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()

@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cuesta.targets.cpu.object_archive import members_of
+
 _ELF64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
 _RELOCATABLE_FOR_X86_64 = struct.pack("<HH", 1, 62)
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -36,6 +38,7 @@ _RELOCATION = np.dtype([("offset", "<u8"), ("kind", "<u4"), ("symbol", "<u4"), (
 _SYMBOLS, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _WRITE, _ALLOCATE, _EXECUTE = 1, 2, 4
 _UNDEFINED, _ABSOLUTE, _RESERVED = 0, 0xFFF1, 0xFF00
+_LOCAL = 0
 _SLOT_TABLE = "_GLOBAL_OFFSET_TABLE_"
 # Tables for unwinding the stack. Nothing is thrown through our code.
 _UNWIND_TABLE = ".eh_frame"
@@ -86,65 +89,98 @@ def _is_loadable(object_code: bytes) -> bool:
 
 
 def link(object_code: bytes, symbols: Sequence[str], libraries: Mapping[str, int]) -> LinkedObject:
-    """Places an object in memory and finds the addresses of `symbols`, which it defines.
+    """Places an object, or an archive of several that call each other, in memory and finds the addresses of `symbols`,
+    which it defines.
 
     `libraries` has the addresses of the functions that it may call.
     Errors: ObjectError.
     """
     try:
-        return _link(object_code, symbols, libraries)
+        return _link([_Object(member) for member in members_of(object_code)], symbols, libraries)
     except ObjectError:
         raise
     except (struct.error, IndexError, ValueError) as error:
         raise ObjectError(f"the object is damaged: {error}") from error
 
 
-def _link(object_code: bytes, symbols: Sequence[str], libraries: Mapping[str, int]) -> LinkedObject:
-    if not _is_loadable(object_code):
-        raise ObjectError("this is not an x86-64 ELF object")
-    sections = _sections_of(object_code)
-    table = next((section for section in sections if section.kind == _SYMBOLS), None)
-    if table is None:
-        raise ObjectError("the object has no symbols")
-    records = np.frombuffer(object_code, _SYMBOL, table.size // _SYMBOL.itemsize, table.offset)
-    names = [_text(object_code, sections[table.link].offset + at) for at in records["name"].tolist()]
-    homes: list[int] = records["section"].tolist()
-    external = [k for k, home in enumerate(homes) if k and home == _UNDEFINED and names[k] != _SLOT_TABLE]
-    if unknown := sorted({names[k] for k in external} - libraries.keys()):
+class _Object:
+    """An object file: its sections, and the symbols that it defines or calls."""
+
+    def __init__(self, code: bytes) -> None:
+        if not _is_loadable(code):
+            raise ObjectError("this is not an x86-64 ELF object")
+        self.code = code
+        self.sections = _sections_of(code)
+        table = next((section for section in self.sections if section.kind == _SYMBOLS), None)
+        if table is None:
+            raise ObjectError("the object has no symbols")
+        records = np.frombuffer(code, _SYMBOL, table.size // _SYMBOL.itemsize, table.offset)
+        self.names = [_text(code, self.sections[table.link].offset + at) for at in records["name"].tolist()]
+        self.values: NDArray[np.int64] = records["value"].copy()
+        """Of each symbol, where it is: in its section at first, in memory later."""
+        self.slots = np.zeros_like(self.values)
+        """Of each symbol, where its address is, if it is somewhere."""
+        self.homes: list[int] = records["section"].tolist()
+        bindings: list[int] = (records["info"] >> 4).tolist()
+        self.external = [
+            k for k, home in enumerate(self.homes) if k and home == _UNDEFINED and self.names[k] != _SLOT_TABLE
+        ]
+        self.defined = {name: k for k, name in enumerate(self.names) if name and self.homes[k] != _UNDEFINED}
+        self.shown = {name: k for name, k in self.defined.items() if bindings[k] != _LOCAL}
+        """What other objects may call."""
+
+    def place(self, base: int) -> None:
+        """Says where each symbol is. Requires: the sections have their places."""
+        for k, home in enumerate(self.homes):
+            if home not in (_UNDEFINED, _ABSOLUTE):
+                place = self.sections[home].place if home < _RESERVED else None
+                self.values[k] += 0 if place is None else base + place
+
+
+def _link(objects: Sequence[_Object], symbols: Sequence[str], libraries: Mapping[str, int]) -> LinkedObject:
+    homes = {name: (one, k) for one in objects for name, k in one.shown.items()}
+    if len(homes) != sum(len(one.shown) for one in objects):
+        raise ObjectError("two objects define the same function")
+    # Each function of a library has one entry, by whichever objects it is called.
+    external = list({one.names[k]: None for one in objects for k in one.external if one.names[k] not in homes})
+    if unknown := sorted(set(external) - libraries.keys()):
         raise ObjectError(f"it calls {', '.join(unknown)}, which nobody defines (libm, SLEEF and OpenMP are offered)")
-    defined = {name: k for k, name in enumerate(names) if name and homes[k] != _UNDEFINED}
-    if missing := sorted(set(symbols) - defined.keys()):
+    found = {name: (one, k) for one in objects for name, k in one.defined.items()} | homes
+    if missing := sorted(set(symbols) - found.keys()):
         raise ObjectError(f"it does not define {', '.join(missing)}")
 
-    entries, bounds = _lay_out(sections, len(external))
+    entries, bounds = _lay_out([section for one in objects for section in one.sections], len(external))
     linked = LinkedObject(bounds[-1])
     base = linked.address
     image = np.ctypeslib.as_array((ctypes.c_uint8 * bounds[-1]).from_address(base))
-    for section in sections:
-        if section.place is not None and section.kind != _NO_BITS:
-            piece = np.frombuffer(object_code, np.uint8, section.size, section.offset)
-            image[section.place : section.place + section.size] = piece
-
-    values = records["value"].copy()
-    for k, home in enumerate(homes):
-        if home not in (_UNDEFINED, _ABSOLUTE):
-            place = sections[home].place if home < _RESERVED else None
-            values[k] += 0 if place is None else base + place
-    slots = np.zeros_like(values)
-    for number, k in enumerate(external):
+    for one in objects:
+        one.place(base)
+        for section in one.sections:
+            if section.place is not None and section.kind != _NO_BITS:
+                piece = np.frombuffer(one.code, np.uint8, section.size, section.offset)
+                image[section.place : section.place + section.size] = piece
+    entry_of: dict[str, int] = {}
+    for number, name in enumerate(external):
         at = entries + number * _ENTRY_SIZE
-        entry = _JUMP + struct.pack("<Q", libraries[names[k]])
-        image[at : at + _ENTRY_SIZE] = np.frombuffer(entry, np.uint8)
-        values[k], slots[k] = base + at, base + at + len(_JUMP)
-    for section in sections:
-        if section.kind == _RELOCATIONS and (place := sections[section.info].place) is not None:
-            relocations = np.frombuffer(object_code, _RELOCATION, section.size // _RELOCATION.itemsize, section.offset)
-            _relocate(relocations, place, image, base, values, slots)
+        image[at : at + _ENTRY_SIZE] = np.frombuffer(_JUMP + struct.pack("<Q", libraries[name]), np.uint8)
+        entry_of[name] = base + at
+    for one in objects:
+        for k in one.external:
+            if (home := homes.get(one.names[k])) is not None:
+                one.values[k] = home[0].values[home[1]]
+            else:
+                one.values[k] = entry_of[one.names[k]]
+                one.slots[k] = one.values[k] + len(_JUMP)
+        for section in one.sections:
+            if section.kind == _RELOCATIONS and (place := one.sections[section.info].place) is not None:
+                count = section.size // _RELOCATION.itemsize
+                relocations = np.frombuffer(one.code, _RELOCATION, count, section.offset)
+                _relocate(relocations, place, image, base, one.values, one.slots)
 
     for protection, start, end in zip(_PROTECTIONS, bounds, bounds[1:], strict=False):
         if end > start and _c_library().mprotect(base + start, end - start, protection):
             raise OSError(ctypes.get_errno(), "memory for machine code cannot be protected")
-    linked.symbols = {name: int(values[defined[name]]) for name in symbols}
+    linked.symbols = {name: int(found[name][0].values[found[name][1]]) for name in symbols}
     return linked
 
 

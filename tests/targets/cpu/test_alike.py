@@ -84,6 +84,7 @@ def is_same(func: kernel.FuncOp, other: kernel.FuncOp) -> bool:
         ({"stride": 2000, "steps": 2000}, 1),  # both were 1024: two numbers that change alike are one
         ({"rows": 3, "columns": 7}, 2),
         ({"panel": 64000, "steps": 2000}, 2),
+        ({"steps": 150}, 1),  # sums fill the registers, and are taken to pieces of 128 whatever their length
         ({"step": 7}, 1),
         ({"parallel": 0}, 0),
     ],
@@ -105,7 +106,6 @@ def test_numbers_may_differ(change: Mapping[str, int], symbols: int) -> None:
         {"distance": 2},  # lanes that lie so near are loaded together
         {"unroll": 2},
         {"steps": 100},  # no pieces
-        {"steps": 150},  # other pieces, were it one row
         {"step": 1},  # contiguous
     ],
 )
@@ -171,4 +171,40 @@ def test_results_are_those_of_functions_of_their_own(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(emit_module, "shared", lambda kernels: {})  # pyright: ignore
     apart = torch.compile(layers, backend="cuesta", dynamic=False)(x, weights)
     for one, other in zip(together, apart, strict=True):
+        assert torch.equal(one, other)
+
+
+def columns(*xs: torch.Tensor) -> list[torch.Tensor]:
+    """Sums of columns, each vector of which is one: they are taken to pieces that their length says."""
+    return [(x * 2).sum(0) for x in xs]
+
+
+@pytest.mark.parametrize(
+    ("rows", "together"),
+    [
+        ((1000, 600), 2),  # pieces of 32
+        ((1000, 1100), 0),  # pieces of 32; of 128, and these of 8
+        ((1000, 1100, 600, 1900, 200), 4),  # two of each, and one of 16
+    ],
+)
+def test_sums_that_do_not_fill_the_registers_share_where_their_pieces_are_the_same(
+    rows: tuple[int, ...], together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    xs = [torch.randn(count, 64, generator=generator) for count in rows]
+    seen: list[set[str]] = []
+    original = emit_module.apart
+
+    def told_apart(found: Mapping[str, Shared], *rest: object) -> dict[str, Shared]:
+        left = original(found, *rest)  # pyright: ignore
+        seen.append(set(left))
+        return left
+
+    monkeypatch.setattr(emit_module, "apart", told_apart)
+    one_by_one = [torch.compile(columns, backend="cuesta", dynamic=False)(x)[0] for x in xs]
+    assert not seen
+    torch._dynamo.reset()
+    found = torch.compile(columns, backend="cuesta", dynamic=False)(*xs)
+    assert seen and len(seen[-1]) == together
+    for one, other in zip(found, one_by_one, strict=True):
         assert torch.equal(one, other)
