@@ -75,7 +75,7 @@ NARROW, NARROW_LEAST = 512, 128
 Source: from a profile on an H200: 8000 rows of 256 bf16 took 11 to 17 us in 4 programs, 5 us of TorchInductor.
 """
 KEPT, KEPT_SCATTERED = 4097, 2049
-"""The same of columns that several stages read: no tile holds longer ones (`MOST_KEPT` and `LEAST_KEPT` in
+"""The same of columns that several stages read: no tile holds longer ones (`MOST_KEPT` in
 `lowering/schedule/gpu/columns.py`), and each stage reads memory again; and where rows do not begin where vectors may,
 so that narrow tiles of long columns take sectors twice. 4096 points of 30720 columns took 412 us whole, 595 in parts,
 2049 of 6573 columns 97 and 69, 1083 of 25307 bf16 102 and 105. Both models of costs have to agree besides.

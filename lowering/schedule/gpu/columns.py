@@ -87,8 +87,9 @@ where columns are long: 1.01 to 1.06.
 
 Source: from tilings of random nests on an H200.
 """
-KEPT_COLUMNS, LEAST_KEPT = 32, 8
-"""Columns of such a tile at most, and at least. Where rows of columns do not begin at sectors of memory, a tile has
+KEPT_COLUMNS = 32
+"""Columns of such a tile at most; at least, those of a sector: of 4096 columns of 4096 bf16 softmax took 76 us in tiles
+of 8 columns, and 43 in steps of 32 columns and 256 points (of 3000 of 10000 147 and 82, on an H200). Where rows of columns do not begin at sectors of memory, a tile has
 twice as many of each: fewer of its sectors belong to two tiles. With these numbers and those below tiles took 1.057 of
 the best, 1.22 the worst; 1.150 and 1.99 with 64 columns and threads for a full processor.
 
@@ -109,14 +110,28 @@ KEPT_STORING, KEPT_READING = 512, 256
 
 Source: the same nests.
 """
+SHORT_POINTS, SHORT_COLUMNS, SHORT_WARP = 16, 64, 512
+"""Short columns of so many points that several stages read are tiles of so many columns, which stay in registers; and
+elements of a warp of these: three softmaxes of columns of 32 f32 took 0.54 to 0.74 of the time that lanes of
+their own took. Of 16 bits they took longer.
+
+Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
+"""
+LOOSE_KEPT, LOOSE_KEPT_WARPS = 2048, 8
+"""Elements of such a tile, and its warps, of 16-bit numbers in rows that do not begin at sectors, which no thread loads
+as vectors: five nests of 16 to 32 points took 0.74 to 0.94 of the time that lanes of their own took.
+
+Source: from 40 tilings of five nests on an H200 (`make bench-gpu-schedules`).
+"""
 RUNNING = 4
 """So many times the columns of a tile are scanned together where their rows do not begin at sectors.
 
 Source: from tilings of four nests on an H100: 1.21 to 1.47 with no more than elsewhere, 1.01 and 1.02 with these.
 """
 AGAIN, AGAIN_WARPS = 8192, 16
-"""Elements of a tile of columns that are scanned, or read again and too long to keep; its warps, of 32-bit numbers. All
-columns had such before; two of the nests are so long, and took 1.00 and 1.16.
+"""Elements of a tile of columns that are scanned, or read again and too long to keep; its warps, where they are read
+again: 1.00 and 1.16 of f32, of three nests of bf16 1.00, 1.00 and 1.01 (1.14, 1.08 and 1.08 with columns of a segment).
+Where columns of 16 bits are few, half as many elements and twice as many warps: 8192 x 1000 took 26 us, and 40.
 
 Source: from tilings of random nests on an H200.
 """
@@ -180,7 +195,7 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
     if given.kept:
         values = whole * power_of_two(given.kept)
         least = min(machine.sector // given.width, MOST_KEPT // values)
-        if least < LEAST_KEPT:
+        if least * given.width < machine.sector:
             return _looped(given, machine)
         more = 1 if given.aligned else 2
         columns = max(least, min(KEPT_COLUMNS * more, KEPT * more // values))
@@ -224,6 +239,18 @@ def tile_of(given: Columns, machine: Machine) -> Tile:
     return Tile(columns, points, _warps(columns * points, each, machine))
 
 
+def short_tile(points: int, width: int, aligned: bool) -> Tile | None:
+    """The tile of columns of so few points that lanes could go through them by themselves, which several stages read;
+    None where they should. `width` is that of an element; `aligned`, rows begin at sectors.
+    """
+    lanes = power_of_two(points)
+    if points >= SHORT_POINTS and width >= 4:
+        return Tile(SHORT_COLUMNS, lanes, max(1, SHORT_COLUMNS * lanes // SHORT_WARP))
+    if points >= SHORT_POINTS and not aligned:
+        return Tile(LOOSE_KEPT // lanes, lanes, LOOSE_KEPT_WARPS)
+    return None
+
+
 def _warps(elements: int, each: int, machine: Machine) -> int:
     """Warps of a tile, so that a thread has so many elements."""
     return max(1, min(machine.warps, elements // (WARP * each)))
@@ -232,11 +259,14 @@ def _warps(elements: int, each: int, machine: Machine) -> int:
 def _looped(given: Columns, machine: Machine) -> Tile:
     """Of columns that are scanned, or read again from the cache."""
     more = RUNNING if given.running and not given.aligned else 1
-    columns = _enough(given, more * machine.segment // given.width, machine)
-    tile = WIDE if given.wide else AGAIN
+    wanted = machine.segment // given.width if given.running else COLUMNS
+    columns = _enough(given, more * wanted, machine)
+    tile, warps = WIDE if given.wide else AGAIN, AGAIN_WARPS
+    if given.width < 4 and columns < wanted and not given.running:
+        tile, warps = tile // 2, 2 * warps
     points = min(power_of_two(given.points), max(1, tile // columns))
-    full = columns * points >= AGAIN and given.width >= 4 and not given.running
-    return Tile(columns, points, AGAIN_WARPS if full else None)
+    full = columns * points >= min(tile, AGAIN) and not given.running and not given.wide
+    return Tile(columns, points, min(warps, machine.warps) if full else None)
 
 
 def _enough(given: Columns, columns: int, machine: Machine) -> int:
@@ -252,4 +282,4 @@ def wasted(size: int, columns: int) -> float:
     return -(-size // columns) * columns / size
 
 
-__all__ = ["WASTE", "Columns", "Tile", "tile_of", "wasted"]
+__all__ = ["WASTE", "Columns", "Tile", "short_tile", "tile_of", "wasted"]

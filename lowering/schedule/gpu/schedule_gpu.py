@@ -99,12 +99,6 @@ WINDOW_TILE = 512
 
 Source: measured by `make bench-constants ARGS='--only schedule_gpu.WINDOW_TILE'`
 """
-KEPT_POINTS, KEPT_COLUMNS = 16, 64
-"""Short columns of so many points that several stages read are tiles of so many columns, which stay in registers: three
-softmaxes of columns of 32 f32 took 0.54 to 0.74 of the time that lanes of their own took. Of 16 bits they took longer.
-
-Source: from tilings of random nests on an H200 (`make bench-gpu-schedules`).
-"""
 WINDOW_WARP = 64
 """How many of them a warp has: neighbouring threads read neighbours, at no alignment.
 
@@ -419,12 +413,11 @@ class _Chooser:
             lanes, self.settled = power_of_two(points), True
             return {**self.columns(root, SHORT_TILE // lanes, lanes), "warps": SHORT_TILE // POINTWISE_WARP}
         if root.axes and (across > 0 or not along) and static and points <= sliding_windows.WINDOW:
-            if points >= KEPT_POINTS and self.width() >= 4 and self.reads_again(leaves):
-                lanes = power_of_two(points)
-                return {
-                    **self.columns(root, KEPT_COLUMNS, lanes),
-                    "warps": max(1, KEPT_COLUMNS * lanes // SHORTEST_WARP),
-                }
+            aligned = self.begin_at_sectors(root, leaves, root.axes[-1])
+            tile = columns.short_tile(points, self.width(), aligned) if self.reads_again(leaves) else None
+            if tile is not None:
+                self.settled = self.width() < 4  # the model takes narrow loads for twice what they are
+                return {**self.columns(root, tile.columns, tile.points), "warps": tile.warps or 1}
             return self.columns(root, WINDOW_TILE, 1)
         if root.axes and across > along:
             return self.down_columns(root, leaves, points, static)
@@ -472,6 +465,9 @@ class _Chooser:
         kept = self.kept(leaves) if self.reads_again(leaves) else 0
         indexed = any(isinstance(leaf.op, loops.ReduceOp) and leaf.op.kind in EXTREMES for leaf in leaves)
         every, beside = self.volume(root.axes), self.points(axis)
+        # Columns that do not fill a sector alone lie beside those of other axes, if any lie beside them.
+        flat = len(root.axes) > 1 and beside * width < self.machine.sector
+        beside = every if flat else beside
         given = columns.Columns(
             every, beside, points, width, kept, static, running, indexed, self.wide,
             aligned=self.begin_at_sectors(root, leaves, axis),
@@ -482,6 +478,8 @@ class _Chooser:
         self.settled = not running
         tiling = self.columns(root, tile.columns, tile.points, axis)
         if len(root.axes) > 1 and axis == root.axes[-1] and columns.wasted(beside, tile.columns) >= columns.WASTE:
+            flat = True
+        if flat:
             tiling["along"] = 0
         return tiling if tile.warps is None else {**tiling, "warps": tile.warps}
 
