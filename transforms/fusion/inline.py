@@ -13,7 +13,7 @@ from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.operation import ops_of, replace_all_uses
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import Substitution, clone_op, has_points, index_ranges, loads_of, remove
-from cuesta.transforms.fusion.profit import large_sources
+from cuesta.transforms.fusion.profit import is_large, large_sources
 from cuesta.transforms.fusion.space import Space, volume
 
 
@@ -238,7 +238,8 @@ def times_as_often(load: loops.LoadOp, producer: loops.NestOp, ranges: sym.Symbo
     where more would be loaded than is now, or nobody knows.
 
     A masked load of a concatenation runs at every point of the whole, but reads each element of its part once. Where
-    windows overlap elements are loaded again in any case, those of the only large tensor that the producer reads.
+    windows overlap elements are loaded again in any case, those of the only large tensor that the producer reads. What
+    is small beside all points stays in the cache.
     """
     at = place_of(load, ranges).insert_before
     assert at is not None
@@ -250,7 +251,11 @@ def times_as_often(load: loops.LoadOp, producer: loops.NestOp, ranges: sym.Symbo
         return math.inf
     if here <= there:
         return 1.0
-    if there and (_reads_large_once(producer) or (load.mask is not None and _reads_once(load, space))):
+    if there and (
+        _reads_large_once(producer)
+        or (load.mask is not None and _reads_once(load, space))
+        or not any(is_large(one.source, here) for one in loads_of(producer))
+    ):
         return here / there
     return math.inf
 

@@ -31,6 +31,11 @@ ACCESS = 4
 
 Source: a definition: f32.
 """
+_LAUNCH = 1 << 24
+"""The cheap instructions that take no longer than a launch less saves, on a device that is asked for each.
+
+Source: a definition: 0.6 us of the reference machine's arithmetic, where a small kernel takes 2 at least.
+"""
 _MANY_COLUMNS = 1024
 """A nest that walks fewer columns does not take over a pointwise nest whose points other threads are woken for.
 
@@ -47,7 +52,7 @@ def recomputing_pays(
     first reader can store the result when it computes it: n + w + (k − 1) · w bytes are moved. If every reader computes
     it, n · k are. The difference must outweigh the arithmetic, which is then done once for each read, or, under masks,
     as many times as often as `times` says of a load (infinity: the body may not stand there). `sources` are what P
-    reads. Where arithmetic is cheap some of it is done for nothing: a nest that stores what it makes on the way cannot
+    reads. On a GPU so little arithmetic costs less than P's own launch. Where arithmetic is cheap some of it is done for nothing: a nest that stores what it makes on the way cannot
     be spread over as many programs.
     Requires: the producer is pointwise.
     """
@@ -64,21 +69,25 @@ def recomputing_pays(
             return False
         readers.add(loops.enclosing_nest(load))
     points = volume(producer.sizes)
-    read = sum(byte_width(source) for source in sources if _is_large(source, points))
+    read = sum(byte_width(source) for source in sources if is_large(source, points))
     stored = byte_width(producer.results[0])
     saved = (read + (stored - read) * len(readers)) / ACCESS
     cheap = traits_of(producer.results[0]).arithmetic_is_cheap
     if saved < 0 or (saved == 0 and not cheap):
         return False
     worth = ARITHMETIC_PER_ACCESS * (saved + cheap)
-    return (done - 1) * cost.arithmetic <= worth or (done - 1) * distinct_arithmetic(producer) <= worth
+    if (done - 1) * cost.arithmetic <= worth:
+        return True
+    arithmetic = (done - 1) * distinct_arithmetic(producer)
+    is_launched = traits_of(producer.results[0]).blocks and isinstance(points, int)
+    return arithmetic <= worth or (is_launched and arithmetic * points <= _LAUNCH)
 
 
 def large_sources(nest: loops.NestOp) -> set[SSAValue]:
     """The tensors that a nest reads and that do not stay in the cache while it runs."""
     points = volume(nest.sizes)
     handles = set(nest.handles)
-    return {load.source for load in loads_of(nest) if load.source not in handles and _is_large(load.source, points)}
+    return {load.source for load in loads_of(nest) if load.source not in handles and is_large(load.source, points)}
 
 
 def is_much_smaller(nest: loops.NestOp, source: SSAValue) -> bool:
@@ -94,7 +103,8 @@ def has_parts(producer: loops.NestOp, consumer: loops.NestOp, source: SSAValue, 
     return volume(consumer.sizes) == 1 and several and (not isinstance(elements, int) or elements >= machine.waking)
 
 
-def _is_large(source: SSAValue, points: sym.IndexExpr) -> bool:
+def is_large(source: SSAValue, points: sym.IndexExpr) -> bool:
+    """Whether a tensor has so many elements that it does not stay in the cache while so many points are computed."""
     elements = volume(sizes_of(tensor_type_of(source)))
     if isinstance(elements, int) and isinstance(points, int):
         return elements * thresholds.SMALL >= points

@@ -1,4 +1,6 @@
-"""Siblings: nests with one parallel domain that read one large tensor, and neither of which needs the other."""
+"""Siblings: nests with one parallel domain that read one large tensor, and neither of which needs the other; on a GPU
+also nests of few points that share nothing but their domain: one launch is less.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from collections.abc import Iterable
 from xdsl.ir import SSAValue
 
 from cuesta.dialects import loops, sym
-from cuesta.dialects.layout import sizes_of, tensor_type_of
+from cuesta.dialects.core.operation import ops_of
+from cuesta.dialects.layout import device_of, sizes_of, tensor_type_of, traits_of
 from cuesta.dialects.loops.surgery import is_pointwise
 from cuesta.transforms import thresholds
 from cuesta.transforms.fusion.space import volume
@@ -24,7 +27,8 @@ _MOST_OUTS = 8
 Source: measured by `make bench-constants ARGS='--only siblings._MOST_OUTS'`
 """
 
-_Key = tuple[SSAValue, tuple[sym.IndexExpr, ...]]
+_Key = tuple[SSAValue | str, tuple[sym.IndexExpr, ...]]
+"""What is read, or the device of what is small, and the domain."""
 
 
 class Siblings:
@@ -36,11 +40,13 @@ class Siblings:
 
     def add(self, nest: loops.NestOp, sources: Iterable[SSAValue]) -> None:
         """Remembers a nest that reads `sources`."""
-        for key in _keys(nest, sources):
+        for key in (*_keys(nest, sources), *_small(nest)):
             self._known.setdefault(key, []).append(nest)
 
     def of(self, nest: loops.NestOp, sources: Iterable[SSAValue]) -> loops.NestOp | None:
-        """The latest nest over the same domain that reads one of `sources`, a large tensor that `nest` reads."""
+        """The latest nest over the same domain that reads one of `sources`, a large tensor that `nest` reads; else one
+        that is as small.
+        """
         for key in _keys(nest, sources):
             known = self._known.get(key, [])
             while known and known[-1].parent is not nest.parent:  # others compute it now
@@ -51,11 +57,29 @@ class Siblings:
                 continue
             if is_pointwise(nest) == is_pointwise(found) and not _keeps_from_splitting(nest, found):
                 return found
+        for key in _small(nest):
+            known = [one for one in self._known.get(key, ()) if one.parent is nest.parent and one is not nest]
+            self._known[key] = known
+            # What is alike is left for `join-launches`, which makes one launch of any number.
+            if known and _names(known[-1]) != _names(nest) and len(known[-1].results) + len(nest.results) <= _MOST_OUTS:
+                return known[-1]
         return None
 
 
 def _keys(nest: loops.NestOp, sources: Iterable[SSAValue]) -> list[_Key]:
     return [(source, nest.sizes) for source in sources if _is_worth_sharing(source)]
+
+
+def _small(nest: loops.NestOp) -> list[_Key]:
+    """What nests of points that are small have in common with others, on a device that is asked for each launch."""
+    points = volume(nest.sizes)
+    if not nest.results or not traits_of(nest.results[0]).blocks or not isinstance(points, int) or points >= _LARGE:
+        return []
+    return [(device_of(tensor_type_of(nest.results[0])), nest.sizes)] if is_pointwise(nest) else []
+
+
+def _names(nest: loops.NestOp) -> list[str]:
+    return [op.name for op in ops_of(nest.body)]
 
 
 def _is_worth_sharing(source: SSAValue) -> bool:
