@@ -52,8 +52,8 @@ def recomputing_pays(
     first reader can store the result when it computes it: n + w + (k − 1) · w bytes are moved. If every reader computes
     it, n · k are. The difference must outweigh the arithmetic, which is then done once for each read, or, under masks,
     as many times as often as `times` says of a load (infinity: the body may not stand there). `sources` are what P
-    reads. On a GPU so little arithmetic costs less than P's own launch. Where arithmetic is cheap some of it is done for nothing: a nest that stores what it makes on the way cannot
-    be spread over as many programs.
+    reads. On a GPU so little arithmetic costs less than P's own launch. Where arithmetic is cheap some of it is done
+    for nothing: a nest that stores what it makes on the way cannot be spread over as many programs.
     Requires: the producer is pointwise.
     """
     if len(producer.results) != 1:

@@ -89,9 +89,10 @@ Source: from tilings of random nests on an H200.
 """
 KEPT_COLUMNS = 32
 """Columns of such a tile at most; at least, those of a sector: of 4096 columns of 4096 bf16 softmax took 76 us in tiles
-of 8 columns, and 43 in steps of 32 columns and 256 points (of 3000 of 10000 147 and 82, on an H200). Where rows of columns do not begin at sectors of memory, a tile has
-twice as many of each: fewer of its sectors belong to two tiles. With these numbers and those below tiles took 1.057 of
-the best, 1.22 the worst; 1.150 and 1.99 with 64 columns and threads for a full processor.
+of 8 columns, and 43 in steps of 32 columns and 256 points (of 3000 of 10000 147 and 82, on an H200). Where rows of
+columns do not begin at sectors of memory, a tile has twice as many of each: fewer of its sectors belong to two tiles.
+With these numbers and those below tiles took 1.057 of the best, 1.22 the worst; 1.150 and 1.99 with 64 columns and
+threads for a full processor.
 
 Source: from tilings of 57 random nests on an H100.
 """
