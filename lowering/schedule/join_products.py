@@ -59,6 +59,7 @@ from cuesta.transforms.products.products import (
     insert,
     load_in_f32,
     product_of,
+    scaled,
     static,
 )
 from cuesta.transforms.products.recomputing import (
@@ -405,7 +406,7 @@ def _contract(chain: Chain, loop: loops.ForOp, new: loops.NestOp, substitution: 
     for again in reversed(shared):
         total = insert(again(total), last.call, place)
         assert total is not None
-    return total
+    return scaled(total, last.alpha, last.call, place)
 
 
 _Shared = Callable[[SSAValue], Operation]

@@ -39,7 +39,7 @@ from cuesta.dialects.loops.surgery import (
     through_views,
     top_level_nest,
 )
-from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, static
+from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, scaled, static
 from cuesta.transforms.products.recomputing import as_factor, inline, one_precision, point_of, recompute, sweep
 from cuesta.transforms.products.tiles import times_of_walk, walked_tile
 
@@ -335,6 +335,7 @@ def walk_of(found: Between, group: Sequence[Last]) -> loops.NestOp:
         total = insert(reduction, call, place)
         assert total is not None
         scalar = element_type_of(last.product.result)
+        total = scaled(total, last.product.alpha, call, place)
         rounded = insert(elem.ConvertOp.build(total, scalar), call, place)
         assert rounded is not None
         end = [row, column] if last.is_left else [column, row]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -20,13 +22,16 @@ _ACCUMULATED = {
     "aten.bmm.dtype": "aten.baddbmm.dtype",
 }
 """Of a product, the overload that adds it to something."""
+_SUMS = {"aten.add.Tensor": 1, "aten.sub.Tensor": -1}
+"""By overload, the sign of the second term."""
 _PRODUCTS = frozenset([*_ACCUMULATED, *_ACCUMULATED.values()])
 _VIEWS = frozenset({"aten.view.default", "aten._unsafe_view.default", "aten.reshape.default"})
 
 
 class AccumulateProduct(RewritePattern):
-    """add(x, mm(a, b)) -> addmm(x, a, b), where x is a product; and the same for bmm, for products whose results are
-    wider than their factors, and through equal views of both.
+    """x + k · mm(a, b) -> addmm(x, a, b, alpha = k), and k · x + mm(a, b) -> addmm(x, a, b, beta = k), where x is a
+    product; and the same for differences, for bmm, for products whose results are wider than their factors, and through
+    equal views of both.
 
     Reassociates: a sum begins with x in place of 0, and in f16 and bf16 a product is not rounded before it is added to.
     NaN and infinities come out the same. Each product has no other use, so its memory may take the sum
@@ -35,10 +40,10 @@ class AccumulateProduct(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         """Rewrites a sum of products, of any number of them one after the other."""
-        if not isinstance(op, aten.AtenOp) or op.overload != "aten.add.Tensor" or len(op.operands) != 2:
+        if not isinstance(op, aten.AtenOp) or op.overload not in _SUMS or len(op.operands) != 2:
             return
         left, right = op.operands
-        for base, added in ((left, right), (right, left)):
+        for base, added, name in ((left, right, "alpha"), (right, left, "beta")):
             product, onto = below_view(added), below_view(base)
             if not isinstance(product.owner, aten.AtenOp) or product.owner.overload not in _ACCUMULATED:
                 continue
@@ -47,7 +52,7 @@ class AccumulateProduct(RewritePattern):
             if (reason := obstacle(op, base, added, onto, product)) is not None:
                 no_match(op, reason)
                 return
-            accumulate(op, base, added, onto, product.owner, rewriter)
+            accumulate(op, base, added, onto, product.owner, {name: factor_of(op)}, rewriter)
             return
 
 
@@ -59,8 +64,8 @@ def below_view(value: SSAValue) -> SSAValue:
 
 def obstacle(op: aten.AtenOp, base: SSAValue, added: SSAValue, onto: SSAValue, product: SSAValue) -> str | None:
     """Why a sum of products stays one."""
-    if op.argument("alpha") not in (1, 1.0):
-        return "one product is scaled"
+    if not factor_of(op):
+        return "one product is taken 0 times, or as often as only the call knows"
     if not is_tensor(onto) or kind_of(element_type_of(onto)) != "f":
         return "the products are not of floats"
     if onto.type != product.type or base.type != added.type or op.results[0].type != base.type:
@@ -72,6 +77,12 @@ def obstacle(op: aten.AtenOp, base: SSAValue, added: SSAValue, onto: SSAValue, p
     if 0 in strides_of(tensor_type_of(onto)):
         return "the memory of the product cannot take the sum"
     return None
+
+
+def factor_of(op: aten.AtenOp) -> float:
+    """How often a sum, or a difference, takes its second term; 0 where that is not known."""
+    value = op.argument("alpha")
+    return value * _SUMS[op.overload] if isinstance(value, int | float) else 0
 
 
 def same_view(a: SSAValue, b: SSAValue) -> bool:
@@ -91,13 +102,15 @@ def accumulate(
     added: SSAValue,
     onto: SSAValue,
     product: aten.AtenOp,
+    factors: Mapping[str, float],
     rewriter: PatternRewriter,
 ) -> None:
-    """Puts one product, which adds to the other, in the place of the sum."""
+    """Puts one product, which adds to the other, in the place of the sum; `factors` are those of either."""
     overload = aten.op_class(_ACCUMULATED[product.overload])
     wide = (product.argument("out_dtype"),) if product.overload.endswith(".dtype") else ()
-    factors = (product.tensor("self"), product.tensor("mat2"))
-    total: aten.AtenOp = overload.build([onto, *factors, *wide], result_types=[onto.type])
+    multiplied = (product.tensor("self"), product.tensor("mat2"))
+    said = {name: factor for name, factor in factors.items() if factor != 1}
+    total: aten.AtenOp = overload.build([onto, *multiplied, *wide], said, result_types=[onto.type])
     total.results[0].name_hint = product.results[0].name_hint
     new: list[Operation] = [total]
     view, viewed = base.owner, added.owner
@@ -116,7 +129,7 @@ def accumulate(
 
 
 class AccumulateProductsPass(ModulePass):
-    """mm(a, b) + mm(c, d) -> addmm(mm(c, d), a, b)."""
+    """mm(a, b) + k · mm(c, d) -> addmm(mm(a, b), c, d, alpha = k)."""
 
     name = "accumulate-products"
 

@@ -148,7 +148,7 @@ def _inner(factor: SSAValue) -> int | None:
 
 def _obstacle(product: Product, change: _Change, machine: Machine) -> str | None:
     """Why a product keeps its sizes; None where that of other sizes is expected to take less, copies included."""
-    if product.bias is not None and len(sizes_of(tensor_type_of(product.bias))) != 1:
+    if (added := _added(product)) is not None and len(sizes_of(tensor_type_of(added))) != 1:
         return "what is added is a matrix"
     if not is_contiguous(tensor_type_of(product.result)):
         return "the result does not lie row by row"
@@ -164,13 +164,18 @@ def _obstacle(product: Product, change: _Change, machine: Machine) -> str | None
             copied += machine.launch_bytes + 2.0 * math.prod(static(sizes_of(tensor_type_of(factor)))) * byte_width(
                 factor
             )
-    if product.bias is not None and _COLUMNS in change.longer:
+    if added is not None and _COLUMNS in change.longer:
         copied += machine.launch_bytes
     if _is_cut(change) and _others(product):
         copied += machine.launch_bytes + 2.0 * product.batch * rows * columns * byte_width(product.result)
     if copied >= lost:
         return f"copies move {copied:.3g} bytes, and the library loses the time of {lost:.3g}"
     return None
+
+
+def _added(product: Product) -> SSAValue | None:
+    """What a call is given to add, even if it does so 0 times."""
+    return product.call.tensor("self") if "add" in product.call.overload else None
 
 
 def _is_cut(change: _Change) -> bool:
@@ -187,16 +192,16 @@ def _align(product: Product, change: _Change) -> None:
     """Puts a product of other sizes in the place of one."""
     call, before = product.call, [product.left, product.right]
     given: list[SSAValue] = []
-    if product.bias is not None:
+    if (added := _added(product)) is not None:
         longer = _COLUMNS in change.longer
-        given.append(_longer(product, product.bias, (change.sizes[_COLUMNS],), (0,)) if longer else product.bias)
+        given.append(_longer(product, added, (change.sizes[_COLUMNS],), (0,)) if longer else added)
     for factor, axes in _axes_of(product):
         sizes = (*static(sizes_of(tensor_type_of(factor))[:-2]), *(change.sizes[axis] for axis in axes))
         order = list(range(len(sizes)))
         if _inner(factor) == 0:
             order[-2:] = order[:-3:-1]
         given.append(_longer(product, factor, sizes, order) if change.longer.intersection(axes) else factor)
-    operands, arguments = flatten_call(given)
+    operands, arguments = flatten_call(given, call.arguments_attr.keywords)
     old = tensor_type_of(product.result)
     sizes = (*sizes_of(old)[:-2], change.sizes[_ROWS], change.sizes[_COLUMNS])
     made = tensor_type(sizes, old.element_type, device=device_of(old))

@@ -30,7 +30,7 @@ from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import element_type_of, sizes_of, strides_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import through_views
 from cuesta.transforms.host.choose_libraries import with_onednn
-from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, remove_product
+from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, remove_product, with_bias
 
 ROWS = 8
 """Rows of a block, a power of two: with two vectors of columns its sums are in 16 of 32 registers. Blocks of 4x64,
@@ -177,12 +177,7 @@ def summed(product: Product, strips: SSAValue) -> loops.NestOp:
     total = insert(reduction, product.call, place)
     assert total is not None and isinstance(lanes, int)
     element: Sequence[sym.IndexExpr] = [*outer, row, strip * lanes + column]
-    if product.bias is not None:
-        added = sizes_of(tensor_type_of(product.bias))
-        own = [0 if size == 1 else dim for size, dim in zip(added, element[len(element) - len(added) :], strict=True)]
-        bias = load_in_f32(product.bias, own, around, nest.sizes, product.call, place)
-        total = insert(elem.make("add", total, bias), product.call, place)
-        assert total is not None
+    total = with_bias(product, total, element, around, nest.sizes, place)
     insert(loops.StoreOp.build(total, nest.handles[0], element, around), product.call, place)
     return nest
 

@@ -85,8 +85,18 @@ class Product:
 
     @property
     def bias(self) -> SSAValue | None:
-        """What is added."""
-        return self.call.tensor("self") if "add" in self.call.overload else None
+        """What is added, `beta` times; nothing where that is 0, whatever it holds."""
+        return self.call.tensor("self") if "add" in self.call.overload and self.beta else None
+
+    @property
+    def alpha(self) -> float:
+        """How often the sum of products is taken."""
+        return number_of(self.call, "alpha")
+
+    @property
+    def beta(self) -> float:
+        """How often what is added is taken."""
+        return number_of(self.call, "beta")
 
     @property
     def result(self) -> SSAValue:
@@ -173,8 +183,8 @@ def product_of(
         return None
     left, right = call.tensor(names[0]), call.tensor(names[1])
     bias = call.tensor("self") if "add" in call.overload else None
-    if bias is not None and not (is_one(call, "beta") and is_one(call, "alpha")):
-        no_match(call, "is not taken for a product: it multiplies the sum, or what it adds, by a number")
+    if bias is not None and (reason := unknown_factors(call)) is not None:
+        no_match(call, f"is not taken for a product: {reason}")
         return None
     every = [value.type for value in (call.results[0], left, right, *(() if bias is None else (bias,)))]
     scalar = element_type_of(call.results[0])
@@ -267,6 +277,23 @@ def _beside(
         if other is not None and other.sizes == product.sizes and (other.windows is None) == (product.windows is None):
             found.append(other)
     return tuple(found)
+
+
+def number_of(call: CallLike, name: str) -> float:
+    """`alpha` or `beta` of a product to which something is added; 1 of any other."""
+    value = call.argument(name) if "add" in call.overload else 1
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def unknown_factors(call: CallLike) -> str | None:
+    """Why nobody but the library knows what becomes of the sum of a product, or of what is added to it."""
+    alpha, beta = call.argument("alpha"), call.argument("beta")
+    if not isinstance(alpha, int | float) or not isinstance(beta, int | float):
+        return "only the call knows by what the sum, or what is added, is multiplied"
+    if alpha == 0:
+        return "it takes the sum 0 times, and libraries differ in what that is of infinities and NaN"
+    return None
 
 
 def is_one(call: CallLike, name: str) -> bool:
@@ -450,19 +477,45 @@ def sum_at(
     insert(loops.YieldOp.build(multiplied), product.call, inside)
     total = insert(reduction, product.call, place)
     assert total is not None
-    if product.bias is not None:
-        bias_sizes = sizes_of(tensor_type_of(product.bias))
-        last = dims[len(dims) - len(bias_sizes) :]
-        own = [0 if size == 1 else dim for size, dim in zip(bias_sizes, last, strict=True)]
-        bias = load_in_f32(product.bias, own, around, ranges, product.call, place)
-        total = insert(elem.make("add", total, bias), product.call, place)
-        assert total is not None
+    total = with_bias(product, total, dims, around, ranges, place)
     scalar = element_type_of(product.result)
     if scalar == f32:
         return total, total
     rounded = insert(elem.ConvertOp.build(total, scalar), product.call, place)
     assert rounded is not None
     return total, rounded
+
+
+def with_bias(
+    product: Product,
+    total: SSAValue,
+    dims: Sequence[sym.IndexExpr],
+    around: Sequence[SSAValue],
+    ranges: Sequence[sym.IndexExpr],
+    place: InsertPoint,
+) -> SSAValue:
+    """Inserts alpha · total + beta · bias for the element `dims` of a result; in f32, and not rounded to another type."""
+    call = product.call
+    found = scaled(total, product.alpha, call, place)
+    if (bias := product.bias) is not None:
+        sizes = sizes_of(tensor_type_of(bias))
+        own = [0 if size == 1 else dim for size, dim in zip(sizes, dims[len(dims) - len(sizes) :], strict=True)]
+        added = load_in_f32(bias, own, around, ranges, call, place)
+        whole = insert(elem.make("add", found, scaled(added, product.beta, call, place)), call, place)
+        assert whole is not None
+        return whole
+    return found
+
+
+def scaled(value: SSAValue, factor: float, like: Operation, place: InsertPoint) -> SSAValue:
+    """Inserts the product of a value and a number, which is rounded to the value's type as libraries do; no op for 1."""
+    if factor == 1.0:
+        return value
+    number = insert(elem.constant(factor, value.type), like, place)
+    assert number is not None
+    found = insert(elem.make("mul", value, number), like, place)
+    assert found is not None
+    return found
 
 
 def load_in_f32(
@@ -582,14 +635,18 @@ __all__ = [
     "is_one",
     "is_widening",
     "load_in_f32",
+    "number_of",
     "producer_of",
     "product_of",
     "products_of",
     "reads_each_once",
     "remove_product",
     "replace",
+    "scaled",
     "static",
     "stores_in_order",
     "sum_at",
     "types_of_convolutions",
+    "unknown_factors",
+    "with_bias",
 ]

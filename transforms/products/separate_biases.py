@@ -18,6 +18,7 @@ from typing import Final
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, f32
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -28,7 +29,7 @@ from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import element_type_of, is_tensor, sizes_of, tensor_type_of, traits_of
 from cuesta.dialects.loops.surgery import remove
-from cuesta.transforms.products.products import insert, is_one, load_in_f32
+from cuesta.transforms.products.products import insert, load_in_f32, number_of, scaled, unknown_factors
 
 _CONVOLUTION: Final = "aten.convolution.default"
 _ADDMM: Final = "aten.addmm.default"
@@ -36,8 +37,8 @@ _BACKWARD: Final = "aten.convolution_backward.default"
 
 
 class SeparateBiasesPass(ModulePass):
-    """convolution(x, w, b) -> convolution(x, w, none) + b; addmm(b, x, w) -> mm(x, w) + b, where a nest follows; the
-    third result of convolution_backward(dy, …) -> a sum of dy.
+    """convolution(x, w, b) -> convolution(x, w, none) + b; addmm(b, x, w) -> alpha · mm(x, w) + beta · b, where a nest
+    follows; the third result of convolution_backward(dy, …) -> a sum of dy.
 
     Reassociates in a product: a sum begins with 0 in place of the bias. In f16 and bf16 a convolution is rounded before
     its bias is added, as in eager, whose library does the same; a product would not be, and is left alone.
@@ -116,8 +117,8 @@ def obstacle(call: loops.ExternOp) -> str | None:
         return "who is no nest sees the sum"
     if element_type_of(result) != f32:
         return "the product would be rounded before the bias is added"
-    if not (is_one(call, "beta") and is_one(call, "alpha")):
-        return "a term is scaled"
+    if (reason := unknown_factors(call)) is not None:
+        return reason
     sizes = sizes_of(tensor_type_of(call.tensor("self")))
     if len(sizes) == 2 and sizes[0] != 1:
         return "what is added is a matrix"
@@ -128,6 +129,7 @@ def separate(call: loops.ExternOp) -> None:
     """Puts a call without a bias, and a nest that adds it, in the place of a call."""
     result = tensor_type_of(call.results[0])
     sizes = sizes_of(result)
+    alpha, beta = number_of(call, "alpha"), number_of(call, "beta")
     if call.overload == _CONVOLUTION:
         bias, overload = call.tensor("bias"), _CONVOLUTION
         positional = call.positional_values()
@@ -146,10 +148,12 @@ def separate(call: loops.ExternOp) -> None:
     along = dims[1:2] if overload == _CONVOLUTION else dims[len(dims) - len(own) :]
     at = [0 if size == 1 else dim for size, dim in zip(own, along, strict=True)]
     variables = nest.induction_variables
-    left = load_in_f32(alone.results[0], dims, variables, sizes, call, place)
-    right = load_in_f32(bias, at, variables, sizes, call, place)
-    total = insert(elem.make("add", left, right), call, place)
-    assert total is not None
+    total: SSAValue | None = load_in_f32(alone.results[0], dims, variables, sizes, call, place)
+    total = scaled(total, alpha, call, place)
+    if beta:
+        right = scaled(load_in_f32(bias, at, variables, sizes, call, place), beta, call, place)
+        total = insert(elem.make("add", total, right), call, place)
+        assert total is not None
     if result.element_type != f32:
         total = insert(elem.ConvertOp.build(total, result.element_type), call, place)
         assert total is not None

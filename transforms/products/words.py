@@ -15,7 +15,7 @@ from cuesta.dialects.layout import element_type_of, sizes_of, tensor_type, tenso
 from cuesta.dialects.loops.surgery import Substitution, clone_op, remove, through_views
 from cuesta.dialects.word_types import words_type
 from cuesta.transforms.accuracy.elide_roundings import asks_which
-from cuesta.transforms.products.products import Product, insert, is_widening, load_in_f32
+from cuesta.transforms.products.products import Product, insert, is_widening, with_bias
 
 _SIGNS = 0x80808080 - (1 << 32)
 """The highest bit of each byte of a word: what is 128 more has it turned. Four bytes of 128 without a sign, too.
@@ -141,12 +141,7 @@ class _Sums:
             assert less is not None
             total = insert(elem.make("sub", total, less), call, place)
             assert total is not None
-        if product.bias is not None:
-            sizes = sizes_of(tensor_type_of(product.bias))
-            own = [0 if size == 1 else e for size, e in zip(sizes, index[len(index) - len(sizes) :], strict=True)]
-            bias = load_in_f32(product.bias, own, around, nest.sizes, call, place)
-            total = insert(elem.make("add", total, bias), call, place)
-            assert total is not None
+        total = with_bias(product, total, index, around, nest.sizes, place)
         scalar = element_type_of(product.result)
         rounded = total if scalar == kind else insert(elem.ConvertOp.build(total, scalar), call, place)
         assert rounded is not None

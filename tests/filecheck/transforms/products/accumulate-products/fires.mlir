@@ -64,3 +64,21 @@ func.func @main(%a : tensor<4x8xbf16>, %b : tensor<8x5xbf16>, %c : tensor<4x3xf1
   %t = aten.add.Tensor(%s, %o) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
   func.return %t : tensor<4x5xf32>
 }
+
+// -----
+// Scaled, and taken away: from either side.
+// CHECK:      %[[M:.*]] = aten.mm.default(%a, %b)
+// CHECK-NEXT: %[[N:.*]] = aten.addmm.default(%[[M]], %c, %d, alpha = 2.5)
+// CHECK-NEXT: %[[O:.*]] = aten.addmm.default(%[[N]], %a, %b, beta = -1)
+// CHECK-NEXT: %[[P:.*]] = aten.addmm.default(%[[O]], %c, %d, alpha = -3)
+// CHECK-NEXT: func.return %[[P]]
+func.func @main(%a : tensor<4x8xf32>, %b : tensor<8x5xf32>, %c : tensor<4x3xf32>, %d : tensor<3x5xf32>) -> tensor<4x5xf32> {
+  %m = aten.mm.default(%a, %b) : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+  %n = aten.mm.default(%c, %d) : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>
+  %s = aten.add.Tensor(%m, %n, alpha = 2.5) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  %o = aten.mm.default(%a, %b) : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+  %t = aten.sub.Tensor(%o, %s) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  %p = aten.mm.default(%c, %d) : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>
+  %u = aten.sub.Tensor(%t, %p, alpha = 3) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  func.return %u : tensor<4x5xf32>
+}

@@ -23,14 +23,14 @@ func.func @main(%a : tensor<4x8xf32>, %b : tensor<8x5xf32>) -> tensor<4x5xf32> {
 }
 
 // -----
-// Scaled; onto something that is no product (it would be copied); of other types; broadcast; of integers.
+// Taken 0 times; onto something that is no product (it would be copied); of other types; broadcast; of integers.
 // CHECK-COUNT-5: aten.add.Tensor
 // CHECK-NOT:     aten.addmm
 // CHECK:         func.return
 func.func @main(%a : tensor<4x8xf32>, %b : tensor<8x5xf32>, %x : tensor<4x5xf32>, %h : tensor<4x8xf16>, %g : tensor<8x5xf16>, %r : tensor<1x8xf32>, %i : tensor<4x8xi64>, %j : tensor<8x5xi64>) -> (tensor<4x5xf32>, tensor<4x5xf32>, tensor<4x5xf32>, tensor<4x5xf32>, tensor<4x5xi64>) {
   %m = aten.mm.default(%a, %b) : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
   %n = aten.mm.default(%a, %b) : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
-  %s = aten.add.Tensor(%m, %n, alpha = 2) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+  %s = aten.add.Tensor(%m, %n, alpha = 0) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
   %o = aten.mm.default(%a, %b) : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
   %t = aten.add.Tensor(%x, %o) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
   %p = aten.mm.default(%a, %b) : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>

@@ -124,3 +124,30 @@ func.func @main(%x : tensor<20x32xf16>, %v : tensor<32x24xf16>, %w : tensor<24x1
   %n = loops.extern pure "aten.mm.default"(%y, %w) : (tensor<20x24xf16>, tensor<24x16xf16>) -> tensor<20x16xf16>
   func.return %n : tensor<20x16xf16>
 }
+
+// -----
+// Both terms are scaled, and what follows takes the sum before it is rounded. What is taken 0 times is not read.
+// CHECK:      loops.reduce sum
+// CHECK:      %[[A:.*]] = elem.constant 0.5 : f32
+// CHECK-NEXT: %[[S:.*]] = elem.mul %{{.*}}, %[[A]] : f32
+// CHECK:      loops.load %c[%j]
+// CHECK:      %[[B:.*]] = elem.constant 2.0 : f32
+// CHECK-NEXT: %[[C:.*]] = elem.mul %{{.*}}, %[[B]] : f32
+// CHECK-NEXT: %[[T:.*]] = elem.add %[[S]], %[[C]] : f32
+// CHECK-NEXT: elem.tanh %[[T]]
+// CHECK:      loops.reduce sum
+// CHECK:      elem.constant 3.0 : f32
+// CHECK-NOT:  loops.load
+// CHECK:      func.return
+func.func @main(%c : tensor<24xf16>, %a : tensor<20x32xf16>, %b : tensor<32x24xf16>) -> (tensor<20x24xf16>, tensor<20x24xf16>) {
+  %m = loops.extern pure "aten.addmm.default"(%c, %a, %b, beta = 2, alpha = 0.5) : (tensor<24xf16>, tensor<20x32xf16>, tensor<32x24xf16>) -> tensor<20x24xf16>
+  %y = loops.nest (%i : 20, %j : 24) outs(%o : tensor<20x24xf16>) {
+    %0 = loops.load %m[%i, %j] : tensor<20x24xf16>
+    %1 = elem.convert %0 : f16 to f32
+    %2 = elem.tanh %1 : f32
+    %3 = elem.convert %2 : f32 to f16
+    loops.store %3, %o[%i, %j] : tensor<20x24xf16>
+  }
+  %n = loops.extern pure "aten.addmm.default"(%c, %a, %b, beta = 0, alpha = 3) : (tensor<24xf16>, tensor<20x32xf16>, tensor<32x24xf16>) -> tensor<20x24xf16>
+  func.return %y, %n : tensor<20x24xf16>, tensor<20x24xf16>
+}

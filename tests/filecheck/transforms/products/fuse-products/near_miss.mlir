@@ -8,10 +8,10 @@ func.func @main(%a : tensor<20x32xf32>, %b : tensor<32x24xf32>) -> tensor<20x24x
 }
 
 // -----
-// Not the plain sum.
+// The sum taken 0 times.
 // CHECK: loops.extern pure "aten.addmm.default"
 func.func @main(%c : tensor<24xf16>, %a : tensor<20x32xf16>, %b : tensor<32x24xf16>) -> tensor<20x24xf16> {
-  %m = loops.extern pure "aten.addmm.default"(%c, %a, %b, beta = 2) : (tensor<24xf16>, tensor<20x32xf16>, tensor<32x24xf16>) -> tensor<20x24xf16>
+  %m = loops.extern pure "aten.addmm.default"(%c, %a, %b, alpha = 0) : (tensor<24xf16>, tensor<20x32xf16>, tensor<32x24xf16>) -> tensor<20x24xf16>
   func.return %m : tensor<20x24xf16>
 }
 

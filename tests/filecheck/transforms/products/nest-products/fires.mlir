@@ -71,3 +71,23 @@ builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 16, products
     func.return %y : tensor<8x512xf32>
   }
 }
+
+// -----
+
+// Both terms are scaled; of the second call the matrix that it adds 0 times is not read.
+// CHECK:      %y = loops.nest
+// CHECK:        elem.constant 0.5 : f32
+// CHECK:        loops.load %m[
+// CHECK:        elem.constant 2.0 : f32
+// CHECK:        elem.add
+// CHECK:      %z = loops.nest
+// CHECK:        elem.constant 3.0 : f32
+// CHECK-NOT:    loops.load %m[
+// CHECK:      func.return
+builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 16, products = 1.4, processors = 132>} {
+  func.func @main(%x : tensor<6x128x32xf32>, %w : tensor<6x32x64xf32>, %m : tensor<6x128x64xf32>) -> (tensor<6x128x64xf32>, tensor<6x128x64xf32>) {
+    %y = loops.extern pure "aten.baddbmm.default"(%m, %x, %w, beta = 2, alpha = 0.5) : (tensor<6x128x64xf32>, tensor<6x128x32xf32>, tensor<6x32x64xf32>) -> tensor<6x128x64xf32>
+    %z = loops.extern pure "aten.baddbmm.default"(%m, %x, %w, beta = 0, alpha = 3.0) : (tensor<6x128x64xf32>, tensor<6x128x32xf32>, tensor<6x32x64xf32>) -> tensor<6x128x64xf32>
+    func.return %y, %z : tensor<6x128x64xf32>, tensor<6x128x64xf32>
+  }
+}

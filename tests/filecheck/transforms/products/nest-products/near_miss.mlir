@@ -1,7 +1,7 @@
 // RUN: cuesta-opt %s -p nest-products --split-input-file
 
 // Few rows: the copy costs more than it gains. Fewer columns than a vector has lanes, and columns that are no whole vectors.
-// A factor of columns that is larger than what caches hold. A term that is scaled. Other types. A size that the call knows.
+// A factor of columns that is larger than what caches hold. A sum that is taken 0 times. Other types. A size that the call knows.
 // CHECK-NOT: loops.nest
 builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 16, products = 1.4, processors = 132>} {
   func.func @main(%few : tensor<24x512xf32>, %x : tensor<512x512xf32>, %n : tensor<512x8xf32>, %o : tensor<512x40xf32>, %l : tensor<512x4096xf32>, %b : tensor<512xf32>, %h : tensor<512x512xbf16>, %d : tensor<512x512xf64>, %u : tensor<?x512xf32, #aten.layout<sizes = [s0, 512]>>) -> (tensor<24x512xf32>, tensor<512x8xf32>, tensor<512x40xf32>, tensor<512x4096xf32>, tensor<512x512xf32>, tensor<512x512xbf16>, tensor<512x512xf64>, tensor<?x512xf32, #aten.layout<sizes = [s0, 512]>>) attributes {sym.symbols = #sym.symbols<s0 in [2, 640]>} {
@@ -9,7 +9,7 @@ builtin.module attributes {cuesta.machine = #cuesta.machine<lanes = 16, products
     %c1 = loops.extern pure "aten.mm.default"(%x, %n) : (tensor<512x512xf32>, tensor<512x8xf32>) -> tensor<512x8xf32>
     %c2 = loops.extern pure "aten.mm.default"(%x, %o) : (tensor<512x512xf32>, tensor<512x40xf32>) -> tensor<512x40xf32>
     %c3 = loops.extern pure "aten.mm.default"(%x, %l) : (tensor<512x512xf32>, tensor<512x4096xf32>) -> tensor<512x4096xf32>
-    %c4 = loops.extern pure "aten.addmm.default"(%b, %x, %x, beta = 2) : (tensor<512xf32>, tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+    %c4 = loops.extern pure "aten.addmm.default"(%b, %x, %x, alpha = 0) : (tensor<512xf32>, tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
     %c5 = loops.extern pure "aten.mm.default"(%h, %h) : (tensor<512x512xbf16>, tensor<512x512xbf16>) -> tensor<512x512xbf16>
     %c6 = loops.extern pure "aten.mm.default"(%d, %d) : (tensor<512x512xf64>, tensor<512x512xf64>) -> tensor<512x512xf64>
     %c7 = loops.extern pure "aten.mm.default"(%u, %x) : (tensor<?x512xf32, #aten.layout<sizes = [s0, 512]>>, tensor<512x512xf32>) -> tensor<?x512xf32, #aten.layout<sizes = [s0, 512]>>

@@ -104,3 +104,30 @@ func.func @main(%x : tensor<2x3x6xf32, #aten.layout<device = "cuda:0">>, %w : te
   %c = loops.extern pure "aten.convolution.default"(%x, %w, %b, [1], [1], [1], false, [0], 1) : (tensor<2x3x6xf32, #aten.layout<device = "cuda:0">>, tensor<5x3x3xf32, #aten.layout<device = "cuda:0">>, tensor<5xf32, #aten.layout<device = "cuda:0">>) -> tensor<2x5x6xf32, #aten.layout<device = "cuda:0">>
   func.return %c : tensor<2x5x6xf32, #aten.layout<device = "cuda:0">>
 }
+
+// -----
+
+// A product whose terms are scaled; the bias of the second one is not read.
+// CHECK:      %[[M:.*]] = loops.extern pure "aten.mm.default"(%x, %w)
+// CHECK-NEXT: loops.nest
+// CHECK:        loops.load %[[M]]
+// CHECK:        elem.constant 0.5 : f32
+// CHECK:        loops.load %b[
+// CHECK:        elem.constant 2.0 : f32
+// CHECK:        elem.add
+// CHECK:      %[[N:.*]] = loops.extern pure "aten.mm.default"(%x, %w)
+// CHECK-NEXT: loops.nest
+// CHECK:        elem.constant 3.0 : f32
+// CHECK-NOT:    loops.load %b[
+// CHECK:      func.return
+func.func @main(%x : tensor<4x3xf32, #aten.layout<device = "cuda:0">>, %w : tensor<3x5xf32, #aten.layout<device = "cuda:0">>, %b : tensor<5xf32, #aten.layout<device = "cuda:0">>) -> (tensor<4x5xf32, #aten.layout<device = "cuda:0">>, tensor<4x5xf32, #aten.layout<device = "cuda:0">>) {
+  %c = loops.extern pure "aten.addmm.default"(%b, %x, %w, beta = 2.0, alpha = 0.5) : (tensor<5xf32, #aten.layout<device = "cuda:0">>, tensor<4x3xf32, #aten.layout<device = "cuda:0">>, tensor<3x5xf32, #aten.layout<device = "cuda:0">>) -> tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+  %d = loops.extern pure "aten.addmm.default"(%b, %x, %w, beta = 0, alpha = 3) : (tensor<5xf32, #aten.layout<device = "cuda:0">>, tensor<4x3xf32, #aten.layout<device = "cuda:0">>, tensor<3x5xf32, #aten.layout<device = "cuda:0">>) -> tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+  %y, %z = loops.nest (%0 : 4, %1 : 5) outs(%o : tensor<4x5xf32, #aten.layout<device = "cuda:0">>, %p : tensor<4x5xf32, #aten.layout<device = "cuda:0">>) {
+    %l = loops.load %c[%0, %1] : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+    loops.store %l, %o[%0, %1] : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+    %m = loops.load %d[%0, %1] : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+    loops.store %m, %p[%0, %1] : tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+  }
+  func.return %y, %z : tensor<4x5xf32, #aten.layout<device = "cuda:0">>, tensor<4x5xf32, #aten.layout<device = "cuda:0">>
+}
