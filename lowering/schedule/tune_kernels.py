@@ -29,19 +29,14 @@ from cuesta.dialects.core.setting import setting
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.func import FuncOp, ReturnOp
-from cuesta.dialects.layout import is_tensor_type, sizes_of, traits_of
+from cuesta.dialects.layout import is_tensor, is_tensor_type, sizes_of, traits_of
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
+from cuesta.transforms.products.gradients import join_gradients, split_gradients
+from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import around
-from cuesta.transforms.products.products import (
-    Product,
-    fused_nest,
-    products_of,
-    replace,
-    static,
-    types_of_convolutions,
-)
+from cuesta.transforms.products.products import Product, products_of, static, types_of_convolutions
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts, reduced, reduced_nest, replace_reduced
 from cuesta.transforms.products.tiles import TRIED, estimates, tiles_for
 
@@ -203,6 +198,7 @@ def tune_products(
     taken: set[loops.ExternOp] = set()
     busy = set(untouched)
     types = types_of_convolutions(options.tf32_convolutions)
+    split_gradients(block)
     for product in products_of(block, tf32=options.tf32, untouched=untouched, convolutions=types):
         if not (traits := traits_of_device(product.device)).contractions or not traits.tunes:
             continue
@@ -232,6 +228,7 @@ def tune_products(
                 together.erase()
         asked[key].answers.append(lambda best, product=product, found=variants: fuse(product, found, best, options))
     settle(list(asked.values()), measure)
+    join_gradients(block)
 
 
 @struct
@@ -342,7 +339,7 @@ def program_of(
     last = copies[-1]
     if choices:
         last.properties["schedule"] = loops.ScheduleAttr.of(choices)
-    returned = list(last.results)
+    returned = [result for result in last.results if is_tensor(result)]
     returned += [values[value] for value in results if values[value] not in returned]
     block.add_op(ReturnOp.build(returned))
     for op in block.walk():

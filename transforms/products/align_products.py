@@ -97,7 +97,7 @@ class AlignProductsPass(ModulePass):
             if not traits_of(product.result).blocks:
                 continue
             if product.windows is not None:
-                if not traits_of(product.result).contractions:
+                if not traits_of(product.result).contractions or product.windows.unmeasured:
                     continue
                 if (reason := gains_by_channels(product, machine)) is not None:
                     no_match(product.call, f"keeps its channels: {reason}")

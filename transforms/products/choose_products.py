@@ -23,8 +23,10 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.fingerprint import fingerprint
 from cuesta.dialects.core.machine import machine_of
 from cuesta.dialects.core.tracing import chose, no_match
+from cuesta.transforms.products.gradients import join_gradients, split_gradients
+from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import Plan, plan_of, plan_of_reduced, producer_at
-from cuesta.transforms.products.products import Product, fused_nest, products_of, replace, types_of_convolutions
+from cuesta.transforms.products.products import Product, products_of, types_of_convolutions
 from cuesta.transforms.products.reduced_products import Reduced, reduced, reduced_nest, replace_reduced
 
 
@@ -35,8 +37,8 @@ class ChooseProductsPass(ModulePass):
     product: y[n, o, p] = Σ_k x[n, c, p · step + a · gap − margin] · w[o, c, a], and 0 where there is no such element.
 
     Reassociates, and what follows takes the sum before it is rounded. Near misses: a product that nothing surrounds; a
-    nest with a schedule of its own; a device without matrix units; a convolution with groups, or whose images do not
-    lie along its windows.
+    nest with a schedule of its own; a device without matrix units; a convolution whose images do not lie along its
+    windows; one with groups, a transposed one and the gradients of any, of which nothing was measured.
     """
 
     name = "choose-products"
@@ -52,6 +54,7 @@ class ChooseProductsPass(ModulePass):
             return
         chosen = [one for one in block.ops if isinstance(one, loops.NestOp) and one.choices]
         known: dict[tuple[object, ...], Plan | None] = {}
+        split_gradients(block)
         types = types_of_convolutions(self.tf32_convolutions)
         for product in products_of(block, tf32=self.tf32, untouched=chosen, convolutions=types):
             if product.call.parent is not block or not traits_of_device(product.device).contractions:
@@ -61,8 +64,11 @@ class ChooseProductsPass(ModulePass):
             if key not in known:
                 known[key] = plan_of(product, machine) if rows is None else plan_of_reduced(rows, machine)
             plan = known[key]
-            if plan is None or not plan.pays:
+            unmeasured = "" if product.windows is None else product.windows.unmeasured
+            if plan is None or not plan.pays or unmeasured:
                 told = _told(product, rows) if plan is None else _compared(plan.together, plan.apart)
+                if plan is not None and unmeasured:
+                    told += f", but {unmeasured}, of which nothing was measured"
                 no_match(product.call, f"stays the library's: {told}")
                 continue
             chose(product.call, f"is one nest with what surrounds it: {_compared(plan.together, plan.apart)}")
@@ -71,6 +77,7 @@ class ChooseProductsPass(ModulePass):
             else:
                 nest = fused_nest(product, prologues=plan.prologues, beside=plan.beside)
                 replace(product, nest, plan.tile)
+        join_gradients(block)
 
 
 def _key(product: Product, rows: Reduced | None) -> tuple[object, ...]:

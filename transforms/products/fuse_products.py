@@ -11,7 +11,9 @@ from xdsl.passes import ModulePass
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.machine import machine_of
-from cuesta.transforms.products.products import fused_nest, products_of, replace, types_of_convolutions
+from cuesta.transforms.products.gradients import join_gradients, split_gradients
+from cuesta.transforms.products.product_nests import fused_nest, replace
+from cuesta.transforms.products.products import products_of, types_of_convolutions
 from cuesta.transforms.products.tiles import estimates
 
 
@@ -35,8 +37,10 @@ class FuseProductsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         types = types_of_convolutions(self.tf32_convolutions)
+        split_gradients(entry_block(op))
         for product in products_of(entry_block(op), tf32=self.tf32, convolutions=types):
             nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
             whole = estimates(product.sizes, product.batch, product.bits, machine_of(op))
             tile = next(choices for _, choices in whole if "part" not in choices)
             replace(product, nest, tile if traits_of_device(product.device).contractions else {})
+        join_gradients(entry_block(op))

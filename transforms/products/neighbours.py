@@ -18,12 +18,11 @@ def static(sizes: Sequence[sym.IndexExpr]) -> tuple[int, ...]:
 
 
 def consumer_of(
-    call: loops.ExternOp, positions: dict[Operation, int], taken: set[loops.NestOp]
+    result: SSAValue, positions: dict[Operation, int], taken: set[loops.NestOp]
 ) -> tuple[loops.NestOp | None, bool]:
     """The first user, if it is a pointwise nest that reads every element once, or each of a part when nobody reads the
     rest; and whether there are other users.
     """
-    result = call.results[0]
     users: dict[Operation, None] = {}
     for use in result.uses:
         top: Operation = use.operation

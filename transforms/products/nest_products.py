@@ -30,7 +30,8 @@ from cuesta.dialects.core.tracing import no_match
 from cuesta.dialects.layout import element_type_of, sizes_of, strides_of, tensor_type, tensor_type_of
 from cuesta.dialects.loops.surgery import through_views
 from cuesta.transforms.host.choose_libraries import with_onednn
-from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, remove_product, with_bias
+from cuesta.transforms.products.product_nests import remove_product
+from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, with_bias
 
 ROWS = 8
 """Rows of a block, a power of two: with two vectors of columns its sums are in 16 of 32 registers. Blocks of 4x64,

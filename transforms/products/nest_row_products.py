@@ -39,7 +39,8 @@ from cuesta.dialects.layout import is_tensor_type, sizes_of, strides_of, tensor_
 from cuesta.dialects.loops.surgery import loads_of, remove, top_level_nest
 from cuesta.transforms.fusion.inline import inline_at, stored_values
 from cuesta.transforms.products.matrices import Matrix, matrix_of
-from cuesta.transforms.products.products import Product, fused_nest, producer_of, product_of, replace, static
+from cuesta.transforms.products.product_nests import fused_nest, replace
+from cuesta.transforms.products.products import Product, producer_of, product_of, static
 from cuesta.transforms.products.row_attention import ATTENTION, Attention, attention_of, lies_in_rows, nests_of
 
 LEAST_BYTES = 1 << 18

@@ -34,7 +34,8 @@ from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, st
 from cuesta.dialects.loops.surgery import Substitution
 from cuesta.transforms.products.neighbours import consumer_of, static
 from cuesta.transforms.products.nest_products import ROWS, lanes_of
-from cuesta.transforms.products.products import Product, product_of, replace
+from cuesta.transforms.products.product_nests import replace
+from cuesta.transforms.products.products import Product, product_of
 from cuesta.transforms.products.words import Words, has_words, word_nest
 
 INT_MM = "aten._int_mm.default"
@@ -131,7 +132,7 @@ def _product_of_bytes(call: loops.ExternOp, positions: dict[Operation, int]) -> 
             return None
         if 0 in sizes_of(kind):
             return None
-    return Product(call, *consumer_of(call, positions, set()), {}) if values[2].uses else None
+    return Product(call, *consumer_of(values[2], positions, set()), {}) if values[2].uses else None
 
 
 def _not_at_once(product: Product, consumer: loops.NestOp) -> str | None:

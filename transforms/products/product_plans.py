@@ -168,7 +168,7 @@ def _of_library(product: Product, machine: Machine) -> float:
     known = ALONE
     if product.windows is not None:
         known = Around(part_in_memory=_part_in_memory(product))
-        if product.windows.overlap and product.windows.channels < FEW:
+        if not product.windows.unmeasured and product.windows.overlap and product.windows.channels < FEW:
             points = points // product.windows.channels * FEW
     found = LIBRARY * estimates((rows, columns, points), product.batch, product.bits, machine, known)[0][0]
     if product.windows is not None and product.windows.overlap and points >= DEEP:

@@ -22,12 +22,20 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.aten.call import CallLike
 from cuesta.dialects.core.devices import traits_of_device
-from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.core.tracing import no_match
-from cuesta.dialects.layout import device_of, element_type_of, is_tensor_type, sizes_of, strides_of, tensor_type_of
-from cuesta.dialects.loops.surgery import Substitution, clone_op, loads_of, remove, through_views
-from cuesta.dialects.loops.writing import load_only_where, store_only_where, type_of_positions
+from cuesta.dialects.layout import (
+    device_of,
+    element_type_of,
+    is_tensor,
+    is_tensor_type,
+    sizes_of,
+    strides_of,
+    tensor_type_of,
+)
+from cuesta.dialects.loops.surgery import Substitution, clone_op, loads_of, through_views
+from cuesta.dialects.loops.writing import load_only_where, type_of_positions
+from cuesta.transforms.products.gradients import gradient_of
 from cuesta.transforms.products.neighbours import (
     consumer_of,
     producer_of,
@@ -37,7 +45,16 @@ from cuesta.transforms.products.neighbours import (
     varies_along_all,
     weights_of,
 )
-from cuesta.transforms.products.windows import CONVOLUTION, VECTOR, Windows, lies_across, reads_in_order, windows_of
+from cuesta.transforms.products.window_sums import Limit, WindowSums
+from cuesta.transforms.products.windows import (
+    CONVOLUTION,
+    GRADIENTS,
+    VECTOR,
+    Windows,
+    lies_across,
+    reads_in_order,
+    windows_of,
+)
 
 _FACTORS = {
     "aten.mm.default": ("self", "mat2"),
@@ -45,7 +62,6 @@ _FACTORS = {
     "aten.addmm.default": ("mat1", "mat2"),
     "aten.baddbmm.default": ("batch1", "batch2"),
     "aten._int_mm.default": ("self", "mat2"),
-    CONVOLUTION: ("input", "weight"),
 }
 """The names of the factors in the calls that are products."""
 
@@ -70,22 +86,28 @@ class Product:
     """By what they give, the pointwise nests that a factor is read from, and nobody else reads."""
     beside: tuple[Product, ...] = ()
     """Products of the same sizes that the consumer reads at the same points, and nobody else reads."""
-    windows: Windows | None = None
+    windows: Windows | WindowSums | None = None
     """Of a convolution, how it is a product: its factors are no matrices, and its result is none."""
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        return _FACTORS[self.call.overload] if self.windows is None else self.windows.factors
 
     @property
     def left(self) -> SSAValue:
         """The factor of rows."""
-        return self.call.tensor(_FACTORS[self.call.overload][0])
+        return self.call.tensor(self._names[0])
 
     @property
     def right(self) -> SSAValue:
         """The factor of columns."""
-        return self.call.tensor(_FACTORS[self.call.overload][1])
+        return self.call.tensor(self._names[1])
 
     @property
     def bias(self) -> SSAValue | None:
         """What is added, `beta` times; nothing where that is 0, whatever it holds."""
+        if self.call.overload == CONVOLUTION:
+            return self.call.optional_tensor("bias")
         return self.call.tensor("self") if "add" in self.call.overload and self.beta else None
 
     @property
@@ -101,7 +123,7 @@ class Product:
     @property
     def result(self) -> SSAValue:
         """The product."""
-        return self.call.results[0]
+        return result_of(self.call)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -115,13 +137,13 @@ class Product:
     def batch(self) -> int:
         """How many products of matrices it is."""
         if self.windows is not None:
-            return 1
+            return math.prod(self.windows.batch)
         return math.prod(static(sizes_of(tensor_type_of(self.result))[:-2]))
 
     @property
     def domain(self) -> tuple[int, ...]:
-        """The sizes of a nest that computes it: of a convolution, its rows and columns."""
-        return static(sizes_of(tensor_type_of(self.result))) if self.windows is None else self.windows.sizes[:2]
+        """The sizes of a nest that computes it: of a convolution, its batch, its rows and its columns."""
+        return static(sizes_of(tensor_type_of(self.result))) if self.windows is None else self.windows.domain
 
     def left_at(self, dims: Sequence[sym.IndexExpr], k: sym.IndexExpr) -> list[sym.IndexExpr]:
         """The index in the left factor of the number `k` that is summed for the element `dims` of the result."""
@@ -142,6 +164,13 @@ class Product:
         return getattr(element_type_of(self.result), "bitwidth", 32)
 
 
+def result_of(call: loops.ExternOp) -> SSAValue:
+    """What a product gives: of gradients, the one that there is."""
+    if call.overload == GRADIENTS:
+        return next(result for result in call.results if is_tensor(result))
+    return call.results[0]
+
+
 def products_of(
     block: Block,
     *,
@@ -156,7 +185,7 @@ def products_of(
     positions: dict[Operation, int] = {op: position for position, op in enumerate(block.ops)}
     taken = set(untouched)
     for op in block.ops:
-        if isinstance(op, loops.ExternOp) and op.overload in _FACTORS:
+        if isinstance(op, loops.ExternOp) and (op.overload in _FACTORS or op.overload in (CONVOLUTION, GRADIENTS)):
             product = product_of(op, positions, taken, tf32, convolutions=convolutions)
             if product is None:
                 continue
@@ -178,19 +207,31 @@ def product_of(
     """What a call multiplies, if it is a product that a nest could compute, with at least `fewest` rows, columns and
     points: a vector is no matrix. Of elements of the types `convolutions`, a convolution is one, too.
     """
-    names = _FACTORS.get(call.overload)
-    if names is None or not call.results[0].uses or (call.overload == CONVOLUTION and not convolutions):
-        return None
+    windows: Windows | WindowSums | str | None = None
+    if is_convolution := call.overload in (CONVOLUTION, GRADIENTS):
+        which = gradient_of(call) if call.overload == GRADIENTS else 0
+        if not convolutions or which is None or not all(map(is_tensor, (*call.operands, call.results[which]))):
+            return None
+        if not call.results[which].uses or not isinstance(element_type_of(call.results[which]), convolutions):
+            return None
+        windows = windows_of(call, which)
+        if isinstance(windows, str):
+            no_match(call, f"is not taken for a product: {windows}")
+            return None
+        names = windows.factors
+    else:
+        which, names = 0, _FACTORS.get(call.overload)
+        if names is None or not call.results[0].uses:
+            return None
     left, right = call.tensor(names[0]), call.tensor(names[1])
     bias = call.tensor("self") if "add" in call.overload else None
     if bias is not None and (reason := unknown_factors(call)) is not None:
         no_match(call, f"is not taken for a product: {reason}")
         return None
-    every = [value.type for value in (call.results[0], left, right, *(() if bias is None else (bias,)))]
-    scalar = element_type_of(call.results[0])
-    if call.overload == CONVOLUTION:
-        if not isinstance(scalar, convolutions):
-            return None
+    every = [value.type for value in (call.results[which], left, right, *(() if bias is None else (bias,)))]
+    scalar = element_type_of(call.results[which])
+    if is_convolution:
+        pass
     elif not isinstance(scalar, BFloat16Type | Float16Type) and not (isinstance(scalar, Float32Type) and tf32):
         no_match(call, f"is not taken for a product: its type is {scalar}, and f32 may not be rounded to TF32")
         return None
@@ -201,19 +242,17 @@ def product_of(
             return None
     # A contraction has factors of two axes each; nests of a processor read whatever there is.
     contracts = traits_of_device(device_of(tensor_type_of(left))).contractions
-    if contracts and any(_is_expanded(value, whole=call.overload == CONVOLUTION) for value in (left, right)):
+    if contracts and any(_is_expanded(value, whole=is_convolution) for value in (left, right)):
         no_match(call, "is not taken for a product: a factor is the same along an axis")
         return None
-    windows = windows_of(call) if call.overload == CONVOLUTION else None
-    if isinstance(windows, str):
-        no_match(call, f"is not taken for a product: {windows}")
-        return None
-    consumer, is_kept = consumer_of(call, positions, taken)
+    consumer, is_kept = consumer_of(call.results[which], positions, taken)
     made = [nest for factor in (left, right) if (nest := producer_of(factor)) is not None and nest not in taken]
     if contracts and not all(map(varies_along_all, made)):
         no_match(call, "is not computed with what gives a factor that is the same along an axis")
         made = [nest for nest in made if varies_along_all(nest)]
-    if windows is not None:
+    if windows is not None and windows.unmeasured:
+        made = [nest for nest in made if nest.results[0] in (left, right)]
+    elif isinstance(windows, Windows):
         if consumer is not None and (reason := _no_consumer(call, consumer, windows)) is not None:
             no_match(call, f"is not computed with the nest that reads it: {reason}")
             consumer, is_kept = None, False
@@ -224,6 +263,7 @@ def product_of(
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
     product = Product(call, consumer, is_kept, producers, windows=windows)
     if min(product.sizes) < fewest:
+        no_match(call, f"is not taken for a product: it has fewer than {fewest} rows, columns or points")
         return None
     if consumer is None:
         return product
@@ -274,7 +314,7 @@ def _beside(
         if len(alike) < len(list(source.uses)) or source.type != product.result.type:
             continue
         other = product_of(call, positions, taken | {consumer}, tf32, convolutions=convolutions)
-        if other is not None and other.sizes == product.sizes and (other.windows is None) == (product.windows is None):
+        if other is not None and other.sizes == product.sizes and other.domain == product.domain:
             found.append(other)
     return tuple(found)
 
@@ -302,137 +342,32 @@ def is_one(call: CallLike, name: str) -> bool:
     return isinstance(value, int | float) and value == 1
 
 
-def fused_nest(
-    product: Product,
-    *,
-    keep_roundings: bool = False,
-    prologues: bool = False,
-    group: int = 0,
-    beside: bool = False,
-) -> loops.NestOp:
-    """The nest that computes a product and what its consumer does with it; it stands nowhere yet.
-
-    Its outs are the consumer's, and the product itself where somebody else needs it. With `prologues`, what the
-    producers of its factors do is done again wherever a factor is read. Not exact: the consumer takes the sum before
-    it is rounded to the product's type, unless `keep_roundings`. With `group`, which divides the points of a sum, these
-    are two axes, of groups and of the points of one. With `beside`, it computes the products beside this one, too. Of
-    a consumer that reads a part, the nest has the points of the whole product, whose rows begin where vectors may, and
-    stores that part.
-    """
-    consumer = product.consumer
-    together = (product, *(product.beside if beside else ()))
-    producers = {value: nest for one in together for value, nest in one.producers.items()} if prologues else {}
-    result_type = product.result.type
-    if consumer is None:
-        nest = loops.NestOp.build(product.domain, [result_type])
-    else:
-        kept = [result_type] if product.is_kept else []
-        whole = product.domain if _is_part(product) or product.windows is not None else consumer.sizes
-        nest = loops.NestOp.build(whole, [*(result.type for result in consumer.results), *kept])
-    nest.location = product.call.location
-    if product.windows is not None:
-        for variable, name in zip(nest.induction_variables, ("row", "channel"), strict=True):
-            variable.name_hint = name
-    place = InsertPoint.at_end(nest.body)
-    if consumer is None:
-        variables = nest.induction_variables
-        dims: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(variables))]
-        if product.windows is not None:
-            dims = product.windows.element(*dims)
-        _, rounded = sum_at(product, dims, variables, nest.sizes, place, producers, group)
-        insert(loops.StoreOp.build(rounded, nest.handles[0], dims, variables), product.call, place)
-        return nest
-    substitution = Substitution(nest.induction_variables)
-    for axis, variable in enumerate(consumer.induction_variables):
-        substitution.set_index(variable, sym.dim(axis))
-        if product.windows is None:
-            nest.induction_variables[axis].name_hint = variable.name_hint
-    if product.windows is not None:
-        own = next(load for load in loads_of(consumer) if load.source is product.result)
-        weights = weights_of(consumer.induction_variables, consumer.sizes, own)
-        assert weights is not None
-        indices = product.windows.indices(weights, static(consumer.sizes))
-        for variable, index in zip(consumer.induction_variables, indices, strict=True):
-            substitution.set_index(variable, index)
-    for old, new in zip(consumer.handles, nest.handles, strict=False):
-        substitution.values[old] = new
-        new.name_hint = old.name_hint
-    there = None if product.windows is not None else _inside(nest, consumer.sizes, product.call, place)
-    exact: dict[SSAValue, SSAValue] = {}
-    members = {one.result: one for one in together}
-    sums: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
-    for op in consumer.body.ops:
-        if isinstance(op, loops.LoadOp) and (member := members.get(op.source)) is not None:
-            if op.source not in sums:
-                dims = substitution.expressions(op.map.results, op.indices)
-                dims = [sym.simplify(one, nest.sizes) for one in dims]
-                made = sum_at(member, dims, nest.induction_variables, nest.sizes, place, producers, group)
-                sums[op.source] = made
-                if member.is_kept:
-                    store = loops.StoreOp.build(made[1], nest.handles[-1], dims, nest.induction_variables)
-                    insert(store, product.call, place)
-            exact[op.result], substitution.values[op.result] = sums[op.source]
-        elif not keep_roundings and is_widening(op) and op.operands[0] in exact:
-            substitution.values[op.result] = exact[op.operands[0]]
-        else:
-            copy = clone_op(op, substitution)
-            Rewriter.insert_op(copy, place)
-            if there is not None and isinstance(copy, loops.LoadOp):
-                substitution.values[op.results[0]] = load_only_where(there, copy)
-            elif there is not None and isinstance(copy, loops.StoreOp):
-                store_only_where(there, [copy])
-    for whole, rounded in sums.values():
-        if rounded is not whole and not rounded.uses:
-            assert isinstance(rounded.owner, Operation)
-            remove(rounded.owner)
-    return nest
-
-
-def _is_part(product: Product) -> bool:
-    """Whether the consumer reads a part of the product, element by element."""
-    assert product.consumer is not None
-    sizes = sizes_of(tensor_type_of(product.result))
-    return len(sizes) == len(product.consumer.sizes) and math.prod(static(sizes)) > math.prod(
-        static(product.consumer.sizes)
-    )
-
-
-def _inside(nest: loops.NestOp, sizes: Sequence[sym.IndexExpr], like: Operation, place: InsertPoint) -> SSAValue | None:
-    """Appends whether a point of a nest is one of a domain of these sizes; None when all are."""
-    found: SSAValue | None = None
-    for variable, whole, size in zip(nest.induction_variables, nest.sizes, sizes, strict=True):
-        if whole == size:
-            continue
-        assert isinstance(size, int)
-        kind = type_of_positions(size)
-        index = insert(loops.IndexOp.build(sym.dim(0), [variable], kind), like, place)
-        limit = insert(elem.constant(size, kind), like, place)
-        assert index is not None and limit is not None
-        test = insert(elem.make("lt", index, limit), like, place)
-        found = test if found is None or test is None else insert(elem.make("and", found, test), like, place)
-    return found
-
-
-def _within(
-    windows: Windows,
-    index: Sequence[sym.IndexExpr],
+def is_there(
+    limits: Sequence[Limit],
     axes: Sequence[SSAValue],
     sizes: Sequence[sym.IndexExpr],
-    product: Product,
+    like: Operation,
     place: InsertPoint,
 ) -> SSAValue | None:
-    """Appends whether an element of a window is one of its image, and not of the margin; None where all are."""
+    """Inserts whether expressions over index values are within their limits; None where there are none."""
     found: SSAValue | None = None
-    for one, size, before, beyond in windows.limits(index):
-        kind = type_of_positions(size + max(windows.margins))
-        position = insert(loops.IndexOp.build(sym.simplify(one, sizes), axes, kind), product.call, place)
+    for one, size, before, beyond in limits:
+        kind = type_of_positions(2 * size)
+        position = insert(loops.IndexOp.build(sym.simplify(one, sizes), axes, kind), like, place)
         for name, limit in (*((("ge", 0),) if before else ()), *((("lt", size),) if beyond else ())):
-            number = insert(elem.constant(limit, kind), product.call, place)
+            number = insert(elem.constant(limit, kind), like, place)
             assert position is not None and number is not None
-            test = insert(elem.make(name, position, number), product.call, place)
+            test = insert(elem.make(name, position, number), like, place)
             both = None if found is None or test is None else elem.make("and", found, test)
-            found = test if both is None else insert(both, product.call, place)
+            found = test if both is None else insert(both, like, place)
     return found
+
+
+def _both(one: SSAValue | None, other: SSAValue | None, like: Operation, place: InsertPoint) -> SSAValue | None:
+    """Inserts whether both of two conditions hold, of which None always does."""
+    if one is None or other is None:
+        return one or other
+    return insert(elem.make("and", one, other), like, place)
 
 
 def is_widening(op: Operation) -> TypeGuard[elem.ConvertOp]:
@@ -468,10 +403,13 @@ def sum_at(
     if group:
         k = sym.dim(len(axes) - 2) * group + k
     inside = InsertPoint.at_end(reduction.body)
-    place_of_left = product.left_at(dims, k)
-    there = None if product.windows is None else _within(product.windows, place_of_left, axes, sizes, product, inside)
-    left = load_in_f32(product.left, place_of_left, axes, sizes, product.call, inside, producers, there)
-    right = load_in_f32(product.right, product.right_at(dims, k), axes, sizes, product.call, inside, producers)
+    limits: Sequence[Sequence[Limit]] = ((), (), ()) if product.windows is None else product.windows.limits(dims, k)
+    both, of_left, of_right = (is_there(one, axes, sizes, product.call, inside) for one in limits)
+    of_left, of_right = (_both(both, one, product.call, inside) for one in (of_left, of_right))
+    left = load_in_f32(product.left, product.left_at(dims, k), axes, sizes, product.call, inside, producers, of_left)
+    right = load_in_f32(
+        product.right, product.right_at(dims, k), axes, sizes, product.call, inside, producers, of_right
+    )
     multiplied = insert(elem.make("mul", left, right), product.call, inside)
     assert multiplied is not None
     insert(loops.YieldOp.build(multiplied), product.call, inside)
@@ -494,12 +432,13 @@ def with_bias(
     ranges: Sequence[sym.IndexExpr],
     place: InsertPoint,
 ) -> SSAValue:
-    """Inserts alpha · total + beta · bias for the element `dims` of a result; in f32, and not rounded to another type."""
+    """Inserts alpha · total + beta · bias for the element `dims` of a result, in f32: it is not rounded."""
     call = product.call
     found = scaled(total, product.alpha, call, place)
     if (bias := product.bias) is not None:
         sizes = sizes_of(tensor_type_of(bias))
-        own = [0 if size == 1 else dim for size, dim in zip(sizes, dims[len(dims) - len(sizes) :], strict=True)]
+        last = dims[1:2] if product.windows is not None else dims[len(dims) - len(sizes) :]
+        own = [0 if size == 1 else dim for size, dim in zip(sizes, last, strict=True)]
         added = load_in_f32(bias, own, around, ranges, call, place)
         whole = insert(elem.make("add", found, scaled(added, product.beta, call, place)), call, place)
         assert whole is not None
@@ -508,7 +447,7 @@ def with_bias(
 
 
 def scaled(value: SSAValue, factor: float, like: Operation, place: InsertPoint) -> SSAValue:
-    """Inserts the product of a value and a number, which is rounded to the value's type as libraries do; no op for 1."""
+    """Inserts the product of a value and a number, which is rounded to the value's type; no op for 1."""
     if factor == 1.0:
         return value
     number = insert(elem.constant(factor, value.type), like, place)
@@ -592,47 +531,13 @@ def cloned_value(
     return stored
 
 
-def replace(product: Product, nest: loops.NestOp, choices: dict[str, int]) -> None:
-    """Puts the fused nest in the place of the product and its consumer, and of what nobody needs any more; so also of
-    the products beside it, where the nest computes these.
-    """
-    if choices:
-        nest.properties["schedule"] = loops.ScheduleAttr.of(choices)
-    consumer = product.consumer
-    old = consumer or product.call
-    Rewriter.insert_op(nest, InsertPoint.before(old))
-    replaced: list[SSAValue] = [*(consumer.results if consumer is not None else ())]
-    if consumer is None or product.is_kept:
-        replaced.append(product.result)
-    for before, after in zip(replaced, nest.results, strict=True):
-        after.name_hint = before.name_hint
-        replace_all_uses(before, after)
-    if consumer is not None:
-        remove(consumer)
-    for one in (product, *product.beside):
-        if one is product or not one.result.uses:
-            remove_product(one)
-
-
-def remove_product(product: Product) -> None:
-    """Takes a product away that nobody needs, and what only gave its factors."""
-    factors = [product.left, product.right]
-    remove(product.call)
-    for value in factors:
-        while not value.uses and isinstance(owner := value.owner, loops.ViewOp):
-            value = owner.source
-            remove(owner)
-        if not value.uses and value in product.producers:
-            remove(product.producers[value])
-
-
 __all__ = [
     "Product",
     "cloned_value",
     "computed",
-    "fused_nest",
     "insert",
     "is_one",
+    "is_there",
     "is_widening",
     "load_in_f32",
     "number_of",
@@ -640,8 +545,7 @@ __all__ = [
     "product_of",
     "products_of",
     "reads_each_once",
-    "remove_product",
-    "replace",
+    "result_of",
     "scaled",
     "static",
     "stores_in_order",

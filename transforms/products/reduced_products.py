@@ -21,14 +21,8 @@ from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.loops.analysis import analyse
 from cuesta.dialects.loops.surgery import Substitution, clone_op, loads_of, remove, top_level_nest
-from cuesta.transforms.products.products import (
-    Product,
-    is_widening,
-    reads_each_once,
-    remove_product,
-    static,
-    sum_at,
-)
+from cuesta.transforms.products.product_nests import remove_product
+from cuesta.transforms.products.products import Product, is_widening, reads_each_once, static, sum_at
 from cuesta.transforms.reductions.domains import Runs
 from cuesta.transforms.reductions.members import members_of
 from cuesta.transforms.reductions.plan import plan_of

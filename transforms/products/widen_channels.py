@@ -29,6 +29,7 @@ from cuesta.dialects.loops.writing import BodyWriter, load_only_where, type_of_p
 from cuesta.transforms.products.product_plans import SURE, plan_of
 from cuesta.transforms.products.products import Product, static
 from cuesta.transforms.products.tiles import CLOCK
+from cuesta.transforms.products.windows import Windows
 
 CHANNELS = 4
 """Channels become a multiple of so many: 8 bytes, which a lane copies to shared memory without registers.
@@ -42,7 +43,7 @@ def widened(product: Product) -> Product | None:
     be asked. None for one whose channels are no few elements that lie side by side.
     """
     windows = product.windows
-    if windows is None or not windows.overlap or product.bits != 16 or not windows.order or windows.order[-1] != 1:
+    if not isinstance(windows, Windows) or not windows.overlap or product.bits != 16 or windows.order[-1:] != (1,):
         return None
     channels = _more(windows.channels)
     if channels == windows.channels:

@@ -5,7 +5,16 @@
 where k counts the elements (c, a) of a window, in the order in which they lie in memory. A row of the one factor is a
 window, of which there is one for each point p of each image n, and a column of the other one the weight of a channel o.
 Beyond an image is its margin, in which every element is 0: nothing is read there. Windows may overlap: the rows of the
-one factor are no matrix in memory, and it is never made. Nothing is decided here.
+one factor are no matrix in memory, and it is never made. With groups it is a batch of such products: channels
+g · C + c of the images give channels g · O + o.
+
+Turned, which is a transposed convolution and the gradient of the images of a plain one, every place of an image gives
+to a window, so that a place p of the result gathers from places i with i · step + a · gap − margin = p:
+
+    y[n, o, p] = Σ_(c, a) x[n, c, (p + margin − a · gap) / step] · w[c, o, a], over the a for which that is whole
+
+Which these are depends on p mod step alone. Places p = q · step + r with the same r are a product of their own, with
+the elements a = first(r) + b · apart of a window, b = 0, 1, …; all r are a batch. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -20,8 +29,10 @@ from cuesta.dialects import loops, sym
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, loads_of, stores_of
+from cuesta.transforms.products.window_sums import Limit, WindowSums, indices_of
 
 CONVOLUTION: Final = "aten.convolution.default"
+GRADIENTS: Final = "aten.convolution_backward.default"
 VECTOR = 128
 """Bits that one access of a lane has at most.
 
@@ -52,29 +63,107 @@ class Windows:
     run: int
     """So many elements of a sum lie side by side in both factors, and begin at a multiple of as many."""
 
+    groups: int = 1
+    is_turned: bool = False
+    """Whether places of an image give to windows, and do not gather from them."""
+    factors: tuple[str, str] = ("input", "weight")
+    """The names of the images and the weight in the call."""
+    unmeasured: str = ""
+    """What it is, if the estimate of what it takes was fitted to others."""
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Along each axis, how many sorts of places differ in the elements of a window that they gather from."""
+        return self.steps if self.is_turned else (1,) * len(self.steps)
+
+    @property
+    def apart(self) -> tuple[int, ...]:
+        """From an element of a window to the next one that gives to the same place, along each axis, turned."""
+        return tuple(step // math.gcd(step, gap) for step, gap in zip(self.steps, self.gaps, strict=True))
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The axes of the products of matrices that it is, where there are several."""
+        return tuple(size for size in (self.groups, *self.classes) if size > 1)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The axes that a row counts: images, and places along each axis, of one class each."""
+        places = (-(-size // count) for size, count in zip(self.result[2:], self.classes, strict=True))
+        return (self.result[0], *places)
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """The batch, the rows, and the columns, which are channels of the result."""
+        return (*self.batch, math.prod(self.rows), self.result[1] // self.groups)
+
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Rows, which are windows; columns, which are channels of the result; and the points of each sum."""
-        images, channels, *places = self.result
-        return images * math.prod(places), channels, math.prod(self.lengths)
+        """Rows, columns and the points of each sum."""
+        rows, columns = self.domain[-2:]
+        return rows, columns, math.prod(self.lengths)
 
     def left(self, dims: Sequence[sym.IndexExpr], k: sym.IndexExpr) -> list[sym.IndexExpr]:
         """The index in the images of the factor number `k` of an element."""
-        _, channel, *within = self._of_point(k)
+        channel, within = self._of_point(k)
+        if self.groups > 1:
+            channel = dims[1] // (self.result[1] // self.groups) * self.channels + channel
         moved = zip(dims[2:], self.steps, within, self.gaps, self.margins, strict=True)
-        return [dims[0], channel, *(p * step + a * gap - margin for p, step, a, gap, margin in moved)]
+        if not self.is_turned:
+            return [dims[0], channel, *(p * step + a * gap - margin for p, step, a, gap, margin in moved)]
+        return [dims[0], channel, *self._given_by(dims[2:], within)]
 
-    def limits(self, index: Sequence[sym.IndexExpr]) -> list[tuple[sym.IndexExpr, int, bool, bool]]:
-        """Of an index that `left` gives, the places that may be none of an image, with the size of that axis, and
-        whether they may lie before its first element, and beyond its last.
-        """
-        found: list[tuple[sym.IndexExpr, int, bool, bool]] = []
-        for axis, size in enumerate(self.places):
-            last = (self.result[axis + 2] - 1) * self.steps[axis] + (self.window[axis] - 1) * self.gaps[axis]
-            before, beyond = self.margins[axis] > 0, last - self.margins[axis] >= size
-            if before or beyond:
-                found.append((index[axis + 2], size, before, beyond))
+    def _given_by(self, places: Sequence[sym.IndexExpr], within: Sequence[sym.IndexExpr]) -> list[sym.IndexExpr]:
+        """Turned, the places of an image that give to places, by the `within`-th elements of windows that do."""
+        found: list[sym.IndexExpr] = []
+        first = [self._element(axis, place, 0) for axis, place in enumerate(places)]
+        for axis, (place, b) in enumerate(zip(places, within, strict=True)):
+            step, gap, margin = self.steps[axis], self.gaps[axis], self.margins[axis]
+            back = b * (gap // math.gcd(step, gap))
+            # (p + margin) mod step is the first element where windows have no gaps; what is divided is never negative.
+            less = 0 if gap == 1 else -(-(self.apart[axis] - 1) * gap // step)
+            number = place + margin if gap == 1 else place + margin - first[axis] * gap + less * step
+            found.append(number // step - less - back)
         return found
+
+    def _element(self, axis: int, place: sym.IndexExpr, b: sym.IndexExpr) -> sym.IndexExpr:
+        """Turned, along an axis the `b`-th element of windows that gives to a place."""
+        common, apart = math.gcd(self.steps[axis], self.gaps[axis]), self.apart[axis]
+        if apart == 1:
+            return b
+        number = (place + self.margins[axis]) // common * pow(self.gaps[axis] // common, -1, apart)
+        return number % apart + b * apart
+
+    def limits(self, dims: Sequence[sym.IndexExpr], k: sym.IndexExpr) -> tuple[list[Limit], list[Limit], list[Limit]]:
+        """Of the factor number `k` of an element, what may be no element of a window; of images alone, what may be no
+        place of one; and nothing of weights alone.
+        """
+        index = self.left(dims, k)
+        places: list[Limit] = []
+        for axis, size in enumerate(self.places):
+            window, step, gap, margin = self.window[axis], self.steps[axis], self.gaps[axis], self.margins[axis]
+            last = self.rows[axis + 1] * self.classes[axis] - 1
+            before, beyond = margin > 0, last * step + (window - 1) * gap - margin >= size
+            if self.is_turned:
+                before, beyond = margin < (window - 1) * gap, (last + margin) // step >= size
+            if before or beyond:
+                places.append((index[axis + 2], size, before, beyond))
+        if not self.is_turned:
+            return [], places, []
+        elements: list[Limit] = []
+        _, within = self._of_point(k)
+        for axis, size in enumerate(self.window):
+            common = math.gcd(self.steps[axis], self.gaps[axis])
+            if size % self.apart[axis]:
+                elements.append((self._element(axis, dims[axis + 2], within[axis]), size, False, True))
+            if common > 1:
+                elements.append(((dims[axis + 2] + self.margins[axis]) % common, 1, False, True))
+        return elements, places, []
+
+    def stored(self, dims: Sequence[sym.IndexExpr]) -> list[Limit]:
+        """What may be no element of the result, of an index that `element` gives."""
+        sizes = zip(dims[2:], self.result[2:], self.classes, strict=True)
+        return [(place, size, False, True) for place, size, count in sizes if size % count]
 
     @property
     def times_read(self) -> float:
@@ -90,8 +179,8 @@ class Windows:
 
     @property
     def channels(self) -> int:
-        """Of an image."""
-        return math.prod(self.lengths) // math.prod(self.window)
+        """Of a group of an image."""
+        return dict(zip(self.order, self.lengths, strict=True)).get(1, 1)
 
     @property
     def lies_along_places(self) -> bool:
@@ -100,88 +189,156 @@ class Windows:
 
     def right(self, dims: Sequence[sym.IndexExpr], k: sym.IndexExpr) -> list[sym.IndexExpr]:
         """The index in the weight of the factor number `k` of an element."""
-        return [dims[1], *self._of_point(k)[1:]]
+        channel, within = self._of_point(k)
+        if not self.is_turned:
+            return [dims[1], channel, *within]
+        elements = (self._element(axis, place, b) for axis, (place, b) in enumerate(zip(dims[2:], within, strict=True)))
+        group, own = 0, dims[1]
+        if self.groups > 1:
+            columns = self.result[1] // self.groups
+            group, own = own // columns * self.channels, own % columns
+        return [group + channel, own, *elements]
 
-    def _of_point(self, k: sym.IndexExpr) -> list[sym.IndexExpr]:
-        """Which element of a weight the point `k` of a sum is; of the channels that the result has, nothing."""
+    def _of_point(self, k: sym.IndexExpr) -> tuple[sym.IndexExpr, list[sym.IndexExpr]]:
+        """The channel, of a group, and the element of a window that the point `k` of a sum is."""
         found: list[sym.IndexExpr] = [0] * len(self.result)
         for axis, index in zip(self.order, sym.delinearize(k, self.lengths), strict=True):
             found[axis] = index
-        return found
+        return found[1], found[2:]
 
-    def element(self, row: sym.IndexExpr, column: sym.IndexExpr) -> list[sym.IndexExpr]:
-        """The index in the result of a row and a column."""
-        image, *places = sym.delinearize(row, (self.result[0], *self.result[2:]))
+    def element(self, dims: Sequence[sym.IndexExpr]) -> list[sym.IndexExpr]:
+        """The index in the result of a point of the domain."""
+        *batch, row, column = dims
+        image, *places = sym.delinearize(row, self.rows)
+        if self.groups > 1:
+            column = batch.pop(0) * (self.result[1] // self.groups) + column
+        for axis, count in enumerate(self.classes):
+            if count > 1:
+                places[axis] = places[axis] * count + batch.pop(0)
         return [image, column, *places]
 
     def indices(self, weights: Sequence[int], sizes: Sequence[int]) -> list[sym.IndexExpr]:
         """Of a domain whose points number the elements of the result, axis k with the weight `weights[k]`: its indices
-        for a row (dim 0) and a column (dim 1).
+        for a point of this one.
         """
-        number = sym.linearize(self.element(sym.dim(0), sym.dim(1)), self.result)
-        rows, columns, _ = self.sizes
-        made = (number // weight % size for weight, size in zip(weights, sizes, strict=True))
-        return [sym.simplify(one, (rows, columns)) for one in made]
+        element = self.element([sym.dim(axis) for axis in range(len(self.domain))])
+        return indices_of(element, self.result, self.domain, bool(self.stored(element)), weights, sizes)
 
 
-def windows_of(call: loops.ExternOp) -> Windows | str:
-    """How a convolution is a product that matrix units do well; or why it is none.
+@struct
+class _Convolution:
+    """What a call says of a convolution: how its windows lie."""
 
-    Its elements lie along the channels of the result, as the windows lie in the images. Requires: a call of
-    `CONVOLUTION` on tensors.
-    """
+    steps: tuple[int, ...]
+    margins: tuple[int, ...]
+    gaps: tuple[int, ...]
+    is_transposed: bool
+    groups: int
+
+
+def _convolution_of(call: loops.ExternOp) -> _Convolution | str:
     arguments = call.arguments_attr.positional
-    if len(arguments) != 9:
+    if len(arguments) != (9 if call.overload == CONVOLUTION else 11):
         return "its arguments are not all given by position"
-    stride, padding, dilation, transposed, _, groups = arguments[3:]
-    image, weight, result = (tensor_type_of(one) for one in (call.operands[0], call.operands[1], call.results[0]))
-    every = [tuple(one for one in sizes_of(kind) if isinstance(one, int)) for kind in (image, weight, result)]
-    if len({len(sizes_of(kind)) for kind in (image, weight, result)}) > 1:
+    if len({len(sizes_of(tensor_type_of(value))) for value in (call.operands[0], call.tensor("weight"))}) > 1:
         return "it is of one image, without a batch"
-    rank = len(sizes_of(image))
-    if any(len(one) < rank for one in every) or any(0 in one for one in every):
-        return "it has no points, or so many as only the call knows"
-    if transposed is not False or groups != 1:
-        return "it is transposed" if transposed is not False else "it has groups"
-    if arguments[2] is not None:
-        return "the library adds its bias"
-    _, sizes, made = every
-    window = sizes[2:]
-    lists = [tuple(one) for one in (stride, padding, dilation) if isinstance(one, list | tuple)]
+    rank = len(sizes_of(tensor_type_of(call.operands[0])))
+    first = 3 if call.overload == CONVOLUTION else 4
+    *given, transposed, _, groups = arguments[first : first + 6]
+    lists = [tuple(one) for one in given if isinstance(one, list | tuple)]
     if len(lists) < 3 or any(len(one) != rank - 2 for one in lists):
         return "its arguments are no numbers for each axis"
-    steps = tuple(one for one in lists[0] if isinstance(one, int))
-    margins, gaps = (tuple(one for one in given if isinstance(one, int)) for given in lists[1:])
-    if any(len(one) < rank - 2 for one in (steps, margins, gaps)):
+    steps, margins, gaps = (tuple(one for one in every if isinstance(one, int)) for every in lists)
+    if any(len(one) < rank - 2 for one in (steps, margins, gaps)) or not isinstance(groups, int):
         return "its arguments are no numbers for each axis"
-    of_image, of_weight = strides_of(image), strides_of(weight)
-    axes = [axis for axis in range(1, rank) if sizes[axis] > 1]
-    strides = [stride for axis in axes if isinstance(stride := of_image[axis], int)]
-    if len(strides) < len(axes):
+    return _Convolution(steps, margins, gaps, transposed is True, groups)
+
+
+def windows_of(call: loops.ExternOp, which: int = 0) -> Windows | WindowSums | str:
+    """How a convolution is a product, or gradient number `which` of one; or why it is none.
+
+    Requires: a call of `CONVOLUTION`, or of `GRADIENTS` that gives that one alone, on tensors.
+    """
+    found = _convolution_of(call)
+    if isinstance(found, str):
+        return found
+    image_name, weight_name = ("input", "weight") if call.overload == CONVOLUTION else ("grad_output", "weight")
+    if which == 1:
+        places, moved = ("input", "grad_output") if found.is_transposed else ("grad_output", "input")
+        image_name, weight_name = places, moved
+    values = call.tensor(image_name), call.tensor(weight_name), call.results[which]
+    image, weight, result = (tensor_type_of(one) for one in values)
+    every = [tuple(one for one in sizes_of(kind) if isinstance(one, int)) for kind in (image, weight, result)]
+    rank = len(sizes_of(image))
+    if len(sizes_of(result)) != rank or any(len(one) < rank for one in every) or any(0 in one for one in every):
+        return "it has no points, or so many as only the call knows"
+    if any(not isinstance(stride, int) for kind in (image, weight) for stride in strides_of(kind)):
         return "only the call knows how its images lie"
+    if which == 1:
+        return WindowSums(
+            every[2], every[0], every[1], found.steps, found.gaps, found.margins, found.groups,
+            _by_memory(strides_of(result), every[2]), (image_name, weight_name),
+        )  # fmt: skip
+    turned = found.is_transposed == (call.overload == CONVOLUTION)
+    is_plain = call.overload == CONVOLUTION and not turned and found.groups == 1
+    lengths_of = [every[0][1] // found.groups, *every[1][2:]]
+    if turned:
+        apart = [step // math.gcd(step, gap) for step, gap in zip(found.steps, found.gaps, strict=True)]
+        lengths_of[1:] = [-(-size // one) for size, one in zip(lengths_of[1:], apart, strict=True)]
+    of_image, of_weight = strides_of(image), strides_of(weight)
+    axes = [axis for axis in range(1, rank) if lengths_of[axis - 1] > 1]
     # Along an axis of one place, what lies side by side is no question.
-    flat = [every[0][axis] == 1 for axis in axes]
-    order = [axis for _, _, axis in sorted(zip(flat, strides, axes, strict=True), reverse=True)]
-    if order and of_image[order[-1]] != 1:
+    strides = [(every[0][axis] == 1, stride) for axis in axes if isinstance(stride := of_image[axis], int)]
+    order = [axis for _, axis in sorted(zip(strides, axes, strict=True), reverse=True)]
+    if is_plain and order and (reason := _out_of_order(order[-1], of_image, of_weight, found.gaps)) is not None:
+        return reason
+    lengths = tuple(lengths_of[axis - 1] for axis in order)
+    run = _run(values[:1] if turned else values[:2], found.steps, found.margins, order, lengths)
+    return Windows(
+        every[2], found.steps, found.gaps, found.margins, every[0][2:], every[1][2:], tuple(order), lengths,
+        run if not turned or order[-1:] == [1] else 1, found.groups, turned, (image_name, weight_name),
+        "" if is_plain else _what_it_is(call, turned),
+    )  # fmt: skip
+
+
+def _what_it_is(call: loops.ExternOp, is_turned: bool) -> str:
+    if call.overload == GRADIENTS:
+        return "it is the gradient of images"
+    return "it is transposed" if is_turned else "it has groups"
+
+
+def _out_of_order(
+    last: int, of_image: Sequence[sym.IndexExpr], of_weight: Sequence[sym.IndexExpr], gaps: Sequence[int]
+) -> str | None:
+    """Why the elements of windows along their last axis in memory are no vectors."""
+    if of_image[last] != 1:
         return "the elements of a window do not lie side by side"
-    if order and of_weight[order[-1]] != 1:
+    if of_weight[last] != 1:
         return "its weight does not lie as its images do"
-    if order and order[-1] > 1 and gaps[order[-1] - 2] != 1:
+    if last > 1 and gaps[last - 2] != 1:
         return "its windows have gaps, and their elements do not lie side by side"
-    lengths = tuple(sizes[axis] for axis in order)
-    run = _run(call, steps, margins, order, lengths)
-    return Windows(made, steps, gaps, margins, every[0][2:], window, tuple(order), lengths, run)
+    return None
+
+
+def _by_memory(strides: Sequence[sym.IndexExpr], sizes: Sequence[int]) -> tuple[int, ...]:
+    """The axes but for the first, those with the longest steps in memory first."""
+    known = [(stride if isinstance(stride, int) else 0, -axis) for axis, stride in enumerate(strides)][1:]
+    return tuple(-axis for _, axis in sorted(known, reverse=True) if sizes[-axis] > 1)
 
 
 def _run(
-    call: loops.ExternOp, steps: Sequence[int], margins: Sequence[int], order: Sequence[int], lengths: Sequence[int]
+    values: Sequence[SSAValue],
+    steps: Sequence[int],
+    margins: Sequence[int],
+    order: Sequence[int],
+    lengths: Sequence[int],
 ) -> int:
-    """The `run` of windows whose points go along `order`, the last one of which lies side by side."""
+    """The `run` of windows whose points go along `order`, the last one of which lies side by side in `values`."""
     if not order:
         return 1
     last = order[-1]
     found = [lengths[-1], *([steps[last - 2], margins[last - 2]] if last > 1 else [])]
-    for value in call.operands[:2]:
+    for value in values:
         kind = tensor_type_of(value)
         axes = [axis for axis, size in enumerate(sizes_of(kind)) if size != 1 and axis != last]
         found += [stride for axis in axes if isinstance(stride := strides_of(kind)[axis], int)]
@@ -256,4 +413,13 @@ def side_by_side(tensor: SSAValue, run: int) -> int:
     return math.gcd(run, *(step for size, step in axes if size != 1 and isinstance(step, int) and step != 1))
 
 
-__all__ = ["CONVOLUTION", "VECTOR", "Windows", "lies_across", "reads_in_order", "side_by_side", "windows_of"]
+__all__ = [
+    "CONVOLUTION",
+    "GRADIENTS",
+    "VECTOR",
+    "Windows",
+    "lies_across",
+    "reads_in_order",
+    "side_by_side",
+    "windows_of",
+]

@@ -14,7 +14,8 @@ from cuesta.targets.reference import check_equivalent, random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.targets.triton.compilation import compile_kernel
 from cuesta.testing import compare
-from cuesta.transforms.products.products import fused_nest, products_of, replace
+from cuesta.transforms.products.product_nests import fused_nest, replace
+from cuesta.transforms.products.products import products_of
 from cuesta.transforms.products.tiles import tiles_for
 from tests.support.triton_interpreter import on_cuda, parse, run
 from tests.support.triton_kernels import assert_compiles, texts_of

@@ -12,8 +12,9 @@ from cuesta.targets.reference import check_equivalent, random_inputs
 from cuesta.targets.reference import run as run_reference
 from cuesta.testing import compare
 from cuesta.transforms.products.choose_products import ChooseProductsPass
+from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import ADDRESS, SINGLE, around
-from cuesta.transforms.products.products import fused_nest, products_of, replace
+from cuesta.transforms.products.products import products_of
 from cuesta.transforms.products.reduced_products import can_be_in_parts, reduced, reduced_nest, replace_reduced
 from tests.support.triton_interpreter import on_cuda, parse, run
 from tests.support.triton_kernels import texts_of
