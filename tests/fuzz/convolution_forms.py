@@ -1,5 +1,5 @@
-"""Random convolutions of all forms, and their gradients, for hypothesis: grouped, transposed, with steps, gaps and places
-that are added; of images in one to three dimensions, channels first and last, and of sizes down to 1.
+"""Random convolutions of all forms, and their gradients, for hypothesis: grouped, transposed, with steps, gaps and
+places that are added; of images in one to three dimensions, channels first and last, and of sizes down to 1.
 """
 
 from __future__ import annotations
@@ -81,9 +81,7 @@ class Form:
         """The program."""
         if "gradient" in self.name:
             wanted = ["images" in self.name, "weight" in self.name, False]
-            every: Sequence[Tensor | None] = torch.ops.aten.convolution_backward(
-                *inputs, None, *self.arguments, wanted
-            )
+            every: Sequence[Tensor | None] = torch.ops.aten.convolution_backward(*inputs, None, *self.arguments, wanted)
         else:
             x, w, b = inputs
             every = [torch.ops.aten.convolution(x, w, b if self.follows else None, *self.arguments)]

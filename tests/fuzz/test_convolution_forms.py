@@ -43,9 +43,7 @@ def in_order(program: ModuleOp, inputs: list[Tensor]) -> list[Tensor]:
 
 
 def nested(one: Form, inputs: list[Tensor]) -> tuple[ModuleOp, ModuleOp] | None:
-    """The program before and after its convolution is a nest, for a GPU; None where there is no such call, or it has
-    one row, one column or one point.
-    """
+    """The program before and after its convolution is a nest, for a GPU; None where it is one in the first place."""
 
     def tiles(sizes: object, batch: int, bits: int, *_: Any) -> list[tuple[float, dict[str, int]]]:
         return [(1.0, {**TILE, **({"tf32": 1} if bits == 32 else {})})]
@@ -55,7 +53,8 @@ def nested(one: Form, inputs: list[Tensor]) -> tuple[ModuleOp, ModuleOp] | None:
     with patch.object(fuse_products, "estimates", tiles):
         FuseProductsPass(tf32_convolutions=True).apply(make_context(), after)
     after.verify()
-    return None if calls_in(after) or not calls_in(before) else (before, after)
+    assert not calls_in(after)
+    return (before, after) if calls_in(before) else None
 
 
 def check(one: Form, *, interpret: bool) -> bool:
@@ -86,7 +85,7 @@ def test_every_form_is_a_nest_that_means_the_same(name: str) -> None:
         found.append(check(one, interpret=False))
 
     look()
-    assert sum(found) >= 3, f"of {len(found)} {sum(found)} are nests"
+    assert sum(found) > len(found) // 2, f"of {len(found)} {sum(found)} are nests"
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -38,9 +38,10 @@ class FuseProductsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         types = types_of_convolutions(self.tf32_convolutions)
         split_gradients(entry_block(op))
-        for product in products_of(entry_block(op), tf32=self.tf32, convolutions=types):
+        for product in products_of(entry_block(op), tf32=self.tf32, convolutions=types, single=True):
             nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
             whole = estimates(product.sizes, product.batch, product.bits, machine_of(op))
             tile = next(choices for _, choices in whole if "part" not in choices)
-            replace(product, nest, tile if traits_of_device(product.device).contractions else {})
+            is_contraction = traits_of_device(product.device).contractions and min(product.sizes) > 1
+            replace(product, nest, tile if is_contraction else {})
         join_gradients(entry_block(op))

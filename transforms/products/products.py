@@ -177,16 +177,18 @@ def products_of(
     tf32: bool,
     untouched: Collection[loops.NestOp] = (),
     convolutions: tuple[type[Attribute], ...] = (),
+    single: bool = False,
 ) -> list[Product]:
     """The library products of @main that a nest could compute, in order. Of f32 only if rounding to TF32 is allowed.
-    Nests in `untouched` take none in. Of elements of the types `convolutions`, convolutions that are products, too.
+    Nests in `untouched` take none in. Of elements of the types `convolutions`, convolutions that are products, too; if
+    `single`, also those of one row, column or point.
     """
     found: list[Product] = []
     positions: dict[Operation, int] = {op: position for position, op in enumerate(block.ops)}
     taken = set(untouched)
     for op in block.ops:
         if isinstance(op, loops.ExternOp) and (op.overload in _FACTORS or op.overload in (CONVOLUTION, GRADIENTS)):
-            product = product_of(op, positions, taken, tf32, convolutions=convolutions)
+            product = product_of(op, positions, taken, tf32, single=single, convolutions=convolutions)
             if product is None:
                 continue
             found.append(product)
@@ -203,16 +205,21 @@ def product_of(
     *,
     fewest: int = 2,
     convolutions: tuple[type[Attribute], ...] = (),
+    single: bool = False,
 ) -> Product | None:
     """What a call multiplies, if it is a product that a nest could compute, with at least `fewest` rows, columns and
-    points: a vector is no matrix. Of elements of the types `convolutions`, a convolution is one, too.
+    points: a vector is no matrix. Of elements of the types `convolutions`, a convolution is one, too; if `single`, with
+    one of each.
     """
     windows: Windows | WindowSums | str | None = None
     if is_convolution := call.overload in (CONVOLUTION, GRADIENTS):
         which = gradient_of(call) if call.overload == GRADIENTS else 0
         if not convolutions or which is None or not all(map(is_tensor, (*call.operands, call.results[which]))):
             return None
-        if not call.results[which].uses or not isinstance(element_type_of(call.results[which]), convolutions):
+        if not call.results[which].uses:
+            return None
+        if not isinstance(scalar := element_type_of(call.results[which]), convolutions):
+            no_match(call, f"is not taken for a product: its type is {scalar}, and f32 may not be rounded to TF32")
             return None
         windows = windows_of(call, which)
         if isinstance(windows, str):
@@ -262,7 +269,7 @@ def product_of(
         made = [nest for nest in made if nest.results[0] in (left, right) and reads_in_order(nest, windows)]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
     product = Product(call, consumer, is_kept, producers, windows=windows)
-    if min(product.sizes) < fewest:
+    if min(product.sizes) < (1 if single and windows is not None else fewest):
         no_match(call, f"is not taken for a product: it has fewer than {fewest} rows, columns or points")
         return None
     if consumer is None:
