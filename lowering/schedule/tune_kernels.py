@@ -36,7 +36,7 @@ from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.transforms.products.gradients import join_gradients, split_gradients
 from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import around
-from cuesta.transforms.products.products import Product, products_of, static, types_of_convolutions
+from cuesta.transforms.products.products import Product, convolutions_taken, products_of, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts, reduced, reduced_nest, replace_reduced
 from cuesta.transforms.products.tiles import TRIED, estimates, tiles_for
 
@@ -197,9 +197,9 @@ def tune_products(
     block = entry_block(module)
     taken: set[loops.ExternOp] = set()
     busy = set(untouched)
-    types = types_of_convolutions(options.tf32_convolutions)
+    convolutions = convolutions_taken(options.tf32_convolutions)
     split_gradients(block)
-    for product in products_of(block, tf32=options.tf32, untouched=untouched, convolutions=types):
+    for product in products_of(block, tf32=options.tf32, untouched=untouched, convolutions=convolutions):
         if not (traits := traits_of_device(product.device)).contractions or not traits.tunes:
             continue
         if product.call.parent is None or product.call in taken:

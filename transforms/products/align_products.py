@@ -43,10 +43,10 @@ from cuesta.dialects.loops.writing import BodyWriter, read_only_where, type_of_p
 from cuesta.transforms.products.products import (
     Product,
     computed,
+    convolutions_taken,
     producer_of,
     products_of,
     static,
-    types_of_convolutions,
 )
 from cuesta.transforms.products.widen_channels import gains_by_channels, widen_channels
 
@@ -93,11 +93,13 @@ class AlignProductsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         machine = machine_of(op)
-        for product in products_of(entry_block(op), tf32=False, convolutions=types_of_convolutions(tf32=False)):
+        for product in products_of(
+            entry_block(op), tf32=False, convolutions=convolutions_taken(False, unmeasured=False)
+        ):
             if not traits_of(product.result).blocks:
                 continue
             if product.windows is not None:
-                if not traits_of(product.result).contractions or product.windows.unmeasured:
+                if not traits_of(product.result).contractions:
                     continue
                 if (reason := gains_by_channels(product, machine)) is not None:
                     no_match(product.call, f"keeps its channels: {reason}")

@@ -15,18 +15,19 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from cuesta.dialects import loops
 from cuesta.dialects.core.devices import traits_of_device
 from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.fingerprint import fingerprint
-from cuesta.dialects.core.machine import machine_of
-from cuesta.dialects.core.tracing import chose, no_match
+from cuesta.dialects.core.machine import Machine, machine_of
+from cuesta.dialects.core.tracing import active_trace, chose, no_match
 from cuesta.transforms.products.gradients import join_gradients, split_gradients
 from cuesta.transforms.products.product_nests import fused_nest, replace
 from cuesta.transforms.products.product_plans import Plan, plan_of, plan_of_reduced, producer_at
-from cuesta.transforms.products.products import Product, products_of, types_of_convolutions
+from cuesta.transforms.products.products import Product, convolutions_taken, products_of
 from cuesta.transforms.products.reduced_products import Reduced, reduced, reduced_nest, replace_reduced
 
 
@@ -54,9 +55,8 @@ class ChooseProductsPass(ModulePass):
             return
         chosen = [one for one in block.ops if isinstance(one, loops.NestOp) and one.choices]
         known: dict[tuple[object, ...], Plan | None] = {}
-        split_gradients(block)
-        types = types_of_convolutions(self.tf32_convolutions)
-        for product in products_of(block, tf32=self.tf32, untouched=chosen, convolutions=types):
+        measured = convolutions_taken(self.tf32_convolutions, unmeasured=False)
+        for product in products_of(block, tf32=self.tf32, untouched=chosen, convolutions=measured):
             if product.call.parent is not block or not traits_of_device(product.device).contractions:
                 continue
             rows = reduced(product, block, chosen) if product.windows is None else None
@@ -64,11 +64,8 @@ class ChooseProductsPass(ModulePass):
             if key not in known:
                 known[key] = plan_of(product, machine) if rows is None else plan_of_reduced(rows, machine)
             plan = known[key]
-            unmeasured = "" if product.windows is None else product.windows.unmeasured
-            if plan is None or not plan.pays or unmeasured:
+            if plan is None or not plan.pays:
                 told = _told(product, rows) if plan is None else _compared(plan.together, plan.apart)
-                if plan is not None and unmeasured:
-                    told += f", but {unmeasured}, of which nothing was measured"
                 no_match(product.call, f"stays the library's: {told}")
                 continue
             chose(product.call, f"is one nest with what surrounds it: {_compared(plan.together, plan.apart)}")
@@ -77,6 +74,19 @@ class ChooseProductsPass(ModulePass):
             else:
                 nest = fused_nest(product, prologues=plan.prologues, beside=plan.beside)
                 replace(product, nest, plan.tile)
+        if active_trace() is not None:
+            self.tell_of_unmeasured(block, machine)
+
+    def tell_of_unmeasured(self, block: Block, machine: Machine) -> None:
+        """Says what is predicted of convolutions that stay the library's because the estimate was fitted to others."""
+        split_gradients(block)
+        every = convolutions_taken(self.tf32_convolutions)
+        for product in products_of(block, tf32=self.tf32, convolutions=every):
+            if product.windows is None or not (what := product.windows.unmeasured):
+                continue
+            plan = plan_of(product, machine) if traits_of_device(product.device).contractions else None
+            told = _told(product, None) if plan is None else _compared(plan.together, plan.apart)
+            no_match(product.call, f"stays the library's: {told}, but {what}, of which nothing was measured")
         join_gradients(block)
 
 

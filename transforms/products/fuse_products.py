@@ -13,7 +13,7 @@ from cuesta.dialects.core.entry import entry_block
 from cuesta.dialects.core.machine import machine_of
 from cuesta.transforms.products.gradients import join_gradients, split_gradients
 from cuesta.transforms.products.product_nests import fused_nest, replace
-from cuesta.transforms.products.products import products_of, types_of_convolutions
+from cuesta.transforms.products.products import convolutions_taken, products_of
 from cuesta.transforms.products.tiles import estimates
 
 
@@ -36,9 +36,9 @@ class FuseProductsPass(ModulePass):
     """Whether what only gives a factor is done where the factor is read."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        types = types_of_convolutions(self.tf32_convolutions)
+        taken = convolutions_taken(self.tf32_convolutions, single=True)
         split_gradients(entry_block(op))
-        for product in products_of(entry_block(op), tf32=self.tf32, convolutions=types, single=True):
+        for product in products_of(entry_block(op), tf32=self.tf32, convolutions=taken):
             nest = fused_nest(product, keep_roundings=self.keep_roundings, prologues=self.prologues)
             whole = estimates(product.sizes, product.batch, product.bits, machine_of(op))
             tile = next(choices for _, choices in whole if "part" not in choices)

@@ -66,9 +66,25 @@ _FACTORS = {
 """The names of the factors in the calls that are products."""
 
 
-def types_of_convolutions(tf32: bool) -> tuple[type[Attribute], ...]:
-    """The types of elements of which convolutions may be products: f32 if it may be rounded to TF32."""
-    return (BFloat16Type, Float16Type, *((Float32Type,) if tf32 else ()))
+@struct
+class Convolutions:
+    """Which convolutions are taken for products."""
+
+    types: tuple[type[Attribute], ...] = ()
+    """The types of their elements: none, where it is no question of convolutions."""
+    unmeasured: bool = True
+    """Whether also those that no estimate of what they take was fitted to: with groups, transposed, gradients."""
+    single: bool = False
+    """Whether also those of one row, one column or one point."""
+
+
+def convolutions_taken(tf32: bool, *, unmeasured: bool = True, single: bool = False) -> Convolutions:
+    """Those of 16 bits, and of f32 if it may be rounded to TF32."""
+    types = (BFloat16Type, Float16Type, *((Float32Type,) if tf32 else ()))
+    return Convolutions(types, unmeasured, single)
+
+
+NO_CONVOLUTIONS = Convolutions()
 
 
 @struct
@@ -176,19 +192,17 @@ def products_of(
     *,
     tf32: bool,
     untouched: Collection[loops.NestOp] = (),
-    convolutions: tuple[type[Attribute], ...] = (),
-    single: bool = False,
+    convolutions: Convolutions = NO_CONVOLUTIONS,
 ) -> list[Product]:
     """The library products of @main that a nest could compute, in order. Of f32 only if rounding to TF32 is allowed.
-    Nests in `untouched` take none in. Of elements of the types `convolutions`, convolutions that are products, too; if
-    `single`, also those of one row, column or point.
+    Nests in `untouched` take none in. So, too, the `convolutions` that are products.
     """
     found: list[Product] = []
     positions: dict[Operation, int] = {op: position for position, op in enumerate(block.ops)}
     taken = set(untouched)
     for op in block.ops:
         if isinstance(op, loops.ExternOp) and (op.overload in _FACTORS or op.overload in (CONVOLUTION, GRADIENTS)):
-            product = product_of(op, positions, taken, tf32, single=single, convolutions=convolutions)
+            product = product_of(op, positions, taken, tf32, convolutions=convolutions)
             if product is None:
                 continue
             found.append(product)
@@ -204,26 +218,26 @@ def product_of(
     tf32: bool,
     *,
     fewest: int = 2,
-    convolutions: tuple[type[Attribute], ...] = (),
-    single: bool = False,
+    convolutions: Convolutions = NO_CONVOLUTIONS,
 ) -> Product | None:
     """What a call multiplies, if it is a product that a nest could compute, with at least `fewest` rows, columns and
-    points: a vector is no matrix. Of elements of the types `convolutions`, a convolution is one, too; if `single`, with
-    one of each.
+    points: a vector is no matrix. One of the `convolutions` is one, too.
     """
     windows: Windows | WindowSums | str | None = None
     if is_convolution := call.overload in (CONVOLUTION, GRADIENTS):
         which = gradient_of(call) if call.overload == GRADIENTS else 0
-        if not convolutions or which is None or not all(map(is_tensor, (*call.operands, call.results[which]))):
+        if not convolutions.types or which is None or not all(map(is_tensor, (*call.operands, call.results[which]))):
             return None
         if not call.results[which].uses:
             return None
-        if not isinstance(scalar := element_type_of(call.results[which]), convolutions):
+        if not isinstance(scalar := element_type_of(call.results[which]), convolutions.types):
             no_match(call, f"is not taken for a product: its type is {scalar}, and f32 may not be rounded to TF32")
             return None
         windows = windows_of(call, which)
         if isinstance(windows, str):
             no_match(call, f"is not taken for a product: {windows}")
+            return None
+        if windows.unmeasured and not convolutions.unmeasured:
             return None
         names = windows.factors
     else:
@@ -269,7 +283,7 @@ def product_of(
         made = [nest for nest in made if nest.results[0] in (left, right) and reads_in_order(nest, windows)]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
     product = Product(call, consumer, is_kept, producers, windows=windows)
-    if min(product.sizes) < (1 if single and windows is not None else fewest):
+    if min(product.sizes) < (1 if convolutions.single and windows is not None else fewest):
         no_match(call, f"is not taken for a product: it has fewer than {fewest} rows, columns or points")
         return None
     if consumer is None:
@@ -305,7 +319,7 @@ def _beside(
     positions: dict[Operation, int],
     taken: set[loops.NestOp],
     tf32: bool,
-    convolutions: tuple[type[Attribute], ...],
+    convolutions: Convolutions,
 ) -> tuple[Product, ...]:
     """The other products that a consumer reads as it does this one."""
     loads = loads_of(consumer)
@@ -539,9 +553,11 @@ def cloned_value(
 
 
 __all__ = [
+    "Convolutions",
     "Product",
     "cloned_value",
     "computed",
+    "convolutions_taken",
     "insert",
     "is_one",
     "is_there",
@@ -557,7 +573,6 @@ __all__ = [
     "static",
     "stores_in_order",
     "sum_at",
-    "types_of_convolutions",
     "unknown_factors",
     "with_bias",
 ]
