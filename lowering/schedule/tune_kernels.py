@@ -35,7 +35,7 @@ from cuesta.dialects.loops.merge_axes import merge_axes
 from cuesta.lowering.schedule.gpu.schedule_choices import candidates
 from cuesta.transforms.products.gradients import join_gradients, split_gradients
 from cuesta.transforms.products.product_nests import fused_nest, replace
-from cuesta.transforms.products.product_plans import around
+from cuesta.transforms.products.product_plans import around, summed_sizes
 from cuesta.transforms.products.products import Product, convolutions_taken, products_of, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts, reduced, reduced_nest, replace_reduced
 from cuesta.transforms.products.tiles import TRIED, estimates, tiles_for
@@ -271,7 +271,8 @@ def variants_of(product: Product, machine: Machine, rows: Reduced | None = None)
     tiles = tiles_for(*task, around(product, False))
     made = [_Variant(tile) for tile in tiles]
     if product.producers:
-        made += [_Variant(tile, True) for tile in tiles_for(*task, around(product, True))[:WITH_PRODUCERS]]
+        summed = summed_sizes(product, True), *task[1:]
+        made += [_Variant(tile, True) for tile in tiles_for(*summed, around(product, True))[:WITH_PRODUCERS]]
     if product.beside:
         made += [_Variant(tile, False, True) for tile in tiles_for(*task, around(product, False, True))]
     return made

@@ -244,6 +244,8 @@ def address_text(
         masks = [condition, *masks]
     if (inside := mask_of_check(emitter, op, text)) is not None:
         masks = [inside, *masks]
+    if isinstance(op, kernel.LoadOp) and emitter.in_factor and not masks:
+        wanted = real  # what all points of a step share is read once for them
     return emitter.spread(pointer, real, wanted), " & ".join(masks) or None, wanted
 
 

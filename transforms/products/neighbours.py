@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from cuesta.dialects import loops, sym
 from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, is_pointwise, loads_of
+from cuesta.transforms.products.pieces import pieces_of, points_of
 
 
 def static(sizes: Sequence[sym.IndexExpr]) -> tuple[int, ...]:
@@ -43,48 +44,64 @@ def consumer_of(
     return (first, len(users) > 1) if once else (None, False)
 
 
-def producer_of(factor: SSAValue) -> loops.NestOp | None:
-    """The pointwise nest that computes a factor, perhaps viewed, for this use alone."""
+def producer_of(factor: SSAValue, *, contracts: bool = False) -> loops.NestOp | None:
+    """The pointwise nest that computes a factor, perhaps viewed, for this use alone. Where there are contractions, it
+    may read by indices that are data, and may store several elements at a point.
+    """
     while factor.has_one_use() and isinstance(view := factor.owner, loops.ViewOp):
         factor = view.source
     nest = factor.owner
     if not isinstance(nest, loops.NestOp) or not factor.has_one_use():
         return None
-    return nest if stores_in_order(nest) else None
+    if stores_in_order(nest, by_data=contracts):
+        return nest
+    return nest if contracts and pieces_of(nest) is not None else None
 
 
-def stores_in_order(nest: loops.NestOp) -> bool:
-    """Whether a nest is pointwise and gives one tensor, each point the element of its own indices."""
-    if len(nest.results) != 1 or nest.operands or not is_pointwise(nest):
+def stores_in_order(nest: loops.NestOp, *, by_data: bool = False) -> bool:
+    """Whether a nest is pointwise and gives one tensor, each point the element of its own indices. It may read `by_data`,
+    and compute what its rows share before their points, only if that is said.
+    """
+    points = points_of(nest)
+    if points is None or len(nest.results) != 1 or nest.operands or not (by_data or is_pointwise(nest)):
         return False
-    if any(isinstance(op, loops.BoundOp) for op in nest.body.ops):
+    if not by_data and any(isinstance(op, loops.BoundOp) for op in nest.body.ops):
         return False
     users = [use.operation for use in nest.handles[0].uses]
     if len(users) != 1 or not isinstance(store := users[0], loops.StoreOp) or store.mask is not None:
         return False
-    substitution = Substitution(nest.induction_variables)
+    substitution = Substitution(points.variables)
     stored = substitution.expressions(store.map.results, store.indices)
     in_order = all(
         e == sym.dim(axis) or (size == 1 and e == 0)
-        for axis, (e, size) in enumerate(zip(stored, nest.sizes, strict=False))
+        for axis, (e, size) in enumerate(zip(stored, points.sizes, strict=False))
     )
-    return in_order and len(stored) == len(nest.sizes)
+    return in_order and len(stored) == len(points.sizes)
 
 
 def varies_along_all(nest: loops.NestOp) -> bool:
-    """Whether what a pointwise nest stores depends on each of its axes: a factor that is the same along one is no
+    """Whether what a nest of points stores depends on each of its axes: a factor that is the same along one is no
     factor of a contraction. It may still be by its numbers, as the sum of a row of zeros and a column is.
     """
     axes: dict[SSAValue, frozenset[int]] = {}
-    for op in nest.body.ops:
-        found = frozenset[int]().union(*(axes.get(operand, ()) for operand in op.operands))
+    points = points_of(nest)
+    assert points is not None
+    for op in points.ops:
+        every = op.rest if isinstance(op, loops.LoadOp) else op.operands
+        found = frozenset[int]().union(*(axes.get(operand, ()) for operand in every))
         if isinstance(op, loops.LoadOp | loops.IndexOp):
-            strides = strides_of(tensor_type_of(op.source)) if isinstance(op, loops.LoadOp) else (1,)
-            expressions = Substitution(nest.induction_variables).expressions(op.map.results, op.indices)
-            for index, stride in zip(expressions, strides, strict=True):
-                found |= frozenset(sym.dims_of(index) if stride != 0 else ())
+            kind = tensor_type_of(op.source) if isinstance(op, loops.LoadOp) else None
+            strides = (1,) if kind is None else strides_of(kind)
+            sizes = (None,) if kind is None else sizes_of(kind)
+            substitution = Substitution(points.variables)
+            expressions = substitution.expressions(op.map.results, op.indices)
+            for index, stride, size in zip(expressions, strides, sizes, strict=True):
+                if stride != 0 and size != 1:
+                    for dim in sym.dims_of(index):
+                        value = substitution.axes[dim]  # an axis of the nest, or data
+                        found |= axes.get(value, frozenset([dim]))
         if isinstance(op, loops.StoreOp):
-            wanted = {axis for axis, size in enumerate(nest.sizes) if size != 1}
+            wanted = {axis for axis, size in enumerate(points.sizes) if size != 1}
             if not wanted <= axes.get(op.value, frozenset()):
                 return False
         axes.update(dict.fromkeys(op.results, found))

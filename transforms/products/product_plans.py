@@ -10,16 +10,17 @@ import math
 
 from xdsl.ir import Operation, SSAValue
 
-from cuesta.dialects import elem, loops
+from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem.work import WORK
 from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
-from cuesta.dialects.loops.surgery import loads_of, stores_of
-from cuesta.transforms.products.products import Product, static
+from cuesta.dialects.loops.surgery import loads_of, stores_of, through_views
+from cuesta.transforms.products.pieces import WHOLE, Cut, axes_at, points_of
+from cuesta.transforms.products.products import Product, cut_at, static
 from cuesta.transforms.products.reduced_products import Reduced, can_be_in_parts
-from cuesta.transforms.products.tiles import ALONE, CLOCK, Around, estimates
+from cuesta.transforms.products.tiles import ALONE, CLOCK, LEAST, Around, estimates
 from cuesta.transforms.products.windows import VECTOR
 from cuesta.transforms.tilings.cost import time_whole
 
@@ -114,7 +115,8 @@ def plan_of(product: Product, machine: Machine) -> Plan | None:
             continue
         for beside in (False, True) if product.beside else (False,):
             done = around(product, prologues, beside)
-            time, tile = _whole_steps(product, estimates(product.sizes, product.batch, product.bits, machine, done))
+            sizes = summed_sizes(product, prologues)
+            time, tile = _whole_steps(product, estimates(sizes, product.batch, product.bits, machine, done), sizes[2])
             if not prologues:
                 time += before + (sum(_before(one, machine) for one in product.beside) if beside else 0.0)
             if not beside:
@@ -133,20 +135,40 @@ def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
     second = machine.launch / machine.memory_rate / CLOCK
     for time, tile in estimates(product.sizes, product.batch, product.bits, machine, Around(work, -product.bits / 8)):
         width = tile["columns"]
-        if "part" not in tile and _is_in_steps(product, tile) and can_be_in_parts(found, width):
+        if "part" not in tile and _is_in_steps(product, tile, product.sizes[2]) and can_be_in_parts(found, width):
             together = time + before + second
             return Plan({**tile, "part": width}, False, False, together, before + library + after)
     return None
 
 
-def _whole_steps(product: Product, found: list[tuple[float, dict[str, int]]]) -> tuple[float, dict[str, int]]:
-    """The first of estimates whose tiles end where the points do; no time at all is thought to do where none does."""
-    whole = (one for one in found if _is_in_steps(product, one[1]))
+def summed_sizes(product: Product, prologues: bool) -> tuple[int, int, int]:
+    """Rows, columns, and the points of each of the sums that a product becomes: several, where a point of what computes
+    a factor stores several of its elements.
+    """
+    rows, columns, points = product.sizes
+    return rows, columns, points // (cut_of_product(product).count if prologues else 1)
+
+
+def cut_of_product(product: Product) -> Cut:
+    """How the points of a product are cut with what computes its factors."""
+    if product.windows is not None:
+        return WHOLE
+    dims = [sym.dim(axis) for axis in range(len(product.domain))]
+    return cut_at(product, dims, product.domain, product.producers)
+
+
+def _whole_steps(
+    product: Product, found: list[tuple[float, dict[str, int]]], points: int
+) -> tuple[float, dict[str, int]]:
+    """The first of estimates whose tiles end where the points of a sum do; no time at all is thought to do where none
+    does.
+    """
+    whole = (one for one in found if _is_in_steps(product, one[1], points))
     return next(whole, (math.inf, found[0][1]))
 
 
-def _is_in_steps(product: Product, tile: dict[str, int]) -> bool:
-    """Whether a tile's steps end where the points do. The loads of others are masked in every step, which the estimate
+def _is_in_steps(product: Product, tile: dict[str, int], points: int) -> bool:
+    """Whether a tile's steps end where the points of a sum do. The loads of others are masked in every step, which the estimate
     does not know: 1000 points took 1.2 times as long as the library and the maximum apart (H100), and not 0.9. For the
     same reason a convolution's rows begin where vectors may; those of other products `align-products` sees to.
     """
@@ -157,7 +179,7 @@ def _is_in_steps(product: Product, tile: dict[str, int]) -> bool:
         return True
     if windows is not None and windows.run * product.bits % VECTOR:
         return False
-    return product.sizes[2] % tile["depth"] == 0
+    return points % tile["depth"] == 0
 
 
 def _of_library(product: Product, machine: Machine) -> float:
@@ -225,16 +247,67 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     found = overlap, addresses, _part_in_memory(product), max(addresses) >= SINGLE
     if not prologues:
         return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found)
-    works, bits, apart = [0.0, 0.0], [0, 0], list(addresses)
+    works, bits, apart, grouped, group = [0.0, 0.0], [0, 0], list(addresses), [0.0, 0.0], 1 << 30
     for side, factor in enumerate((product.left, product.right)):
         nest = producer_at(product, factor)
         if nest is not None:
-            size = math.prod(static(nest.sizes))
-            works[side] = sum(_work_of(op) for op in nest.body.ops if isinstance(op, elem.ElementwiseOp))
+            size = math.prod(static(sizes_of(tensor_type_of(nest.results[0]))))
+            works[side], grouped[side], group = _work_before(product, nest, side, group)
             bits[side] = max(1, round(8 * sum(_held(load.source) for load in loads_of(nest)) / size))
             apart[side] = max([apart[side], *(_finding(load) for load in loads_of(nest) if _is_large(load, size))])
+    parts = cut_of_product(product).count
+    count, shared = count * parts, shared and parts == 1
     found = overlap, (apart[0], apart[1]), _part_in_memory(product), max(apart) >= SINGLE
-    return Around(after, bytes_after, (works[0], works[1]), (bits[0], bits[1]), count, shared, *found)
+    both = (works[0], works[1]), (bits[0], bits[1]), count, shared
+    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group)
+
+
+def _work_before(product: Product, nest: loops.NestOp, side: int, group: int) -> tuple[float, float, int]:
+    """The work of a producer for an element of a factor, in float adds; what of it is the same for so many points in a
+    row, and for how many, at most `group`.
+    """
+    points = points_of(nest)
+    assert points is not None
+    each = math.prod(static(points.sizes)) / math.prod(static(sizes_of(tensor_type_of(nest.results[0]))))
+    shared: dict[SSAValue, int] = {}
+    works = [0.0, 0.0]
+    for op in points.ops:
+        if isinstance(op, loops.LoadOp):
+            run = 0 if product.windows is not None else _run_of(product, nest, op, side)
+        elif isinstance(op, loops.IndexOp):
+            run = 0
+        else:
+            run = min((shared[value] for value in op.operands if value in shared), default=1 << 30)
+        shared.update(dict.fromkeys(op.results, run))
+        if isinstance(op, elem.ElementwiseOp | loops.LoadOp) and LEAST <= run < 1 << 30:
+            group = min(group, run)
+            works[1] += _work_of(op) if isinstance(op, elem.ElementwiseOp) else ADDRESS
+        elif isinstance(op, elem.ElementwiseOp):
+            works[0] += _work_of(op)
+    return each * works[0], each * works[1], group
+
+
+def _run_of(product: Product, nest: loops.NestOp, load: loops.LoadOp, side: int) -> int:
+    """So many points in a row of a sum read one element, of 16, 32, …; 0 where fewer do."""
+    cut, k = cut_of_product(product), len(product.domain)
+    dims = [sym.dim(axis) for axis in range(k)]
+    found = 0
+    for run in (LEAST << step for step in range(6)):
+        points, rest = divmod(product.sizes[2] // cut.count, run)
+        if rest:
+            break
+        sizes = (*product.domain, points, run)
+        at = cut.point(sym.dim(k) * run + sym.dim(k + 1), 0)
+        factor, index = ((product.left, product.left_at), (product.right, product.right_at))[side]
+        _, indices = through_views(factor, index(dims, at))
+        axes = axes_at(nest, [sym.simplify(one, sizes) for one in indices], sizes)
+        if any(one not in axes for one in load.indices):
+            return found  # an index made of data
+        read = [sym.substitute(one, [axes[index] for index in load.indices]) for one in load.map.results]
+        if any(k + 1 in sym.dims_of(sym.simplify(one, sizes)) for one in read):
+            break
+        found = run
+    return found
 
 
 def _is_large(load: loops.LoadOp, points: int) -> bool:
@@ -282,4 +355,4 @@ def _held(tensor: SSAValue) -> float:
     return math.prod(static(sizes_of(tensor_type_of(tensor)))) * byte_width(tensor)
 
 
-__all__ = ["LIBRARY", "SURE", "Plan", "around", "plan_of", "plan_of_reduced", "producer_at"]
+__all__ = ["LIBRARY", "SURE", "Plan", "around", "plan_of", "plan_of_reduced", "producer_at", "summed_sizes"]

@@ -11,7 +11,7 @@ Nothing is decided here. A target computes such a nest well only with the choice
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeGuard
 
@@ -33,8 +33,8 @@ from cuesta.dialects.layout import (
     strides_of,
     tensor_type_of,
 )
-from cuesta.dialects.loops.surgery import Substitution, clone_op, loads_of, through_views
-from cuesta.dialects.loops.writing import load_only_where, type_of_positions
+from cuesta.dialects.loops.surgery import loads_of, through_views
+from cuesta.dialects.loops.writing import type_of_positions
 from cuesta.transforms.products.gradients import gradient_of
 from cuesta.transforms.products.neighbours import (
     consumer_of,
@@ -45,6 +45,7 @@ from cuesta.transforms.products.neighbours import (
     varies_along_all,
     weights_of,
 )
+from cuesta.transforms.products.pieces import WHOLE, Cut, cloned_value, computed, cut_of, pieces_of
 from cuesta.transforms.products.window_sums import Limit, WindowSums
 from cuesta.transforms.products.windows import (
     CONVOLUTION,
@@ -267,7 +268,8 @@ def product_of(
         no_match(call, "is not taken for a product: a factor is the same along an axis")
         return None
     consumer, is_kept = consumer_of(call.results[which], positions, taken)
-    made = [nest for factor in (left, right) if (nest := producer_of(factor)) is not None and nest not in taken]
+    found = [producer_of(factor, contracts=contracts) for factor in (left, right)]
+    made = [nest for nest in found if nest is not None and nest not in taken]
     if contracts and not all(map(varies_along_all, made)):
         no_match(call, "is not computed with what gives a factor that is the same along an axis")
         made = [nest for nest in made if varies_along_all(nest)]
@@ -415,26 +417,30 @@ def sum_at(
     """Inserts the sum of products for one element, whose index is `dims`, expressions over the index values `around`,
     which stay below `ranges`; gives it in f32, and rounded. The points are as many groups of `group`, if that is not 0.
     """
-    points = product.sizes[2]
-    reduction = loops.ReduceOp.build("sum", [points // group, group] if group else [points], f32)
-    axes = [*around, *reduction.induction_variables]
-    reduction.induction_variables[-1].name_hint = "k"
-    sizes = (*ranges, *reduction.sizes)
-    k: sym.IndexExpr = sym.dim(len(axes) - 1)
-    if group:
-        k = sym.dim(len(axes) - 2) * group + k
-    inside = InsertPoint.at_end(reduction.body)
-    limits: Sequence[Sequence[Limit]] = ((), (), ()) if product.windows is None else product.windows.limits(dims, k)
-    both, of_left, of_right = (is_there(one, axes, sizes, product.call, inside) for one in limits)
-    of_left, of_right = (_both(both, one, product.call, inside) for one in (of_left, of_right))
-    left = load_in_f32(product.left, product.left_at(dims, k), axes, sizes, product.call, inside, producers, of_left)
-    right = load_in_f32(
-        product.right, product.right_at(dims, k), axes, sizes, product.call, inside, producers, of_right
-    )
-    multiplied = insert(elem.make("mul", left, right), product.call, inside)
-    assert multiplied is not None
-    insert(loops.YieldOp.build(multiplied), product.call, inside)
-    total = insert(reduction, product.call, place)
+    cut = cut_at(product, dims, ranges, producers)
+    points, total, like = product.sizes[2] // cut.count, None, product.call
+    for part in range(cut.count):
+        reduction = loops.ReduceOp.build("sum", [points // group, group] if group else [points], f32)
+        axes = [*around, *reduction.induction_variables]
+        reduction.induction_variables[-1].name_hint = "k"
+        sizes = (*ranges, *reduction.sizes)
+        k: sym.IndexExpr = sym.dim(len(axes) - 1)
+        if group:
+            k = sym.dim(len(axes) - 2) * group + k
+        k = sym.simplify(cut.point(k, part), sizes)
+        inside = InsertPoint.at_end(reduction.body)
+        limits: Sequence[Sequence[Limit]] = ((), (), ()) if product.windows is None else product.windows.limits(dims, k)
+        both, of_left, of_right = (is_there(one, axes, sizes, like, inside) for one in limits)
+        of_left, of_right = (_both(both, one, like, inside) for one in (of_left, of_right))
+        index = product.left_at(dims, k)
+        left = load_in_f32(product.left, index, axes, sizes, like, inside, producers, of_left, place)
+        index = product.right_at(dims, k)
+        right = load_in_f32(product.right, index, axes, sizes, like, inside, producers, of_right, place)
+        multiplied = insert(elem.make("mul", left, right), like, inside)
+        assert multiplied is not None
+        insert(loops.YieldOp.build(multiplied), like, inside)
+        one = insert(reduction, like, place)
+        total = one if total is None or one is None else insert(elem.make("add", total, one), like, place)
     assert total is not None
     total = with_bias(product, total, dims, around, ranges, place)
     scalar = element_type_of(product.result)
@@ -478,6 +484,27 @@ def scaled(value: SSAValue, factor: float, like: Operation, place: InsertPoint) 
     return found
 
 
+def cut_at(
+    product: Product,
+    dims: Sequence[sym.IndexExpr],
+    ranges: Sequence[sym.IndexExpr],
+    producers: Mapping[SSAValue, loops.NestOp],
+) -> Cut:
+    """How a product's points are cut, for an element of index `dims`, so that a factor of which several elements are
+    computed at a point is one of them in each part.
+    """
+    k = len(ranges)
+    sizes = (*ranges, product.sizes[2])
+    indices = (product.left_at(dims, sym.dim(k)), product.right_at(dims, sym.dim(k)))
+    for factor, index in zip((product.left, product.right), indices, strict=True):
+        source, place = through_views(factor, index)
+        if source in producers and (pieces := pieces_of(producers[source])) is not None:
+            found = cut_of(pieces, sizes_of(tensor_type_of(source)), place, k, sizes)
+            if found is not None:
+                return found
+    return WHOLE
+
+
 def load_in_f32(
     tensor: SSAValue,
     dims: Sequence[sym.IndexExpr],
@@ -487,15 +514,16 @@ def load_in_f32(
     place: InsertPoint,
     producers: Mapping[SSAValue, loops.NestOp] = MappingProxyType({}),
     there: SSAValue | None = None,
+    before: InsertPoint | None = None,
 ) -> SSAValue:
     """Appends a load of an element in f32, not through views; or what a producer does to give it. It is 0, and nothing
-    is read, where `there` is false.
+    is read, where `there` is false. Indices that no axis of the place's own is in are read `before`.
     """
     source, indices = through_views(tensor, dims)
     indices = tuple(sym.simplify(index, sizes) for index in indices)
     zero = None if there is None else insert(elem.constant(0, element_type_of(source)), like, place)
     if source in producers:
-        value = computed(producers[source], indices, axes, place, there)
+        value = computed(producers[source], indices, axes, place, there, sizes=sizes, before=before)
         if there is not None and zero is not None:  # 0 is what the producer's result is there, not what it reads
             chosen = elem.SelectOp.create(operands=(there, value, zero), result_types=(value.type,))
             value = insert(chosen, like, place)
@@ -508,48 +536,6 @@ def load_in_f32(
         value = insert(elem.ConvertOp.build(value, f32), like, place)
         assert value is not None
     return value
-
-
-def computed(
-    producer: loops.NestOp,
-    indices: Sequence[sym.IndexExpr],
-    axes: Sequence[SSAValue],
-    place: InsertPoint,
-    there: SSAValue | None = None,
-) -> SSAValue:
-    """Appends a producer's body at one point; gives what it stores there. Where `there` is false the point is beyond
-    the places of an image: what varies along these is not read, and what is given has no meaning.
-    """
-    substitution = Substitution(axes)
-    for variable, index in zip(producer.induction_variables, indices, strict=True):
-        substitution.set_index(variable, index)
-    masked: dict[SSAValue, SSAValue] = {}
-    if there is not None:
-        masked.update((variable, there) for variable in producer.induction_variables[2:])
-    return cloned_value(producer.body.ops, substitution, place, masked)
-
-
-def cloned_value(
-    ops: Iterable[Operation],
-    substitution: Substitution,
-    place: InsertPoint,
-    masked: Mapping[SSAValue, SSAValue] = MappingProxyType({}),
-) -> SSAValue:
-    """Clones what leads to a store to a place; gives what would be stored, the last of several. Loads whose place
-    depends on an index in `masked` read only where its value there is true.
-    """
-    stored: SSAValue | None = None
-    for op in ops:
-        if isinstance(op, loops.StoreOp):
-            stored = substitution.value(op.value)
-            continue
-        copy = clone_op(op, substitution)
-        Rewriter.insert_op(copy, place)
-        there = next((masked[index] for index in getattr(op, "indices", ()) if index in masked), None)
-        if there is not None and isinstance(copy, loops.LoadOp):
-            substitution.values[op.results[0]] = load_only_where(there, copy)
-    assert stored is not None
-    return stored
 
 
 __all__ = [

@@ -18,6 +18,7 @@ from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, index_ranges, loads_of, remove, stores_of
 from cuesta.transforms.loops.forward_stores import Stage
+from cuesta.transforms.products.pieces import digits_of
 from cuesta.transforms.products.products import Product, cloned_value, insert, static, sum_at
 
 MORE = (loops.ScanOp, loops.CombineOp, loops.AtomicOp, loops.MeetOp, loops.FoldOp)
@@ -137,21 +138,7 @@ def point_of(nest: loops.NestOp, apart: Sequence[Operation] = (), k: int = 0) ->
     if len(substitution.axes) > len(variables):
         return None  # an index made of data
     place = sym.simplify(place, sizes)
-    digits: list[tuple[int, int, SSAValue]] = []
-    for axis, (variable, size) in enumerate(zip(variables, static(sizes), strict=True)):
-        stride = sym.coefficient(place, axis) if size > 1 else 1
-        if not isinstance(stride, int):
-            return None
-        digits.append((stride, size, variable))
-    weight = 1
-    for stride, size, _ in sorted(digits, key=lambda digit: digit[:2]):
-        if size > 1:
-            if stride != weight:
-                return None
-            weight *= size
-    return (
-        {variable: (stride, size) for stride, size, variable in digits} if weight == math.prod(static(shape)) else None
-    )
+    return digits_of(place, variables, static(sizes), math.prod(static(shape)))
 
 
 def recompute_stored(

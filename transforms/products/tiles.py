@@ -153,6 +153,11 @@ class Around:
     """Whether elements go through registers on their way to shared memory: none are on it while matrix units work, and
     every step waits for its own.
     """
+    grouped: tuple[float, float] = (0.0, 0.0)
+    """Float adds for an element of the left and of the right factor that so many points in a row as `group` share, as
+    the scales of weights: a step of no more points does none of them.
+    """
+    group: int = 0
 
 
 ALONE = Around()
@@ -184,19 +189,20 @@ def estimates(
     fitting = [tile for tile in every if fits(tile[0], rows) and fits(tile[1], columns)]
     found: list[tuple[float, dict[str, int]]] = []
     for height, width, deep, warps, stages in fitting or [_SMALL]:
-        depth = max(LEAST, min(deep * 16 // bits, 1 << max(0, points - 1).bit_length()))
-        made = {
-            "rows": height,
-            "columns": width,
-            "depth": depth,
-            "warps": warps,
-            "stages": stages,
-            "group": GROUP,
-            **({"tf32": 1} if bits == 32 else {}),
-        }
-        for parts in (1, *_parts(points, depth)):
-            time = _clocks(sizes, batch, bits, made, parts, machine, around) / CLOCK
-            found.append((time, made if parts == 1 else {**made, "part": points // parts}))
+        whole = max(LEAST, min(deep * 16 // bits, 1 << max(0, points - 1).bit_length()))
+        for depth in {whole, min(whole, max(LEAST, around.group)) if around.group else whole}:
+            made = {
+                "rows": height,
+                "columns": width,
+                "depth": depth,
+                "warps": warps,
+                "stages": stages,
+                "group": GROUP,
+                **({"tf32": 1} if bits == 32 else {}),
+            }
+            for parts in (1, *_parts(points, depth)):
+                time = _clocks(sizes, batch, bits, made, parts, machine, around) / CLOCK
+                found.append((time, made if parts == 1 else {**made, "part": points // parts}))
     return sorted(found, key=lambda one: one[0])
 
 
@@ -230,6 +236,8 @@ def _clocks(
     step = loaded / (machine.cache_rate * pace.rate) + pace.place * (lefts * height + around.sums * width)
     step = max(step, around.sums * height * width * depth * bits / 16 / (_UNITS * pace.reached))
     works = [before + address for before, address in zip(around.before, around.addresses, strict=True)]
+    if depth > around.group:
+        works = [work + shared for work, shared in zip(works, around.grouped, strict=True)]
     step += (lefts * height * works[0] + around.sums * width * works[1]) * depth / machine.instruction_rate
     wanted = around.sums * height * width // (warps * 32) + 48
     held = loaded * stages + sum(
