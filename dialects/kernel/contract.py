@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, UnitAttr, f32
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    UnitAttr,
+    f32,
+)
 from xdsl.ir import SSAValue
 from xdsl.irdl import traits_def
 from xdsl.parser import Parser
@@ -18,6 +26,9 @@ from cuesta.dialects.core.value_syntax import parse_types_of, print_types, print
 from cuesta.dialects.elem import scalar_of
 from cuesta.dialects.kernel.shapes import Shape, shape_of_type, shaped
 from cuesta.dialects.kernel.structure import LoopOp, parse_axes, print_axes
+
+Eight: TypeAlias = Float8E4M3FNType | Float8E5M2Type
+"""The floats of 8 bits that matrix units multiply, any with any."""
 
 
 def contracted_shape(left: Shape, right: Shape, lanes: int) -> Shape | None:
@@ -41,8 +52,8 @@ class ContractOp(LoopOp):
 
     It may stand in more of them, also in those of a `kernel.reduce` or of another contraction: the left factor varies
     along one of them and the right one along one that is further in. It is the same as a `kernel.reduce sum` of the
-    products, which are exact for f16 and bf16. Factors of type f32 may be rounded to TF32 (10 bits of mantissa) where
-    it says `tf32`.
+    products, which are exact for f16, bf16 and floats of 8 bits. Factors of type f32 may be rounded to TF32 (10 bits of
+    mantissa) where it says `tf32`; of floats of 8 bits the sum of `lanes` points may have so few.
     """
 
     name = "kernel.contract"
@@ -95,9 +106,12 @@ class ContractOp(LoopOp):
         if not isinstance(self.body.last_op, FactorsOp):
             raise VerifyException("kernel.contract: the body must end in kernel.factors")
         left, right = (factor.type for factor in self.factors)
-        scalar = scalar_of(left)
-        if scalar != scalar_of(right) or not isinstance(scalar, BFloat16Type | Float16Type | Float32Type):
-            raise VerifyException(f"kernel.contract multiplies f16, bf16 or f32 of one type, not {left} and {right}")
+        scalar, other = scalar_of(left), scalar_of(right)
+        eights = isinstance(scalar, Eight) and isinstance(other, Eight)
+        if not eights and (scalar != other or not isinstance(scalar, BFloat16Type | Float16Type | Float32Type)):
+            raise VerifyException(
+                f"kernel.contract multiplies f16, bf16 or f32 of one type, or floats of 8 bits, not {left} and {right}"
+            )
         shape = contracted_shape(shape_of_type(left), shape_of_type(right), self.lanes)
         if shape is None or len(shape) != self.dim:
             raise VerifyException(f"kernel.contract: factors of types {left} and {right} do not fit {self.lanes} lanes")
@@ -134,4 +148,4 @@ class FactorsOp(PlainOperation):
             raise VerifyException("kernel.factors gives two values, at the end of a kernel.contract")
 
 
-__all__ = ["ContractOp", "FactorsOp", "contracted_shape"]
+__all__ = ["ContractOp", "Eight", "FactorsOp", "contracted_shape"]

@@ -53,9 +53,10 @@ from cuesta.dialects.loops.writing import BodyWriter
 from cuesta.lowering.kernel.loops_to_kernel import lower_nests
 from cuesta.lowering.schedule import joined_points
 from cuesta.lowering.schedule.tune_kernels import program_of
+from cuesta.transforms.products.narrow_factors import as_factor
+from cuesta.transforms.products.pieces import cloned_value
 from cuesta.transforms.products.products import (
     Product,
-    cloned_value,
     insert,
     load_in_f32,
     product_of,
@@ -64,7 +65,6 @@ from cuesta.transforms.products.products import (
 )
 from cuesta.transforms.products.recomputing import (
     MORE,
-    as_factor,
     inline,
     is_narrow,
     one_precision,

@@ -39,8 +39,9 @@ from cuesta.dialects.loops.surgery import (
     through_views,
     top_level_nest,
 )
+from cuesta.transforms.products.narrow_factors import as_factor
 from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, scaled, static
-from cuesta.transforms.products.recomputing import as_factor, inline, one_precision, point_of, recompute, sweep
+from cuesta.transforms.products.recomputing import inline, one_precision, point_of, recompute, sweep
 from cuesta.transforms.products.tiles import times_of_walk, walked_tile
 
 MOST = 12

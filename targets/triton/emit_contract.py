@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from cuesta.dialects import elem, kernel, sym
 from cuesta.dialects.elem import scalar_of
+from cuesta.dialects.kernel.contract import Eight
 from cuesta.dialects.kernel.shapes import shape_of
 from cuesta.targets.triton.emit_index import index_text
 from cuesta.targets.triton.emit_places import is_defined_in
@@ -27,6 +28,12 @@ from cuesta.targets.triton.emit_within import is_checked
 
 if TYPE_CHECKING:
     from cuesta.targets.triton.emit_kernel import KernelEmitter
+
+IMPRECISE = 128
+"""So many products of floats of 8 bits units add up by themselves, which keep some 13 bits of a sum; f32 adds that up.
+
+Source: a definition: CUTLASS and cuBLAS do so for `_scaled_mm` without `use_fast_accum`.
+"""
 
 
 def emit_contract(emitter: KernelEmitter, op: Operation) -> None:
@@ -130,6 +137,8 @@ def _product(emitter: KernelEmitter, op: kernel.ContractOp, start: str, first: s
     """The product of the tiles of both factors, from `start` on; of the points from `first` on, or of all."""
     left, right = (_factor(emitter, op, factor, side == 1, first) for side, factor in enumerate(op.factors))
     arguments = [left, right, *([start] if start else [])]
+    if isinstance(scalar_of(op.factors[0].type), Eight):  # units add in fewer bits: from tile to tile f32 does
+        arguments.append(f"max_num_imprecise_acc={min(op.lanes, IMPRECISE)}")
     if isinstance(scalar_of(op.factors[0].type), Float32Type):
         arguments.append(f'input_precision="{"tf32" if op.is_tf32 else "ieee"}"')
     return f"tl.dot({', '.join(arguments)})"

@@ -13,6 +13,7 @@ from cuesta.dialects import elem, kernel
 from cuesta.dialects.core.diagnostics import fail
 from cuesta.dialects.core.locations import format_origin
 from cuesta.dialects.elem import kind_of, scalar_of
+from cuesta.dialects.kernel.contract import Eight
 from cuesta.dialects.kernel.shapes import Shape, joint_shape, shape_of
 from cuesta.targets.triton.emit_contract import accumulate, emit_contract
 from cuesta.targets.triton.emit_fold import emit_fold
@@ -286,7 +287,7 @@ def _load_text(emitter: KernelEmitter, op: kernel.LoadOp) -> tuple[str, str, Sha
         other = emitter.constant(owner) if isinstance(owner, elem.ConstantOp) else emitter.name(op.other)
         arguments.append(f"other={emitter.spread(other, emitter.real_of(op.other), real)}")
     elif mask is not None and (emitter.zero_masked or op in emitter.inside):
-        arguments.append("other=0")
+        arguments.append("other=0.0" if isinstance(scalar_of(op.result.type), Eight) else "other=0")
     text = f"tl.load({', '.join(arguments)})"
     if guards := emitter.hoisting.guards(text, len(emitter.scopes) - 1):
         arguments[1:2] = [f"mask={' & '.join([*guards, *([] if mask is None else [mask])])}"]

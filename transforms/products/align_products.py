@@ -40,9 +40,9 @@ from cuesta.dialects.layout import (
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import remove, through_views
 from cuesta.dialects.loops.writing import BodyWriter, read_only_where, type_of_positions
+from cuesta.transforms.products.pieces import computed
 from cuesta.transforms.products.products import (
     Product,
-    computed,
     convolutions_taken,
     producer_of,
     products_of,

@@ -59,8 +59,8 @@ def producer_of(factor: SSAValue, *, contracts: bool = False) -> loops.NestOp | 
 
 
 def stores_in_order(nest: loops.NestOp, *, by_data: bool = False) -> bool:
-    """Whether a nest is pointwise and gives one tensor, each point the element of its own indices. It may read `by_data`,
-    and compute what its rows share before their points, only if that is said.
+    """Whether a nest is pointwise and gives one tensor, each point the element of its own indices. It may read
+    `by_data`, and compute what its rows share before their points, only if that is said.
     """
     points = points_of(nest)
     if points is None or len(nest.results) != 1 or nest.operands or not (by_data or is_pointwise(nest)):

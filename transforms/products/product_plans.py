@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 
+from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from cuesta.dialects import elem, loops, sym
 from cuesta.dialects.core.machine import Machine
 from cuesta.dialects.core.structs import struct
 from cuesta.dialects.elem.work import WORK
-from cuesta.dialects.layout import sizes_of, strides_of, tensor_type_of
+from cuesta.dialects.layout import element_type_of, sizes_of, strides_of, tensor_type_of
 from cuesta.dialects.loops.analysis import byte_width
 from cuesta.dialects.loops.surgery import loads_of, stores_of, through_views
 from cuesta.transforms.products.pieces import WHOLE, Cut, axes_at, points_of
@@ -168,9 +169,9 @@ def _whole_steps(
 
 
 def _is_in_steps(product: Product, tile: dict[str, int], points: int) -> bool:
-    """Whether a tile's steps end where the points of a sum do. The loads of others are masked in every step, which the estimate
-    does not know: 1000 points took 1.2 times as long as the library and the maximum apart (H100), and not 0.9. For the
-    same reason a convolution's rows begin where vectors may; those of other products `align-products` sees to.
+    """Whether a tile's steps end where the points of a sum do. The loads of others are masked in every step, which the
+    estimate does not know: 1000 points took 1.2 times as long as the library and the maximum apart (H100), and not 0.9.
+    For the same reason a convolution's rows begin where vectors may; those of others `align-products` sees to.
     """
     windows = product.windows
     if windows is not None and product.sizes[1] * product.bits % VECTOR:
@@ -193,6 +194,9 @@ def _of_library(product: Product, machine: Machine) -> float:
         if not product.windows.unmeasured and product.windows.overlap and product.windows.channels < FEW:
             points = points // product.windows.channels * FEW
     found = LIBRARY * estimates((rows, columns, points), product.batch, product.bits, machine, known)[0][0]
+    if product.bits < 32 and isinstance(element_type_of(product.left), Float32Type):  # which would be rounded by units
+        exact = rows * columns * points * product.batch / (machine.instruction_rate * machine.processors) / CLOCK
+        found = max(found, exact)
     if product.windows is not None and product.windows.overlap and points >= DEEP:
         found *= OF_DEEP
     if product.windows is not None and product.windows.overlap and len(product.windows.places) == 1:
@@ -232,16 +236,16 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     results = {one.result for one in together}
     count, shared = len(together), len({one.left for one in together}) == 1
     consumer = product.consumer
-    points = math.prod(product.sizes[:2]) * product.batch
+    points, result = math.prod(product.sizes[:2]) * product.batch, byte_width(product.result)
     if consumer is None:
-        after = bytes_after = 0.0
+        after, bytes_after = 0.0, result - product.bits / 8
     else:
         after = _work(consumer, product)
         moved = sum(_held(load.source) for load in loads_of(consumer) if load.source not in results)
         moved += sum(_held(store.target) for store in stores_of(consumer))
         bytes_after = max(0.0, moved / points - product.bits / 8)
         if product.is_kept:
-            bytes_after += product.bits / 8
+            bytes_after += result
     overlap = product.windows is not None and product.windows.overlap
     addresses = _addresses(product)
     found = overlap, addresses, _part_in_memory(product), max(addresses) >= SINGLE

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -36,6 +36,14 @@ from cuesta.dialects.layout import (
 from cuesta.dialects.loops.surgery import loads_of, through_views
 from cuesta.dialects.loops.writing import type_of_positions
 from cuesta.transforms.products.gradients import gradient_of
+from cuesta.transforms.products.narrow_factors import (
+    NARROWED,
+    as_factor,
+    bias_of,
+    factor_type,
+    may_be_factor,
+    scales_of,
+)
 from cuesta.transforms.products.neighbours import (
     consumer_of,
     producer_of,
@@ -45,7 +53,7 @@ from cuesta.transforms.products.neighbours import (
     varies_along_all,
     weights_of,
 )
-from cuesta.transforms.products.pieces import WHOLE, Cut, cloned_value, computed, cut_of, pieces_of
+from cuesta.transforms.products.pieces import WHOLE, Cut, computed, cut_of, pieces_of
 from cuesta.transforms.products.window_sums import Limit, WindowSums
 from cuesta.transforms.products.windows import (
     CONVOLUTION,
@@ -63,6 +71,7 @@ _FACTORS = {
     "aten.addmm.default": ("mat1", "mat2"),
     "aten.baddbmm.default": ("batch1", "batch2"),
     "aten._int_mm.default": ("self", "mat2"),
+    **dict.fromkeys(NARROWED, ("self", "mat2")),
 }
 """The names of the factors in the calls that are products."""
 
@@ -105,6 +114,8 @@ class Product:
     """Products of the same sizes that the consumer reads at the same points, and nobody else reads."""
     windows: Windows | WindowSums | None = None
     """Of a convolution, how it is a product: its factors are no matrices, and its result is none."""
+    narrow: Attribute | None = None
+    """The type of its factors, or that they are exact in, where that is not the type of its result."""
 
     @property
     def _names(self) -> tuple[str, str]:
@@ -125,7 +136,7 @@ class Product:
         """What is added, `beta` times; nothing where that is 0, whatever it holds."""
         if self.call.overload == CONVOLUTION:
             return self.call.optional_tensor("bias")
-        return self.call.tensor("self") if "add" in self.call.overload and self.beta else None
+        return bias_of(self.call) if self.beta else None
 
     @property
     def alpha(self) -> float:
@@ -178,7 +189,7 @@ class Product:
     @property
     def bits(self) -> int:
         """The bits of a factor."""
-        return getattr(element_type_of(self.result), "bitwidth", 32)
+        return getattr(self.narrow or element_type_of(self.result), "bitwidth", 32)
 
 
 def result_of(call: loops.ExternOp) -> SSAValue:
@@ -246,24 +257,26 @@ def product_of(
         if names is None or not call.results[0].uses:
             return None
     left, right = call.tensor(names[0]), call.tensor(names[1])
-    bias = call.tensor("self") if "add" in call.overload else None
-    if bias is not None and (reason := unknown_factors(call)) is not None:
+    bias, scalar = bias_of(call), element_type_of(call.results[which])
+    # A contraction has factors of two axes each; nests of a processor read whatever there is.
+    contracts = traits_of_device(device_of(tensor_type_of(left))).contractions
+    narrow = factor_type(call, left, right) if contracts and not is_convolution else None
+    if call.overload in NARROWED and narrow is None:
+        return None
+    if "add" in call.overload and (reason := unknown_factors(call)) is not None:
         no_match(call, f"is not taken for a product: {reason}")
         return None
     every = [value.type for value in (call.results[which], left, right, *(() if bias is None else (bias,)))]
-    scalar = element_type_of(call.results[which])
-    if is_convolution:
-        pass
-    elif not isinstance(scalar, BFloat16Type | Float16Type) and not (isinstance(scalar, Float32Type) and tf32):
+    if not is_convolution and narrow is None and not may_be_factor(scalar, tf32):
         no_match(call, f"is not taken for a product: its type is {scalar}, and f32 may not be rounded to TF32")
         return None
     for one in every:
-        if not is_tensor_type(one) or one.element_type != scalar or len(static(sizes_of(one))) < len(sizes_of(one)):
+        if not is_tensor_type(one) or len(static(sizes_of(one))) < len(sizes_of(one)):
+            return None
+        if one.element_type != scalar and call.overload not in NARROWED:
             return None
         if math.prod(static(sizes_of(one))) == 0:
             return None
-    # A contraction has factors of two axes each; nests of a processor read whatever there is.
-    contracts = traits_of_device(device_of(tensor_type_of(left))).contractions
     if contracts and any(_is_expanded(value, whole=is_convolution) for value in (left, right)):
         no_match(call, "is not taken for a product: a factor is the same along an axis")
         return None
@@ -284,14 +297,14 @@ def product_of(
             return None
         made = [nest for nest in made if nest.results[0] in (left, right) and reads_in_order(nest, windows)]
     producers: dict[SSAValue, loops.NestOp] = {nest.results[0]: nest for nest in made}
-    product = Product(call, consumer, is_kept, producers, windows=windows)
+    product = Product(call, consumer, is_kept, producers, windows=windows, narrow=narrow)
     if min(product.sizes) < (1 if convolutions.single and windows is not None else fewest):
         no_match(call, f"is not taken for a product: it has fewer than {fewest} rows, columns or points")
         return None
     if consumer is None:
         return product
     beside = _beside(product, consumer, positions, taken, tf32, convolutions)
-    return Product(call, consumer, is_kept, producers, beside, windows) if beside else product
+    return Product(call, consumer, is_kept, producers, beside, windows, narrow) if beside else product
 
 
 def _no_consumer(call: loops.ExternOp, consumer: loops.NestOp, windows: Windows) -> str | None:
@@ -337,7 +350,9 @@ def _beside(
         if len(alike) < len(list(source.uses)) or source.type != product.result.type:
             continue
         other = product_of(call, positions, taken | {consumer}, tf32, convolutions=convolutions)
-        if other is not None and other.sizes == product.sizes and other.domain == product.domain:
+        if other is None or other.sizes != product.sizes or other.domain != product.domain:
+            continue
+        if other.narrow == product.narrow:
             found.append(other)
     return tuple(found)
 
@@ -436,12 +451,19 @@ def sum_at(
         left = load_in_f32(product.left, index, axes, sizes, like, inside, producers, of_left, place)
         index = product.right_at(dims, k)
         right = load_in_f32(product.right, index, axes, sizes, like, inside, producers, of_right, place)
+        if product.narrow is not None:
+            left, right = (as_factor(factor, product.narrow, like, inside) for factor in (left, right))
         multiplied = insert(elem.make("mul", left, right), like, inside)
-        assert multiplied is not None
-        insert(loops.YieldOp.build(multiplied), like, inside)
+        insert(loops.YieldOp.build(cast("SSAValue", multiplied)), like, inside)
         one = insert(reduction, like, place)
         total = one if total is None or one is None else insert(elem.make("add", total, one), like, place)
     assert total is not None
+    for scale in scales_of(product.call):
+        own_sizes = sizes_of(tensor_type_of(scale))
+        own = [0 if size == 1 else dim for size, dim in zip(own_sizes, dims[len(dims) - len(own_sizes) :], strict=True)]
+        multiplier = load_in_f32(scale, own, around, ranges, like, place)
+        total = insert(elem.make("mul", total, multiplier), like, place)
+        assert total is not None
     total = with_bias(product, total, dims, around, ranges, place)
     scalar = element_type_of(product.result)
     if scalar == f32:
@@ -541,8 +563,6 @@ def load_in_f32(
 __all__ = [
     "Convolutions",
     "Product",
-    "cloned_value",
-    "computed",
     "convolutions_taken",
     "insert",
     "is_one",

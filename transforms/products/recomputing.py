@@ -18,8 +18,8 @@ from cuesta.dialects.core.operation import replace_all_uses
 from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.dialects.loops.surgery import Substitution, index_ranges, loads_of, remove, stores_of
 from cuesta.transforms.loops.forward_stores import Stage
-from cuesta.transforms.products.pieces import digits_of
-from cuesta.transforms.products.products import Product, cloned_value, insert, static, sum_at
+from cuesta.transforms.products.pieces import cloned_value, digits_of
+from cuesta.transforms.products.products import Product, static, sum_at
 
 MORE = (loops.ScanOp, loops.CombineOp, loops.AtomicOp, loops.MeetOp, loops.FoldOp)
 """What is more than to reduce, to load and to store."""
@@ -90,20 +90,6 @@ def _take(load: loops.LoadOp, value: SSAValue, wide: SSAValue | None) -> None:
         _widen(load.result, value, wide)
     replace_all_uses(load.result, value)
     remove(load)
-
-
-def as_factor(value: SSAValue, narrow: object, like: Operation, place: InsertPoint) -> SSAValue:
-    """A value as matrix units take it: rounded to 16 bits, in f32 again."""
-    owner = value.owner
-    if isinstance(owner, elem.ConvertOp) and owner.operands[0].type == narrow:
-        return value
-    if not isinstance(narrow, BFloat16Type | Float16Type):
-        return value
-    rounded = insert(elem.ConvertOp.build(value, narrow), like, place)
-    assert rounded is not None
-    wide = insert(elem.ConvertOp.build(rounded, f32), like, place)
-    assert wide is not None
-    return wide
 
 
 def point_of(nest: loops.NestOp, apart: Sequence[Operation] = (), k: int = 0) -> dict[SSAValue, tuple[int, int]] | None:
@@ -196,7 +182,6 @@ def sweep(nest: loops.NestOp) -> None:
 
 __all__ = [
     "MORE",
-    "as_factor",
     "inline",
     "is_narrow",
     "one_precision",

@@ -189,7 +189,7 @@ def estimates(
     fitting = [tile for tile in every if fits(tile[0], rows) and fits(tile[1], columns)]
     found: list[tuple[float, dict[str, int]]] = []
     for height, width, deep, warps, stages in fitting or [_SMALL]:
-        whole = max(LEAST, min(deep * 16 // bits, 1 << max(0, points - 1).bit_length()))
+        whole = max(LEAST, LEAST * 16 // bits, min(deep * 16 // bits, 1 << max(0, points - 1).bit_length()))
         for depth in {whole, min(whole, max(LEAST, around.group)) if around.group else whole}:
             made = {
                 "rows": height,

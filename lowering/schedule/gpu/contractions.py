@@ -12,6 +12,7 @@ from cuesta.dialects.core.diagnostics import CuestaError, Diagnostic
 from cuesta.dialects.loops.analysis import Loop, NestAnalysis
 from cuesta.lowering.schedule.gpu.idle_steps import idle_steps
 from cuesta.lowering.schedule.schedule import Contraction, ParallelAxis, Schedule
+from cuesta.transforms.products.narrow_factors import Eight
 from cuesta.transforms.products.tiles import LEAST
 
 
@@ -194,7 +195,8 @@ def contraction_in(analysis: NestAnalysis, loop: Loop, around: list[int], tf32: 
             operand = widened.operands[0]
         factors.append(operand)
     left, right = factors
-    if left.type != right.type or not (_is_narrow(left.type) or tf32):
+    eights = isinstance(left.type, Eight) and isinstance(right.type, Eight)
+    if not eights and (left.type != right.type or not (_is_narrow(left.type) or tf32)):
         return f"its factors have the types {left.type} and {right.type}"
     if product.results[0].has_more_than_one_use():
         return "a product has other uses"
@@ -221,7 +223,7 @@ def _turned(one: Contraction) -> Contraction:
 
 
 def _is_narrow(value_type: Attribute) -> bool:
-    return isinstance(value_type, BFloat16Type | Float16Type)
+    return isinstance(value_type, BFloat16Type | Float16Type | Eight)
 
 
 def _axes(mask: int, among: list[int]) -> list[int]:

@@ -168,7 +168,7 @@ def text_of(name: str) -> str:
 
 @pytest.mark.parametrize("name", ["neighbours", "ends"])
 def test_halves_are_two_products_that_share_a_load(name: str) -> None:
-    """No lane asks which half it has; the bytes, and the scale and the zero of a group that both have, are read once."""
+    """No lane asks which half it has; the bytes, and the scale and the zero that both have, are read once."""
     source = text_of(name)
     assert source.count("tl.dot(") == 2
     assert source.count(" in range(") == 1
