@@ -148,9 +148,18 @@ def _join(last: Product, positions: dict[Operation, int], machine: Machine) -> s
                 one.erase()
             joined_points.drop(found)
             return reason
+    sums: list[loops.NestOp] = []
+    for nest in found.summed:
+        sums.append(joined_points.summed_of(found, nest))
+        sums[-1].properties["schedule"] = loops.ScheduleAttr.of(joined_points.tile_of_summed())
+        if (reason := obstacle(sums[-1], machine)) is not None:
+            for one in (*(new for _, new in made), *sums):
+                one.erase()
+            joined_points.drop(found)
+            return reason
     for one in found.last:
         chose(one.product.call, f"is one nest with what gives its factors: {_compared(walk, apart)}")
-    joined_points.replace_between(found, made, positions)
+    joined_points.replace_between(found, made, sums, positions)
     return None
 
 
@@ -292,13 +301,14 @@ def obstacle(nest: loops.NestOp, machine: Machine) -> str | None:
     """Why a joined nest, which stands nowhere yet, cannot be one walk, or has no kernel; found out by making it, on a
     copy: what `carry-reductions` and the schedule ask for stands in one place each.
     """
-    if isinstance(members := members_of(nest), str):
-        return members
     alone = program_of([nest])
-    copy = next(op for op in entry_block(alone).ops if isinstance(op, loops.NestOp))
-    members = members_of(copy)
-    assert not isinstance(members, str)
-    carry(copy, members, copy.choices["depth"])
+    if "batch" not in nest.choices:
+        if isinstance(members := members_of(nest), str):
+            return members
+        copy = next(op for op in entry_block(alone).ops if isinstance(op, loops.NestOp))
+        members = members_of(copy)
+        assert not isinstance(members, str)
+        carry(copy, members, copy.choices["depth"])
     try:
         lower_nests(alone, machine)
     except CuestaError as error:

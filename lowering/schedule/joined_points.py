@@ -36,13 +36,14 @@ from cuesta.dialects.loops.surgery import (
     clone_op,
     loads_of,
     remove,
+    stores_of,
     through_views,
     top_level_nest,
 )
 from cuesta.transforms.products.narrow_factors import as_factor
 from cuesta.transforms.products.products import Product, insert, load_in_f32, product_of, scaled, static
-from cuesta.transforms.products.recomputing import inline, one_precision, point_of, recompute, sweep
-from cuesta.transforms.products.tiles import times_of_walk, walked_tile
+from cuesta.transforms.products.recomputing import MORE, inline, one_precision, point_of, recompute, sweep
+from cuesta.transforms.products.tiles import PASSES, SPEED, times_of_walk, walked_tile
 
 MOST = 12
 """The most nests between products.
@@ -90,6 +91,10 @@ class Between:
     rows: tuple[tuple[loops.NestOp, loops.NestOp], ...]
     """What gives the sums along rows, standing nowhere yet, with the nest that it is to stand before."""
     last: tuple[Last, ...]
+    summed: tuple[loops.NestOp, ...] = ()
+    """The nests that sum what lies between along whole tensors of it, as the gradient of a bias for every score."""
+    given: tuple[tuple[SSAValue, SSAValue], ...] = ()
+    """What the nests between give besides, one for a row, and what gives it in their place."""
 
 
 def between(product: Product, positions: dict[Operation, int], widest: int) -> Between | str:
@@ -108,14 +113,18 @@ def _closure(start: loops.NestOp, positions: dict[Operation, int], widest: int) 
     first: dict[Operation, Product] = {}
     last: dict[tuple[Operation, bool], Last] = {}
     found: dict[loops.NestOp, None] = {}
+    summed: dict[loops.NestOp, None] = {}
     work = [start]
     while work:
         nest = work.pop()
-        if nest in found:
+        if nest in found or nest in summed:
+            continue
+        if nest in positions and sums_whole(nest, size):
+            summed[nest] = None
             continue
         if len(found) >= MOST or nest not in positions:
             return "many nests lie between"
-        if nest.choices or size <= 0 or any(_count(result) != size for result in nest.results):
+        if nest.choices or size <= 0 or any(_count(result) != size for result in _of_points(nest, size)):
             return "a nest between gives something smaller, too, or has a schedule"
         if not _is_pointwise(nest, size):
             return "a nest between does not give its elements point by point"
@@ -156,7 +165,7 @@ def _closure(start: loops.NestOp, positions: dict[Operation, int], widest: int) 
                 else:
                     return "others read what lies between"
     for call in first:
-        if any(top_level_nest(use.operation) not in found for use in call.results[0].uses):
+        if any(top_level_nest(use.operation) not in (*found, *summed) for use in call.results[0].uses):
             return "others read a product"
     if not first or not last:
         return "no product is read, or none reads"
@@ -167,14 +176,47 @@ def _closure(start: loops.NestOp, positions: dict[Operation, int], widest: int) 
         return "a product stands between, too"
     _add_made(found, positions)
     nests = sorted(found, key=positions.__getitem__)
-    apart = [_apart(nest, _sums(nest, size)) for nest in nests]
+    given: list[tuple[SSAValue, SSAValue]] = []
+    apart = [_apart(nest, _sums(nest, size), given) for nest in nests]
     return Between(
         tuple(sorted(first.values(), key=lambda one: positions[one.call])),
         tuple(nests),
         tuple(pointwise for _, pointwise in apart),
         tuple((row, nest) for nest, (rows, _) in zip(nests, apart, strict=True) for row in rows),
         tuple(sorted(last.values(), key=lambda one: positions[one.product.call])),
+        tuple(sorted(summed, key=positions.__getitem__)),
+        tuple(given),
     )
+
+
+def sums_whole(nest: loops.NestOp, size: int) -> bool:
+    """Whether all that a nest does is to sum, along whole tensors, what it makes of elements of tensors of `size`: each
+    of its results is of so many points as the sums leave.
+    """
+    domains = [op for op in nest.body.ops if isinstance(op, loops.DomainOp)]
+    if nest.operands or nest.choices or len(domains) != 1 or len(nest.sizes) < 2:
+        return False
+    reduction = domains[0]
+    if not isinstance(reduction, loops.ReduceOp) or reduction.kind != "sum":
+        return False
+    if any(isinstance(op, (loops.DomainOp, *MORE)) and op not in (nest, reduction) for op in nest.walk()):
+        return False
+    if any(op.source in nest.handles for op in loads_of(nest)) or any(one.mask is not None for one in stores_of(nest)):
+        return False
+    outside = [load for load in loads_of(nest) if load.parent is nest.body]
+    if any(_count(load.source) == size for load in outside):
+        return False
+    points = math.prod(static(reduction.sizes))
+    known = len(static((*nest.sizes, *reduction.sizes))) == len(nest.sizes) + len(reduction.sizes)
+    return known and all(_count(result) * points == size and points > 1 for result in nest.results)
+
+
+def _of_points(nest: loops.NestOp, size: int) -> list[SSAValue]:
+    """The results of a nest, but for sums along rows that it stores as they are: others ask for them, too."""
+    sums = {op.results[0] for op in _sums(nest, size)}
+    rows = {store.target for store in stores_of(nest) if store.value in sums and store.parent is nest.body}
+    kept = zip(nest.results, nest.handles, strict=True)
+    return [result for result, handle in kept if _count(result) == size or handle not in rows]
 
 
 def _add_made(found: dict[loops.NestOp, None], positions: dict[Operation, int]) -> None:
@@ -216,7 +258,8 @@ def _walks_rows(product: Product, factor: SSAValue, is_left: bool) -> bool | Non
 def _is_pointwise(nest: loops.NestOp, size: int) -> bool:
     """Whether a nest gives each of its tensors element by element, but for sums along rows."""
     sums = _sums(nest, size)
-    return all(point_of(nest, sums, k) is not None for k in range(len(nest.results)))
+    points = _of_points(nest, size)
+    return all(point_of(nest, sums, k) is not None for k, one in enumerate(nest.results) if one in points)
 
 
 def _sums(nest: loops.NestOp, size: int) -> list[loops.ReduceOp]:
@@ -230,8 +273,12 @@ def _sums(nest: loops.NestOp, size: int) -> list[loops.ReduceOp]:
     return found
 
 
-def _apart(nest: loops.NestOp, sums: Sequence[loops.ReduceOp]) -> tuple[list[loops.NestOp], loops.NestOp]:
-    """A nest without its sums along rows, which are loaded, and the nests that give them; both stand nowhere."""
+def _apart(
+    nest: loops.NestOp, sums: Sequence[loops.ReduceOp], given: list[tuple[SSAValue, SSAValue]]
+) -> tuple[list[loops.NestOp], loops.NestOp]:
+    """A nest without its sums along rows, which are loaded, and the nests that give them; both stand nowhere. What of
+    these the nest gave itself is `given` by them.
+    """
     if not sums:
         return [], nest
     clone = nest.clone()
@@ -240,7 +287,9 @@ def _apart(nest: loops.NestOp, sums: Sequence[loops.ReduceOp]) -> tuple[list[loo
         if not isinstance(op, loops.ReduceOp):
             continue
         device = device_of(tensor_type_of(nest.results[0]))
-        row = loops.NestOp.build(nest.sizes, [tensor_type(nest.sizes, op.results[0].type, device=device)])
+        own = next((one for one in stores_of(clone) if one.value is op.results[0] and one.parent is clone.body), None)
+        kind = tensor_type(nest.sizes, op.results[0].type, device=device) if own is None else own.target.type
+        row = loops.NestOp.build(nest.sizes, [kind])
         row.location = op.location
         substitution = Substitution(row.induction_variables)
         for before, now in zip(clone.induction_variables, row.induction_variables, strict=True):
@@ -249,7 +298,11 @@ def _apart(nest: loops.NestOp, sums: Sequence[loops.ReduceOp]) -> tuple[list[loo
         for needed in _made_of(op):
             Rewriter.insert_op(clone_op(needed, substitution), InsertPoint.at_end(row.body))
         total = substitution.value(op.results[0])
-        dims = [sym.dim(axis) for axis in range(len(nest.sizes))]
+        dims: list[sym.IndexExpr] = [sym.dim(axis) for axis in range(len(nest.sizes))]
+        if own is not None:
+            dims = Substitution(clone.induction_variables).expressions(own.map.results, own.indices)
+            given.append((nest.results[clone.handles.index(own.target)], row.results[0]))
+            remove(own)
         insert(
             loops.StoreOp.build(total, row.handles[0], dims, row.induction_variables), op, InsertPoint.at_end(row.body)
         )
@@ -287,7 +340,37 @@ def times(found: Between, groups: Sequence[Sequence[Last]], machine: Machine) ->
         width = sum(one.sizes[1] for one in group) + sum(one.sizes[2] for one in found.first)
         walk, stored = times_of_walk(rows, points, group[0].product.batch, tile_of(found, group), machine, width)
         walks, apart = walks + walk, apart + stored
+    for nest in found.summed:
+        *outer, rows, points = static(nest.sizes)
+        count = found.last[0].product.batch // max(1, math.prod(outer))
+        tile, width = tile_of_summed(), sum(one.sizes[2] for one in found.first)
+        walk, _ = times_of_walk(rows, points, math.prod(outer) * count, tile, machine, width)
+        walks, apart = walks + walk, apart + PASSES * math.prod((*outer, rows, points)) * count * 2 / SPEED
     return walks, apart
+
+
+def tile_of_summed() -> dict[str, int]:
+    """The choices of a nest that sums tiles of what lies between."""
+    return {"batch": 1, "rows": 64, "columns": 64, "depth": 64, "warps": 4, "stages": 2}
+
+
+def summed_of(found: Between, nest: loops.NestOp) -> loops.NestOp:
+    """A nest that sums what lies between, and computes it; it stands nowhere yet."""
+    new = nest.clone()
+    _compute(found, new)
+    return new
+
+
+def _compute(found: Between, new: loops.NestOp) -> None:
+    """Has a nest compute what lies between, and the products that it is made of, where it reads them."""
+    for nest, pointwise in reversed(list(zip(found.nests, found.pointwise, strict=True))):
+        for k, result in enumerate(nest.results):
+            if any(load.source is result for load in loads_of(new)) and point_of(pointwise, (), k) is not None:
+                inline(pointwise, new, result, k)
+    for first in found.first:
+        recompute(first, new)
+    one_precision(new)
+    sweep(new)
 
 
 def tile_of(found: Between, group: Sequence[Last]) -> dict[str, int]:
@@ -342,16 +425,11 @@ def walk_of(found: Between, group: Sequence[Last]) -> loops.NestOp:
         end = [row, column] if last.is_left else [column, row]
         insert(loops.StoreOp.build(rounded, handle, [*outer, *end], new.induction_variables), call, place)
         products.append((product, last))
-    for nest, pointwise in reversed(list(zip(found.nests, found.pointwise, strict=True))):
-        for k, result in enumerate(nest.results):
-            inline(pointwise, new, result, k)
-    for first in found.first:
-        recompute(first, new)
+    _compute(found, new)
     for product, last in products:
         call = last.product.call
         scalar = element_type_of(last.product.result)
         product.operands[0] = as_factor(product.operands[0], scalar, call, InsertPoint.before(product))
-    one_precision(new)
     sweep(new)
     return new
 
@@ -367,12 +445,24 @@ def drop(found: Between) -> None:
 
 
 def replace_between(
-    found: Between, walks: Sequence[tuple[Sequence[Last], loops.NestOp]], positions: dict[Operation, int]
+    found: Between,
+    walks: Sequence[tuple[Sequence[Last], loops.NestOp]],
+    sums: Sequence[loops.NestOp],
+    positions: dict[Operation, int],
 ) -> None:
     """Puts nests in the place of all that they compute, and says where they stand."""
     for row, nest in found.rows:
         Rewriter.insert_op(row, InsertPoint.before(nest))
         positions[row] = positions[nest]
+    for before, now in found.given:
+        replace_all_uses(before, now)
+    for old, new in zip(found.summed, sums, strict=True):
+        Rewriter.insert_op(new, InsertPoint.before(old))
+        positions[new] = positions[old]
+        for result, now in zip(old.results, new.results, strict=True):
+            now.name_hint = result.name_hint
+            replace_all_uses(result, now)
+        remove(old)
     left = dict.fromkeys(last.between for last in found.last)
     for group, new in walks:
         Rewriter.insert_op(new, InsertPoint.before(group[-1].product.call))
@@ -392,4 +482,16 @@ def replace_between(
         remove(product.call)
 
 
-__all__ = ["Between", "Last", "between", "drop", "groups", "replace_between", "tile_of", "times", "walk_of"]
+__all__ = [
+    "Between",
+    "Last",
+    "between",
+    "drop",
+    "groups",
+    "replace_between",
+    "summed_of",
+    "tile_of",
+    "tile_of_summed",
+    "times",
+    "walk_of",
+]

@@ -47,7 +47,11 @@ class CarryReductionsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for nest in list(entry_block(op).ops):
-            if not isinstance(nest, loops.NestOp) or "depth" not in nest.choices or "part" in nest.choices:
+            if (
+                not isinstance(nest, loops.NestOp)
+                or "depth" not in nest.choices
+                or {"part", "batch"} & nest.choices.keys()
+            ):
                 continue
             members = members_of(nest)
             if isinstance(members, str):

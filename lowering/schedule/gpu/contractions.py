@@ -25,6 +25,8 @@ def schedule_contraction(analysis: NestAnalysis, choices: Mapping[str, int], bit
     """
     if any(isinstance(loop.op, loops.FoldOp) for loop in analysis.root.loops):
         return schedule_walk(analysis, choices, bits)
+    if choices.get("batch"):
+        return schedule_summed(analysis, choices, bits)
     if any(loop.loops for loop in analysis.root.loops):
         return schedule_reduced(analysis, choices, bits)
     found = contractions_of(analysis, bool(choices.get("tf32")))
@@ -107,6 +109,50 @@ def schedule_reduced(analysis: NestAnalysis, choices: Mapping[str, int], bits: i
         loops=made,
         contractions=contractions,
         choices=_launched(choices, bits, "stages", "group"),
+    )
+
+
+def schedule_summed(analysis: NestAnalysis, choices: Mapping[str, int], bits: int) -> Schedule:
+    """The schedule of a nest that sums what it makes of sums of products, point by point: a program has a tile of the
+    nest's own rows and columns, for which each point has a tile of products.
+
+    Errors: CuestaError when something in the nest is no sum, or has contractions of other rows and columns in it.
+    """
+    root, tf32 = analysis.root, bool(choices.get("tf32"))
+    made: dict[Operation, tuple[list[int], int]] = {}
+    contractions: dict[Operation, Contraction] = {}
+
+    def refuse(op: Operation, why: str) -> CuestaError:
+        return CuestaError(Diagnostic.on(op, f"its nest's schedule asks for contractions that it sums, but {why}"))
+
+    for loop in root.loops:
+        if not isinstance(loop.op, loops.ReduceOp):
+            raise refuse(loop.op, "it does something else than to reduce")
+        made[loop.op] = (loop.axes, 1)
+        for inner in loop.loops:
+            found = contraction_in(analysis, inner, root.axes, tf32)
+            if isinstance(found, str):
+                raise refuse(inner.op, found)
+            points = analysis.sizes[inner.axes[0]]
+            if not isinstance(points, int):
+                raise refuse(inner.op, "how many points it has only the call knows")
+            contractions[inner.op] = found
+            made[inner.op] = (inner.axes, max(LEAST, 1 << (points - 1).bit_length()))
+    if len({(one.rows, one.columns) for one in contractions.values()}) != 1:
+        raise refuse(analysis.nest, "its sums of products have other rows and columns, or there are none")
+    rows, columns = next((one.rows, one.columns) for one in contractions.values())
+    return Schedule(
+        [
+            *(ParallelAxis(axis) for axis in root.axes if axis not in (rows, columns)),
+            ParallelAxis(rows, loop=True, tile=choices["rows"]),
+            ParallelAxis(columns, loop=True, tile=choices["columns"]),
+        ],
+        around=[(rows, choices["rows"])],
+        order=[columns],
+        lanes=choices["columns"],
+        loops=made,
+        contractions=contractions,
+        choices=_launched(choices, bits, "stages"),
     )
 
 
