@@ -60,9 +60,7 @@ CHOICES: Mapping[str, Choice] = {
     "slide": Choice(_COUNT, gpu="points of an axis that a program writes out, where windows overlap; 1 for no sliding"),
     "columns": Choice(_POWER, gpu="of the tile of a contraction"),
     "depth": Choice(_POWER, gpu="of the tile of a contraction; it is what tells one from other nests"),
-    "batch": Choice(
-        _SWITCH, gpu="with 1, a sum around contractions goes from point to point, with a tile of each"
-    ),
+    "batch": Choice(_SWITCH, gpu="with 1, a sum around contractions goes from point to point, with a tile of each"),
     "stages": Choice(_COUNT, gpu="tiles of a contraction that are on their way from memory at a time"),
     "group": Choice(
         _COUNT, gpu="rows of tiles of a contraction done together, which find each other's columns in the cache"

@@ -118,5 +118,5 @@ def test_a_program_walks_along_the_batch() -> None:
         gradients(torch.compile(case, backend="cuesta", fullgraph=True, dynamic=False), case)
     reductions = [op for op in to_host(programs[1]).walk() if isinstance(op, kernel.ReduceOp)]
     found = [[one for one in op.body.ops if isinstance(one, kernel.ContractOp)] for op in reductions]
-    assert [2] == [len(one) for one in found if one]
+    assert [len(one) for one in found if one] == [2]
     assert_compiles(text for text in texts_of(programs[1]) if "tl.dot(" in text.source)
