@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -27,7 +29,9 @@ def parts_of(tokens: int, width: int, vocabulary: int, dtype: torch.dtype, *, fr
         x = torch.empty(tokens, width, dtype=dtype, requires_grad=True)
         weight = torch.empty(vocabulary, width, dtype=dtype, requires_grad=not frozen)
         target = torch.empty(tokens, dtype=torch.int64)
-    graph = aot_export_joint_simple(loss, [x, weight, target], trace_joint=True, decompositions=decomposition_table())
+    graph: Any = aot_export_joint_simple(
+        loss, (x, weight, target), trace_joint=True, decompositions=decomposition_table()
+    )
     merge_equal_nodes(graph.graph)
     found = rows_in_parts(graph)
     products = sum(node.target in PRODUCTS for node in graph.graph.nodes)

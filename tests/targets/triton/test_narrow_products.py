@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -27,24 +28,25 @@ pytest.importorskip("triton")
 
 E4, E5 = torch.float8_e4m3fn, torch.float8_e5m2
 Function = Callable[..., Tensor]
+scaled_mm: Any = torch.ops.aten._scaled_mm.default
 
 
 def scaled(a: Tensor, b: Tensor, s: Tensor, t: Tensor) -> Tensor:
-    return functional.gelu(torch._scaled_mm(a, b.t(), s, t, out_dtype=torch.bfloat16))
+    return functional.gelu(scaled_mm(a, b.t(), s, t, out_dtype=torch.bfloat16))
 
 
 def with_bias(a: Tensor, b: Tensor, s: Tensor, t: Tensor, c: Tensor) -> Tensor:
-    return functional.relu(torch._scaled_mm(a, b.t(), s, t, bias=c, out_dtype=torch.bfloat16))
+    return functional.relu(scaled_mm(a, b.t(), s, t, bias=c, out_dtype=torch.bfloat16))
 
 
 def wide(a: Tensor, b: Tensor, s: Tensor, t: Tensor) -> Tensor:
-    return torch._scaled_mm(a, b.t(), s, t, out_dtype=torch.float32).sigmoid()
+    return scaled_mm(a, b.t(), s, t, out_dtype=torch.float32).sigmoid()
 
 
 def given(a: Tensor, b: Tensor, s: Tensor, t: Tensor) -> Tensor:
     """Rows are scaled, and made of 8 bits, for the product."""
     rows = (a / s).clamp(-448, 448).to(E4)
-    return functional.silu(torch._scaled_mm(rows, b.t(), s, t, out_dtype=torch.bfloat16))
+    return functional.silu(scaled_mm(rows, b.t(), s, t, out_dtype=torch.bfloat16))
 
 
 def widened(a: Tensor, b: Tensor) -> Tensor:
@@ -148,7 +150,7 @@ def test_machine_code_for_hopper(name: str) -> None:
 
 
 def scaled_result(a: Tensor, b: Tensor, s: Tensor, t: Tensor) -> Tensor:
-    return torch._scaled_mm(a, b.t(), s, t, out_dtype=torch.bfloat16)
+    return scaled_mm(a, b.t(), s, t, out_dtype=torch.bfloat16)
 
 
 def computed_wide(a: Tensor, b: Tensor) -> Tensor:
