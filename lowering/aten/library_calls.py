@@ -24,6 +24,7 @@ LIBRARY_CALLS = frozenset(
         "aten._weight_int4pack_mm_for_cpu",
         "aten._weight_int8pack_mm",
         "aten._scaled_mm",
+        "aten._scaled_mm_v2",
         "aten._grouped_mm",
         "aten._scaled_grouped_mm",
         "mkldnn::_linear_pointwise",

@@ -24,11 +24,12 @@ from cuesta.dialects.layout import element_type_of, is_tensor_type, sizes_of, te
 from cuesta.transforms.products.neighbours import stores_in_order
 from cuesta.transforms.products.pieces import points_of
 
-SCALED = "aten._scaled_mm.default"
-"""The overload of products of 8 bits with scales."""
+ONE, LISTED = "aten._scaled_mm.default", "aten._scaled_mm_v2.default"
+SCALED = (ONE, LISTED)
+"""The overloads of products of 8 bits with scales: of one scale for each factor, and of lists of them."""
 WIDE = ("aten.mm.dtype", "aten.bmm.dtype")
 """Products that are given the type of their results."""
-NARROWED = (SCALED, *WIDE)
+NARROWED = (*SCALED, *WIDE)
 """Products whose factors have a type of their own."""
 Narrow: TypeAlias = BFloat16Type | Float16Type
 
@@ -38,7 +39,7 @@ def factor_type(call: loops.ExternOp, left: SSAValue, right: SSAValue) -> Attrib
     bits for `_scaled_mm`, of 16 for products that give f32 and whose factors are exact so. None for any other.
     """
     given, result = [element_type_of(value) for value in (left, right)], element_type_of(call.results[0])
-    if call.overload == SCALED:
+    if call.overload in SCALED:
         if not all(isinstance(one, Eight) for one in given):
             return None
         if not _is_scaled_product(call):
@@ -90,7 +91,7 @@ def _holds(kind: Attribute, narrow: Attribute) -> bool:
 
 def bias_of(call: loops.ExternOp) -> SSAValue | None:
     """What a call adds to a product."""
-    if call.overload == SCALED:
+    if call.overload in SCALED:
         return None if call.argument("bias") is None else call.tensor("bias")
     return call.tensor("self") if "add" in call.overload else None
 
@@ -102,7 +103,9 @@ def may_be_factor(scalar: Attribute, tf32: bool) -> bool:
 
 def _is_scaled_product(call: loops.ExternOp) -> bool:
     """Whether a call of `_scaled_mm` multiplies by numbers of f32, for the whole, for rows, or for columns."""
-    if call.argument("scale_result") is not None:
+    if call.overload == ONE and call.argument("scale_result") is not None:
+        return False
+    if call.overload == LISTED and not _is_listed_plainly(call):
         return False
     rows, columns = sizes_of(tensor_type_of(call.results[0]))
     allowed = ({(), (1,), (1, 1), (rows, 1)}, {(), (1,), (1, 1), (1, columns)})
@@ -114,11 +117,24 @@ def _is_scaled_product(call: loops.ExternOp) -> bool:
 
 def scales_of(call: loops.ExternOp) -> tuple[SSAValue, ...]:
     """The numbers that a product is multiplied by."""
-    if call.overload != SCALED:
+    if call.overload not in SCALED:
         return ()
-    found = tuple(call.tensor(name) for name in ("scale_a", "scale_b"))
+    names = ("scale_a", "scale_b")
+    every = [call.tensors(name) if call.overload == LISTED else (call.tensor(name),) for name in names]
+    found = tuple(one for some in every for one in some if one is not None)
     assert all(is_tensor_type(one.type) for one in found)
     return found
+
+
+def _is_listed_plainly(call: loops.ExternOp) -> bool:
+    """Whether a call has one scale for each factor, of the whole or of rows, in the order that any tensor has."""
+    if call.argument("contraction_dim") not in ((), None):
+        return False
+    for name in ("a", "b"):
+        recipe, swizzle = (call.argument(f"{what}_{name}") for what in ("recipe", "swizzle"))
+        if recipe not in ((0,), (1,)) or swizzle not in ((), (0,)) or len(call.tensors(f"scale_{name}")) != 1:
+            return False
+    return True
 
 
 def as_factor(value: SSAValue, narrow: object, like: Operation, place: InsertPoint) -> SSAValue:

@@ -4,6 +4,7 @@ gathered by an index, expert by expert.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -198,6 +199,44 @@ def test_an_index_out_of_range_is_an_error() -> None:
     _, (x, _, w) = CASES["rows"]
     with interpreted_cuda(), pytest.raises(InterpreterError, match="index out of bounds"):
         torch.compile(gathered, backend="cuesta", fullgraph=True, dynamic=False)(x, torch.tensor([0, 1, 23] * 6), w)
+
+
+def drawn_case(number: int) -> tuple[Callable[..., Tensor], list[Tensor]]:
+    """A matrix whose rows, or columns, are put together of parts of a narrower one, beside, in blocks or at the end."""
+    draw = random.Random(number)
+    count, block, blocks = draw.choice([2, 2, 3, 4, 8]), draw.choice([1, 4, 16]), draw.choice([1, 2, 4])
+    along_points, turned, gathers = draw.random() < 0.7, draw.random() < 0.5, draw.random() < 0.3
+    batch = (2,) if draw.random() < 0.3 else ()
+    packed, other = block * blocks * 4, draw.choice([17, 32, 40])
+    w = torch.randint(0, 256, (*batch, other, packed), generator=torch.Generator().manual_seed(number)).byte()
+    s = drawn(*batch, other, 1)
+    points = packed * count if along_points else other
+    x = drawn(*batch, 19, points)
+    rows = torch.randint(-19, 19, (21,), generator=torch.Generator().manual_seed(number))
+
+    def function(x: Tensor, w: Tensor, s: Tensor, rows: Tensor) -> Tensor:
+        parts = [(w >> part) & 3 for part in range(count)]
+        shape = (*w.shape[:-1], w.shape[-1] // block, block)
+        q = torch.stack([part.view(shape) for part in parts], -2).reshape(*w.shape[:-1], -1)
+        d = (q.to(x.dtype) - 1) * s
+        factor = d.transpose(-1, -2) if along_points else d
+        if turned and not batch:
+            factor = factor + drawn_bias[: factor.shape[-1]]
+        taken = x[..., rows, :] if gathers else x
+        return torch.tanh(taken @ factor)
+
+    drawn_bias = drawn(512)
+    return function, [x, w, s, rows]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("number", [*range(6), *(pytest.param(n, marks=pytest.mark.thorough) for n in range(6, 60))])
+def test_drawn_prologues(number: int) -> None:
+    function, inputs = drawn_case(number)
+    with interpreted_cuda(run_it=False, lowered=True):
+        compiled = torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False)
+        assert_close_to_float64(compiled, function, inputs, gradients=False, ulps=8.0)
 
 
 def two_readers(x: Tensor, i: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
