@@ -134,7 +134,9 @@ def plan_of_reduced(found: Reduced, machine: Machine) -> Plan | None:
     after, before = time_whole(found.nest, machine)[0], _before(product, machine)
     work = sum(_work(one, product) for one in found.reductions)
     second = machine.launch / machine.memory_rate / CLOCK
-    for time, tile in estimates(product.sizes, product.batch, product.bits, machine, Around(work, -product.bits / 8)):
+    for time, tile in estimates(
+        product.sizes, product.batch, product.bits, machine, Around(work, -product.bits / 8, promoted=product.bits == 8)
+    ):
         width = tile["columns"]
         if "part" not in tile and _is_in_steps(product, tile, product.sizes[2]) and can_be_in_parts(found, width):
             together = time + before + second
@@ -189,7 +191,9 @@ def _of_library(product: Product, machine: Machine) -> float:
     """
     rows, columns, points = product.sizes
     known = ALONE
-    if product.windows is not None:
+    if product.bits == 8:
+        known = Around(promoted=not product.call.argument("use_fast_accum"))
+    elif product.windows is not None:
         known = Around(part_in_memory=_part_in_memory(product))
         if not product.windows.unmeasured and product.windows.overlap and product.windows.channels < FEW:
             points = points // product.windows.channels * FEW
@@ -249,8 +253,9 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     overlap = product.windows is not None and product.windows.overlap
     addresses = _addresses(product)
     found = overlap, addresses, _part_in_memory(product), max(addresses) >= SINGLE
+    eight = product.bits == 8
     if not prologues:
-        return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found)
+        return Around(after, bytes_after, (0.0, 0.0), (0, 0), count, shared, *found, promoted=eight)
     works, bits, apart, grouped, group = [0.0, 0.0], [0, 0], list(addresses), [0.0, 0.0], 1 << 30
     for side, factor in enumerate((product.left, product.right)):
         nest = producer_at(product, factor)
@@ -263,7 +268,7 @@ def around(product: Product, prologues: bool, beside: bool = False) -> Around:
     count, shared = count * parts, shared and parts == 1
     found = overlap, (apart[0], apart[1]), _part_in_memory(product), max(apart) >= SINGLE
     both = (works[0], works[1]), (bits[0], bits[1]), count, shared
-    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group)
+    return Around(after, bytes_after, *both, *found, (grouped[0], grouped[1]), group, eight)
 
 
 def _work_before(product: Product, nest: loops.NestOp, side: int, group: int) -> tuple[float, float, int]:

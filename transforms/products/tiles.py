@@ -158,6 +158,8 @@ class Around:
     the scales of weights: a step of no more points does none of them.
     """
     group: int = 0
+    promoted: bool = False
+    """Whether f32 adds up what units add up in fewer bits: a thread has two tiles in its registers."""
 
 
 ALONE = Around()
@@ -239,7 +241,7 @@ def _clocks(
     if depth > around.group:
         works = [work + shared for work, shared in zip(works, around.grouped, strict=True)]
     step += (lefts * height * works[0] + around.sums * width * works[1]) * depth / machine.instruction_rate
-    wanted = around.sums * height * width // (warps * 32) + 48
+    wanted = (2 if around.promoted else 1) * around.sums * height * width // (warps * 32) + 48
     held = loaded * stages + sum(
         side * depth * bits // 8 for side, work in ((height, around.before[0]), (width, around.before[1])) if work
     )
