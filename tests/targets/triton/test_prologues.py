@@ -17,7 +17,7 @@ from cuesta.dialects import host, kernel
 from cuesta.testing import assert_close_to_float64
 from cuesta.transforms.products import product_plans
 from tests.support.triton_interpreter import InterpreterError, interpreted_cuda, to_host
-from tests.support.triton_kernels import texts_of
+from tests.support.triton_kernels import assert_compiles, texts_of
 
 pytest.importorskip("triton")
 
@@ -191,6 +191,15 @@ def test_an_index_is_read_and_checked_before_the_loop() -> None:
     assert before.count("tl.device_assert(") == 1
     assert "device_assert" not in loop
     assert loop.count("tl.load(") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_machine_code_for_hopper(name: str) -> None:
+    function, inputs = LARGE[name]
+    with interpreted_cuda(run_it=False) as programs:
+        torch.compile(function, backend="cuesta", fullgraph=True, dynamic=False)(*inputs)
+    assert_compiles(texts_of(programs[0]))
 
 
 @pytest.mark.slow
