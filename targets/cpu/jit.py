@@ -13,7 +13,7 @@ import itertools
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -177,7 +177,7 @@ _workers = _Workers()
 
 
 @contextmanager
-def _working() -> Iterator[None]:
+def _working() -> Generator[None]:
     """The `with` block in which a thread is within LLVM: no copy of the process is made meanwhile."""
     workers = _workers
     with workers.changed:

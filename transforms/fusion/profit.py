@@ -79,8 +79,9 @@ def recomputing_pays(
     if (done - 1) * cost.arithmetic <= worth:
         return True
     arithmetic = (done - 1) * distinct_arithmetic(producer)
-    is_launched = traits_of(producer.results[0]).blocks and isinstance(points, int)
-    return arithmetic <= worth or (is_launched and arithmetic * points <= _LAUNCH)
+    if arithmetic <= worth:
+        return True
+    return isinstance(points, int) and arithmetic * points <= _LAUNCH and traits_of(producer.results[0]).blocks
 
 
 def large_sources(nest: loops.NestOp) -> set[SSAValue]:

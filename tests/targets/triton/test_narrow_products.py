@@ -20,7 +20,8 @@ from cuesta.dialects.layout import sizes_of, tensor_type_of
 from cuesta.pipeline import STAGES, remaining_stages, run_pipeline
 from cuesta.testing import compare
 from cuesta.transforms.products import product_plans
-from cuesta.transforms.products.products import fused_nest, products_of, replace, static
+from cuesta.transforms.products.product_nests import fused_nest, replace
+from cuesta.transforms.products.products import products_of, static
 from tests.support.triton_interpreter import interpreted_cuda, run, to_host
 from tests.support.triton_kernels import assert_compiles, texts_of
 
