@@ -384,6 +384,9 @@ def test_products_of_integers_that_eager_misreads_are_excused(monkeypatch: pytes
     pair = "x = Pair(numbers(76, torch.int8, a, b), numbers(77, torch.int8, a, b))"  # 81003229
     of_parts = ["v = torch._int_mm(x.view(torch.int8), x.view(torch.int8).t())"]
     assert judge(Case([pair], ["x"], [], of_parts, "v", [(8, 1, 1)])).kind in ("right", "excluded")
+    windows = ["y = numbers(88, torch.int8, c + 2, c)", "x = y.as_strided((c, c), (1, 1))"]  # 96002957: eager runs it
+    written = ["w = torch.slice_scatter(x, x[:1], 0, 4, 5)", "v = torch._int_mm(x, x.t())"]
+    assert judge(Case(windows, ["x"], ["y"], written, "v, w", [(1, 1, 8)])).kind in ("right", "excluded")
     case = Case([made], ["x"], [], product, "v", [(5, 3, 1)])  # which eager reads rightly
     monkeypatch.setattr(torch, "compile", lambda run, backend, **_: lambda x: run(x) + 77 * (backend == "cuesta"))
     assert judge(case).kind == "finding", "what eager misreads is no excuse for other numbers"

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from functorch.compile import min_cut_rematerialization_partition
@@ -21,6 +23,7 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map_only
 
+from cuesta import in_eager
 from cuesta.in_eager import left_as_found, why_uncaptured
 from cuesta.lowering.capture.lost_in_views import lost_view_of_a_subclass
 from tests.fuzz.calls.case import Case
@@ -106,15 +109,38 @@ def _widened(value: Tensor) -> Tensor:
 
 
 def outcomes(case: Case, backend: Backend, corrected: Callable[[], Any] | None = None) -> Iterator[tuple[Call, Any]]:
-    """The calls of a case, all through one compiled function, and what each leaves behind. Eager may be `corrected`."""
+    """The calls of a case, all through one compiled function, and what each leaves behind. Eager may be `corrected`,
+    also where it runs graphs that we do not compile.
+    """
     torch._dynamo.reset()
     # Who differentiates twice may not donate buffers, says PyTorch.
-    with donated_buffers(case.backward != "twice"), captured_numbers(case.captures):
+    with donated_buffers(case.backward != "twice"), captured_numbers(case.captures), _graphs_corrected(corrected):
         make, program = case.functions()
         compiled: Any = torch.compile(program, backend=backend, **case.settings)
         for sizes in case.calls:
             call = Call(program, make, sizes, case.backward, corrected)
             yield call, call.compiled(compiled)
+
+
+@contextmanager
+def _graphs_corrected(corrected: Callable[[], Any] | None) -> Iterator[None]:
+    """In the `with` block graphs that we leave to eager run in the mode that eager is corrected by."""
+    if corrected is None:
+        yield
+        return
+    run_in_eager = in_eager.run_in_eager
+
+    def left_to_eager(gm: GraphModule) -> Callable[..., Any]:
+        run = run_in_eager(gm)
+
+        def run_corrected(*arguments: Any) -> Any:
+            with corrected():
+                return run(*arguments)
+
+        return run_corrected
+
+    with patch.object(in_eager, "run_in_eager", left_to_eager):
+        yield
 
 
 def asked_alone(
