@@ -8,7 +8,9 @@ else's may do anything, so that eager runs it.
     lib.define("twice(Tensor x) -> Tensor"); lib.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
 
 Near misses: `torch.library.custom_op`, which raises where a gradient is asked for and none was registered; a call that
-is given nothing with a gradient, or is within a function of autograd's of its own.
+is given nothing with a gradient, or is within a function of autograd's of its own; one that is given a tensor of parts
+(a wrapper subclass), whose operators run where nothing is recorded: eager has no gradient either, and AOTAutograd does
+the same.
 
 Source: `basicAutogradNotImplementedFallbackImpl` of torch/csrc/autograd/autograd_not_implemented_fallback.cpp.
 """
@@ -24,6 +26,7 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from cuesta.lowering.capture.dynamo_graph import name_of, value_of
 
@@ -119,12 +122,15 @@ def _behind(gm: GraphModule, inputs: Sequence[Any]) -> set[Node]:
 
 
 def _takes_gradients(node: Node, known: Collection[Node] | None) -> bool:
-    """Whether a call is given a tensor with a gradient, and gives one that may have one."""
+    """Whether a call is given a tensor with a gradient, and gives one that may have one, as far as eager records it."""
     if not any(one.dtype.is_floating_point or one.is_complex() for one in _tensors(value_of(node))):
+        return False
+    given = [one for source in node.all_input_nodes for one in _tensors(value_of(source))]
+    if any(is_traceable_wrapper_subclass(one) for one in given):
         return False
     if known is not None:
         return any(source in known for source in node.all_input_nodes)
-    return any(one.requires_grad for source in node.all_input_nodes for one in _tensors(value_of(source)))
+    return any(one.requires_grad for one in given)
 
 
 def _tensors(value: object) -> list[Tensor]:

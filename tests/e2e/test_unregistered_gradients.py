@@ -11,6 +11,7 @@ import torch
 import torch.ao.quantization.fx._decomposed
 from torch import Tensor
 from torch.autograd import Function
+from torch.testing._internal.two_tensor import TwoTensor
 
 import cuesta
 from cuesta.packages.graph import PackageError
@@ -79,6 +80,21 @@ def test_gradients_are_recorded_within_a_kernel(name: str) -> None:
     with pytest.warns(UserWarning, match=f"cuesta runs a graph in eager: .*{name}.* has no kernel for autograd"):
         found = gradient(compiled_of(lambda x: function(x)))
     assert torch.equal(found, expected) and expected.abs().sum() > 0
+
+
+@pytest.mark.filterwarnings("error:cuesta", "ignore:.*autograd kernel was not registered")
+@pytest.mark.parametrize("name", ("places of a token", "scales of a token"))
+def test_of_a_tensor_of_parts_nothing_is_recorded(name: str) -> None:
+    """Its parts' operators run behind autograd, in eager, too: we gave a gradient that eager has none of."""
+
+    def found(function: Callable[[Tensor], Tensor]) -> Tensor | None:
+        x: Any = TwoTensor(torch.arange(12.0).view(4, 3), torch.ones(4, 3)).requires_grad_()
+        result = function(x)
+        assert result.requires_grad
+        return torch.autograd.grad(result, x, torch.ones_like(result), allow_unused=True)[0]
+
+    assert found(TRACED[name]) is None
+    assert found(compiled_of(TRACED[name])) is None
 
 
 @pytest.mark.filterwarnings("ignore:.*autograd kernel was not registered")

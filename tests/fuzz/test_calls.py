@@ -997,6 +997,11 @@ FOUND: dict[str, Case] = {
         ],
         "(y - y) + v7", [(1, 2, 1)], {}, "all",
     ),
+    "96016453": Case(
+        ["x = Pair(numbers(81, torch.float32, b, c), numbers(81, torch.float32, b, c) + 1).requires_grad_()"], ["x"],
+        [], ["v4, v5 = decomposed.choose_qparams_per_token_asymmetric(x.float(), torch.int8)"], "v4.sum(1)",
+        [(1, 3, 2)], {}, "all",
+    ),
     "a function that reads no gradient": Case(
         ["x = numbers(5, torch.float32, a, b).requires_grad_()"], ["x"], [],
         ["v1 = Slope.apply(x)", "v2 = x.exp()"], "(v1, v2)", [(3, 4, 1)], {}, "first",
@@ -1029,7 +1034,7 @@ that operators write to, draws of which only the size is asked, changes that are
 of subclasses that there are not, results in parts of a subclass,
 an update that reads what it has written, a view whose gradient takes strides, a gradient that reads none, one of
 another kind for each result, bits that were written to, an input beside others that share memory, a view without a
-gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of a function
+gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of parts, of a function
 that reads none, those of windows, complex
 DTensors of sizes that change.
 """
