@@ -44,6 +44,9 @@ def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) ->
 
     bincount(x, w, n)  ->  scatter_add(zeros(size(bincount(x, n))), 0, x, w)
 
+    The size is a symbol in all of them, as it is to PyTorch's metadata, also where it is plain: AOTAutograd has counted
+    the sizes of subclasses by those.
+
     Source: aten/src/ATen/native/SummaryOps.cpp.
     """
     import torch
@@ -53,11 +56,14 @@ def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) ->
     numbers = self.dtype
     if self.dim() != 1 or numbers == torch.bool or numbers.is_floating_point or numbers.is_complex:
         return NotImplemented
+    places = self if numbers == torch.int64 else aten._to_copy.default(self, dtype=torch.int64)
     if statically_known_true(self.shape[0] == 0) and statically_known_true(minlength >= 0):
-        return aten.full.default([minlength], 0, dtype=torch.int64, device=self.device)
+        if weights is None and places is self:
+            return NotImplemented
+        size = aten.bincount.default(places, None, minlength).shape[0]
+        return aten.full.default([size], 0, dtype=torch.int64, device=self.device)
     if _counts_are_promised():
         return NotImplemented
-    places = self if numbers == torch.int64 else aten._to_copy.default(self, dtype=torch.int64)
     if weights is None:
         return NotImplemented if places is self else aten.bincount.default(places, None, minlength)
     if weights.dim() != 1 or not statically_known_true(weights.shape[0] == self.shape[0]):

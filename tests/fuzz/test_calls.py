@@ -1002,6 +1002,10 @@ FOUND: dict[str, Case] = {
         [], ["v4, v5 = decomposed.choose_qparams_per_token_asymmetric(x.float(), torch.int8)"], "v4.sum(1)",
         [(1, 3, 2)], {}, "all",
     ),
+    "96004087": Case(
+        ["x = numbers(5, torch.float32, c, a)", "y = Pair(numbers(2, torch.int64, c, a), numbers(2, torch.int64, c, a))"],
+        ["x", "y"], [], ["v3 = y.flatten().bincount(minlength=0) + 1"], "v3 / (x.abs() + 1)", [(0, 1, 1)], {}, "", True,
+    ),
     "a function that reads no gradient": Case(
         ["x = numbers(5, torch.float32, a, b).requires_grad_()"], ["x"], [],
         ["v1 = Slope.apply(x)", "v2 = x.exp()"], "(v1, v2)", [(3, 4, 1)], {}, "first",
@@ -1035,7 +1039,7 @@ of subclasses that there are not, results in parts of a subclass,
 an update that reads what it has written, a view whose gradient takes strides, a gradient that reads none, one of
 another kind for each result, bits that were written to, an input beside others that share memory, a view without a
 gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of parts, of a function
-that reads none, those of windows, complex
+that reads none, how many numbers there are in nothing, those of windows, complex
 DTensors of sizes that change.
 """
 
