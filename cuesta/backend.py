@@ -76,10 +76,12 @@ def compiled_by(compilers: Compilers, gm: torch.fx.GraphModule, example_inputs: 
     from cuesta.lowering.capture.lost_in_views import lost
     from cuesta.lowering.capture.rewritten_updates import rewritten_update
     from cuesta.lowering.capture.unregistered_gradients import unregistered_gradient
+    from cuesta.subclass_constructors import leave_constructors
 
     start = perf_counter()
     try:
         with left_as_found():
+            leave_constructors(gm, example_inputs)
             if (rewritten := rewritten_update(gm)) is not None:
                 warnings.warn(f"cuesta leaves a function to Python: {rewritten}", stacklevel=4)
                 raise SkipFrame(rewritten)

@@ -1006,6 +1006,14 @@ FOUND: dict[str, Case] = {
         ["x = numbers(5, torch.float32, c, a)", "y = Pair(numbers(2, torch.int64, c, a), numbers(2, torch.int64, c, a))"],
         ["x", "y"], [], ["v3 = y.flatten().bincount(minlength=0) + 1"], "v3 / (x.abs() + 1)", [(0, 1, 1)], {}, "", True,
     ),
+    "96005024": Case(
+        ["y = Joined(numbers(22, torch.bfloat16, c), numbers(22, torch.bfloat16, a) + 1)"], ["y"], [],
+        ["torch._foreach_lerp_([y, y], [y, y], 0.1)"], "y.to(torch.float32)", [(1, 1, 1)], {}, "",
+    ),
+    "96009438": Case(
+        ["x = Weight(numbers(98, torch.int8, a) - 3, numbers(7, torch.float32))"], ["x"], [],
+        ["v1 = x.clone()", "torch._foreach_lerp_([x, v1], [v1, x], 0.1)"], "v1", [(1, 1, 0)], {}, "",
+    ),
     "a function that reads no gradient": Case(
         ["x = numbers(5, torch.float32, a, b).requires_grad_()"], ["x"], [],
         ["v1 = Slope.apply(x)", "v2 = x.exp()"], "(v1, v2)", [(3, 4, 1)], {}, "first",
@@ -1039,7 +1047,7 @@ of subclasses that there are not, results in parts of a subclass,
 an update that reads what it has written, a view whose gradient takes strides, a gradient that reads none, one of
 another kind for each result, bits that were written to, an input beside others that share memory, a view without a
 gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of parts, of a function
-that reads none, how many numbers there are in nothing, those of windows, complex
+that reads none, how many numbers there are in nothing, functions left to Python that make subclasses, those of windows, complex
 DTensors of sizes that change.
 """
 

@@ -1,0 +1,37 @@
+"""Subclasses that eager makes between graphs: Dynamo of torch 2.11 fails to compile their constructors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.fuzz.calls.scope import Pair
+
+pytestmark = pytest.mark.slow
+A = torch.arange(6.0).view(2, 3)
+
+
+def test_what_eager_makes_between_graphs() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x * 2
+        return y.argmax(1).unique() + 1
+
+    expected, found = function(Pair(A, A + 1)), torch.compile(function, backend="cuesta")(Pair(A, A + 1))
+    assert torch.equal(found.a, expected.a) and torch.equal(found.b, expected.b)
+
+
+@pytest.mark.filterwarnings("ignore:cuesta leaves a function to Python")
+def test_what_a_function_makes_that_is_left_to_python() -> None:
+    def function(x: Tensor) -> Tensor:
+        torch._foreach_lerp_([x, x], [x, x], 0.5)
+        return -x
+
+    for parts in ((A, A + 1), (Pair(A, A + 1), Pair(A + 2, A + 3))):
+        expected = function(Pair(*map(torch.clone, parts)))
+        found = torch.compile(function, backend="cuesta")(Pair(*map(torch.clone, parts)))
+        assert torch.equal(*(torch.cat(leaves(one)) for one in (found, expected)))
+
+
+def leaves(value: Tensor) -> list[Tensor]:
+    return [*leaves(value.a), *leaves(value.b)] if isinstance(value, Pair) else [value]
