@@ -24,6 +24,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.fx import Graph, Node
 
+from cuesta.subclass_zeros import is_undefined
+
 
 def is_function_of_inputs(joint: Graph) -> bool:
     """Whether gradients that a joint graph computes are functions of inputs that have a gradient, as far as is known:
@@ -116,15 +118,21 @@ def _leaves(node: Any) -> list[Tensor]:
 
 
 class _Once(Function):
-    """What a backward pass gives, as a function of what it is known to depend on; it has no derivative."""
+    """What a backward pass gives, as a function of what it is known to depend on; it has no derivative, and none is
+    asked for where there is no gradient of what it gives.
+    """
 
     @staticmethod
     def forward(ctx: Any, run: Callable[[], Any], *known: Tensor) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.known = len(known)
         made = run()
         return tuple(made) if isinstance(made, list) else made
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
+        if all(is_undefined(one) for one in gradients):  # who was given what it makes has no gradient of it
+            return (None, *[None] * ctx.known)
         raise RuntimeError("torch.compile with aot_autograd does not currently support double backward")
 
 

@@ -57,6 +57,25 @@ def test_a_gradient_of_a_gradient_is_refused(kind: str, name: str) -> None:
             torch.autograd.grad(loss, y, retain_graph=True)
 
 
+@pytest.mark.parametrize("kind", ("plain", "a pair"))
+def test_who_has_no_gradient_of_a_gradient_asks_for_none(kind: str) -> None:
+    """Of a function that reads it and has no gradient of it: that was refused as well."""
+    x = leaf(kind)
+    first = gradient(compiled_of(lambda x: x * x.sin()), x)
+
+    def function(x: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
+        return x.exp(), first.sin().detach()
+
+    result = compiled_of(function)(x, first)[0]
+    with torch.no_grad():
+        expected = x.exp()
+    (found,) = torch.autograd.grad(result, x, torch.ones_like(result), retain_graph=True)
+    for part in ("a", "b") if kind == "a pair" else ("data",):
+        torch.testing.assert_close(getattr(found, part), getattr(expected, part))
+    with pytest.raises(RuntimeError, match="does not currently support double backward"):
+        torch.autograd.grad(compiled_of(lambda x, first: x.exp() + first)(x, first).sum(), x)
+
+
 def test_it_is_refused_of_what_leads_to_it() -> None:
     """Of an input that was computed, and of a leaf behind it."""
     x = leaf("plain")

@@ -1014,6 +1014,14 @@ FOUND: dict[str, Case] = {
         ["x = Weight(numbers(98, torch.int8, a) - 3, numbers(7, torch.float32))"], ["x"], [],
         ["v1 = x.clone()", "torch._foreach_lerp_([x, v1], [v1, x], 0.1)"], "v1", [(1, 1, 0)], {}, "",
     ),
+    "96015943": Case(
+        ["x = Pair(numbers(97, torch.float32), numbers(97, torch.float32) + 1).requires_grad_()"], ["x"], [],
+        [
+            "v1, = torch.autograd.grad((x * x.sin()).sum(), x, create_graph=True)", "v2 = x.detach().clone()",
+            "v3 = v2.requires_grad_() * x", "v4 = v1.sin().detach().mul_(2)",
+        ],
+        "torch.minimum(x, x)", [(1, 1, 1)], {}, "all",
+    ),
     "a function that reads no gradient": Case(
         ["x = numbers(5, torch.float32, a, b).requires_grad_()"], ["x"], [],
         ["v1 = Slope.apply(x)", "v2 = x.exp()"], "(v1, v2)", [(3, 4, 1)], {}, "first",
@@ -1047,7 +1055,7 @@ of subclasses that there are not, results in parts of a subclass,
 an update that reads what it has written, a view whose gradient takes strides, a gradient that reads none, one of
 another kind for each result, bits that were written to, an input beside others that share memory, a view without a
 gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of parts, of a function
-that reads none, how many numbers there are in nothing, functions left to Python that make subclasses, those of windows, complex
+that reads none, gradients of which nobody has one, how many numbers there are in nothing, functions left to Python that make subclasses, those of windows, complex
 DTensors of sizes that change.
 """
 
