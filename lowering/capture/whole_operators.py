@@ -101,10 +101,17 @@ def _exchange() -> None:
 
 
 def _reshaped(source: Any, size: Sequence[Any]) -> Any:
-    """`_unsafe_view`. The parts of subclasses of tensors come here by themselves; transforms know views alone."""
+    """`_unsafe_view`. A subclass of tensors is asked for just that, as in eager; its parts come here by themselves.
+    Transforms know views alone.
+    """
     import torch
+    from torch._dispatch.python import no_python_dispatcher
     from torch._subclasses.functional_tensor import FunctionalTensor
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+    if is_traceable_wrapper_subclass(source):
+        with no_python_dispatcher():
+            return torch.ops.aten._unsafe_view.default(source, size)
     view = torch.ops.aten.view.default
     if type(source) is not FunctionalTensor:
         return view(source, size)

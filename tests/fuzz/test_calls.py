@@ -1022,6 +1022,15 @@ FOUND: dict[str, Case] = {
         ],
         "torch.minimum(x, x)", [(1, 1, 1)], {}, "all",
     ),
+    "97010557": Case(
+        ["y = Weight(numbers(48, torch.int8, c, a, c) - 3, numbers(7, torch.float32))"], ["y"], [],
+        ["v4 = y.expand(2, *y.shape)"], "v4.reshape(-1)", [(1, 2, 2)], {}, "",
+    ),
+    "97010557 with a gradient": Case(
+        ["x = Pair(numbers(48, torch.float32, a, b), numbers(47, torch.float32, a, b)).requires_grad_()"], ["x"], [],
+        ["v4 = x.expand(2, *x.shape).reshape(-1)", "v5 = x[None] @ x.t()"], "(v4, v4[1:], v4, v5, v5)", [(2, 3, 2)], {},
+        "all",
+    ),
     "a function that reads no gradient": Case(
         ["x = numbers(5, torch.float32, a, b).requires_grad_()"], ["x"], [],
         ["v1 = Slope.apply(x)", "v2 = x.exp()"], "(v1, v2)", [(3, 4, 1)], {}, "first",
@@ -1055,7 +1064,7 @@ of subclasses that there are not, results in parts of a subclass,
 an update that reads what it has written, a view whose gradient takes strides, a gradient that reads none, one of
 another kind for each result, bits that were written to, an input beside others that share memory, a view without a
 gradient of a view that alone has one, an update that capture rewrites, gradients within kernels, those of parts, of a function
-that reads none, gradients of which nobody has one, how many numbers there are in nothing, functions left to Python that make subclasses, those of windows, complex
+that reads none, gradients of which nobody has one, what a copy of a subclass is viewed as, how many numbers there are in nothing, functions left to Python that make subclasses, those of windows, complex
 DTensors of sizes that change.
 """
 
