@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from cuesta.dialects.core.structs import struct
 from cuesta.options import Options
+from cuesta.packages.arrangement import misfit
 from cuesta.packages import container
 from cuesta.packages.capture import capture
 from cuesta.packages.graph import Graph, PackageError
@@ -100,6 +101,8 @@ def _exported(
         return function
     module = function if isinstance(function, torch.nn.Module) else _module_of(function)
     given: Any = (inputs, dict(kwargs or {}))
+    if (reason := misfit(module.forward, *given)) is not None:
+        raise PackageError(f"{_named(function)} is not called so: {reason}")
     if device is not None:
         import copy
 
@@ -109,6 +112,10 @@ def _exported(
         )
     with torch.enable_grad() if training else torch.no_grad():
         return torch.export.export(module, given[0], given[1] or None, dynamic_shapes=dynamic_shapes)
+
+
+def _named(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def _module_of(function: Callable[..., Any]) -> torch.nn.Module:

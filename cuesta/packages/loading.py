@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch.utils import _pytree as pytree
 
+from cuesta.packages.arrangement import children_of, difference
 from cuesta.packages.container import Container, read_container
 from cuesta.packages.graph import PackageError
 from cuesta.packages.machines import check_machine
@@ -170,7 +171,7 @@ class LoadedPackage(torch.nn.Module):
             leaves = _leaves(variant, args, kwargs)
             try:
                 if leaves is None:
-                    raise InputError(f"it is called with {_shown(args, kwargs)}, and takes {variant.taken}")
+                    raise InputError(difference(variant.taken, args, kwargs))
                 adapted = variant.checks.adapted(leaves)
             except InputError as error:
                 reasons.append(str(error))
@@ -202,20 +203,11 @@ def _leaves(variant: _Variant, args: Sequence[Any], kwargs: Mapping[str, Any]) -
             return None
         if not any(isinstance(one, tuple | list | dict) for one in args):
             return args
-    names = _children(variant.taken)[1].context
+    names = children_of(variant.taken)[1].context
     if set(names) == set(kwargs):
         kwargs = {name: kwargs[name] for name in names}
     leaves, taken = pytree.tree_flatten((tuple(args), dict(kwargs)))
     return leaves if taken == variant.taken else None
-
-
-def _children(taken: pytree.TreeSpec) -> Sequence[pytree.TreeSpec]:
-    children: Any = getattr(taken, "children", None)  # `children_specs` in torch 2.11
-    return children() if children is not None else taken.children_specs
-
-
-def _shown(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    return str(pytree.tree_structure((tuple(args), dict(kwargs))))
 
 
 def _register(root: torch.nn.Module, weight: Weight, tensor: torch.Tensor) -> None:

@@ -344,9 +344,12 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "dtype": (lambda f: f(torch.randn(3, 4).double(), scale=3), "x has torch.float64 on cpu"),
     "value": (lambda f: f(torch.randn(3, 4), scale=2), "scale is 2, and the package was made for 3"),
     "no number": (lambda f: f(torch.randn(3, 4), scale=3.0), "scale is 3.0, and the package was made for 3"),
-    "left out": (lambda f: f(torch.randn(3, 4)), "it is called with"),
-    "no tensor": (lambda f: f([1.0], scale=3), "it is called with"),
-    "none": (lambda f: f(None, scale=3), "it is called with|x is no tensor but a NoneType"),
+    "left out": (lambda f: f(torch.randn(3, 4)), "it is not given 'scale'$"),
+    "not there": (lambda f: f(torch.randn(3, 4), scale=3, shift=1), "takes no argument with the name 'shift'$"),
+    "without a name": (lambda f: f(torch.randn(3, 4), 3), "takes 1 positional argument, and is given 2, and is not"),
+    "none at all": (lambda f: f(scale=3), "it takes 1 positional argument, and is given 0$"),
+    "no tensor": (lambda f: f([1.0], scale=3), "argument 0 is \\[…\\], and it takes …$"),
+    "none": (lambda f: f(None, scale=3), "x is no tensor but a NoneType|argument 0 is NoneType"),
     "gradient": (lambda f: f(torch.randn(3, 4, requires_grad=True), scale=3), "x wants a gradient"),
     "sparse": (lambda f: f(torch.randn(3, 4).to_sparse(), scale=3), "give a plain tensor"),
 }
@@ -475,6 +478,23 @@ def test_what_others_may_have_written_is_refused(model: tuple[Path, Model], tmp_
         cuesta.load_package(tmp_path / "pipe")
     with pytest.raises(PackageError, match=r"cannot be read: No such file"):
         cuesta.load_package(tmp_path / "nothing")
+
+
+def test_containers_that_a_package_is_not_for(tmp_path: Path) -> None:
+    """What is wrong was said by two of torch's tree specifications, of many lines."""
+    x = torch.randn(3)
+    loaded = packaged(lambda x, more: x + more["b"][0], (x, {"b": [x, x]}), tmp_path)
+    for more, said in (({"b": [x]}, r"{'b': \[…\]}"), ({"c": [x, x]}, r"{'c': \[…, …\]}"), ((x, x), r"\(…, …\)")):
+        with pytest.raises(InputError, match=f"argument 1 is {said}, and it takes {{'b': \\[…, …\\]}}$"):
+            loaded(x, more)
+
+
+@pytest.mark.parametrize(("count", "why"), [(1, "missing a required argument: 'y'"), (3, "too many positional")])
+def test_inputs_that_a_function_does_not_take(count: int, why: str, tmp_path: Path) -> None:
+    """A traceback of Python's, and one of torch's."""
+    with pytest.raises(PackageError, match=rf"takes \(x, y\), and inputs give {count} positional: {why}"):
+        packaged(lambda x, y: x + y, (torch.randn(3),) * count, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_packaged_leaves_nothing_behind(tmp_path: Path) -> None:
