@@ -46,10 +46,28 @@ def read_file(path: Path, most: int) -> bytes:
 
 
 def check_folder(folder: Path) -> None:
-    """That nobody else can put a file there. Errors: RefusedFolderError; OSError where there is none."""
+    """That nobody else can put a file there, or a folder in its place. Errors: RefusedFolderError; OSError where there is
+    none.
+    """
     if (why := why_not_ours(os.stat(folder))) is not None:
         what, change = why
         raise RefusedFolderError(f"{what}, and what lies there would run; {change.format(folder)}")
+    for parent in dict.fromkeys((*folder.absolute().parents, *Path(os.path.realpath(folder)).parents)):
+        if (why := _why_exchangeable(os.stat(parent))) is not None:
+            what, change = why
+            raise RefusedFolderError(
+                f"of the folder {parent}, in which it lies: {what}, and could put another in its place, of which what "
+                f"lies there would run; {change.format(parent)}"
+            )
+
+
+def _why_exchangeable(found: os.stat_result) -> tuple[str, str] | None:
+    """Why somebody else may exchange what lies in a folder that is found, and what to do about it; None if nobody."""
+    why = why_not_ours(found)
+    if why is None or found.st_uid not in (os.geteuid(), 0):
+        return why
+    others = found.st_mode & (0o002 if found.st_gid == os.geteuid() else 0o022)
+    return why if others and not found.st_mode & stat.S_ISVTX else None
 
 
 def why_not_ours(found: os.stat_result) -> tuple[str, str] | None:

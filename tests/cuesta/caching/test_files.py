@@ -47,6 +47,69 @@ def give(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     return give
 
 
+def exchangeable(cache: DiskCache) -> str | None:
+    """What is said of the cache's folder; None where it is taken."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = cache.load(KEY)
+    assert (found is None) == bool(told)
+    return str(told[0].message) if told else None
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_folder_that_lies_in_another_users_is_not_used(
+    deep: bool, tmp_path: Path, give: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner could put another in its place."""
+    monkeypatch.setattr(cuesta.caching.cache, "_warned", set())
+    theirs = tmp_path / "theirs"
+    cache = DiskCache(theirs / "ours" / "graphs" if deep else theirs / "graphs", 2**20)
+    cache.store(KEY, entry())
+    assert exchangeable(cache) is None
+    give(theirs)
+    said = exchangeable(cache)
+    assert said is not None and "belongs to another user" in said
+    if os.geteuid() == 0:
+        assert f"{theirs}, in which it lies: it belongs to another user (number {STRANGER})" in said
+        assert f"chown {theirs}" in said
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_taken"), [(0o777, False), (0o770, False), (0o703, False), (0o1777, True), (0o1770, True), (0o755, True)]
+)
+def test_a_folder_that_lies_where_others_can_write(
+    mode: int, is_taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sticky bit of /tmp is enough; and so is a group of this user's alone."""
+    monkeypatch.setattr(cuesta.caching.cache, "_warned", set())
+    cache = DiskCache(tmp_path / "theirs" / "graphs", 2**20)
+    cache.store(KEY, entry())
+    parent = cache.folder.parent
+    if os.geteuid() == 0:
+        os.chown(parent, -1, STRANGER)
+    parent.chmod(mode)
+    said = exchangeable(cache)
+    alone = mode == 0o770 and parent.stat().st_gid == os.geteuid()
+    assert (said is None) == (is_taken or alone)
+    assert said is None or f"{parent}, in which it lies: others can write to it (mode {mode:04o})" in said
+    if os.geteuid() == 0 and mode == 0o770:
+        os.chown(parent, -1, 0)
+        monkeypatch.setattr(cuesta.caching.cache, "_warned", set())
+        assert exchangeable(cache) is None
+
+
+def test_a_link_to_what_lies_in_another_users_folder(
+    tmp_path: Path, give: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuesta.caching.cache, "_warned", set())
+    DiskCache(tmp_path / "theirs" / "graphs", 2**20).store(KEY, entry())
+    (tmp_path / "graphs").symlink_to(tmp_path / "theirs" / "graphs")
+    cache = DiskCache(tmp_path / "graphs", 2**20)
+    assert exchangeable(cache) is None
+    give(tmp_path / "theirs")
+    assert exchangeable(cache) is not None
+
+
 # -- folders -----------------------------------------------------------------------------------------------------------
 
 
