@@ -44,8 +44,9 @@ def in_a_job() -> bool:
 
 @contextmanager
 def turn(path: Path) -> Iterator[bool]:
-    """The `with` block in which this process alone makes the file `path`; whether it had to wait for its turn, so that
-    the file may be there now.
+    """The `with` block in which this process alone makes the file `path`; whether another had its turn before and ended
+    it, so that the file is there now, or will not be. (Who is killed in its turn leaves the lock behind: the next one
+    has its turn, and the others wait for that.)
 
     Where nothing can be locked, and when a wait was too long, the block runs all the same.
     """
@@ -64,7 +65,7 @@ def turn(path: Path) -> Iterator[bool]:
 
 
 def _locked(lock: Path) -> tuple[int | None, bool]:
-    """The lock's file, open, or None when it was not to be had in time; and whether others had it first.
+    """The lock's file, open, or None when it was not to be had in time; and whether one who had it first ended its turn.
 
     Errors: OSError, RefusedError.
     """
@@ -72,17 +73,17 @@ def _locked(lock: Path) -> tuple[int | None, bool]:
     assert fcntl is not None
     make_folder(lock.parent)
     check_folder(lock.parent)
-    start, waited = time.monotonic(), False
+    start, waited, held = time.monotonic(), False, None
     while True:
         file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_at(file, lock):
                 kept, file = file, -1
-                return kept, waited
+                return kept, waited and _identity(kept) != held
             waited = True  # its turn is over, and its file gone
         except BlockingIOError:
-            waited = True
+            waited, held = True, _identity(file)
             if (in_all := _waited + time.monotonic() - start) > WAIT_SECONDS:
                 _waited = in_all
                 warnings.warn(
@@ -95,6 +96,12 @@ def _locked(lock: Path) -> tuple[int | None, bool]:
         finally:
             if file >= 0:
                 os.close(file)
+
+
+def _identity(file: int) -> tuple[int, int, int]:
+    """Which file an open one is, also beside one of later that got its number."""
+    found = os.fstat(file)
+    return found.st_dev, found.st_ino, found.st_ctime_ns
 
 
 def _is_at(file: int, path: Path) -> bool:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import copy
 import os
+import pkgutil
+import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
@@ -193,6 +197,41 @@ def death(device: str) -> None:
     raise AssertionError("nothing was raised")
 
 
+def death_while_compiling(device: str) -> None:
+    """Who compiles for the others is killed on the way: each of them has the result, and one of them compiles."""
+    _killed_in_its_turn("cuesta.compiler.imported_program")
+
+
+def death_while_writing(device: str) -> None:
+    """It is killed with its program half in the cache."""
+    _killed_in_its_turn("os.replace")
+
+
+def _killed_in_its_turn(last: str) -> None:
+    """The first process to call the function of the name `last` ends with it. The others use no collective: they would
+    wait for it.
+    """
+
+    def killed(*_: Any, **__: Any) -> Any:
+        try:
+            os.close(os.open(f"{os.environ['CUESTA_MEETING']}.killed", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return own(*_, **__)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    own = pkgutil.resolve_name(last)
+    x = torch.arange(64.0).view(8, 8)
+    compiled = torch.compile(lambda x: torch.softmax(x.exp() + 1, 1) * 3, backend="cuesta")
+    dist.barrier()
+    start = time.monotonic()
+    with patch(last, killed):
+        torch.testing.assert_close(compiled(x), torch.softmax(x.exp() + 1, 1) * 3)
+    assert time.monotonic() - start < SECONDS / 2, "it waited for one that is no more"
+    (record,) = cuesta.records
+    print("loaded" if record.from_cache else "compiled", flush=True)
+    os._exit(0)
+
+
 CASES: dict[str, Callable[[str], None]] = {
     one.__name__: one
     for one in (
@@ -204,6 +243,8 @@ CASES: dict[str, Callable[[str], None]] = {
         pipeline,
         once,
         death,
+        death_while_compiling,
+        death_while_writing,
     )
 }
 

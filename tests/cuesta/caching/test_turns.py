@@ -78,7 +78,7 @@ def test_a_turn_ends_with_its_process(tmp_path: Path, holder: tuple[BaseProcess,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", lambda seconds: os.kill(pid, signal.SIGKILL))  # while somebody waits
         with turn(tmp_path / "key.graph") as waited:
-            assert waited
+            assert not waited, "nobody has ended a turn: there will be no file"
     assert not list(tmp_path.iterdir())
 
 
@@ -141,3 +141,17 @@ def test_two_ranks_compile_once(tmp_path: Path) -> None:
     ended = run_together("tests/support/rank_cases.py", 2, "cpu", "once", seconds=60, environment=environment)
     assert [one.code for one in ended] == [0, 0], ended[0].said + ended[1].said
     assert all(path.suffix == ".graph" for path in (tmp_path / "graphs").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["compiling", "writing"])
+def test_a_rank_that_is_killed_in_the_middle_of_a_shared_compile(when: str, tmp_path: Path) -> None:
+    """The two others go on: one compiles, the other takes its program. What was half-written nobody takes."""
+    case = f"death_while_{when}"
+    environment = {"CUESTA_CACHE": "1", "CUESTA_CACHE_DIR": str(tmp_path)}
+    ended = run_together("tests/support/rank_cases.py", 3, "cpu", case, seconds=90, environment=environment)
+    said = "\n".join(one.said for one in ended)
+    assert sorted(one.code for one in ended) == [-signal.SIGKILL, 0, 0], said
+    assert sorted(line for line in said.splitlines() if line in ("compiled", "loaded")) == ["compiled", "loaded"], said
+    left = sorted(path.suffix for path in (tmp_path / "graphs").iterdir())
+    assert left == ([".graph"] if when == "compiling" else [".graph", PART]), "the lock is gone"
