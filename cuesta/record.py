@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -28,6 +30,58 @@ def own_share(seconds: Mapping[str, float]) -> float:
     return sum(spent for stage, spent in seconds.items() if stage != DUMP)
 
 
+_numbers: dict[str, int] = {}
+"""The names of stages that there have been in this process, numbered."""
+_numbering = Lock()
+
+
+class Seconds(MutableMapping[str, float]):
+    """Time by stage, in the order in which stages were first counted. It is kept for every graph of a process: a number
+    and a time for each stage, where a dictionary has an object for every time.
+
+    Units: seconds.
+    """
+
+    __slots__ = ("_spent", "_stages")
+
+    def __init__(self, spent: Mapping[str, float] | None = None) -> None:
+        self._stages, self._spent = array("H"), array("d")
+        self.update(spent or {})
+
+    def _place(self, name: str) -> int | None:
+        number = _numbers.get(name)
+        return self._stages.index(number) if number is not None and number in self._stages else None
+
+    def __getitem__(self, name: str) -> float:
+        if (place := self._place(name)) is None:
+            raise KeyError(name)
+        return self._spent[place]
+
+    def __setitem__(self, name: str, spent: float) -> None:
+        if (place := self._place(name)) is not None:
+            self._spent[place] = spent
+            return
+        with _numbering:
+            number = _numbers.setdefault(name, len(_numbers))
+        self._stages.append(number)
+        self._spent.append(spent)
+
+    def __delitem__(self, name: str) -> None:
+        if (place := self._place(name)) is None:
+            raise KeyError(name)
+        del self._stages[place], self._spent[place]
+
+    def __iter__(self) -> Iterator[str]:
+        names = list(_numbers)
+        return iter([names[number] for number in self._stages])
+
+    def __len__(self) -> int:
+        return len(self._stages)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
 @struct(frozen=False)
 class CompileRecord:
     """The compilation of one graph.
@@ -44,7 +98,7 @@ class CompileRecord:
     """Calls to a library on purpose: matrix products, convolutions, attention."""
     fallbacks: Counter[str] = field(default_factory=Counter[str])
     """Overloads that no lowering of ours takes, and how often eager runs each in one run of the graph."""
-    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    seconds: MutableMapping[str, float] = field(default_factory=Seconds)
     """Time by stage, ours only; stages do not overlap, so they add up."""
     capture_seconds: float = 0.0
     """Time in AOTAutograd (tracing, partitioning) before this graph and its siblings; told once per capture."""
